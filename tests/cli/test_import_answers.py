@@ -100,7 +100,7 @@ def test_summaries_alone_are_never_judged_and_judge_ends_with_what_it_left_out(
 ) -> None:
     summaries = imported(store, MDTEST, "--timezone", "UTC")
     assert "None of them can be judged: 1 with summaries alone." in flat(summaries.stdout)
-    assert "mdtest prints the rate of each only with -v" in summaries.stdout
+    assert "mdtest prints each repetition only with -v" in summaries.stdout
     imported(store, IOR, "--timezone", "UTC")
     last = flat(trimtab("judge", "demo", store=store).stdout)[-120:]
     assert "left out: 1 with summaries alone (for several iterations run mdtest with -v)" in last

@@ -23,7 +23,7 @@ from trimtab.drivers.lustre.writes import (
     trim_words,
 )
 
-PERMANENT_UNDO = "the permanent value of before, which the action keeps; none where there was none"
+PERMANENT_UNDO = "the previous permanent value, which the action stores; none if there was none"
 PERMANENT_WHY = "for every mount to come; only what the site file lists as permanent"
 CHANGELOG_UNDO = "`trimtab purge follow SITE --deregister`"
 CHANGELOG_WHY = "an MDT records changes, and keeps them until its users have cleared them"

@@ -103,7 +103,7 @@ def test_limits() -> None:
         "commands at the same time on a server": f"{collector.JOBS_AT_ONCE}",
         "NVMe drives asked on a server": f"{collector.EACH_LIMIT}",
         f"processes of one name that hang in the kernel for {collector.HUNG_S / 60:g} min,"
-        " from which on no more is started": f"{collector.HUNG_LIMIT}",
+        " from which on no more are started": f"{collector.HUNG_LIMIT}",
         "block devices looked at on a server": f"{collector_tree.DEVICES_LIMIT}",
         "length of one file": f"{collector_tree.FILE_LIMIT_BYTES // MIB} MiB",
         "output of one command": f"{commands[0]['limit_bytes'] // MIB} MiB",

@@ -66,7 +66,7 @@ def test_an_unset_clock_costs_no_node_hours_that_were_not_spent() -> None:
 @pytest.mark.parametrize(
     ("demand", "words"),
     [
-        (Demand("x", nodes=2), "on this host alone, and 2 nodes"),
+        (Demand("x", nodes=2), "only on this host, but 2 nodes"),
         (Demand("x", options={"partition": "main"}), "launcher local has no option 'partition'"),
         (Demand("x", options={"a\x1b[2J": ""}), r"launcher local has no option 'a\\\\x1b"),
     ],

@@ -62,7 +62,7 @@ def test_open_mpi_is_known_by_what_it_says(said: bytes, version: str) -> None:
 @pytest.mark.parametrize(
     ("said", "exit_code", "words"),
     [
-        (HYDRA, 0, "not Open MPI: it says 'HYDRA build details:'"),
+        (HYDRA, 0, "not Open MPI: it prints 'HYDRA build details:'"),
         (b"", 0, "not Open MPI"),
         (b"\xff\xfe rubbish", 0, "not Open MPI"),
         (OPEN_MPI_4, 1, "exit code 1"),
@@ -78,9 +78,9 @@ def test_missing_mpirun_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_open_mpi() == NotAvailable("mpirun is not on PATH")
 
     def fails(_argv: Sequence[str], **_options: object) -> ProcessResult:
-        raise ToolError("it may not be executed")
+        raise ToolError("it is not executable")
 
-    assert find_open_mpi(path="/x", run=fails) == NotAvailable("it may not be executed")
+    assert find_open_mpi(path="/x", run=fails) == NotAvailable("it is not executable")
 
 
 @pytest.mark.parametrize(

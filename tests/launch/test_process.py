@@ -212,8 +212,8 @@ def test_no_core_file_is_left(tmp_path: Path) -> None:
     [
         (["no-such-program-here"], "not found"),
         (["/no/such/program"], "not found"),
-        (["/etc"], "may not be executed"),
-        (["/etc/passwd"], "may not be executed"),
+        (["/etc"], "is not executable"),
+        (["/etc/passwd"], "is not executable"),
         (["echo", "a\0b"], "cannot start"),
     ],
 )
@@ -314,7 +314,7 @@ def test_end_that_the_kernel_did_not_keep_is_said() -> None:
     finally:
         signal.signal(signal.SIGCHLD, before)
     assert (result.stdout, result.exit_code, result.signal) == (b"done\n", None, None)
-    assert "not known" in present(result.problem)
+    assert "unknown how" in present(result.problem)
 
 
 def test_sessions_are_read_from_names_with_brackets(tmp_path: Path) -> None:

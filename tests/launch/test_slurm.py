@@ -291,7 +291,7 @@ def test_pending_too_long_is_given_up(launcher: Slurm, slurm: Cluster) -> None:
 @pytest.mark.parametrize(
     ("strike", "words"),
     [
-        (("scancel",), "never ran: somebody cancelled it"),
+        (("scancel",), "never ran: it was cancelled"),
         (("scontrol", "hold"), "will not start by itself .*JobHeldAdmin"),
         (("scontrol", "uhold"), "will not start by itself .*JobHeldUser"),
     ],
@@ -409,7 +409,7 @@ def test_a_pause_in_the_middle_makes_a_time_worthless(lose: Lose, slurm: Cluster
 def test_a_task_that_takes_too_much_memory(launcher: Slurm) -> None:
     program = "import time; held = bytearray(300 << 20); time.sleep(60)"
     with launcher.allocate(demand("greedy", options={"mem": "100M"})) as allocation:
-        with pytest.raises(JobLost, match="more memory than it was given") as caught:
+        with pytest.raises(JobLost, match="exceeded its memory limit") as caught:
             allocation.execute((sys.executable, "-c", program), tasks=1, timeout_s=60)
         assert caught.value.state == "OUT_OF_MEMORY"
 
@@ -549,7 +549,7 @@ def test_a_node_that_dies_loses_the_job(
     error, facts = slow_ends["n6"].result(200)  # type: ignore[misc]
     assert isinstance(error, JobLost), error
     assert (error.state, error.unfinished, facts["state"]) == ("NODE_FAIL", False, "NODE_FAIL")
-    assert "a node of it failed" in error.message
+    assert "one of its nodes failed" in error.message
 
 
 def test_the_time_limit_of_the_job_leaves_a_run_unfinished(

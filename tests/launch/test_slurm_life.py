@@ -186,7 +186,7 @@ def test_silence_that_outlasts_patience_in_the_queue_is_a_missing_probe_too() ->
     job = allocation(answers)
     with raises(NeverStarted, "controller-silent"), job:
         pytest.fail("it never began")
-    assert "may still hold its nodes" in str(job.facts["reason"])
+    assert "may hold its nodes" in str(job.facts["reason"])
 
 
 def test_silence_in_the_queue_is_waited_out() -> None:
@@ -216,7 +216,7 @@ def test_nodes_that_cannot_be_given_back_are_told() -> None:
     with job:
         assert job.facts["reason"] is None
     reason = instance(str, job.facts["reason"])
-    assert "job 7 may still hold its nodes, until its time limit" in reason
+    assert "job 7 may hold its nodes until its time limit" in reason
     assert job.facts["node_hours"] is None
 
 

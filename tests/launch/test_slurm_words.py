@@ -152,8 +152,8 @@ def test_a_slurm_that_can_be_used(tmp_path: Path) -> None:
     [
         (b"slurm 20.02.7\n", None, "Slurm 20.02.7 has no srun --overlap"),
         (b"slurm 19.05.5\n", None, "20.11 or later is needed"),
-        (b"Flux 0.61\n", None, "is not the one that is known: Flux 0.61"),
-        (b"", None, "it says nothing"),
+        (b"Flux 0.61\n", None, "is not supported: Flux 0.61"),
+        (b"", None, "no message"),
         (
             b"slurm 22.05.8\n",
             "scontrol: error: fetch_config: DNS SRV lookup failed\n"
@@ -484,7 +484,7 @@ def test_the_mark_is_taken_out_once_and_nothing_else() -> None:
 def test_a_complaint_is_sruns_first_error() -> None:
     said = NODES_BUSY + "srun: Check SLURM_JOB_ID environment variable.\n"
     assert step_of(ran(said, exit_code=1)).complaint.endswith("Requested nodes are busy")
-    assert step_of(ran("", exit_code=1)).complaint == "it says nothing"
+    assert step_of(ran("", exit_code=1)).complaint == "no message"
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "slurm.md").read_text()

@@ -317,7 +317,7 @@ def test_two_do_not_go_on_with_one_twin(tmp_path: Path) -> None:
     reach.sleep(60.0)
     ended = trimtab("probe", "hourly", "--site", site.source, "--json", store=tmp_path / "no.db")
     assert ended.code == 4, ended.stderr
-    assert "another process goes on" in ended.stderr + ended.stdout
+    assert "another process is running the twin" in ended.stderr + ended.stdout
     assert trimtab("targets", site.source, store=tmp_path / "no.db").code == 0
     reach.sleep(60.0)
     assert Diary(tmp_path).time() == driver.clock() == END + timedelta(seconds=120)

@@ -139,10 +139,10 @@ def test_mds_survey_of_several_mdts_has_the_rate_of_one() -> None:
     (measured, _) = mds_survey.FORMAT.read(recorded("mds", "two.summary"))
     assert measured.requested["targets"] == 2
     assert measured.reported["targets"] == 1
-    assert measured.warnings == ("of 2 MDTs the script prints the rate of one, their mean",)
+    assert measured.warnings == ("with 2 MDTs the script prints the rate of one, their mean",)
     assert believed(measured, "file_attribute_rate") == [4527.62]
     (old, _) = read(mds_survey.FORMAT, MDTS.replace("mdt 1", "mdt 2"))
-    assert old.warnings == ("of 2 MDTs the script prints the rate of the first",)
+    assert old.warnings == ("with 2 MDTs the script prints the rate of the first",)
     assert samples(old, None, "interval_max") == []
 
 

@@ -169,7 +169,9 @@ def test_bytes_that_dlio_got_wrong_are_not_believed() -> None:
     assert believed(run, "samples_rate") == [23.14525768921911, 21.732195721126928]
     assert believed(run, "read_bandwidth") == []
     doubts = {one.reason for one in run.samples if one.metric == "read_bandwidth"}
-    assert doubts == {"bytes over samples are 1.00 a sample, the configuration says 400000.00"}
+    assert doubts == {
+        "bytes over samples give 1.00 per sample, but the configuration has 400000.00"
+    }
     assert (run.requested["tasks"], run.requested["record_bytes"]) == (2, 400_000)
 
 

@@ -74,14 +74,14 @@ def test_version(tool: ModuleType, printed: bytes, expected: str) -> None:
 
 def test_version_of_what_cannot_be_started() -> None:
     def run(_argv: tuple[str, ...]) -> RawOutput:
-        raise ToolError("it may not be executed", code="no-permission")
+        raise ToolError("it is not executable", code="no-permission")
 
     for tool in (*PHASED, mdtest):
         answer = tool.version(run, "/opt/tool")
         assert isinstance(answer, NotAvailable)
         assert (code_of(answer.reason), answer.reason) == (
             "no-permission",
-            "it may not be executed",
+            "it is not executable",
         )
 
 

@@ -100,7 +100,7 @@ def test_an_ata_drive() -> None:
 
 def test_a_drive_that_fails_says_so() -> None:
     measured = read(document(NVME, smart_status={"passed": False}))
-    assert measured.warnings == ("the drive says that it is failing",)
+    assert measured.warnings == ("the drive reports that it is failing",)
 
 
 def test_what_was_not_read_is_told() -> None:

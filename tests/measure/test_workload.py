@@ -40,7 +40,7 @@ def changed(**values: object) -> Measurement:
         (
             {"transfer_size_bytes": 4096},
             "workload-mismatch",
-            "4096 bytes a transfer instead of 1048576",
+            "4096 bytes per transfer instead of 1048576",
         ),
         ({"moved_bytes": 0}, "no-bytes", "write 0"),
         ({"moved_bytes": None}, "no-bytes", "write 0"),

@@ -246,7 +246,9 @@ permanent = ["lod/qos_prio_free"]
             "ior or builtin",
         ),
         at_end(
-            '[probe.a]\noptions = {fsync = 1, "-F" = ""}', "benchmark-missing", "name the benchmark"
+            '[probe.a]\noptions = {fsync = 1, "-F" = ""}',
+            "benchmark-missing",
+            "set benchmark",
         ),
         at_end("[probe.a]\ndirect = 1", "wrong-type"),
         at_end('[probe.a]\nbenchmark = "iro"', "unknown-value", "'ior'"),
@@ -279,7 +281,7 @@ permanent = ["lod/qos_prio_free"]
         at_end("[probe.a]\noptions = 3", "wrong-type"),
         at_end("[probe]\na = 3", "wrong-type"),
         (SITE + "[[probe]]\n", "", "[probe]", "wrong-type", None),
-        (SITE + "[probe.A]\n", ":5", "[probe.A]", "name-invalid", "small letters"),
+        (SITE + "[probe.A]\n", ":5", "[probe.A]", "name-invalid", "lower-case letters"),
         (SITE + '[probe."a\\u001b"]\n', ":5", '[probe."a\\x1b"]', "name-invalid", None),
         (SITE + "[probe.-a]\n", ":5", "[probe.-a]", "name-invalid", None),
         (

@@ -1,4 +1,4 @@
-"""Small files: the text and the tables of what a person wrote, and files written whole."""
+"""Reads small files written by people, and writes files atomically."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ _AT: Final = re.compile(r"(.*) \(at line (\d+), column (\d+)\)\Z", re.DOTALL)
 
 
 def read_text(path: Path, noun: str, *, names_programs: bool = True) -> str:
-    """Return the text of a small file that a person wrote.
+    """Return the text of a small file written by a person.
 
     Parameters
     ----------
     noun
-        What errors call it: ``the site file``.
+        Its description in errors: ``the site file``.
     names_programs
-        What it says runs as the caller: as root only a file that nobody else can change is read.
+        Whether it names programs that run as the caller; root reads such a file only if no other
+        user can change it.
 
     Raises
     ------
     UsageError
-        It cannot be read, is no regular file, too large, not UTF-8, or others can change it.
+        It cannot be read, is not a regular file, is too large, not UTF-8, or others can change it.
     """
     name = f"{noun} {visible(os.fspath(path))}"
     try:
-        # Without O_NONBLOCK a pipe would wait for its writer before it can be looked at.
+        # Without O_NONBLOCK opening a pipe would wait for its writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -58,7 +59,7 @@ def read_text(path: Path, noun: str, *, names_programs: bool = True) -> str:
         os.close(descriptor)
     if len(data) > SIZE_MAXIMUM_BYTES:
         raise UsageError(
-            f"{name} is larger than 1 MiB: it is something else", code="file-too-large"
+            f"{name} is larger than 1 MiB and cannot be such a file", code="file-too-large"
         )
     try:
         return data.decode("utf-8-sig")
@@ -71,12 +72,12 @@ def read_text(path: Path, noun: str, *, names_programs: bool = True) -> str:
 
 
 PROGRAMS: Final = "what it names (ssh, launchers) runs as root"
-"""Why root takes no site file that others can change."""
+"""Why root refuses a site file that others can change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trusted:
-    """Who may own what root uses, by number."""
+    """Users and groups, by id, that may own files used by root."""
 
     users: frozenset[int] = frozenset({0})
     groups: frozenset[int] = frozenset({0})
@@ -88,19 +89,19 @@ ROOT_ALONE: Final = Trusted()
 def refuse_foreign(
     path: Path, noun: str, risk: str = PROGRAMS, trusted: Trusted = ROOT_ALONE
 ) -> None:
-    """Raise as root where others can change a file or directory.
+    """As root, refuse a file or directory that others can change.
 
     Parameters
     ----------
     risk
-        What that would let them do.
+        The consequence, for the message.
     trusted
-        Who is none of these others.
+        Users and groups that are trusted.
 
     Raises
     ------
     UsageError
-        It belongs to another user, or others can write to it; or it cannot be looked at.
+        It belongs to another user, others can write to it, or it cannot be checked.
     """
     name = f"{noun} {visible(os.fspath(path))}"
     try:
@@ -115,9 +116,9 @@ def refuse_foreign(
 def refuse_below_others(
     path: Path, noun: str, risk: str = PROGRAMS, trusted: Trusted = ROOT_ALONE
 ) -> None:
-    """Raise as root where others can exchange an absolute path, or what one of its links leads to.
+    """As root, refuse an absolute path that others can replace, including links in it.
 
-    What is not there is made below what is, so that is what counts.
+    For missing components the nearest existing directory counts.
 
     Raises
     ------
@@ -133,13 +134,13 @@ def refuse_below_others(
         for above in path.parents:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 state = above.stat()
-                # In a sticky directory of root's nobody can rename what is root's.
+                # In root's sticky directory nobody else can rename root's files.
                 if state.st_uid != 0 or not state.st_mode & stat.S_ISVTX:
                     name = f"{noun} lies below {visible(os.fspath(above))}, which"
                     _refuse_state(name, above, state, risk, trusted)
         for link in (path, *path.parents):
             if link.is_symlink():
-                # In a sticky directory anybody can have made it.
+                # In a sticky directory anyone can have created it.
                 name = f"{noun} {visible(os.fspath(link))}"
                 _refuse_state(name, link, link.lstat(), risk, trusted)
                 pending.append(Path(os.path.abspath(link.parent / link.readlink())))  # noqa: PTH100 - follows nothing
@@ -150,7 +151,7 @@ def _refuse_state(
 ) -> None:
     if os.geteuid() != 0:
         return
-    mode = 0 if stat.S_ISLNK(state.st_mode) else state.st_mode  # of a link it means nothing
+    mode = 0 if stat.S_ISLNK(state.st_mode) else state.st_mode  # meaningless for a link
     if state.st_uid not in trusted.users:
         why = f"belongs to user {state.st_uid}"
     elif mode & stat.S_IWOTH:
@@ -169,12 +170,12 @@ def _refuse_state(
 
 @contextlib.contextmanager
 def written_beside(target: Path, data: bytes, mode: int | None = None) -> Iterator[Path]:
-    """Yield a new file beside ``target``, on stable storage, to take its place; else it goes.
+    """Yield a synced temporary file next to ``target`` to replace it; remove it if unused.
 
     Parameters
     ----------
     mode
-        Whatever the umask; ``None``: that of any file that its maker makes.
+        Mode regardless of the umask; ``None``: the default mode.
     """
     temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(6)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -192,7 +193,7 @@ def written_beside(target: Path, data: bytes, mode: int | None = None) -> Iterat
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
-    """Return the tables of a TOML file; an error names the file and the line.
+    """Parse a TOML file; errors have the file and line.
 
     Raises
     ------
@@ -211,9 +212,9 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
         raise UsageError(
             f"{place}: not TOML: {visible(message[:200])}",
             code="not-toml",
-            hint='text stands in quotes: schedule = "every 1h"',
+            hint='text must be quoted: schedule = "every 1h"',
         ) from error
     except (ValueError, RecursionError) as error:
-        # Numbers of thousands of digits, brackets within brackets: nothing that a person writes.
+        # Numbers with thousands of digits, deeply nested brackets: not written by a person.
         message = visible(str(error)[:200])
         raise UsageError(f"{name}: not TOML: {message}", code="not-toml") from error

@@ -1,7 +1,7 @@
-"""Kinds of values: how each is read from a file, and written so that it reads back the same.
+"""Kinds of values: how each is parsed from a file, and written to read back the same.
 
-A quantity is text with its unit (``"48h"``, ``"15.36TB"``, ``"3.2 GB/s"``); inside it is base SI.
-Where a key may have no value, a word says what that means: ``never``, ``none``, ``unlimited``.
+A quantity is text with a unit (``"48h"``, ``"15.36TB"``, ``"3.2 GB/s"``), converted to base SI. If
+a key may have no value, a word represents that: ``never``, ``none``, ``unlimited``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trimtab.visible import visible
 
 CENTURY_S: Final = 100 * 366 * 86400.0
 _SMALLEST: Final = 1e-9
-"""Below, a value is a slip, and its text would have more digits than quantities may have."""
+"""Smaller values are typing errors, with more digits than quantities may have."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _FIGURE: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(\S+)\s*", re.ASCII)
 _TEXT_MAX: Final = 60
@@ -56,21 +56,20 @@ class Kind:
     Attributes
     ----------
     noun
-        As documentation names it.
+        Its name in the documentation.
     example
-        As it would stand in a file.
-    read
-        From what TOML gives to the value inside; raises `UsageError`.
+        An example as in a file. read Converts a TOML value to the internal one; raises
+        `UsageError`.
     write
-        From the value inside to its text in TOML; ``None``: a file says it by leaving it out.
+        Converts the internal value to TOML text; ``None``: expressed by omission.
     unit
-        Of the value inside: ``B``, ``s``, ``B/s``, ``1/s``, ``1`` for fractions.
+        Unit of the internal value: ``B``, ``s``, ``B/s``, ``1/s``, ``1`` for fractions.
     absent
-        The word for no value, if there may be none.
+        The word for no value, if allowed.
     schema
-        JSON Schema of what a file has.
+        JSON Schema of the value in a file.
     rows
-        Of a value that is a table of its own: its keys with their texts.
+        For a value that is a table: its keys and their texts.
     """
 
     noun: str
@@ -83,7 +82,7 @@ class Kind:
     rows: Callable[[Any], Mapping[str, str]] | None = None
 
     def or_word(self, word: str) -> Kind:
-        """Return the kind that may also be ``word``, which is ``None`` inside."""
+        """Return the kind that also allows ``word``, which becomes ``None``."""
         types = self.schema.get("type", "string")
         types = [*([types] if isinstance(types, str) else types)]
         schema = dict(self.schema) | {"type": types if "string" in types else [*types, "string"]}
@@ -109,22 +108,22 @@ class Kind:
 
 
 def shown(value: object) -> str:
-    """Return a value as an error shows it."""
+    """Format a value for an error message."""
     return visible(repr(value)[:80])
 
 
 def wrong_type(value: object, noun: str, hint: str | None) -> BadValue:
-    """Return the error of a value that is of another type."""
+    """Return the error for a value of the wrong type."""
     return BadValue(f"{shown(value)} is not {noun}", code="wrong-type", hint=hint)
 
 
 def out_of_range(value: object, bounds: str, hint: str | None = None) -> BadValue:
-    """Return the error of a value that is too small or too large."""
+    """Return the error for a value that is too small or too large."""
     return BadValue(f"{shown(value)} must be {bounds}", code="out-of-range", hint=hint)
 
 
 def quoted(text: str) -> str:
-    """Return a basic string of TOML: what cannot be seen is an escape.
+    """Return a basic TOML string, with invisible characters escaped.
 
     Raises
     ------
@@ -140,7 +139,7 @@ def _escaped(character: str) -> str:
     category = unicodedata.category(character)
     if category == "Cs":
         raise UsageError(
-            "a name that is not UTF-8 cannot stand in a file",
+            "a name that is not UTF-8 cannot be written to a file",
             code="not-utf8",
             hint="TOML is UTF-8; mount the file system at another path",
         )
@@ -151,12 +150,12 @@ def _escaped(character: str) -> str:
 
 
 def key_text(name: str) -> str:
-    """Return a key as TOML writes it: in quotes where it needs them."""
+    """Return a TOML key, quoted if necessary."""
     return name if _BARE_KEY.fullmatch(name) else quoted(name)
 
 
 def number_text(value: float) -> str:
-    """Return a number as TOML writes it, without an exponent that a reader has to count."""
+    """Return a TOML number without an exponent."""
     return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(value)
 
 
@@ -170,7 +169,7 @@ def _quantity(value: object, example: str) -> str:
 
 def _bounded(value: float, original: object, least: float, most: float, most_text: str) -> float:
     if value and value < _SMALLEST:
-        raise BadValue(f"{shown(original)} is too small to mean anything", code="out-of-range")
+        raise BadValue(f"{shown(original)} is too small to be meaningful", code="out-of-range")
     if value == 0 and least > 0:
         raise out_of_range(original, "greater than 0")
     if not least <= value <= most:
@@ -185,7 +184,7 @@ def _fixed(value: Decimal) -> str:
 
 
 def _effort(text: str) -> tuple[bool, int]:
-    """Return how hard a quantity is to read: 0.1 TB and 135168 GB lose against 135.168 TB."""
+    """Return a readability cost: 135.168 TB is better than 0.1 TB and 135168 GB."""
     digits = len(text.partition(".")[0].rstrip("BKMGTPEis /dhmOS"))
     return text.startswith("0.") or digits > 4, len(text)
 
@@ -193,7 +192,7 @@ def _effort(text: str) -> tuple[bool, int]:
 def in_units(
     units: Sequence[tuple[str, int | Decimal]], parse: Callable[[str], float], gap: str = ""
 ) -> Callable[[float], str]:
-    """Return what writes a value in the unit that says it exactly with few digits."""
+    """Return a formatter that uses the unit with an exact and short text."""
 
     def is_exact(text: str, value: float) -> bool:
         try:
@@ -202,7 +201,7 @@ def in_units(
             return False
 
     def write(value: float) -> str:
-        # Beyond 2^53 the shortest text of a float is not the whole number that it holds.
+        # Beyond 2^53 the shortest text of a float differs from its integer value.
         exact = Decimal(value) if value % 1 == 0 else Decimal(repr(value))
         texts = [f"{_fixed(exact / factor)}{gap}{unit}" for unit, factor in units]
         right = [text for text in texts if is_exact(text, value)]
@@ -217,7 +216,7 @@ def in_units(
 
 def _write_duration(value_s: float) -> str:
     for unit, factor in _TIME_UNITS:
-        # A single week, day or minute reads better in the unit below: 48h and 24h, 7d, 60s.
+        # A single week, day or minute reads better in the smaller unit: 24h, 7d, 60s.
         least = {"d": 7, "h": 1}.get(unit, 2)
         if value_s >= least * factor and value_s % factor == 0:
             return f'"{int(value_s // factor)}{unit}"'
@@ -235,7 +234,7 @@ def duration(
     whole: bool = False,
     most_text: str = "100 years",
 ) -> Kind:
-    """Return the kind of durations, in seconds; ``whole``: an integer of them."""
+    """Return the kind for durations in seconds; ``whole``: an integer."""
 
     def read(value: object) -> float:
         seconds = parse_duration(_quantity(value, example))
@@ -256,7 +255,7 @@ def size(
     whole: bool = False,
     most_text: str = "1 ZB",
 ) -> Kind:
-    """Return the kind of sizes, in bytes; ``whole``: an integer."""
+    """Return the kind for sizes in bytes; ``whole``: an integer."""
 
     def read(value: object) -> float:
         size_bytes = parse_bytes(_quantity(value, example))
@@ -294,16 +293,16 @@ def _figure_kind(
 
 
 def fraction(*, zero: bool = False, inner: bool = False, percent: bool = False) -> Kind:
-    """Return the kind of fractions up to 1.
+    """Return the kind for fractions up to 1.
 
     Parameters
     ----------
     zero
         Whether it may be 0.
     inner
-        Whether it may be neither 0 nor 1.
+        Whether 0 and 1 are excluded.
     percent
-        Write it as per cent: ``"70%"``.
+        Write it in percent: ``"70%"``.
     """
     hint = 'write 0.75 or "75%"'
 
@@ -315,7 +314,7 @@ def fraction(*, zero: bool = False, inner: bool = False, percent: bool = False) 
         except UsageError as error:
             raise BadValue(error.message, code="out-of-range", hint=hint) from error
         if inner and part in (0.0, 1.0):
-            raise out_of_range(value, "between 0 and 1, neither of them", hint)
+            raise out_of_range(value, "above 0 and below 1", hint)
         if part == 0 and not zero:
             raise out_of_range(value, "greater than 0", hint)
         return part if part == 0 else _bounded(part, value, 0.0, 1.0, "1")
@@ -325,7 +324,7 @@ def fraction(*, zero: bool = False, inner: bool = False, percent: bool = False) 
         exact = 0 <= value <= 1 and parse_fraction(text) == value
         return f'"{text}"' if exact else repr(value)
 
-    # The two bounds are of numbers only (JSON Schema, validation 6.2).
+    # The two bounds apply only to numbers (JSON Schema, validation 6.2).
     bounds = {"minimum": 0} if zero else {"exclusiveMinimum": 0}
     schema = {"type": ["number", "string"], **bounds, "maximum": 1, "examples": [0.75, "75%"]}
     noun = "fraction, neither 0 nor 1" if inner else "fraction"
@@ -340,20 +339,20 @@ def _read_switch(value: object) -> bool:
 
 
 def read_text(value: object) -> str:
-    """Return text that is not empty and holds no control character."""
+    """Parse text that is not empty and has no control characters."""
     if not isinstance(value, str):
         raise wrong_type(value, "text", "write it in quotes")
     if not value.strip():
-        raise BadValue("it is empty", code="text-empty", hint="leave the key out for the default")
+        raise BadValue("it is empty", code="text-empty", hint="remove the key for the default")
     if _CONTROL.search(value):
-        raise BadValue(f"{shown(value)} holds a control character", code="control-character")
+        raise BadValue(f"{shown(value)} has a control character", code="control-character")
     return value
 
 
 def _read_word(value: object) -> str:
     text = read_text(value)
     if text.startswith("-") or re.search(r"\s", text):
-        raise BadValue(f"{shown(text)} must be one word that begins with no dash")
+        raise BadValue(f"{shown(text)} must be one word without a leading dash")
     return text
 
 
@@ -363,31 +362,31 @@ def _read_name(value: object) -> str:
         raise BadValue(
             f"{shown(name)} is not a name",
             code="name-invalid",
-            hint="small letters, digits and dashes",
+            hint="use lower-case letters, digits and dashes",
         )
     return name
 
 
 def read_texts(value: object, noun: str, hint: str) -> tuple[str, ...]:
-    """Return a list of texts."""
+    """Parse a list of texts."""
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
         raise wrong_type(value, noun, hint)
     return tuple(map(read_text, value))
 
 
 def listed(words: Sequence[str]) -> str:
-    """Return a list of texts as TOML writes it."""
+    """Return a TOML list of texts."""
     return f"[{', '.join(map(quoted, words))}]"
 
 
 def inline_table(values: Mapping[str, str]) -> str:
-    """Return an inline table of values that are TOML already."""
+    """Return an inline table of values already in TOML form."""
     pairs = ", ".join(f"{key_text(name)} = {value}" for name, value in values.items())
     return f"{{ {pairs} }}" if pairs else "{}"
 
 
 def of_text(parse: Callable[[str], T], noun: str, *examples: str, write: Any = quoted) -> Kind:
-    """Return the kind of values that ``parse`` reads from text."""
+    """Return the kind for values that ``parse`` reads from text."""
 
     def read(value: object) -> T:
         if not isinstance(value, str):
@@ -399,7 +398,7 @@ def of_text(parse: Callable[[str], T], noun: str, *examples: str, write: Any = q
 
 
 def whole(least: int, most: int) -> Kind:
-    """Return the kind of whole numbers from ``least`` to ``most``."""
+    """Return the kind for integers from ``least`` to ``most``."""
 
     def read(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
@@ -414,7 +413,7 @@ def whole(least: int, most: int) -> Kind:
 
 
 def real(least: float, most: float) -> Kind:
-    """Return the kind of plain numbers from ``least`` to ``most``."""
+    """Return the kind for plain numbers from ``least`` to ``most``."""
 
     def read(value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -430,7 +429,7 @@ def real(least: float, most: float) -> Kind:
 def read_each(
     items: Iterable[tuple[str, object]], read: Callable[[str, object], Any]
 ) -> dict[str, Any]:
-    """Return name to value of what is within a table; an error says in which of them it is."""
+    """Parse the values of a table by name; an error has the name."""
     values = {}
     for name, item in items:
         try:
@@ -444,7 +443,7 @@ def read_each(
 
 
 def table_of(kind: Kind, example: str) -> Kind:
-    """Return the kind of tables whose keys a person chooses, each with a value of ``kind``."""
+    """Return the kind for tables with free keys and values of ``kind``."""
 
     def read(value: object) -> dict[str, Any]:
         if not isinstance(value, Mapping):
@@ -461,7 +460,7 @@ def table_of(kind: Kind, example: str) -> Kind:
 
 
 def choice(words: Sequence[str]) -> Kind:
-    """Return the kind of one word of several."""
+    """Return the kind for one of several words."""
     known = ", ".join(f'"{word}"' for word in words[:-1]) + f' or "{words[-1]}"'
 
     def read(value: object) -> str:
@@ -475,7 +474,7 @@ def choice(words: Sequence[str]) -> Kind:
 
 
 def _read_day(value: object) -> date:
-    """Return a day: TOML's own, or as text. A datetime is a date to Python and none here."""
+    """Parse a day: a TOML date or text. A datetime, a date in Python, is refused."""
     if isinstance(value, date) and not isinstance(value, datetime):
         return value
     try:
@@ -485,7 +484,7 @@ def _read_day(value: object) -> date:
 
 
 def _read_moment(value: object) -> date | str:
-    """Return what says a time; only with the site's time zone is it one."""
+    """Parse a time, which is complete only with the site's time zone."""
     if isinstance(value, (date, str)) and value != "":
         return value
     raise wrong_type(value, "a time", "write 2023-09-12 or 2023-09-12T06:00")
@@ -496,7 +495,7 @@ DURATION_OR_ZERO: Final = duration(0)
 SIZE: Final = size(example="15.36TB")
 SIZE_OR_ZERO: Final = size(0, example="2.5PB")
 WHOLE_SIZE: Final = size(most=2**53, most_text="8 PiB", whole=True)
-"""Above 8 PiB a size is no longer exact in the arithmetic that parses it."""
+"""Above 8 PiB the parsing arithmetic is no longer exact."""
 RATE: Final = _figure_kind("rate", "3.2 GB/s", "B/s", _RATE_UNITS, ("1024 MiB/s", "400 Gb/s"))
 OPERATIONS: Final = _figure_kind(
     "operations a second", "800 kIOPS", "1/s", (("kIOPS", 1000), ("IOPS", 1)), ("29000 IOPS",)

@@ -1,4 +1,4 @@
-"""Where a key stands in a TOML text: tomllib gives values, not lines."""
+"""Finds the lines of keys in TOML text; tomllib returns only values."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from trimtab.units import is_digits
 from trimtab.visible import visible
 
 Location = tuple[str, ...]
-"""Table and key, as ``("probe", "hourly", "launcher")``; entries of a list by number, from 0."""
+"""Table and key: ``("probe", "hourly", "launcher")``; list entries by number, from 0."""
 ELSEWHERE: Final = "*"
-"""In place of the number of an entry that stands in another file, which this one extends."""
+"""Replaces the number of an entry in another file that this one extends."""
 
 _SIMPLE_KEY = r"(?:[A-Za-z0-9_-]+|\"(?:[^\"\\]|\\.)*\"|'[^']*')"
 _KEY = rf"{_SIMPLE_KEY}(?:[ \t]*\.[ \t]*{_SIMPLE_KEY})*"
@@ -27,7 +27,7 @@ _LONG_TEXT: Final = re.compile(r'"""|\'\'\'')
 class Lines:
     """The line, counted from 1, of every table and key of a file.
 
-    Keys inside an inline table stand on the line of the key that holds it. The second
+    Keys inside an inline table have the line of the enclosing key. The second
     ``[[exempt]]`` is the table ``("exempt", "1")``.
     """
 
@@ -36,7 +36,7 @@ class Lines:
     lists: set[Location] = field(default_factory=set)
 
     def line_of(self, location: Location) -> int | None:
-        """Return the line of a key, else of the nearest table around it; ``None``: the file."""
+        """Return the line of a key or its nearest enclosing table; ``None``: the file."""
         if ELSEWHERE in location:
             return None
         every = self.tables | self.keys
@@ -50,9 +50,9 @@ class Lines:
         return None
 
     def place_of(self, location: Location) -> str:
-        """Return a location as a person writes it: ``[probe.hourly] nodes``, ``[[exempt]] 2 id``.
+        """Format a location: ``[probe.hourly] nodes``, ``[[exempt]] 2 id``.
 
-        What stands inside an inline table follows the key that holds it.
+        Keys inside an inline table follow the enclosing key.
         """
         if location[1:2] == (ELSEWHERE,) or (len(location) > 1 and location[:1] in self.lists):
             number = f" {int(location[1]) + 1}" if is_digits(location[1]) else ""
@@ -67,7 +67,7 @@ class Lines:
 
 
 def key_lines(text: str) -> Lines:
-    """Return where everything stands in a text that tomllib accepts."""
+    """Return the lines of all tables and keys in a text that tomllib accepts."""
     lines = Lines()
     counts: dict[Location, int] = {}
     table: Location = ()
@@ -89,7 +89,7 @@ def key_lines(text: str) -> Lines:
 
 
 def _numbered(parts: Location, counts: dict[Location, int]) -> Location:
-    """Return a table's location with the number that a list of tables has on the way to it."""
+    """Return a table's location including numbers of enclosing lists of tables."""
     for length in range(1, len(parts) + 1):
         if parts[:length] in counts:
             return (*parts[:length], str(counts[parts[:length]]), *parts[length:])
@@ -101,13 +101,13 @@ def _shown(part: str) -> str:
 
 
 def _parts(key: str) -> Location:
-    """Return a dotted key's parts: TOML's own reader knows quotes and escapes."""
+    """Return a dotted key's parts, using tomllib for quotes and escapes."""
     if _BARE_KEY.fullmatch(key):
         return (key,)
     try:
         value: object = tomllib.loads(f"{key} = 0")
     except tomllib.TOMLDecodeError:
-        return (key,)  # not a key after all: a line within a list
+        return (key,)  # not a key: a line within a list
     parts = []
     while isinstance(value, dict):
         ((part, value),) = value.items()

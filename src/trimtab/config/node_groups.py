@@ -1,9 +1,9 @@
-"""Node groups (``@oss``), from the configuration of the site and of the user alone.
+"""Node groups (``@oss``), only from the site's and the user's configuration.
 
 ClusterShell's own default also reads ``etc/clustershell`` of the Python installation. Its wheel
-puts examples there (``oss: example4 example5``), and they outrank the site's ``/etc/clustershell``:
-a name of nobody's would reach ssh and sudo. A configuration names commands too, which a shell runs;
-as root only one that nobody else can change is used.
+installs examples there (``oss: example4 example5``), which override the site's
+``/etc/clustershell``: invented names would reach ssh and sudo. A configuration may also have
+commands for a shell, so root uses only files that no other user can change.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from trimtab.config.files import read_text, refuse_below_others, refuse_foreign
 
 _NOUN: Final = "the ClusterShell configuration"
 _LISTS: Final = ("groupsdir", "confdir", "autodir")
-"""Options of ``[Main]`` whose directories hold further files of groups (groups.conf(5))."""
+"""Options of ``[Main]`` with directories of further group files (groups.conf(5))."""
 
 
 def group_files() -> tuple[Path, ...]:
-    """Return where groups may be defined, in ClusterShell's order: the last outranks the others.
+    """Return the files that may define groups, in ClusterShell's order: the last overrides.
 
-    Root's is below root's own home, whatever ``HOME`` says under sudo.
+    Root's is in root's own home, regardless of ``HOME`` under sudo.
     """
     root = os.geteuid() == 0
     home = Path(pwd.getpwuid(0).pw_dir) if root else Path("~").expanduser()
@@ -50,14 +50,14 @@ def group_files() -> tuple[Path, ...]:
 
 
 def site_groups() -> GroupResolverConfig:
-    """Return what resolves groups on this host.
+    """Return the resolver of groups on this host.
 
     Raises
     ------
     UsageError
         As root: others can change a file that defines groups.
     configparser.Error, ValueError
-        A file is no configuration.
+        A file is not a valid configuration.
     """
     files = tuple(file for file in group_files() if os.path.exists(file))  # noqa: PTH110 - Path's raises
     if os.geteuid() == 0:
@@ -69,14 +69,14 @@ def site_groups() -> GroupResolverConfig:
 
 @functools.cache
 def _resolver(files: tuple[Path, ...]) -> GroupResolverConfig:
-    # Kept, as ClusterShell keeps its own: what a command answered is good for its cache time.
+    # Cached, like ClusterShell's own: a command's answer is valid for its cache time.
     resolver = _SiteGroups([str(file) for file in files], illegal_chars=ILLEGAL_GROUP_CHARS)
-    resolver.sources()  # reads the files: of one that cannot be read nothing is kept
+    resolver.sources()  # reads the files: an unreadable one is not cached
     return resolver
 
 
 class _SiteGroups(GroupResolverConfig):
-    """Groups of which one that nobody defined is an error; ClusterShell takes it for empty."""
+    """Resolver that refuses undefined groups, which ClusterShell treats as empty."""
 
     def group_nodes(self, group: str, namespace: str | None = None) -> list[str]:
         try:
@@ -96,7 +96,7 @@ class _SiteGroups(GroupResolverConfig):
 
 
 def _defining(files: tuple[Path, ...]) -> Iterator[Path]:
-    """Yield all that defines groups: the files, what lies beside them, directories they name."""
+    """Yield all files that define groups: the given ones, their neighbours, listed directories."""
     for file in files:
         yield file.parent
         yield from file.parent.rglob("*")

@@ -1,4 +1,4 @@
-"""Node sets of the site file, unfolded to names that may stand in a command."""
+"""Expands node sets of the site file to names that are safe in a command."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ if TYPE_CHECKING:
     from ClusterShell.NodeUtils import GroupResolverConfig
 
 NODE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,254}")
-"""Host names, IPv4 and IPv6 addresses; nothing that ssh or a shell could take for more."""
+"""Host names, IPv4 and IPv6 addresses; nothing special to ssh or a shell."""
 NODES_MAXIMUM: Final = 10_000
-"""More servers than any file system has; a typing error in a range would fill the memory."""
+"""More servers than any file system has; a typing error in a range could exhaust memory."""
 _TEXT_MAX = 100_000
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"\s*([0-9]+)-([0-9]+)(?:/([0-9]+))?\s*")
 _OPERATORS = frozenset("!&^@*")
 _TEXT = re.compile(r"[A-Za-z0-9_.:,/!&^@*\[\]\s-]*")
 _GROUP = re.compile(r"@(?:[A-Za-z0-9_][A-Za-z0-9_.-]*:)?(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\*)")
-"""A group's name stands in a command line of the site's, which a shell runs."""
+"""A group's name becomes part of a command of the site, which a shell runs."""
 _HINT = 'write names or a ClusterShell node set: "oss[01-08],oss11"'
 _GROUP_HINT = 'define the group in one of these files, or name the nodes: "oss[01-08],oss11"'
 
 
 def unfold_nodes(text: str) -> tuple[str, ...]:
-    """Return the names of a node set, each once, in the order of its parts.
+    """Expand a node set to names, each once, in the order of its parts.
 
     Groups (``@oss``) are those of the site's or the user's ClusterShell configuration on this
-    host; the examples of the Python package are never among them (`trimtab.config.node_groups`).
+    host, never the Python package's examples (`trimtab.config.node_groups`).
 
     Raises
     ------
     UsageError
-        It is no node set, a group is not known, it is empty or far too large, or a name could be
-        taken for an option or hold signs of the shell.
+        It is not a node set, a group is unknown, it is empty or too large, or a name could be
+        mistaken for an option or has shell characters.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def unfold_nodes(text: str) -> tuple[str, ...]:
     if not names:
         looked, hint = (_looked(), _GROUP_HINT) if by_group else ("", _HINT)
         raise UsageError(
-            f"{visible(text[:80])!r} names no node{looked}", code="node-set-empty", hint=hint
+            f"{visible(text[:80])!r} has no nodes{looked}", code="node-set-empty", hint=hint
         )
     for name in names:
         check_node(name)
@@ -76,7 +76,7 @@ def unfold_nodes(text: str) -> tuple[str, ...]:
 
 
 def fold_nodes(names: Sequence[str]) -> str:
-    """Return the node set that `unfold_nodes` turns into the same names in the same order.
+    """Return the node set that `unfold_nodes` expands to the same names in the same order.
 
     Examples
     --------
@@ -92,24 +92,23 @@ def fold_nodes(names: Sequence[str]) -> str:
 
 
 def check_node(name: str) -> None:
-    """Raise where a name cannot be that of a host, or would be read as something else.
+    """Refuse a name that cannot be a host's, or could be read as something else.
 
     Raises
     ------
     UsageError
-        It begins with a dash or holds anything but letters, digits, ``.``, ``_``, ``:``
-        and ``-``.
+        It starts with a dash or has anything but letters, digits, ``.``, ``_``, ``:`` and ``-``.
     """
     if not NODE_NAME.fullmatch(name):
         raise UsageError(
-            f"{visible(name[:80])!r} is not the name of a host",
+            f"{visible(name[:80])!r} is not a host name",
             code="node-name-invalid",
-            hint="names and addresses are letters, digits, '.', '_', ':' and '-'; no dash first",
+            hint="use letters, digits, '.', '_', ':' and '-', without a leading dash",
         )
 
 
 def _parts(text: str) -> list[str]:
-    """Return what the commas outside brackets divide; a node set would sort them."""
+    """Split at commas outside brackets; a node set would sort the parts."""
     parts, depth, start = [], 0, 0
     for position, sign in enumerate(text):
         depth += (sign == "[") - (sign == "]")
@@ -139,7 +138,7 @@ def _looked() -> str:
 
 
 def _refuse_signs(text: str) -> None:
-    """Raise where something is neither a name nor an operator, before a group is looked up."""
+    """Refuse anything but names and operators, before a group is looked up."""
     references = re.split("[,!&^]", _BRACKETS.sub("0", text))
     groups = [reference.strip() for reference in references if "@" in reference]
     if not _TEXT.fullmatch(text) or not all(map(_GROUP.fullmatch, groups)):
@@ -151,7 +150,7 @@ def _refuse_signs(text: str) -> None:
 
 
 def _refuse_huge(text: str) -> None:
-    """Raise before anything is unfolded; ClusterShell makes every name of a range."""
+    """Refuse huge sets before expanding; ClusterShell creates every name of a range."""
     if len(text) > _TEXT_MAX:
         raise UsageError(
             f"a node set of {len(text)} characters is too long",
@@ -166,7 +165,7 @@ def _refuse_huge(text: str) -> None:
         total += count
     if total > NODES_MAXIMUM:
         raise UsageError(
-            f"{visible(text[:80])!r} names more than {NODES_MAXIMUM:,} nodes",
+            f"{visible(text[:80])!r} has more than {NODES_MAXIMUM:,} nodes",
             code="node-set-too-large",
             hint=_HINT,
         )

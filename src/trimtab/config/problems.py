@@ -1,4 +1,4 @@
-"""What is wrong with a file that a person wrote: each problem with code, line, table and key."""
+"""Problems of a configuration file, each with code, line, table and key."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from trimtab.errors import UsageError
 from trimtab.visible import visible
 
 NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
-"""Of sites, probes, launchers and policies: it stands in file names, units and URLs."""
+"""Names of sites, probes, launchers and policies, which occur in file names, units and URLs."""
 SHOWN_PROBLEMS: Final = 5
-"""A reader mends the first few, and asks again."""
+"""A user fixes the first few problems and tries again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,13 @@ class Problem:
     Attributes
     ----------
     location
-        Table and key, as ``("probe", "hourly", "launcher")``.
+        Table and key: ``("probe", "hourly", "launcher")``.
     message
-        What is wrong there, without its place.
+        The problem, without its place.
     code
         Stable name of the problem: ``unknown-key``, ``wrong-type``, ``out-of-range``,
-        ``missing-key``, ``malformed-value``, ``unknown-value``; ``contradiction`` where keys
-        exclude one another.
+        ``missing-key``, ``malformed-value``, ``unknown-value``; ``contradiction`` if keys exclude
+        each other.
     """
 
     location: Location
@@ -41,7 +41,7 @@ class Problem:
 
 
 class ConfigError(UsageError):
-    """A file with problems: the first of them are the message, `problems` has all.
+    """A file with problems: the message has the first few, `problems` all of them.
 
     Its code is that of the first.
     """
@@ -54,12 +54,12 @@ class ConfigError(UsageError):
 
 
 class BadValue(UsageError):
-    """A value that a key does not take.
+    """An invalid value of a key.
 
     Parameters
     ----------
     within
-        Names inside of the value that lead to what is wrong, where it is a table.
+        Path within the value to the error, if it is a table.
     """
 
     code = "malformed-value"
@@ -77,21 +77,21 @@ class BadValue(UsageError):
 
 
 def problem_of(error: UsageError, location: Location) -> Problem:
-    """Return an error of a value as a problem of its key."""
+    """Convert an error of a value to a problem of its key."""
     if isinstance(error, BadValue):
         return Problem((*location, *error.within), error.message, error.hint, error.code)
     return Problem(location, error.message, error.hint, BadValue.code)
 
 
 def config_error(problems: Sequence[Problem], source: str, lines: Lines) -> ConfigError:
-    """Return one error for all problems of a file; one alone keeps its hint apart.
+    """Combine all problems of a file into one error; a single one keeps its hint.
 
     Parameters
     ----------
     problems
-        One at least.
+        At least one.
     source
-        What the error calls the file.
+        The file's name in the error.
     """
 
     def text(problem: Problem) -> str:
@@ -109,14 +109,14 @@ def config_error(problems: Sequence[Problem], source: str, lines: Lines) -> Conf
 
 
 def unknown_key(location: Location, known: Iterable[str], elsewhere: Iterable[str]) -> Problem:
-    """Return that there is no such key or table, with what was probably meant.
+    """Return the problem of an unknown key or table, with a suggestion.
 
     Parameters
     ----------
     known
         The keys of its table, or all tables.
     elsewhere
-        Tables that do have such a key.
+        Tables that have such a key.
     """
     *above, key = location
     names, others = list(known), [f"[{name}]" for name in elsewhere]
@@ -128,23 +128,23 @@ def unknown_key(location: Location, known: Iterable[str], elsewhere: Iterable[st
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """Return a question about the nearest of known words; ``None``: none is near."""
+    """Suggest the closest known word; ``None`` if none is close."""
     near = difflib.get_close_matches(word[:80], list(known), n=1)
     return f"did you mean {near[0]!r}?" if near else None
 
 
 def name_problems(name: str, location: Location) -> Iterable[Problem]:
-    """Yield that a name is none: it stands in file names, units and URLs."""
+    """Yield a problem for an invalid name: it occurs in file names, units and URLs."""
     if not NAME.fullmatch(name):
         yield Problem(
             location,
             f"{visible(name[:80])!r} is not a name",
-            "small letters, digits and, between them, dashes; 64 at most",
+            "use lower-case letters, digits and inner dashes, at most 64",
             "name-invalid",
         )
 
 
 def raised(problem: Problem, place: str = "") -> UsageError:
-    """Return a problem as an error of its own, without a file around it."""
+    """Convert a problem to a separate error, without a file."""
     message = f"{place}: {problem.message}" if place else problem.message
     return UsageError(message, code=problem.code, hint=problem.hint)

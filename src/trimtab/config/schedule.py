@@ -1,7 +1,7 @@
 """Schedules as pure functions of the clock: text to slots, in real or simulated time.
 
-A slot is an instant at which something is due. It depends on the text, the time zone and nothing
-else, so that a watch that starts again finds the slots that the last one had::
+A slot is an instant at which something is due. It depends only on the text and the time zone, so
+that a restarted watch finds the same slots::
 
     every 1h           counted from 1970-01-01 00:00 UTC, the same in every time zone
     every 1h at :20    as above, 20 minutes later
@@ -9,8 +9,8 @@ else, so that a watch that starts again finds the slots that the last one had::
     weekly on sunday at 03:00
     30 2 * * mon-fri   a cron expression, the site's local time
 
-Where clocks change, each local time comes once. One that is skipped comes at the moment of the
-change; one that is repeated comes the first time and not the second.
+When clocks change, each local time occurs once. A skipped one occurs at the moment of the change; a
+repeated one occurs only the first time.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from trimtab.units import parse_duration
 from trimtab.visible import visible
 
 _TEXT_MAX = 200
-"""Characters: a cron expression that lists every minute has 169 in its longest field."""
+"""In characters: a cron expression that lists every minute has a field of 169."""
 _PERIOD_MAX_S = 366 * 86400
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _DAY: Final = timedelta(days=1)
 _SEARCH_DAYS = 366 * 9
-"""A 29 February comes after eight years at the latest (1896 to 1904)."""
+"""A 29 February occurs at least every eight years (1896 to 1904)."""
 _WEEKDAYS: Final = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun",
                   "jul", "aug", "sep", "oct", "nov", "dec")  # fmt: skip
@@ -48,11 +48,11 @@ _DAILY = re.compile(rf"daily\s+at\s+{_TIME}", re.IGNORECASE)
 _WEEKLY = re.compile(rf"weekly\s+on\s+([a-z]+)\s+at\s+{_TIME}", re.IGNORECASE)
 _CRON_VALUE = r"(?:[0-9]{1,2}|[a-z]{3})"
 _CRON_ITEM = rf"(?:\*(?:/[0-9]{{1,2}})?|{_CRON_VALUE}(?:-{_CRON_VALUE}(?:/[0-9]{{1,2}})?)?)"
-# What every cron has: neither random values nor L, W and #.
+# Features of every cron: no random values, L, W or #.
 _CRON_FIELD = re.compile(rf"{_CRON_ITEM}(?:,{_CRON_ITEM})*", re.IGNORECASE | re.ASCII)
 _HINT = (
     'write "every 1h", "every 1h at :20", "daily at 20:00", "weekly on sunday at 03:00" '
-    'or five fields as cron has them: "30 2 * * mon-fri"'
+    'or five cron fields: "30 2 * * mon-fri"'
 )
 
 
@@ -66,15 +66,14 @@ class _Rule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When something is due.
+    """A schedule.
 
     Attributes
     ----------
     text
-        As it was written.
+        The original text.
     period_s
-        The shortest distance of two slots. Of a schedule in local time it is that of days on
-        which clocks do not change.
+        The shortest distance between two slots; in local time, on days without a clock change.
     """
 
     text: str
@@ -82,7 +81,7 @@ class Schedule:
     _rule: _Rule
 
     def __str__(self) -> str:
-        """Return it as it was written."""
+        """Return the original text."""
         return self.text
 
     def next_after(self, at: datetime, timezone: str | tzinfo = UTC) -> datetime:
@@ -93,12 +92,12 @@ class Schedule:
         at
             Aware.
         timezone
-            Of local times; an IANA name or a ``tzinfo``.
+            Zone of local times; an IANA name or a ``tzinfo``.
 
         Raises
         ------
         UsageError
-            The time zone is not known.
+            The time zone is unknown.
         """
         return self._rule.next_after(_aware(at), find_zone(timezone))
 
@@ -108,12 +107,12 @@ class Schedule:
 
 
 def parse_schedule(text: str) -> Schedule:
-    """Return the schedule that ``text`` names.
+    """Parse a schedule.
 
     Raises
     ------
     UsageError
-        It is none, never comes, or is one that cron programs read in different ways.
+        It is not a schedule, never occurs, or has different meanings in different cron programs.
 
     Examples
     --------
@@ -146,17 +145,17 @@ def find_zone(timezone: str | tzinfo) -> tzinfo:
         return ZoneInfo(timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # OSError: "Europe", a directory
         raise UsageError(
-            f"the time zone {visible(timezone)!r} is not known here",
+            f"unknown time zone {visible(timezone)!r}",
             code="timezone-unknown",
-            hint="write an IANA name, such as UTC, Europe/Berlin or America/Los_Angeles",
+            hint="use an IANA name, such as UTC, Europe/Berlin or America/Los_Angeles",
         ) from error
 
 
 def jitter_s(site: str, item: str, longest_s: float) -> float:
-    """Return by how many seconds an item starts after each of its slots: 0 to ``longest_s``.
+    """Return the delay of an item after each of its slots: 0 to ``longest_s``, in seconds.
 
-    It is the same for every slot and after every restart, and differs between sites and items, so
-    that what is due at the full hour on many sites does not start at once.
+    It is the same for every slot and restart but differs between sites and items, so that items due
+    at the full hour on many sites do not start simultaneously.
 
     Examples
     --------
@@ -171,8 +170,8 @@ def jitter_s(site: str, item: str, longest_s: float) -> float:
 class _Every:
     """Slots at ``offset_s`` + n x ``every_s`` after the epoch.
 
-    The epoch is a midnight of UTC and days of UTC have 86,400 s, so whatever divides a day has its
-    slots at the same times of every day.
+    The epoch is midnight UTC and UTC days have 86,400 s, so an interval that divides a day has its
+    slots at the same times every day.
     """
 
     every_s: int
@@ -188,7 +187,7 @@ class _Every:
         return float(self.every_s)
 
     def _count(self, at: datetime) -> int:
-        # In whole microseconds: a float of seconds cannot tell a slot from just before it.
+        # In whole microseconds: float seconds cannot distinguish a slot from just before it.
         return ((at - _EPOCH) // _MICROSECOND - self.offset_s * 10**6) // (self.every_s * 10**6)
 
     def _slot(self, count: int) -> datetime:
@@ -197,7 +196,7 @@ class _Every:
 
 @dataclass(frozen=True, slots=True)
 class _Calendar:
-    """Slots at times of day on days that match, in local time.
+    """Slots at times of day on matching days, in local time.
 
     Let u(n) be the instant of the local time n by the rule at the top of this file. It never falls
     as n grows, and u(n) <= t for the local time n of any instant t. So the slots after t are among
@@ -208,8 +207,8 @@ class _Calendar:
     times
         Minutes since midnight, ascending.
     days, weekdays
-        Day of the month and day of the week (0 is Sunday); ``None`` is any. Where neither is
-        ``None``, one of them is enough (crontab(5)).
+        Day of the month and day of the week (0 is Sunday); ``None`` is any. If both are set, either
+        is sufficient (crontab(5)).
     """
 
     times: tuple[int, ...]
@@ -227,7 +226,7 @@ class _Calendar:
 
     def last_until(self, at: datetime, zone: tzinfo) -> datetime:
         here = at.astimezone(zone)
-        # The second time that an hour is shown, all of it has been: start behind its end.
+        # In a repeated hour all its slots have passed: start after its end.
         local = (here + _repeated(here, zone)).replace(tzinfo=None, fold=0)
         while True:
             local = self._beside(local, -_DAY)
@@ -243,11 +242,11 @@ class _Calendar:
         return 60.0 * min(across, *within) if within else 60.0 * across
 
     def comes(self) -> bool:
-        """Return whether there is any day that matches."""
+        """Return whether any day matches."""
         return self._find_day(date(2000, 1, 1), _DAY) is not None
 
     def _beside(self, local: datetime, step: timedelta) -> datetime:
-        """Return the nearest time after a minute, or up to it where the step goes back."""
+        """Return the nearest matching time after a minute, or up to it for a negative step."""
         position = bisect_right(self.times, local.hour * 60 + local.minute)
         onward, today = step > timedelta(), local.date()
         times = self.times[position:] if onward else self.times[:position]
@@ -265,7 +264,7 @@ class _Calendar:
 
     def _day(self, day: date, step: timedelta) -> date:
         day_found = self._find_day(day, step)
-        assert day_found is not None  # parse_schedule let no schedule through that never comes
+        assert day_found is not None  # parse_schedule refuses schedules that never occur
         return day_found
 
     def _find_day(self, day: date, step: timedelta) -> date | None:
@@ -289,8 +288,8 @@ def _at(day: date, minutes: int) -> datetime:
 
 
 def _instant(local: datetime, zone: tzinfo) -> datetime:
-    """Return when a local time comes, in UTC: once, see the top of this file."""
-    # In UTC from here on: differences of times in one zone ignore its changes (datetime's manual).
+    """Return the instant of a local time in UTC; see the top of this file."""
+    # Use UTC: differences of times within a zone ignore its clock changes (datetime's manual).
     slot = local.replace(tzinfo=zone).astimezone(UTC)
     if slot.astimezone(zone).replace(tzinfo=None) == local:
         return slot
@@ -309,7 +308,7 @@ def _instant(local: datetime, zone: tzinfo) -> datetime:
 
 
 def _repeated(here: datetime, zone: tzinfo) -> timedelta:
-    """Return how far clocks went back, where ``here`` is the second time that they show this."""
+    """Return how far clocks went back if ``here`` is a repeated local time."""
     first = here.replace(fold=0).astimezone(UTC)
     return max(here.astimezone(UTC) - first, timedelta())
 
@@ -336,7 +335,7 @@ def _parse(words: str, text: str) -> _Rule:
         raise UsageError(
             f"{text!r} has {len(fields)} fields",
             code="schedule-invalid",
-            hint="write five: minute, hour, day of month, month, day of week; no seconds, no years",
+            hint="use five: minute, hour, day of month, month, day of week; no seconds or years",
         )
     raise UsageError(f"{visible(text)!r} is not a schedule", code="schedule-invalid", hint=_HINT)
 
@@ -367,7 +366,7 @@ def _weekday(name: str, text: str) -> int:
         if name.lower() in {weekday, weekday[:3]}:
             return number
     raise UsageError(
-        f"{text!r}: {name!r} is no day of the week",
+        f"{text!r}: {name!r} is not a day of the week",
         code="schedule-day-invalid",
         hint=", ".join(_WEEKDAYS),
     )
@@ -379,13 +378,13 @@ def _cron(fields: list[str], text: str) -> _Calendar:
     days = _cron_values(fields[2], 1, 31, text)
     months = _cron_values(fields[3], 1, 12, text, {name: at for at, name in enumerate(_MONTHS, 1)})
     names = {name[:3]: at for at, name in enumerate(_WEEKDAYS)}
-    # Sunday is 0 where it begins a range, and 7 where it ends one.
+    # Sunday is 0 at the start of a range and 7 at its end.
     weekdays = _cron_values(fields[4].replace("7-", "0-"), 0, 7, text, names)
     if fields[2] != "*" and fields[4] != "*" and "*" in fields[2] + fields[4]:
         raise UsageError(
-            f"{text!r}: programs differ on what this day of month with that day of week means",
+            f"{text!r}: cron programs differ on this combination of day of month and day of week",
             code="schedule-ambiguous",
-            hint='write "*" for one of them, or lists without "*" for both',
+            hint='use "*" for one of them, or lists without "*" for both',
         )
     calendar = _Calendar(
         tuple(hour * 60 + minute for hour in sorted(hours) for minute in sorted(minutes)),
@@ -394,7 +393,7 @@ def _cron(fields: list[str], text: str) -> _Calendar:
         None if "*" in fields[4].split(",") else frozenset(day % 7 for day in weekdays),
     )
     if not calendar.comes():
-        raise UsageError(f"{text!r} never comes: there is no such day", code="schedule-never-due")
+        raise UsageError(f"{text!r} is never due: there is no such day", code="schedule-never-due")
     return calendar
 
 
@@ -403,7 +402,7 @@ def _cron_values(
 ) -> frozenset[int]:
     """Return the values of one field of a cron expression, from `low` to `high`.
 
-    A range that runs backwards goes over the end: ``22-2`` are the hours 22, 23, 0, 1 and 2.
+    A reversed range wraps around: ``22-2`` means the hours 22, 23, 0, 1 and 2.
     """
     values: set[int] = set()
     for item in field.lower().split(","):
@@ -412,19 +411,19 @@ def _cron_values(
         try:
             first, last = (int(names.get(word, word)) for word in (begin, end or begin))
             step = int(every or 1)
-        except ValueError:  # a name of something else
+        except ValueError:  # a name of another field
             first = last = step = 0
         if not (step and low <= first <= high and low <= last <= high):
             raise UsageError(
-                f"{text!r} is no cron expression: {item!r} is not from {low} to {high}",
+                f"{text!r} is not a cron expression: {item!r} is not from {low} to {high}",
                 code="schedule-invalid",
                 hint=_HINT,
             )
         if end and (first == last or (first > last and every)):
             raise UsageError(
-                f"{text!r}: programs differ on what {item!r} means",
+                f"{text!r}: cron programs differ on {item!r}",
                 code="schedule-ambiguous",
-                hint="write its values one by one: 5, or 22,0,2",
+                hint="list its values: 5, or 22,0,2",
             )
         if first <= last:
             values.update(range(first, last + 1, step))

@@ -1,4 +1,4 @@
-"""A dataclass as the schema of a TOML file: what may stand there, read with every problem at once.
+"""A dataclass as the schema of a TOML file, read with all problems reported at once.
 
 ::
 
@@ -8,8 +8,8 @@
 
 The name of a key is the field's without its unit (``every_s`` is ``every``): the unit is part of
 the text. `table` declares a table that is a dataclass itself, `tables` several of them, with names
-(``[probe.NAME]``) or in a list (``[[exempt]]``). What a field does not declare is of the model
-alone.
+(``[probe.NAME]``) or in a list (``[[exempt]]``). Fields without a declaration belong only to the
+model.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from trimtab.config.problems import Problem, problem_of, unknown_key
 from trimtab.errors import UsageError
 
 _MARK: Final = "trimtab.config"
-"""In the metadata of a field."""
+"""Key in the metadata of a field."""
 _SUFFIXES: Final = ("_bytes_per_s", "_per_s", "_bytes", "_s")
 
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """What a field declares; ``kind`` is ``None`` for tables."""
+    """The declaration of a field; ``kind`` is ``None`` for tables."""
 
     kind: Kind | None
     comment: str
@@ -40,7 +40,7 @@ class _Mark:
     changes: bool = False
     model: type | None = None
     named: bool | None = None
-    """Of several tables: whether they have names; ``None``: it is one table."""
+    """For several tables: whether they have names; ``None`` for a single table."""
 
 
 def key(
@@ -52,20 +52,20 @@ def key(
     example: str = "",
     changes: bool = False,
 ) -> Any:
-    """Return a field of a dataclass that is a key of a file.
+    """Declare a field of a dataclass as a key of a file.
 
     Parameters
     ----------
     comment
-        What it is, in a line: for the file, the documentation and the JSON Schema.
+        Its description in one line, for the file, the documentation and the JSON Schema.
     default
-        Without one a file has to say it.
+        Without a default the key is required.
     at
-        Its name in the file where that is not the field's; with a dot the table too.
+        Its name in the file if different from the field's; with a dot, also its table.
     example
-        As it would stand in a file, where the kind's own example does not suit.
+        An example as in a file, if the kind's own does not fit.
     changes
-        Whether it may change while what it describes runs.
+        Whether it may change at runtime.
     """
     metadata = {_MARK: _Mark(kind, comment, at, example, changes)}
     if isinstance(default, Mapping):
@@ -74,12 +74,12 @@ def key(
 
 
 def table(model: type, comment: str = "", default: Any = None, *, at: str = "") -> Any:
-    """Return a field of a dataclass that is a table, ``[at]``.
+    """Declare a field of a dataclass as a table, ``[at]``.
 
     Parameters
     ----------
     default
-        `MISSING`: a file has to have it; ``None``: as its model has it.
+        `MISSING`: the table is required; ``None``: the model's defaults.
     """
     metadata = {_MARK: _Mark(None, comment, at, model=model)}
     if default is None:
@@ -88,7 +88,7 @@ def table(model: type, comment: str = "", default: Any = None, *, at: str = "") 
 
 
 def tables(item: type, at: str, comment: str, default: Any = (), *, named: bool = False) -> Any:
-    """Return a field of a dataclass for several tables: ``[at.NAME]``, or a list, ``[[at]]``."""
+    """Declare a field of a dataclass as several tables: ``[at.NAME]``, or a list, ``[[at]]``."""
     mark = _Mark(None, comment, at, model=item, named=named)
     if isinstance(default, Mapping):
         return field(default_factory=lambda: default, metadata={_MARK: mark})
@@ -102,9 +102,9 @@ class Entry:
     Attributes
     ----------
     path
-        Attributes that lead to its value from the whole.
+        Attribute path from the root to its value.
     default
-        `MISSING` where a file has to say it.
+        `MISSING` if the key is required.
     """
 
     location: Location
@@ -119,42 +119,42 @@ class Entry:
 
     @property
     def kind(self) -> Kind:
-        """How its value is read and written."""
+        """The kind of its value."""
         assert self.mark.kind is not None
         return self.mark.kind
 
     @property
     def comment(self) -> str:
-        """What it is, in a line."""
+        """Its description in one line."""
         return self.mark.comment
 
     @property
     def example(self) -> str:
-        """A value as it would stand in a file."""
+        """An example as in a file."""
         return self.mark.example or self.kind.example
 
     @property
     def changes(self) -> bool:
-        """Whether it may change while what it describes runs."""
+        """Whether it may change at runtime."""
         return self.mark.changes
 
     @property
     def is_required(self) -> bool:
-        """Whether a file has to say it."""
+        """Whether the key is required."""
         return self.default is MISSING
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table; ``path`` leads to the dataclass that it is, ``None`` where it is none.
+    """One table; ``path`` leads to its dataclass, ``None`` without one.
 
     Attributes
     ----------
     like
-        Its key ``like``: a known value, from which the other keys differ. As ``NAME = "..."`` the
-        same text may take the place of the table.
+        Its key ``like``: a known value that the other keys modify. As ``NAME = "..."`` the same
+        text may replace the table.
     must
-        Whether a file must have it, even without a key.
+        Whether the table is required, even without keys.
     """
 
     location: Location
@@ -171,7 +171,7 @@ class Table:
 
     @property
     def required(self) -> list[Entry]:
-        """The keys that a file has to say."""
+        """The required keys."""
         return [entry for entry in self.keys if entry.is_required]
 
 
@@ -187,14 +187,14 @@ class Group:
 
 
 class Said(dict[str, Any]):
-    """What a file says of one dataclass: attribute to value, to `Said`, or to `Items`."""
+    """The contents of a file for one dataclass: attribute to value, `Said`, or `Items`."""
 
     def put(self, path: Sequence[str], value: Any) -> None:
-        """Set what lies at a path of attributes."""
+        """Set the value at a path of attributes."""
         self.within(path[:-1])[path[-1]] = value
 
     def within(self, path: Sequence[str]) -> Said:
-        """Return what is said of the dataclass at a path."""
+        """Return the contents for the dataclass at a path."""
         stated = self
         for part in path:
             stated = stated.setdefault(part, Said())
@@ -202,24 +202,24 @@ class Said(dict[str, Any]):
 
 
 Items = list[tuple[str, Said]]
-"""What a file says of several tables, by their names or numbers."""
+"""The contents of several tables, by name or number."""
 
 
 class Schema:
-    """What may stand in a file, from the fields of a dataclass.
+    """The schema of a file, from the fields of a dataclass.
 
     Parameters
     ----------
     model
         The dataclass.
     home
-        Table of the keys that name none themselves; empty: no table around them.
+        Default table of keys; empty: top level.
     tables
-        Comments of tables that are no dataclass, in the order of the file; an empty comment only
-        keeps a place in that order.
+        Comments of tables that are not dataclasses, in file order; an empty comment only reserves a
+        position.
     kinds
-        Kinds of keys (``probe.benchmark``) that only a layer above the model knows; they take the
-        place of the declared ones. That of a table (``osts.drive``) is of its key ``like``.
+        Kinds of keys (``probe.benchmark``) that only a higher layer knows; they replace the
+        declared ones. The kind of a table (``osts.drive``) applies to its key ``like``.
     """
 
     def __init__(
@@ -281,12 +281,12 @@ class Schema:
             assert isinstance(below, Table)
             table = below
         old = table.entries.get(at[-1])
-        if isinstance(old, Table) and isinstance(entry, Table):  # its place in the order is kept
+        if isinstance(old, Table) and isinstance(entry, Table):  # keeps its position
             entry = replace(entry, comment=entry.comment or old.comment, entries=old.entries)
         table.entries[at[-1]] = entry
 
     def every_table(self) -> Iterator[Table]:
-        """Yield every table but those of groups, in the order of the file."""
+        """Yield every table except those of groups, in file order."""
         stack = [self.root]
         while stack:
             table = stack.pop()
@@ -294,12 +294,12 @@ class Schema:
             stack += reversed([each for each in table.entries.values() if isinstance(each, Table)])
 
     def every_key(self) -> Iterator[Entry]:
-        """Yield every key but those of groups, in the order of the file."""
+        """Yield every key except those of groups, in file order."""
         for table in self.every_table():
             yield from table.keys
 
     def group(self, name: str) -> Group:
-        """Return several tables of one kind by their name in the file."""
+        """Return a group of tables by its name in the file."""
         group = self.root.entries[name]
         assert isinstance(group, Group)
         return group
@@ -307,12 +307,13 @@ class Schema:
     def read(
         self, values: Mapping[str, Any], *, partial: bool = False
     ) -> tuple[Said, list[Problem]]:
-        """Return what the tables of a file say, and everything that is wrong with them.
+        """Parse the tables of a file; return their contents and all problems.
 
         Parameters
         ----------
         partial
-            Whether what is missing comes from elsewhere; entries of lists are still whole.
+            Whether missing keys are allowed, as they come from elsewhere; list entries must be
+            complete.
         """
         reader = _Reader(self, partial)
         stated = Said()
@@ -322,21 +323,21 @@ class Schema:
     def missing(
         self, table: Table, values: Mapping[str, Any], at: Location = ()
     ) -> Iterator[Problem]:
-        """Yield the keys that a table has to say and does not."""
+        """Yield problems for missing required keys of a table."""
         for entry in table.required:
             if entry.name not in values:
                 hint = f"{entry.name} = {entry.example}"
                 yield Problem((*at, entry.name), "is missing", hint, "missing-key")
 
     def build(self, stated: Said, base: Any = None, **more: Any) -> Any:
-        """Return the dataclass that a file describes; what it leaves out is as in ``base``.
+        """Build the dataclass of a file, with missing values from ``base``.
 
         Parameters
         ----------
         base
             ``None``: the defaults.
         more
-            Fields that no file says.
+            Fields that are not in files.
         """
         return _built(self.model, stated, base, more)
 
@@ -361,7 +362,7 @@ def _built(model: type, stated: Said, base: Any, more: Mapping[str, Any]) -> Any
 
 
 class _Reader:
-    """Reads the tables of a file, and keeps what is wrong with them."""
+    """Reads the tables of a file, and collects problems."""
 
     def __init__(self, schema: Schema, partial: bool, whole: Schema | None = None) -> None:
         self._schema = schema
@@ -409,7 +410,7 @@ class _Reader:
             )
 
     def _items(self, group: Group, value: Any, at: Location) -> Items:
-        """Return what is said in each table of a group."""
+        """Return the contents of each table of a group."""
         if group.named and not isinstance(value, Mapping):
             self._wrong(at, "must be a table", f"write [{'.'.join(at)}.NAME]")
             return []
@@ -445,7 +446,7 @@ class _Reader:
 
 
 def _names(entry: Entry | Table | Group) -> Iterator[str]:
-    """Yield the keys of a table, of its entries where it is several."""
+    """Yield the keys of a table, or of a group's entries."""
     if isinstance(entry, Table):
         yield from entry.entries
     elif isinstance(entry, Group):
@@ -453,7 +454,7 @@ def _names(entry: Entry | Table | Group) -> Iterator[str]:
 
 
 def _like(kind: Kind) -> _Mark:
-    return _Mark(kind, "A known one; the other keys are where this one differs.", "")
+    return _Mark(kind, "A known one; the other keys override its values.", "")
 
 
 def _without_unit(name: str) -> str:
@@ -473,12 +474,12 @@ def value_at(whole: Any, path: Sequence[str]) -> Any:
 
 
 def _has_text(entry: Entry) -> bool:
-    """Whether a file can say the default: a kind without a word for no value cannot say none."""
+    """Whether the default can be written: ``None`` needs a word for no value."""
     return entry.default is not None or entry.kind.absent is not None
 
 
 def json_schema(schema: Schema, title: str = "") -> dict[str, Any]:
-    """Return the JSON Schema of a file, for editors: TOML has no null, so it has none."""
+    """Return the JSON Schema of a file, for editors; TOML has no null, so neither has it."""
     return {"title": title} | _table_schema(schema.root) if title else _table_schema(schema.root)
 
 
@@ -509,7 +510,7 @@ def _table_schema(table: Table) -> dict[str, Any]:
 
 
 def _json_default(entry: Entry) -> dict[str, Any]:
-    """Return the default as a file has it."""
+    """Return the default in file form."""
     import tomllib
 
     text = None if entry.is_required or not _has_text(entry) else entry.kind.write(entry.default)

@@ -1,7 +1,7 @@
-"""Target names folded and unfolded: ``OST[0000-000f],MDT0000``.
+"""Folds and expands target names: ``OST[0000-000f],MDT0000``.
 
-The index in a target's name is hexadecimal (OST000a follows OST0009), which ClusterShell's node
-sets, decimal throughout, would get wrong.
+The index in a target's name is hexadecimal (OST000a follows OST0009), which ClusterShell's decimal
+node sets do not support.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ def ost_name(index: int) -> str:
 
 
 def mdt_name(index: int) -> str:
-    """Return Lustre's name of an MDT, likewise."""
+    """Return Lustre's name of an MDT, like `ost_name`."""
     return f"MDT{index:04x}"
 
 
 def unfold_targets(text: str) -> tuple[str, ...]:
-    """Return the targets that ``text`` names, in its order, digits in lower case as Lustre's.
+    """Expand a set of targets, in order, with lower-case digits as in Lustre.
 
     Raises
     ------
     UsageError
-        It is no set of target names, or names one twice.
+        It is not a set of target names, or repeats one.
 
     Examples
     --------
     >>> unfold_targets("OST[0009-000b],MDT0000")
     ('OST0009', 'OST000a', 'OST000b', 'MDT0000')
     """
-    names: dict[str, None] = {}  # in their order
+    names: dict[str, None] = {}  # in order
     position = 0
     text = text.strip()
     while True:
@@ -71,7 +71,7 @@ def unfold_targets(text: str) -> tuple[str, ...]:
 
 
 def fold_targets(names: Iterable[str]) -> str:
-    """Return the shortest text that `unfold_targets` turns into the same set, MDTs first.
+    """Return the shortest text that `unfold_targets` expands to the same set, MDTs first.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def fold_targets(names: Iterable[str]) -> str:
     for name in sorted(set(names)):
         if not _NAME.fullmatch(name):
             raise UsageError(
-                f"{visible(name[:80])!r} is not the name of a target",
+                f"{visible(name[:80])!r} is not a target name",
                 code="target-name-invalid",
                 hint=_HINT,
             )
@@ -91,7 +91,7 @@ def fold_targets(names: Iterable[str]) -> str:
 
 
 def fold_names(names: Iterable[str]) -> str:
-    """Return names as people read them: those of targets folded, others one after another.
+    """Format names for people: target names folded, others as a list.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A value as a commented TOML file that a person can go on with, and that reads back the same."""
+"""Writes a value as a commented TOML file, for editing, that reads back the same."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trimtab.visible import visible
 Comments = Mapping[str, Sequence[str]]
 """Lines above a table or key: ``servers``, ``servers.oss``, ``probe.hourly.schedule``."""
 _INDENT_MAXIMUM: Final = 48
-"""Characters: a longer value pushes its own comment to the right, not those of its table."""
+"""In characters: a longer value moves only its own comment to the right."""
 
 
 class Writer:
@@ -22,13 +22,13 @@ class Writer:
     Parameters
     ----------
     every_key
-        Write what has its default too, not behind a ``#``.
+        Also write keys with default values uncommented.
     skip
-        What is left out although it could be an example or a default: a table or a key.
+        Selects tables or keys to omit.
     examples
-        Whether a key without a value stands there behind a ``#``.
+        Whether to write a key without a value as a commented example.
     write
-        Writes the value of a key; ``None``: its kind does.
+        Formats the value of a key; ``None``: its kind does.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Writer:
         self._write = write or (lambda entry, value: entry.kind.write(value))
 
     def tables(self, whole: Any) -> Iterator[str]:
-        """Yield the text of every table of a file, groups apart."""
+        """Yield the text of every table of a file, except groups."""
         for table in self._schema.every_table():
             if self._skip(table, whole):
                 continue
@@ -74,7 +74,7 @@ class Writer:
         group: Group | None = None,
         hidden: bool = False,
     ) -> str:
-        """Return the text of one table, with its comment above it."""
+        """Return the text of one table, with its comment."""
         name = ".".join(at)
         head = f"[{'.'.join(map(key_text, at))}]"
         comment = table.comment if group is None else group.comment
@@ -103,7 +103,7 @@ class Writer:
         return "\n".join(lines) + "\n"
 
     def _word(self, table: Table, whole: Any) -> Entry | None:
-        """Return the key whose text takes the place of a table, if it is a known value."""
+        """Return the key whose text replaces a table, if it is a known value."""
         if table.like is None or table.like.kind.write(value_at(whole, table.path or ())) is None:
             return None
         mark = replace(table.like.mark, comment=table.comment)
@@ -138,5 +138,5 @@ class Writer:
         return f"# {assignment}" if behind else assignment
 
     def _above(self, name: str) -> list[str]:
-        # Whoever wrote a line, it stays one line and a comment.
+        # Foreign text must stay one comment line.
         return [f"# {visible(line)}".rstrip() for line in self._comments.get(name, ())]

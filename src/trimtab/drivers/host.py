@@ -1,7 +1,7 @@
 """The ``/proc`` and ``/sys`` of a host, read through a root prefix.
 
-With another root a recorded or hand-made tree stands for another machine, so that what reads a
-24-drive server is tested on a laptop.
+Under another root, a recorded or hand-made tree stands in for another machine, so code that reads a
+24-drive server can be tested on a laptop.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from trimtab.message import Message
 from trimtab.model.telemetry import NotAvailable, not_available
 
 LIMIT_BYTES: Final = 1 << 20
-"""No file of /proc or /sys that Trimtab reads is near this; mountinfo of a busy node is 100 KiB."""
+"""Far above any file of /proc or /sys that Trimtab reads; mountinfo of a busy node is 100 KiB."""
 
-# Reading mb_groups loads the buddy bitmap of every group: minutes of disk time on a large target,
-# and on some ldiskfs kernels a checksum error on the way turns the target read-only.
+# Reading mb_groups loads the buddy bitmap of every group: minutes of disk time on a large target;
+# on some ldiskfs kernels a checksum error found on the way turns the target read-only.
 _NEVER_OPENED: Final = frozenset({"mb_groups"})
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A machine, as its files under ``root`` show it.
+    """A machine as seen through its files under ``root``.
 
-    Paths are given and returned as on that machine: absolute, without the root.
+    Paths go in and come out as on that machine: absolute, without the root.
     """
 
     root: str = "/"
 
     @property
     def is_this_one(self) -> bool:
-        """Whether this is the machine that Trimtab runs on, where tools can be started too."""
+        """Whether this is the machine Trimtab runs on, where tools can be started too."""
         return self.root == "/"
 
     def path(self, path: str) -> Path:
-        """Return where a path of that machine is found on this one."""
+        """Return the local path of a file of that machine."""
         return Path(self.root) / path.lstrip("/")
 
     def exists(self, path: str) -> bool:
-        """Return whether there is something at the path, links followed."""
+        """Return whether the path exists, following links."""
         try:
             return self.path(path).exists()
         except OSError:
@@ -55,7 +55,7 @@ class Host:
         Raises
         ------
         RefusedError
-            The file is one whose mere reading does harm.
+            Reading the file does harm by itself.
         """
         if Path(path).name in _NEVER_OPENED:
             raise RefusedError(
@@ -72,7 +72,7 @@ class Host:
         return content.decode("utf-8", "surrogateescape").rstrip("\n")
 
     def read_number(self, path: str) -> int | NotAvailable:
-        """Return the whole number that a file holds, or why there is none."""
+        """Return the integer in a file, or why there is none."""
         text = self.read_text(path)
         if isinstance(text, NotAvailable):
             return text
@@ -82,12 +82,12 @@ class Host:
             return not_available("number-invalid", f"{path} holds {text[:40]!r}, not a number")
 
     def write_text(self, path: str, value: str) -> OSError | None:
-        """Write one value as ``echo`` would; returns the error of the system, if there was one.
+        """Write one value as ``echo`` would and return the system's error, if any.
 
-        Nothing is created: what does not exist cannot be a setting.
+        Never creates a file: what does not exist cannot be a setting.
         """
         try:
-            # One write call: sysfs takes each write as a whole value.
+            # One write call: sysfs takes each write as a complete value.
             descriptor = os.open(self.path(path), os.O_WRONLY | os.O_CLOEXEC)
             try:
                 os.write(descriptor, f"{value}\n".encode())
@@ -105,9 +105,9 @@ class Host:
             return NotAvailable(_reason(path, error))
 
     def resolve(self, path: str) -> str | NotAvailable:
-        """Return a path with every link followed, as on that machine.
+        """Resolve every link of a path, as on that machine.
 
-        A link that leads out of the root is not followed to this machine's own files.
+        A link that leads out of the root is never followed into this machine's own files.
         """
         try:
             real = os.path.realpath(self.path(path), strict=True)
@@ -121,7 +121,7 @@ class Host:
         return real[len(root) :]
 
     def modified_at_s(self, path: str) -> float | NotAvailable:
-        """Return when a file was last modified, in seconds since 1970, or why that is not known."""
+        """Return a file's modification time in seconds since 1970, or why it is unknown."""
         try:
             return self.path(path).stat().st_mtime
         except OSError as error:

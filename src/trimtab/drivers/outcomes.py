@@ -1,4 +1,4 @@
-"""What a driver's answer to a change means for the ledger: done, refused, or not known."""
+"""Maps a driver's answer to a change to an outcome of the ledger: done, refused, unknown."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _OF_CODES: Final = {
 
 
 def outcome_of(answer: object) -> tuple[Outcome, Message]:
-    """Return what an answer or error of `Driver.set`, `trim` and the like says of the change.
+    """Return the outcome of a change from the answer or error of `Driver.set`, `trim` etc.
 
     Parameters
     ----------
     answer
-        What the method returned, or the error that it raised.
+        The method's return value, or the error it raised.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""What a file system must offer so that Trimtab can look after it.
+"""The driver protocol: what Trimtab needs of a file system.
 
-Every method may answer `NotAvailable` with the reason: a missing thing is never an error and
-never a zero. Wrong use (a target or setting that does not exist) raises `UsageError`, what a
-safety rule forbids raises `RefusedError`, a tool that fails raises `ToolError`.
+Every method may return `NotAvailable` with the reason: a missing value is never an error and never
+0. Wrong use (an unknown target or setting) raises `UsageError`, a safety rule raises
+`RefusedError`, a failing tool raises `ToolError`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trimtab.launch.process import ProcessResult
 
 Clock = Callable[[], datetime]
-"""Returns the time now, aware UTC; the twin's is simulated."""
+"""Returns the current time, aware UTC; the twin's is simulated."""
 
 CAPABILITIES: Final = frozenset(
     {
@@ -34,16 +34,16 @@ CAPABILITIES: Final = frozenset(
         "run",
     }
 )
-"""What a driver may be able to do; `Driver.capabilities` is a part of these."""
+"""All capabilities; `Driver.capabilities` is a subset."""
 
 
 def check_range(start: int, length: int | None) -> None:
-    """Make sure that there can be such a range of a target to trim.
+    """Check the range of a trim.
 
     Raises
     ------
     UsageError
-        It begins before the target or is empty.
+        The range starts before the target or is empty.
     """
     if start < 0 or (length is not None and length <= 0):
         text = f"{start} and {length} are not the start and length of a range"
@@ -52,12 +52,12 @@ def check_range(start: int, length: int | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class WriteTimes:
-    """How many writes a target's devices completed since they were attached, and in what time.
+    """Completed writes of a target's devices since they were attached, and their total time.
 
     Attributes
     ----------
     busy_s
-        Sum over the writes of the seconds that each took.
+        Sum of the durations of all writes, in seconds.
     """
 
     writes: int
@@ -65,30 +65,30 @@ class WriteTimes:
 
 
 class ChangelogUsers(Protocol):
-    """Who of Trimtab reads the changelogs of a file system's MDTs."""
+    """Trimtab's changelog users on the MDTs of a file system."""
 
     def user(self, mdt: str) -> str | NotAvailable:
-        """Return the user of an MDT, empty where it has none.
+        """Return the user of an MDT, empty if it has none.
 
         Raises
         ------
         ToolError, DataError
-            Its server fails, or says something else.
+            Its server fails, or its answer cannot be read.
         """
         ...
 
     def change(self, server: str, mdt: str, before: str, *, registered: bool) -> str | NotAvailable:
-        """Register the user of an MDT, or remove it; return the one it has then, empty for none.
+        """Register or remove the user of an MDT; return the resulting user, empty for none.
 
         Parameters
         ----------
         before
-            The user that the MDT had when it was planned, empty for none.
+            The user the MDT had when the change was planned, empty for none.
 
         Raises
         ------
         RefusedError, ToolError
-            As `Driver.set` does; nothing is put back.
+            As `Driver.set`; nothing is reverted.
         """
         ...
 
@@ -96,43 +96,43 @@ class ChangelogUsers(Protocol):
 class Driver(Protocol):
     """One file system, as Trimtab reaches it.
 
-    Whatever a driver can do is a member, also where only one of them can: a caller that looked for
-    it by its name would take a renamed method for one that is absent. Three implementations and one
-    in memory (part of the tests) pass one contract suite, ``tests/drivers/test_contract.py``.
+    Every capability is a member, even if only one driver has it: a caller that looked a method up
+    by name would mistake a renamed one for a missing one. Three drivers and an in-memory one (for
+    tests) pass the same contract suite, ``tests/drivers/test_contract.py``.
     """
 
     @property
     def name(self) -> str:
-        """``local``, ``lustre``, ``twin`` or ``memory``: what snapshots carry as their driver."""
+        """``local``, ``lustre``, ``twin`` or ``memory``, as snapshots record it."""
         ...
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What this driver can do here and now, out of `CAPABILITIES`.
+        """What this driver can do now, out of `CAPABILITIES`.
 
-        What is not listed answers `NotAvailable`; what is listed still may, for one target.
+        An unlisted capability returns `NotAvailable`; a listed one still may for some targets.
         """
         ...
 
     @property
     def clock(self) -> Clock:
-        """The time that this file system lives in; simulated for the twin."""
+        """The clock of this file system; simulated for the twin."""
         ...
 
     def targets(self) -> tuple[Target, ...] | NotAvailable:
-        """Return the targets: OSTs and MDTs, or the one file system of a local driver."""
+        """Return the targets: OSTs and MDTs, or the single file system of a local driver."""
         ...
 
     def snapshot(self, at: datetime) -> Snapshot:
         """Return the telemetry of all targets, stamped with ``at`` exactly as given.
 
-        Every name of `TELEMETRY_UNITS` is there for every target, with a value and its source or
-        without and with the reason. ``complete`` is False when a target did not answer.
+        Every target has every name of `TELEMETRY_UNITS`: either a value with its source, or the
+        reason it is missing. ``complete`` is False if a target did not answer.
         """
         ...
 
     def settings(self, target: str) -> dict[str, Setting | NotAvailable]:
-        """Return every named setting of a target, or why one that is known cannot be read.
+        """Return every named setting of a target; an unreadable one has its reason.
 
         Raises
         ------
@@ -157,12 +157,12 @@ class Driver(Protocol):
         ...
 
     def set_permanent(self, target: str, name: str, value: str | None) -> str | NotAvailable:
-        """Set a setting for every mount to come; ``None``: have it forgotten there.
+        """Set a value that survives remounts; ``None`` removes it.
 
         Returns
         -------
         str
-            Its permanent value of before, empty where it had none.
+            The previous permanent value, empty if there was none.
 
         Raises
         ------
@@ -173,55 +173,55 @@ class Driver(Protocol):
 
     @property
     def dead_man_s(self) -> float | NotAvailable:
-        """After how many seconds servers put back what nobody confirmed, or why they never do.
+        """Seconds after which servers revert an unconfirmed change, or why they never do.
 
-        Where they never do, whoever changes something has to put it back.
+        If they never do, the caller must revert its own changes.
         """
         ...
 
     def confirm(self) -> NotAvailable | None:
-        """Let what this thread changed stay, where `dead_man_s` would have it put back.
+        """Confirm the changes of this thread, so that servers do not revert them (`dead_man_s`).
 
         Raises
         ------
         ToolError
-            Some of it was put back already or reads otherwise, or is going to be put back since a
-            server could not be told.
+            A change was already reverted or reads differently, or will be reverted because a server
+            could not be reached.
         """
         ...
 
     def trim(self, target: str, start: int = 0, length: int | None = None) -> int | NotAvailable:
-        """Tell the flash beneath a target what is free, in the byte range given.
+        """Trim a byte range: tell the flash beneath a target which space is free.
 
         Returns
         -------
         int
-            How many bytes the file system says it handed to the device. ext4 leaves out groups in
-            which nothing was freed since the last trim; xfs hands over all free space each time.
+            Bytes the file system reports as discarded. ext4 skips groups in which nothing was freed
+            since the last trim; xfs discards all free space each time.
 
         Raises
         ------
         UsageError
-            There is no such target, or the range is not one.
+            There is no such target, or the range is invalid.
         ToolError
-            The trim failed or did not end in its time.
+            The trim failed or timed out.
         """
         ...
 
     def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
-        """Return how trim happens on a target without Trimtab, and what the system shows of it."""
+        """Return how a target is trimmed without Trimtab, with the evidence."""
         ...
 
     def write_times(self, target: str) -> WriteTimes | NotAvailable:
-        """Return how long writes of a target have taken: the difference of two is a latency."""
+        """Return a target's write times; the difference of two readings gives a mean latency."""
         ...
 
     def set_creation(self, target: str, enabled: bool) -> NotAvailable | None:
-        """Open or close a target to new files; existing files are not touched."""
+        """Open or close a target to new files; existing files are unaffected."""
         ...
 
     def reset_allocator(self, target: str) -> NotAvailable | None:
-        """Set the block allocator's goal back to the start of the target."""
+        """Reset the block allocator's goal to the start of the target."""
         ...
 
     def placement(self, path: str) -> tuple[str, ...] | NotAvailable:
@@ -229,19 +229,19 @@ class Driver(Protocol):
         ...
 
     def pools(self) -> Mapping[str, tuple[int, ...]] | NotAvailable:
-        """Return the OSTs of each pool, by their index; empty where there are no pools."""
+        """Return the OST indices of each pool; empty if there are no pools."""
         ...
 
     @property
     def changelogs(self) -> ChangelogUsers | NotAvailable:
-        """Who reads the changelogs, or why the file system has none."""
+        """Trimtab's changelog users, or why the file system has no changelog."""
         ...
 
     def run(
         self, server: str | None, argv: Sequence[str], timeout_s: float
     ) -> ProcessResult | NotAvailable:
-        """Run a program on a server and return what came of it; ``None`` is this host.
+        """Run a program on a server (``None``: this host) and return its result.
 
-        No shell stands in between. A program that fails is a result, not an error.
+        No shell is involved. A program that fails is a result, not an error.
         """
         ...

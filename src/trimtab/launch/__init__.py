@@ -1,5 +1,5 @@
-"""Where a program runs: started, timed, limited, and stopped with everything it started.
+"""Runs programs: starts, times and limits them, and stops everything they started.
 
-``process`` runs one program; ``launchers`` put ``mpirun`` in front of it; ``bounded`` asks about
-paths that may hang; ``interruption`` turns signals into one error. Nothing here knows a benchmark.
+``process`` runs one program; ``launchers`` prepend ``mpirun``; ``bounded`` accesses paths that may
+hang; ``interruption`` turns signals into one error. Nothing here knows any benchmark.
 """

@@ -1,12 +1,12 @@
-"""Where the commands of one probe run: on this host, or on the nodes of one batch job.
+"""Allocations: this host, or the nodes of one batch job, for the commands of a probe.
 
 ::
 
     with launcher.allocate(demand) as allocation:       # waits in the queue, if there is one
-        allocation.execute(argv, tasks=16, timeout_s=60)     # as often as the probe needs it
+        allocation.execute(argv, tasks=16, timeout_s=60)     # as often as needed
     allocation.facts                                    # what it cost, for the record
 
-Leaving gives the nodes back, whatever happened. A probe's code is the same for every launcher.
+Leaving always releases the nodes. A probe's code is the same for every launcher.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ __all__ = [
 ]
 
 Execute = Callable[..., ProcessResult]
-"""`trimtab.launch.process.execute`, or what stands for it in a test or on the twin."""
+"""`trimtab.launch.process.execute`, or its substitute in a test or on the twin."""
 
 Waiting = Callable[[str, float], None]
-"""Told why a job waits (``PENDING: Priority``) and for how many seconds it has waited."""
+"""Called with the reason for waiting (``PENDING: Priority``) and the seconds waited."""
 
 PENDING_LIMIT_S: Final = 3600.0
-"""A probe of last hour, started now, would stand for a time that it did not see."""
+"""A probe that starts an hour late would be recorded for a time it did not measure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a probe needs to run on.
+    """The resources that a probe needs.
 
     Attributes
     ----------
     name
-        Of the batch job; the same for a probe's run when it is tried again, so that what an
-        earlier try left in the queue is found by it. Letters, digits, ``.``, ``_`` and ``-``.
+        Name of the batch job; the same when a probe's run is retried, so that a job left in the
+        queue by an earlier try can be found. Letters, digits, ``.``, ``_`` and ``-``.
     time_limit_s
-        For all commands together, from the job's start to its end.
+        Time limit of the job, for all commands together.
     pending_limit_s
-        The longest wait in the queue; then the probe is missing.
+        The longest wait in the queue; after it the probe is recorded as missing.
     options
-        Of the site file's ``[launcher.NAME]``; see the launcher for those that it knows.
+        Options of the site file's ``[launcher.NAME]``; see the launcher for the supported ones.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Demand:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse numbers that nobody can mean.
+        """Refuse impossible numbers.
 
         Raises
         ------
@@ -82,24 +82,24 @@ class Demand:
 
     @property
     def tasks(self) -> int:
-        """How many tasks fill it."""
+        """Number of tasks that fill it."""
         return self.nodes * self.tasks_per_node
 
 
 class Allocation(AbstractContextManager["Allocation"], Protocol):
-    """Nodes for the time of one probe; a context manager.
+    """Nodes for the duration of one probe; a context manager.
 
-    Entering gets them, waiting in the queue if there is one, and raises `NeverStarted` where it
-    does not; leaving gives them back, also after an error or an interruption.
+    Entering obtains them, waiting in the queue if there is one, and raises `NeverStarted` if it
+    cannot; leaving releases them, also after an error or an interruption.
 
     Attributes
     ----------
     nodes
-        Names, in the order of the batch system.
+        Node names, in the order of the batch system.
     facts
         Plain JSON, complete after leaving. ``launcher``, ``version``, ``job_id``, ``name``,
         ``state``, ``node_list`` (folded), ``nodes``, ``submitted_at``, ``started_at``,
-        ``ended_at`` (RFC 3339), ``queued_s``, ``node_hours``, ``reason`` (why something is null).
+        ``ended_at`` (RFC 3339), ``queued_s``, ``node_hours``, ``reason`` (why a value is null).
     """
 
     @property
@@ -121,13 +121,13 @@ class Allocation(AbstractContextManager["Allocation"], Protocol):
         on_progress: Callable[[float], None] | None = None,
         output_limit_bytes: int = OUTPUT_LIMIT_BYTES,
     ) -> ProcessResult:
-        """Return how ``argv`` ran as that many tasks, spread evenly over the nodes.
+        """Run ``argv`` as that many tasks, spread evenly over the nodes.
 
         Raises
         ------
         JobLost
-            The job was taken away. When its time was over while the command ran, there is no
-            error: the result has ``timed_out``.
+            The job was lost. Reaching the job's time limit is not an error: the result has
+            ``timed_out``.
         ToolError
             The command could not be started.
         """
@@ -154,7 +154,7 @@ def job_facts(
     Parameters
     ----------
     held_s
-        How long the nodes were held; ``None`` while that is not known.
+        How long the nodes were held; ``None`` if not yet known.
     """
     return {
         "launcher": launcher,
@@ -174,12 +174,12 @@ def job_facts(
 
 
 def seconds_between(begin: datetime | None, end: datetime | None) -> float | None:
-    """Return the seconds from one time to the other, ``None`` where one is missing."""
+    """Return the seconds between two times, ``None`` if one is missing."""
     return None if begin is None or end is None else (end - begin).total_seconds()
 
 
 class HostAllocation:
-    """The host itself, which is always there: for the launchers ``local`` and ``mpi``."""
+    """The local host, which is always available: for the launchers ``local`` and ``mpi``."""
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class HostAllocation:
         version: str | None = None,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
-        """Refuse what this host cannot be.
+        """Refuse demands that this host cannot meet.
 
         Raises
         ------
@@ -200,17 +200,16 @@ class HostAllocation:
         """
         if demand.nodes != 1:
             raise UsageError(
-                f"launcher {kind} starts tasks on this host alone, and {demand.nodes} nodes are "
-                "requested",
+                f"launcher {kind} runs only on this host, but {demand.nodes} nodes are requested",
                 code="launcher-one-host",
-                hint="give the probe a launcher of kind slurm, or write nodes = 1",
+                hint="use a launcher of kind slurm, or set nodes = 1",
             )
         if demand.options:
             name = next(iter(demand.options))
             raise UsageError(
                 f"launcher {kind} has no option {visible(name[:80])!r}",
                 code="launcher-option-unknown",
-                hint="it has none at all",
+                hint="it has no options",
             )
         self._kind = kind
         self._version = version
@@ -246,7 +245,7 @@ class HostAllocation:
     def execute(
         self, argv: Sequence[str], *, tasks: int, timeout_s: float, **options: Any
     ) -> ProcessResult:
-        """Return how ``argv`` ran; see `Allocation`."""
+        """Run ``argv``; see `Allocation`."""
         return self._run(self._wrap(argv, tasks), timeout_s=timeout_s, **options)
 
     def __enter__(self) -> Self:
@@ -255,5 +254,5 @@ class HostAllocation:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Note the time: no process of the commands is left by then."""
+        """Note the time; no process of the commands is left."""
         self._ended_at, self._elapsed_s = self._clock(), time.monotonic() - self._began_s

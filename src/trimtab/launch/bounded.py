@@ -1,11 +1,11 @@
-"""Ask about a path on the file system under test without ever hanging on it.
+"""Access paths of the file system under test without ever hanging.
 
-A system call on a dead mount may not return, and the process in it may not even be killable. So
-each question is asked by a throw-away child (`child`), which calls a function of `touch`: "did not
-answer in 5 s" is a result. Nothing else in Trimtab touches such a path.
+A system call on a dead mount may never return, and its process may not even be killable. So a
+disposable child (`child`) calls a function of `touch` for each request: "did not answer in 5 s" is
+a result. Nothing else in Trimtab accesses such a path.
 
-An abandoned request may still take effect when the file system comes back: a caller that makes a
-directory chooses its name first and removes that name later, whatever came of the making.
+An abandoned request may still take effect when the file system recovers: a caller that creates a
+directory chooses its name first and later removes that name, whatever the result was.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from trimtab.units import format_bytes
 from trimtab.visible import visible
 
 DEADLINE_S: Final = 10.0
-"""A healthy file system answers in milliseconds, a busy one in a few seconds."""
+"""A healthy file system answers in milliseconds, a busy one within a few seconds."""
 
 FILES_S: Final = 60.0
-"""For the files of a probe: removing large ones takes time on the disk."""
+"""For a probe's files: removing large ones takes disk time."""
 _PART_S: Final = 20.0
-"""For removing a part of a tree; a signal waits as long."""
+"""For removing a part of a tree; a signal may have to wait that long."""
 
 _Arguments = ParamSpec("_Arguments")
 _Answer = TypeVar("_Answer")
 
 
 def describe(path: str, *, deadline_s: float = DEADLINE_S) -> PathState:
-    """Return what a path is; what does not exist is an answer, not an error.
+    """Describe a path; a missing one is an answer, not an error.
 
     Parameters
     ----------
     path
-        Relative paths start at the current directory. Undecodable bytes as surrogates.
+        Relative to the current directory. Undecodable bytes are surrogates.
 
     Raises
     ------
     NoAnswer
         The file system did not answer in ``deadline_s``.
     UsageError
-        The path is empty or holds a NUL.
+        The path is empty or contains a NUL.
     """
     return ask(touch.describe, deadline_s, path)
 
@@ -60,57 +60,57 @@ def free_space(path: str) -> Space:
 
 
 def make_directory(parent: str, name: str) -> str:
-    """Make a directory that did not exist before, and return its path.
+    """Create a new directory and return its path.
 
-    Remember ``name`` before calling: after `NoAnswer` or an interruption it may exist, or come
-    into existence later.
+    Record ``name`` before calling: after `NoAnswer` or an interruption it may exist, or appear
+    later.
 
     Raises
     ------
     RefusedError
-        The name does not start with `PROBE_PREFIX`, or exists.
+        The name does not start with `PROBE_PREFIX`, or already exists.
     NoAnswer, TrimtabError
-        No answer in time; what the system said (see `error_of`).
+        No answer in time; the system's error (see `error_of`).
     """
     _check_name(name)
     return ask(touch.make_directory, DEADLINE_S, parent, name)
 
 
 def remove_probe_directory(parent: str, name: str, *, deadline_s: float = FILES_S) -> Removal:
-    """Remove a directory that Trimtab made, and the regular files directly inside it.
+    """Remove a directory that Trimtab created, and the regular files directly in it.
 
-    Links are not followed, directories inside are not descended into: what is not a regular
-    file stays and is named. A directory that is gone already is no error.
+    Never follows links or descends into directories: everything but regular files stays and is
+    reported. A missing directory is not an error.
 
     Raises
     ------
     RefusedError
         The name does not start with `PROBE_PREFIX`.
     NoAnswer, TrimtabError
-        No answer in time; what the system said.
+        No answer in time; the system's error.
     """
     _check_name(name)
     return ask(touch.remove_probe_directory, deadline_s, parent, name)
 
 
 def remove_probe_tree(parent: str, name: str, *, limit_s: float = 1800.0) -> Removal:
-    """Remove a directory that Trimtab made, with everything in it.
+    """Remove a directory that Trimtab created, with everything in it.
 
-    For what a benchmark of its own leaves there. Links in it are removed, not followed; what is
-    mounted in it stays. It is removed in parts of `_PART_S`, each with its own deadline: millions
-    of files take long, a file system that is dead is noticed soon.
+    For the files of a custom benchmark. Links in it are removed, not followed; mounts in it stay.
+    Works in parts of `_PART_S`, each with its own deadline: millions of files take long, but a dead
+    file system is detected early.
 
     Parameters
     ----------
     limit_s
-        After which the rest stays, and is named.
+        Time after which the rest stays and is reported.
 
     Raises
     ------
     RefusedError
         The name does not start with `PROBE_PREFIX`.
     NoAnswer, TrimtabError
-        No answer in time; what the system said.
+        No answer in time; the system's error.
     """
     _check_name(name)
     end_s = time.monotonic() + limit_s
@@ -121,14 +121,14 @@ def remove_probe_tree(parent: str, name: str, *, limit_s: float = 1800.0) -> Rem
             return removal
         if time.monotonic() >= end_s:
             break
-    more = f"there was more in it than could be removed in {limit_s:g} s"
+    more = f"not everything in it could be removed in {limit_s:g} s"
     return removal._replace(kept=(*removal.kept, (name, Message("removal-unfinished", more))))
 
 
 def find_files(
     parent: str, name: str, pattern: str, *, limit: int = 100
 ) -> tuple[tuple[str, str], ...]:
-    """Return path below a probe directory and kind of what matches a pattern, sorted.
+    """Return relative path and kind of a probe directory's files that match, sorted.
 
     Parameters
     ----------
@@ -138,15 +138,15 @@ def find_files(
     Raises
     ------
     ToolError
-        More than ``limit``, or far too much to look through.
+        More than ``limit`` matches, or too many entries to search.
     """
     _check_name(name)
     matches = ask(touch.find_files, FILES_S, parent, name, pattern, limit)
     if matches is None:
         raise ToolError(
-            f"{visible(pattern)} matches more than {limit} files, or there is too much to look at",
+            f"{visible(pattern)} matches more than {limit} files, or there is too much to search",
             code="too-many-files",
-            hint="name the file more exactly",
+            hint="give a more specific name",
         )
     return tuple(sorted(matches))
 
@@ -154,25 +154,25 @@ def find_files(
 def read_files(
     parent: str, name: str, paths: Iterable[str], *, limit_bytes: int
 ) -> dict[str, bytes]:
-    """Return the content of those files of a probe directory that are there and regular, by path.
+    """Return the content of a probe directory's regular files by path, without missing ones.
 
     Raises
     ------
     ToolError
-        They are larger than ``limit_bytes`` together.
+        Together they are larger than ``limit_bytes``.
     """
     _check_name(name)
     contents, over = ask(touch.read_files, FILES_S, parent, name, tuple(paths), limit_bytes)
     if over is not None:
         raise ToolError(
-            f"{visible(over)} and what is read with it are larger than {format_bytes(limit_bytes)}",
+            f"{visible(over)} and the files read with it exceed {format_bytes(limit_bytes)}",
             code="files-too-large",
         )
     return contents
 
 
 def file_sizes(directory: str, *, limit: int = 100_000) -> dict[str, int]:
-    """Return the size in bytes of each regular file directly inside a directory, by name.
+    """Return the size in bytes of each regular file directly in a directory, by name.
 
     Raises
     ------
@@ -181,7 +181,7 @@ def file_sizes(directory: str, *, limit: int = 100_000) -> dict[str, int]:
     """
     sizes = ask(touch.file_sizes, DEADLINE_S, directory, limit)
     if len(sizes) > limit:
-        raise ToolError(f"{directory} holds more than {limit} files", code="too-many-files")
+        raise ToolError(f"{directory} has more than {limit} files", code="too-many-files")
     return dict(sorted(sizes.items()))
 
 
@@ -199,14 +199,14 @@ def ask(
     *arguments: _Arguments.args,
     **named: _Arguments.kwargs,
 ) -> _Answer:
-    """Return what a function of `touch` answers about a path.
+    """Call a function of `touch` for a path in a child, and return its answer.
 
     Raises
     ------
     NoAnswer
-        Not in ``deadline_s``.
+        No answer in ``deadline_s``.
     TrimtabError
-        What the system said, through `error_of`.
+        The system's error, from `error_of`.
     """
     path = absolute(path)
     question = partial(function, path, *arguments, **named)
@@ -217,14 +217,14 @@ def ask(
 
 
 def absolute(path: str) -> str:
-    """Return the path from the root on; neither links nor ``..`` are resolved.
+    """Return the absolute path, without resolving links or ``..``.
 
-    ``getcwd`` is answered by the kernel's own memory: it does not hang.
+    ``getcwd`` is answered from the kernel's memory and cannot hang.
 
     Raises
     ------
     UsageError
-        The path is empty or holds a NUL, or the current directory is gone.
+        The path is empty or contains a NUL, or the current directory is gone.
     """
     if not path or "\0" in path:
         raise UsageError(f"{path!r} is not a path", code="path-invalid")
@@ -238,7 +238,7 @@ def absolute(path: str) -> str:
         ) from error
 
 
-_AS_ANOTHER: Final = "run it as a user who may, or name another"
+_AS_ANOTHER: Final = "run as a user with permission, or choose another path"
 _ERRORS: Final[dict[str, tuple[type[TrimtabError], str, str, str | None]]] = {
     "ENOENT": (UsageError, "path-missing", "{path} does not exist", None),
     "ENOTDIR": (UsageError, "not-a-directory", "{path} is not a directory", None),
@@ -255,7 +255,7 @@ _ERRORS: Final[dict[str, tuple[type[TrimtabError], str, str, str | None]]] = {
     "EEXIST": (
         RefusedError,
         "name-taken",
-        "{path} already holds that name",
+        "that name already exists in {path}",
         "remove it or choose another",
     ),
     "ENOSPC": (ToolError, "no-space", "no space left at {path}", "free some space or inodes"),
@@ -268,7 +268,7 @@ _ERRORS: Final[dict[str, tuple[type[TrimtabError], str, str, str | None]]] = {
     "EIO": (
         ToolError,
         "io-error",
-        "{path} answers with an I/O error",
+        "I/O error on {path}",
         "see the kernel log (dmesg)",
     ),
     "ESTALE": (
@@ -277,12 +277,12 @@ _ERRORS: Final[dict[str, tuple[type[TrimtabError], str, str, str | None]]] = {
         "{path} is a stale handle of a network file system",
         "mount it again",
     ),
-    "ENOTCONN": (ToolError, "server-gone", "what serves {path} is gone", "mount it again"),
+    "ENOTCONN": (ToolError, "server-gone", "the server of {path} is gone", "mount it again"),
 }
 
 
 def error_of(failure: Failure, path: str) -> TrimtabError:
-    """Return the error to raise for what the system said about a path, with a hint."""
+    """Return the exception for a system error about a path, with a hint."""
     unknown = (ToolError, "path-failed", "{path} failed", None)
     kind, code, text, hint = _ERRORS.get(failure.name, unknown)
     message = text.replace("{path}", visible(path))
@@ -295,5 +295,5 @@ def _check_name(name: str) -> None:
         raise RefusedError(
             f"{visible(name)!r} is not the name of a probe directory",
             code="probe-directory-name",
-            hint=f"Trimtab makes and removes only directories named {PROBE_PREFIX}...",
+            hint=f"Trimtab creates and removes only directories named {PROBE_PREFIX}...",
         )

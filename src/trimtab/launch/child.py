@@ -1,4 +1,4 @@
-"""One question, asked of a child with a deadline, which is left behind where it may never end.
+"""Runs one call in a child with a deadline; a child that cannot end is abandoned.
 
 ::
 
@@ -6,8 +6,8 @@
                      │                                    └─ cannot end ──> left behind
                      └─ deadline, interruption ──> killed, not waited for ──> left behind
 
-Whoever asks a lost server waits until it is back, and no signal ends that. What hangs is the child:
-killed, it is gone when the server is back (`orphans`).
+A call to a lost server blocks until it is back, and no signal ends that. So only the child hangs:
+killed, it disappears when the server is back (`orphans`).
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ _MAIN: Final = (
     "import sys; sys.path += sys.argv[1:]; from trimtab.launch.child_main import main; main()"
 )
 _LIMIT_BYTES: Final = 2**30
-"""Of an answer: it is kept in memory."""
+"""Limit of an answer, which is held in memory."""
 _END_S: Final = 2.0
-"""For ending, once it has answered."""
+"""Time to exit after the answer."""
 
 
 def ask_child(
     question: Callable[[], _Answer], path: str, *, deadline_s: float = math.inf
 ) -> _Answer:
-    """Return what a call answers in a child; raise what it raises there.
+    """Run a call in a child; return its result or raise its exception.
 
     Parameters
     ----------
     question
-        Of names in modules that need nothing but the standard library and Trimtab's core.
+        Uses only modules that need nothing but the standard library and Trimtab's core.
     path
-        What it is about, for messages.
+        The path it is about, for messages.
 
     Raises
     ------
     NoAnswer
-        Not in ``deadline_s``.
+        No answer in ``deadline_s``.
     ToolError
         The child could not be started, or was killed.
     """
     reap()
-    # Paths are the same text in the child only if it decodes them as this process does. It does not
-    # start in the caller's directory, which may itself be on the file system that hangs.
+    # The child must decode paths like this process. It does not start in the caller's directory,
+    # which may be on the hanging file system.
     mode, locale = f"utf8={sys.flags.utf8_mode}", {"LC_ALL": os.environ.get("LC_ALL")}
     argv = (sys.executable, "-I", "-S", "-X", mode, "-c", _MAIN, _ROOT)
     try:
@@ -82,7 +82,7 @@ def ask_child(
             raise NoAnswer(
                 f"{visible(path)} did not answer in {deadline_s:g} s",
                 code="no-answer",
-                hint="the file system may be down or overloaded: try ls on it from another shell",
+                hint="the file system may be down or overloaded: try ls on it in another shell",
             )
         child.wait(_END_S)
     finally:
@@ -90,7 +90,7 @@ def ask_child(
     if not child.stdout or child.code:
         tail = child.stderr.decode("utf-8", "replace").strip()[-300:]
         raise ToolError(
-            f"asking about {visible(path)} failed ({child.code}): {tail}", code="child-failed"
+            f"access to {visible(path)} failed ({child.code}): {tail}", code="child-failed"
         )
     answer, error = pickle.loads(child.stdout)
     if error is not None:
@@ -99,6 +99,6 @@ def ask_child(
 
 
 def reason_of(error: OSError | ToolError) -> str:
-    """Return why a child did not answer; of the system's error its words alone."""
+    """Return why a child did not answer; for a system error only its text."""
     words = error.strerror if isinstance(error, OSError) else None
     return visible(words or str(error))

@@ -1,4 +1,4 @@
-"""What a child of `trimtab.launch.child` does: it answers one question, and ends."""
+"""Main program of a child of `trimtab.launch.child`: answers one request and exits."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import sys
 
 
 def main() -> None:
-    """Answer the question on standard input: a call without arguments, and its deadline.
+    """Answer the request on standard input: a call without arguments, and its deadline.
 
-    It kills itself shortly after the deadline, so that it does not stay behind when the process
-    that asked is gone.
+    It kills itself shortly after the deadline, so that it does not outlive a parent that is gone.
     """
-    # An ignored alarm would be inherited from whoever started Trimtab.
+    # An ignored alarm may be inherited from the process that started Trimtab.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     question, deadline_s = pickle.load(sys.stdin.buffer)
     if deadline_s != math.inf:
@@ -24,7 +23,7 @@ def main() -> None:
         answer = (question(), None)
     except Exception as error:  # noqa: BLE001 (whoever asked raises it)
         answer = (None, error)
-    # Closed, it has ended for whoever reads, though threads may keep the process.
+    # Closing it ends the answer for the reader, though threads may keep the process alive.
     with os.fdopen(1, "wb") as output:
         pickle.dump(answer, output)
     os._exit(0)

@@ -1,4 +1,4 @@
-"""One command on many servers at once, over the site's ssh, within a deadline for each.
+"""Runs one command on many servers at once, over the site's ssh, with a deadline for each.
 
 ::
 
@@ -7,9 +7,9 @@
                                        ├─ exit (a grandchild holds its pipes) ─> ended
                                        └─ deadline, output limit, Interrupted ─> SIGKILL ─> ended
 
-Nothing in the loop waits for a process: one that is killed and does not go is left behind at the
-end, and holds nobody up. All stay uncollected until the last is over: so a number cannot become a
-stranger's while the rest of its session is looked for.
+The loop never waits for a process: one that is killed and does not exit is abandoned at the end and
+delays nothing. All stay uncollected until the last has ended, so that a process id cannot be reused
+while the rest of its session is searched.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from trimtab.model.site import Ssh
 from trimtab.visible import visible
 
 FanOut = Callable[..., Mapping[str, ProcessResult]]
-"""`fan_out`, or what stands for it in a test: same arguments, one result for each node."""
+"""`fan_out`, or its substitute in a test: same arguments, one result per node."""
 
 _CONNECT_TIMEOUT_S: Final = 10.0
 _TICK_S: Final = 0.05
 _CLOSING_S: Final = 0.002
-"""Longest wait between looks at the processes, and where one has closed its pipes: its end is no
+"""Longest wait between checks of the processes, and for one with closed pipes, whose end is no
 event."""
 
 
@@ -60,40 +60,40 @@ def fan_out(
     stdin: bytes = b"",
     output_limit_bytes: int = OUTPUT_LIMIT_BYTES,
 ) -> Mapping[str, ProcessResult]:
-    """Return for every node how the command ended there; a node that fails is a result.
+    """Run a command on every node and return the results; a node that fails is a result.
 
     Parameters
     ----------
     nodes
-        Names or addresses; one that comes twice is asked once.
+        Names or addresses; a repeated one is used once.
     argv
-        Program and arguments. The login shell of the other side parses what ssh sends, so every
-        word is quoted for it.
+        Program and arguments. The remote login shell parses what ssh sends, so every word is quoted
+        for it.
     timeout_s
-        For each node from the start of its own ssh: a node that hangs costs its own deadline and
-        a place among ``ssh.fanout``, not the others' time.
+        For each node, from the start of its ssh: a hanging node costs its own deadline and one of
+        the ``ssh.fanout`` slots, not the others' time.
     stdin
-        What the command reads; ``b""`` is an empty input.
+        Standard input of the command; ``b""`` is empty.
     output_limit_bytes
-        Of each node, stdout and stderr together.
+        Per node, for stdout and stderr together.
 
     Returns
     -------
     Mapping[str, ProcessResult]
-        In the order of ``nodes``, ``argv`` being ssh's own. Exit code 255 is ssh's: its stderr
-        says why. The outputs are the bytes that came, line ends included.
+        In the order of ``nodes``, with ssh's own ``argv``. Exit code 255 is ssh's: its stderr has
+        the reason. The outputs are the raw bytes, including line ends.
 
     Raises
     ------
     UsageError
-        A node's name is none.
+        A node's name is invalid.
     ToolError
-        There is no ssh at all.
+        ssh is not installed.
 
     Notes
     -----
-    ClusterShell's ssh worker is not used: it cuts outputs at line ends, kills only ssh itself, and
-    waits for a killed one without end.
+    ClusterShell's ssh worker is not used: it splits outputs at line ends, kills only ssh itself,
+    and waits forever for a killed one.
     """
     return each(
         dict.fromkeys(nodes, tuple(argv)),
@@ -112,7 +112,7 @@ def each(
     stdin: bytes = b"",
     output_limit_bytes: int = OUTPUT_LIMIT_BYTES,
 ) -> Mapping[str, ProcessResult]:
-    """Return for every node how its own command ended there; otherwise as `fan_out`.
+    """Run a separate command on every node; otherwise as `fan_out`.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def each(
         raise ToolError(
             f"{' '.join(ssh.command[:1]) or 'ssh'} was not found",
             code="program-not-found",
-            hint="install it, or name the site's own under ssh in [servers] of the site file",
+            hint="install it, or set ssh in [servers] of the site file",
         )
     reap()
     children, running, results = dict[str, Child](), list[Child](), dict[str, ProcessResult]()
@@ -141,13 +141,13 @@ def each(
                         child = Child(
                             argvs[node], path, timeout_s=timeout_s, limit_bytes=output_limit_bytes
                         )
-                    except OSError as error:  # too many processes or open files: its bad luck
+                    except OSError as error:  # too many processes or open files
                         results[node] = _not_started(argvs[node], error, timeout_s)
                         continue
                     children[node] = child
                     running.append(child)
                     child.watch(selector)
-                # A signal may be raised here and nowhere else: what was started is known.
+                # Signals may be raised only here, where all started processes are known.
                 with lifted():
                     read(selector, _TICK_S if all(child.pipes for child in running) else _CLOSING_S)
                 running = [child for child in running if not _is_over(child, selector)]
@@ -165,10 +165,10 @@ def _not_started(argv: Sequence[str], error: OSError, timeout_s: float) -> Proce
 
 
 def _is_over(child: Child, selector: selectors.BaseSelector) -> bool:
-    """Kill a child that is late or writes too much; return whether it is over, or was left."""
+    """Kill a child that is late or writes too much; return whether it ended or was abandoned."""
     now_s = time.monotonic()
     if child.exited():
-        # A grandchild may hold the pipes: what is in them now is all that is waited for.
+        # A grandchild may hold the pipes: read only what they contain now.
         child.drain()
     elif child.truncated or now_s - child.began_s >= child.timeout_s:
         child.timed_out = not child.truncated
@@ -183,21 +183,21 @@ def _is_over(child: Child, selector: selectors.BaseSelector) -> bool:
 
 
 def run_here(argv: Sequence[str], *, stdin: bytes, timeout_s: float) -> ProcessResult:
-    """Return how the command ended on this host: for sites whose servers are this very host.
+    """Run a command on this host, for sites whose servers are this host.
 
     Raises
     ------
     ToolError
-        There is no such program.
+        The program does not exist.
     """
     return execute(argv, timeout_s=timeout_s, stdin=stdin)
 
 
 def ssh_command(node: str, argv: Sequence[str], *, ssh: Ssh, timeout_s: float) -> tuple[str, ...]:
-    """Return what is run here so that ``argv`` runs there.
+    """Return the local ssh command that runs ``argv`` on a node.
 
-    The site's options come after those that must hold and before those it may change: ssh takes
-    the first value it sees.
+    The site's options come after the mandatory ones and before the defaults: ssh uses the first
+    value it sees.
     """
     if not argv or argv[0].startswith("-"):
         raise ValueError(f"{argv!r} is not a command")
@@ -217,16 +217,16 @@ def ssh_command(node: str, argv: Sequence[str], *, ssh: Ssh, timeout_s: float) -
 
 
 def checked_node(node: str) -> str:
-    """Return the name of a node.
+    """Return a node's name if it is valid.
 
     Raises
     ------
     UsageError
-        It could be taken for an option, or holds what has no place in a host's name.
+        It could be mistaken for an option, or has characters that host names do not have.
     """
     if NODE_NAME.fullmatch(node) is None:
         raise UsageError(
-            f"{visible(node)!r} is not the name of a node",
+            f"{visible(node)!r} is not a node name",
             code="node-name-invalid",
             hint="host names and addresses: letters, digits, dots, dashes, colons",
         )

@@ -1,18 +1,18 @@
-"""Signals become one error, at a moment when it can do no harm.
+"""Turns signals into one exception, raised only where it does no harm.
 
 ::
 
     with interruptible():            # SIGINT, SIGTERM, SIGHUP raise Interrupted, once
-        with shielded():             # ... but not in here: remembered, raised on leaving
+        with shielded():             # ... but not in here: deferred until leaving
             make the directory
             try:
-                with lifted():       # ... except in here, where stopping is fine
+                with lifted():       # ... except in here, where stopping is safe
                     work for a minute
             finally:
-                remove the directory # runs to its end whatever arrives
+                remove the directory # always runs to its end
 
-Once `Interrupted` was raised, later signals of the same stretch are ignored: a second Ctrl-C
-does not stop the cleaning-up that the first one started.
+After `Interrupted` was raised, later signals of the same stretch are ignored: a second Ctrl-C does
+not stop the cleanup that the first one started.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ _current: _Stretch | None = None
 def interruptible() -> Iterator[None]:
     """Turn SIGINT, SIGTERM and SIGHUP into `Interrupted`, raised once in the main thread.
 
-    A signal that was ignored on entry (``nohup``) stays ignored. Earlier handlers come back on
-    leaving. Outside the main thread, or inside another such stretch, it changes nothing.
+    A signal that was ignored on entry (``nohup``) stays ignored. Previous handlers are restored on
+    leaving. Outside the main thread, or inside another such stretch, it does nothing.
 
     Raises
     ------
     Interrupted
-        Also on leaving, when a signal came that could not be raised before; and instead of an
-        error that is none of ours, when one escapes after a signal was raised.
+        Also on leaving, for a signal that could not be raised before; and in place of a foreign
+        exception that escapes after a signal was raised.
     """
     global _current  # noqa: PLW0603 (signal handlers are global to the process)
     if _current is not None or threading.current_thread() is not threading.main_thread():
@@ -84,11 +84,11 @@ def interruptible() -> Iterator[None]:
     hook = sys.unraisablehook
 
     def unraisable(lost: Any) -> None:
-        # Raised inside a finalizer, an exception goes nowhere: deliver the signal again, and not
-        # at once, since here we are still inside of it.
+        # An exception raised in a finalizer is lost: deliver the signal again, but not at once,
+        # since we are still inside the finalizer.
         if isinstance(lost.exc_value, Interrupted) and stretch.pending is not None:
             stretch.raised = False
-            # Delivered while this still runs, it would be lost again: then it only is remembered.
+            # Delivered while this still runs it would be lost again, so it is only recorded.
             stretch.depth += 1
             try:
                 threading.Thread(target=_deliver_again, args=(stretch,), daemon=True).start()
@@ -108,14 +108,14 @@ def interruptible() -> Iterator[None]:
     except TrimtabError:
         raise
     except Exception as error:
-        # An extension module that called back into Python may turn our error into one of its own.
+        # An extension module that called back into Python may replace our exception by its own.
         if stretch.raised and stretch.pending is not None:
             raise stretch.error() from error
         raise
     finally:
         stretch.depth += 1
         for number, handler in before.items():
-            # None: installed by something other than Python, which cannot be put back.
+            # None: a handler not installed by Python, which cannot be restored.
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
         sys.unraisablehook = hook
         _current = None
@@ -124,10 +124,10 @@ def interruptible() -> Iterator[None]:
 
 @contextmanager
 def shielded() -> Iterator[None]:
-    """Hold `Interrupted` back until the block has ended; for making and cleaning up.
+    """Defer `Interrupted` until the end of the block; for creating and cleaning up.
 
-    If the block ends with an error of its own, that error goes on and the signal stays
-    remembered: it is raised where the next shield, or the whole stretch, ends.
+    If the block raises an exception itself, that one propagates and the signal stays pending: it is
+    raised at the end of the next shield, or of the whole stretch.
     """
     stretch = _stretch_of_this_thread()
     if stretch is None:
@@ -144,7 +144,7 @@ def shielded() -> Iterator[None]:
 
 @contextmanager
 def lifted() -> Iterator[None]:
-    """Undo one `shielded`; raises at once if that was the last one and a signal waits."""
+    """Undo one `shielded`; raises at once if it was the last one and a signal is pending."""
     stretch = _stretch_of_this_thread()
     if stretch is None:
         yield
@@ -159,7 +159,7 @@ def lifted() -> Iterator[None]:
 
 
 def _deliver_again(stretch: _Stretch) -> None:
-    """Send the waiting signal to the main thread until it was raised or the stretch is over."""
+    """Send the pending signal to the main thread until it is raised or the stretch ends."""
     main = threading.main_thread().ident
     for _ in range(_DELIVERIES):
         time.sleep(_AGAIN_S)

@@ -1,4 +1,4 @@
-"""What starts a command as several tasks: it goes in front of it, and says where it runs.
+"""Launchers, which start a command as several tasks and decide where it runs.
 
 `LAUNCHERS` lists the kinds.
 """
@@ -28,11 +28,11 @@ class Launcher(Protocol):
     kind
         Its key in `LAUNCHERS`, as in the site file.
     name
-        What runs it, for the record: ``local``, ``mpirun``.
+        The launching program, for the record: ``local``, ``mpirun``.
     version
-        As it prints it; ``None`` when there is no program.
+        As printed; ``None`` without a program.
     processes
-        Whether each task is a process of its own; otherwise the command makes its own tasks.
+        Whether each task is a separate process; otherwise the command starts its own tasks.
     """
 
     @property
@@ -62,26 +62,26 @@ class Launcher(Protocol):
     def allocate(
         self, demand: Demand, *, run: Execute = execute, on_wait: Waiting | None = None
     ) -> Allocation:
-        """Return where a probe's commands run, not yet entered.
+        """Return the allocation for a probe's commands, not yet entered.
 
         Parameters
         ----------
         run
-            Starts programs on this host; what a launcher needs for itself too.
+            Starts programs on this host, including the launcher's own.
         on_wait
-            Told while a job is in the queue.
+            Called while a job is in the queue.
 
         Raises
         ------
         UsageError
-            It cannot be had from this launcher at all: an unknown option, several nodes.
+            This launcher can never meet the demand: an unknown option, several nodes.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """One process on this host, as it is."""
+    """Runs the command directly, as one process on this host."""
 
     kind: str = "local"
     name: str = "local"
@@ -106,11 +106,11 @@ class OpenMpi:
     Attributes
     ----------
     path
-        Of mpirun.
+        Path of mpirun.
     cores
-        What Open MPI counts as slots: physical cores, not hardware threads (mpirun(1)).
+        Open MPI's slots: physical cores, not hardware threads (mpirun(1)).
     as_root
-        Whether we are root; mpirun then refuses to run unless told twice.
+        Whether we are root: mpirun then refuses to run unless explicitly allowed.
     """
 
     path: str
@@ -127,26 +127,26 @@ class OpenMpi:
             raise ValueError(f"{tasks} tasks")
         root = ("--allow-run-as-root",) if self.as_root else ()
         over = ("--oversubscribe",) if tasks > self.cores else ()
-        # Bound to a core each, tasks that wait for the disk would share one while others idle.
+        # If bound to cores, tasks that wait for the disk would share one while others idle.
         return (self.path, *root, *over, "--bind-to", "none", "-n", str(tasks), *argv)
 
     def allocate(
         self, demand: Demand, *, run: Execute = execute, on_wait: Waiting | None = None
     ) -> Allocation:
-        """Return this host, where mpirun starts the tasks."""
+        """Return this host, on which mpirun starts the tasks."""
         return HostAllocation(self.kind, self.wrap, demand, run=run, version=self.version)
 
 
 def find_local(*, path: str | None = None, run: Execute = execute) -> Local:
-    """Return the launcher that starts the command as it is; it is always there."""
+    """Return the launcher that starts the command directly; it is always available."""
     return Local()
 
 
 def find_open_mpi(*, path: str | None = None, run: Execute = execute) -> OpenMpi | NotAvailable:
-    """Return Open MPI's mpirun, found on PATH or given, or why it cannot be used.
+    """Return Open MPI's mpirun, from PATH or the given path, or why it is unusable.
 
-    MPICH and its relatives (Hydra) take other options and are refused by name rather than
-    started wrongly.
+    MPICH and its relatives (Hydra) have other options and are refused by name rather than started
+    wrongly.
     """
     program = path or shutil.which("mpirun")
     if program is None:
@@ -161,7 +161,7 @@ def find_open_mpi(*, path: str | None = None, run: Execute = execute) -> OpenMpi
     match = re.search(r"\((?:Open MPI|OpenRTE|PRRTE)\) v?([0-9]\S*)", text)
     if match is None:
         return not_available(
-            "tool-not-recognised", f"{program} is not Open MPI: it says {_first_line(text)!r}"
+            "tool-not-recognised", f"{program} is not Open MPI: it prints {_first_line(text)!r}"
         )
     return OpenMpi(program, match[1], physical_cores(), os.geteuid() == 0)
 
@@ -171,11 +171,11 @@ LAUNCHERS: Final[dict[str, Callable[..., Launcher | NotAvailable]]] = {
     "mpi": find_open_mpi,
     "slurm": find_slurm,
 }
-"""Kind in the site file to what finds it."""
+"""Kind in the site file to the function that finds it."""
 
 
 def find_launcher(name: str) -> Launcher | NotAvailable:
-    """Return the launcher of that kind, or why it cannot be used here."""
+    """Return the launcher of that kind, or why it is unusable here."""
     find = LAUNCHERS.get(name)
     if find is None:
         return not_available(
@@ -185,15 +185,15 @@ def find_launcher(name: str) -> Launcher | NotAvailable:
 
 
 def physical_cores(root: Path = Path("/sys/devices/system/cpu")) -> int:
-    """Return how many physical cores this process may use, at least 1.
+    """Return the number of physical cores this process may use, at least 1.
 
     Hardware threads of one core share ``topology/core_cpus_list`` (kernel
-    admin-guide, cputopology). A machine that does not say counts each CPU.
+    admin-guide, cputopology). Without that file each CPU counts.
     """
     cores: set[str] = set()
     for cpu in os.sched_getaffinity(0):
         topology = root / f"cpu{cpu}" / "topology"
-        # The second name is the one of kernels before 5.3.
+        # The second name is for kernels before 5.3.
         for name in ("core_cpus_list", "thread_siblings_list"):
             try:
                 cores.add((topology / name).read_text().strip())

@@ -1,7 +1,6 @@
-"""How fast the programs that this process started move data, as the kernel accounts it to them.
+"""Current I/O rate of the programs this process started, from the kernel's accounting.
 
-For people who wait: it is shown while a probe runs and never kept. Programs on other nodes are not
-seen from here.
+Shown as progress while a probe runs, never stored. Programs on other nodes are invisible here.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from typing import Final
 from trimtab.model.run import Access
 
 INTERVAL_S: Final = 1.0
-"""Of one rate: shorter ones are of single requests."""
+"""Minimum interval of a rate: shorter ones would show single requests."""
 RATE_LEAST: Final = 1e6
-"""Bytes/s: less is of programs that print, or that only start others on other nodes."""
+"""In bytes/s: less comes from programs that print or that start others on other nodes."""
 NOW: Final = ", now "
-"""Between what is done and the rate at which it goes on, in texts of progress."""
+"""Separates the activity from its rate in progress messages."""
 _PROC: Final = Path("/proc")
 _FIELDS: Final[dict[Access, tuple[str, str]]] = {
-    # Through system calls, and at the block layer: io_uring is accounted for there alone.
+    # By system calls, and at the block layer, which alone accounts for io_uring.
     "read": ("rchar", "read_bytes"),
     "write": ("wchar", "write_bytes"),
 }
@@ -30,12 +29,12 @@ _FIELDS: Final[dict[Access, tuple[str, str]]] = {
 
 @dataclass(slots=True)
 class MovingRate:
-    """The present rate of one access; call it as often as you like.
+    """The current rate of one access; may be called at any frequency.
 
     Attributes
     ----------
     proc
-        Where processes are listed.
+        The directory with the processes.
     """
 
     access: Access
@@ -45,19 +44,19 @@ class MovingRate:
     _rate: float | None = None
 
     def __call__(self, elapsed_s: float) -> float | None:
-        """Return bytes per second over the last second or more; ``None`` while not known."""
+        """Return bytes per second over the last second or more; ``None`` if not yet known."""
         if self._at_s is None or elapsed_s - self._at_s >= INTERVAL_S:
             moved_bytes = moved_by_children(self.access, self.proc)
             if self._at_s is not None:
                 rate = (moved_bytes - self._moved_bytes) / (elapsed_s - self._at_s)
-                # What a program moved is forgotten when it ends: that second has no rate.
+                # The kernel forgets a program's bytes when it ends: that second has no rate.
                 self._rate = rate if rate >= RATE_LEAST else None
             self._at_s, self._moved_bytes = elapsed_s, moved_bytes
         return self._rate
 
 
 def moved_by_children(access: Access, proc: Path = _PROC, pid: int | None = None) -> int:
-    """Return the bytes that all descendants of a process moved, by default of this one."""
+    """Return the bytes moved by all descendants of a process, by default this one."""
     return sum(_moved(proc / child / "io", _FIELDS[access]) for child in _descendants(proc, pid))
 
 
@@ -83,4 +82,4 @@ def _text(file: Path) -> str:
     try:
         return file.read_text()
     except OSError:
-        return ""  # it ended, or is another user's
+        return ""  # it ended, or belongs to another user

@@ -1,4 +1,4 @@
-"""Telling systemd how a service is: ready, alive, busy with what, stopping (sd_notify(3))."""
+"""Reports a service's state to systemd: ready, alive, current work, stopping (sd_notify(3))."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ _STATUS_MAX = 200
 
 @dataclass(slots=True)
 class Notifier:
-    """What a service tells the one who started it; nothing happens where nobody asked for it.
+    """Sends a service's state to systemd; does nothing if systemd does not expect it.
 
-    A message that cannot be delivered is dropped: that is for the watchdog to notice, and no
-    reason to stop measuring.
+    A message that cannot be delivered is dropped: the watchdog will notice, and measuring must
+    continue.
 
     Attributes
     ----------
     address
-        Of the datagram socket: a path, or a name that starts with ``@``; ``None``: nobody listens.
+        Address of the datagram socket: a path, or a name that starts with ``@``; ``None``: do not
+        send.
     watchdog_s
-        How long systemd waits for a sign of life before it starts the service again; ``None``:
-        it does not.
+        How long systemd waits for a sign of life before it restarts the service; ``None``: no
+        watchdog.
     monotonic_s
         Returns seconds that never go back.
     """
@@ -36,20 +37,20 @@ class Notifier:
     _last_s: float | None = field(default=None, init=False)
 
     def ready(self) -> None:
-        """Say that everything is set up (``Type=notify`` waits for it)."""
+        """Report that startup is complete (``Type=notify`` waits for it)."""
         self._send("READY=1")
 
     def stopping(self) -> None:
-        """Say that the end has begun."""
+        """Report that shutdown has started."""
         self._send("STOPPING=1")
 
     def status(self, text: str) -> None:
-        """Say in one line what is being done, for ``systemctl status``."""
+        """Report the current work in one line, for ``systemctl status``."""
         line = " ".join(text.split())[:_STATUS_MAX]
         self._send(f"STATUS={line}")
 
     def alive(self) -> None:
-        """Give a sign of life; may be called as often as one likes, few are sent."""
+        """Give a sign of life; may be called at any frequency, only some are sent."""
         now_s = self.monotonic_s()
         every_s = self.alive_every_s
         if every_s is None or (self._last_s is not None and now_s - self._last_s < every_s / 2):
@@ -59,7 +60,7 @@ class Notifier:
 
     @property
     def alive_every_s(self) -> float | None:
-        """How often to call `alive` at least: twice as often as systemd insists on."""
+        """Minimum interval for `alive`: half of systemd's limit."""
         return None if self.watchdog_s is None else self.watchdog_s / 2
 
     def _send(self, message: str) -> None:
@@ -75,10 +76,10 @@ class Notifier:
 
 
 def from_environment(environment: Mapping[str, str] | None = None) -> Notifier:
-    """Return the notifier that systemd's variables ask for; a silent one without them.
+    """Return the notifier for systemd's variables; a silent one without them.
 
-    ``WATCHDOG_PID`` names another process where the variables were inherited: then they are not
-    for us (sd_watchdog_enabled(3)).
+    If ``WATCHDOG_PID`` names another process, the variables were inherited and are not for us
+    (sd_watchdog_enabled(3)).
     """
     variables = os.environ if environment is None else environment
     address = variables.get("NOTIFY_SOCKET") or None

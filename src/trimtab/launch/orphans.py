@@ -1,4 +1,4 @@
-"""Children that were killed and not waited for, because waiting might never end."""
+"""Tracks children that were killed but not waited for, because waiting might never end."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _lock = threading.Lock()
 
 
 def abandon(process: subprocess.Popen[bytes], argv: tuple[str, ...]) -> None:
-    """Kill a child and leave it: in a dead mount it may never go away."""
+    """Kill a child and abandon it: in a dead mount it may never exit."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(process.pid, signal.SIGKILL)
-    # From here on it is reaped by number; Popen would warn that it still runs.
+    # It is now reaped by pid; Popen would warn that it still runs.
     process.returncode = -signal.SIGKILL
     with _lock:
         _pids[process.pid] = argv
@@ -27,7 +27,7 @@ def abandon(process: subprocess.Popen[bytes], argv: tuple[str, ...]) -> None:
 
 
 def reap() -> None:
-    """Collect abandoned children that have gone by now, without waiting for the others."""
+    """Collect abandoned children that have exited, without waiting for the others."""
     with _lock:
         for pid in list(_pids):
             try:
@@ -39,7 +39,7 @@ def reap() -> None:
 
 
 def still_hanging(*words: str) -> int:
-    """Return how many abandoned children are still there whose command line begins like this."""
+    """Return how many abandoned children with this start of the command line still exist."""
     reap()
     with _lock:
         return sum(argv[: len(words)] == words for argv in _pids.values())
@@ -48,8 +48,8 @@ def still_hanging(*words: str) -> int:
 def session_members(*sessions: int) -> list[int]:
     """Return the living processes of sessions, from ``/proc/PID/stat`` (proc(5)), in one walk.
 
-    Open MPI gives each rank a process group of its own: killing mpirun's group alone would leave
-    the ranks writing. They stay in the session.
+    Open MPI puts each rank into its own process group: killing only mpirun's group would leave the
+    ranks writing. They stay in the session.
     """
     members: list[int] = []
     for entry in Path("/proc").iterdir():
@@ -58,8 +58,8 @@ def session_members(*sessions: int) -> list[int]:
         try:
             text = (entry / "stat").read_bytes()
         except OSError:
-            continue  # ended meanwhile, or hidden from us: then it is not ours
-        # "pid (name) state ppid pgrp session ...": the name may hold spaces and brackets.
+            continue  # ended in the meantime, or hidden from us and so not ours
+        # "pid (name) state ppid pgrp session ...": the name may contain spaces and parentheses.
         state, _parent, _group, of_session = text[text.rindex(b")") + 2 :].split()[:4]
         if int(of_session) in sessions and state not in (b"Z", b"X"):
             members.append(int(entry.name))
@@ -67,7 +67,7 @@ def session_members(*sessions: int) -> list[int]:
 
 
 def kill_sessions(sessions: Collection[int]) -> None:
-    """Send SIGKILL to every process of the sessions, also to those forked meanwhile."""
+    """Send SIGKILL to every process of the sessions, including newly forked ones."""
     for session in sessions:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(session, signal.SIGKILL)

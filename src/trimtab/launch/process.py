@@ -1,4 +1,4 @@
-"""Run one program to its end, or to ours: a deadline, a limit on its output, no shell.
+"""Runs one program with a deadline and an output limit, without a shell.
 
 ::
 
@@ -8,9 +8,9 @@
        ├─ output limit ────────────────> SIGKILL ───┤
        └─ Interrupted ─> SIGTERM ─ grace ─> SIGKILL ┴─> the error goes on
 
-The program leads a session of its own. When it is over, however it ended, whatever is left of
-that session is killed: a grandchild can neither go on writing nor hold us by an inherited pipe.
-Only a process that started a session of its own escapes.
+The program leads its own session. When it has ended, in whatever way, the rest of the session is
+killed: a grandchild can neither continue writing nor block us through an inherited pipe. Only a
+process that started its own session escapes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from trimtab.units import format_bytes
 
 OUTPUT_LIMIT_BYTES: Final = 64 * 2**20
 GRACE_S: Final = 5.0
-"""From SIGTERM to SIGKILL; and from SIGKILL to giving up on what cannot be killed."""
+"""From SIGTERM to SIGKILL, and from SIGKILL to abandoning an unkillable process."""
 
 _TICK_S: Final = 0.1
 _CHUNK_BYTES: Final = 2**18
@@ -44,24 +44,24 @@ _CHUNK_BYTES: Final = 2**18
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """How one program ran.
+    """The result of running one program.
 
     Attributes
     ----------
     exit_code
-        ``None`` when a signal ended it or it could not be killed.
+        ``None`` if a signal ended it or it could not be killed.
     signal
         Number of the signal that ended it.
     timed_out
-        It was still running at its deadline.
+        Whether it was still running at its deadline.
     timeout_s
-        The deadline that it had.
+        Its deadline.
     truncated
-        It wrote more than the limit; it was killed, and what came before is kept.
+        Whether it was killed for exceeding the output limit; the output before is kept.
     abandoned
-        It did not go away even after SIGKILL (an uninterruptible system call): it was left.
+        Whether it survived SIGKILL (in an uninterruptible system call) and was abandoned.
     not_started
-        Why there was no process at all, where several were to be started and this one was not.
+        Why there was no process, if several were to be started and this one was not.
     """
 
     argv: tuple[str, ...]
@@ -79,7 +79,7 @@ class ProcessResult:
 
     @property
     def problem(self) -> str | None:
-        """Why it is not a run that ended by itself with exit code 0; ``None`` if it is one."""
+        """Why the run failed; ``None`` if it ended by itself with exit code 0."""
         name = os.path.basename(self.argv[0])  # noqa: PTH119 (a plain string)
         if self.not_started is not None:
             return self.not_started
@@ -96,7 +96,7 @@ class ProcessResult:
         if self.signal is not None:
             return Message("killed-by-signal", f"{name} was ended by {_signal_name(self.signal)}")
         if self.exit_code is None:
-            return Message("end-unknown", f"how {name} ended is not known: SIGCHLD is ignored")
+            return Message("end-unknown", f"unknown how {name} ended: SIGCHLD is ignored")
         if self.exit_code != 0:
             return Message("exit-code", f"{name} ended with exit code {self.exit_code}")
         return None
@@ -106,7 +106,7 @@ class ProcessResult:
         return len(self.stdout) + len(self.stderr)
 
     def raw_output(self, label: str) -> RawOutput:
-        """Return what is kept of it with a run; ``label`` says which part, as ``write 0``."""
+        """Return the output as stored with a run; ``label`` names the part: ``write 0``."""
         return RawOutput(
             label=label,
             argv=self.argv,
@@ -120,7 +120,7 @@ class ProcessResult:
 
 
 def utc_now() -> datetime:
-    """Return the time now, aware UTC."""
+    """Return the current time, aware UTC."""
     return datetime.now(UTC)
 
 
@@ -137,36 +137,36 @@ def execute(
     stdin: bytes = b"",
     ask_to_end: Callable[[], object] | None = None,
 ) -> ProcessResult:
-    """Return how the program ran; only a program that cannot be started is an error.
+    """Run a program and return its result; only a failure to start raises an error.
 
     Parameters
     ----------
     argv
         Program (found on PATH) and arguments.
     timeout_s
-        Seconds until SIGTERM goes to its group; SIGKILL follows ``grace_s`` later.
+        Seconds until SIGTERM is sent to its group; SIGKILL follows ``grace_s`` later.
     output_limit_bytes
-        Of stdout and stderr together; the memory that a run can cost.
+        For stdout and stderr together; limits the memory a run can cost.
     environment
-        Added to this process's own, or taken out of it where the value is ``None``; ``LC_ALL=C``
-        always, so that numbers have points.
+        Variables added to this process's own, or removed if the value is ``None``; always with
+        ``LC_ALL=C``, for decimal points.
     directory
-        Where it starts. Not on the file system under test: entering it could hang us.
+        Its working directory. Never on the file system under test, which could hang us.
     on_progress
-        Called with the seconds since the start, several times a second. What it raises
-        (`Interrupted` too) stops the program and goes on.
+        Called with the seconds since the start, several times per second. An exception from it
+        (`Interrupted` too) stops the program and propagates.
     clock
-        Gives the aware time of the start.
+        Returns the aware start time.
     stdin
-        What it reads on its standard input.
+        Its standard input.
     ask_to_end
-        Called when it is to end before its time, ``grace_s`` before SIGTERM: for a program that
-        only stands for others elsewhere, which its own end would cut short.
+        Called to stop it early, ``grace_s`` before SIGTERM: for a program that controls others
+        elsewhere, which would be cut off by its own end.
 
     Raises
     ------
     ToolError
-        There is no such program, or it cannot be executed.
+        The program does not exist or cannot be executed.
     """
     reap()
     started_at = clock()
@@ -205,7 +205,7 @@ def _start_errors(argv: Sequence[str], directory: str) -> Iterator[None]:
         raise ToolError(f"{argv[0]} was not found", code="program-not-found", hint=hint) from error
     except PermissionError as error:
         raise ToolError(
-            f"{argv[0]} may not be executed", code="program-not-executable", hint=hint
+            f"{argv[0]} is not executable", code="program-not-executable", hint=hint
         ) from error
     except (OSError, ValueError) as error:
         raise ToolError(
@@ -214,7 +214,7 @@ def _start_errors(argv: Sequence[str], directory: str) -> Iterator[None]:
 
 
 def _finish(child: Child, grace_s: float, ask_to_end: Callable[[], object] | None) -> None:
-    """Bring a program to its end, with all that it started, and collect it."""
+    """End a program and everything it started, and collect it."""
     try:
         if ask_to_end is not None and not child.exited() and not child.truncated:
             ask_to_end()
@@ -228,9 +228,9 @@ def _finish(child: Child, grace_s: float, ask_to_end: Callable[[], object] | Non
 
 @contextlib.contextmanager
 def input_file(content: bytes) -> Iterator[str]:
-    """Give the path of a file in memory with the input: unlike a pipe, it needs nobody to feed it.
+    """Yield the path of an in-memory file with the input, which needs no feeding like a pipe.
 
-    Whoever opens it reads from its beginning, so that many processes can share one copy.
+    Every process that opens it reads from the start, so many can share one copy.
     """
     if not content:
         yield os.devnull
@@ -242,21 +242,21 @@ def input_file(content: bytes) -> Iterator[str]:
 
 
 class Child:
-    """A program that was started: what it has written so far, its end.
+    """A started program: its output so far, and its end.
 
-    It leads a session of its own, and is uncollected until `collect`: so long its number is no
-    stranger's.
+    It leads its own session, and stays uncollected until `collect`, so that its pid cannot be
+    reused.
 
     Parameters
     ----------
     stdin
-        Path of its input.
+        Path of its standard input.
     timeout_s
-        Of its result; whoever started it keeps it.
+        Recorded in its result; the caller enforces it.
     limit_bytes
-        Of both outputs together.
+        For both outputs together.
     environment
-        Added to this process's own and ``LC_ALL=C``, or taken out where the value is ``None``.
+        Variables added to this process's own and ``LC_ALL=C``, or removed if ``None``.
     """
 
     def __init__(
@@ -289,7 +289,7 @@ class Child:
                 start_new_session=True,
                 bufsize=0,
             )
-        # A benchmark that aborts must not leave a core file where we happen to stand.
+        # A benchmark that aborts must not leave a core file in our working directory.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             resource.prlimit(self.process.pid, resource.RLIMIT_CORE, (0, 0))
         assert self.process.stdout is not None
@@ -302,7 +302,7 @@ class Child:
             os.set_blocking(pipe.fileno(), False)
 
     def watch(self, selector: selectors.BaseSelector) -> None:
-        """Have `read` take what it writes."""
+        """Register its pipes for `read`."""
         for name, pipe in self.pipes.items():
             selector.register(pipe, selectors.EVENT_READ, (self, name))
 
@@ -313,7 +313,7 @@ class Child:
         *,
         until: Callable[[], bool] | None = None,
     ) -> bool:
-        """Read its output until it exits (True), or time or the output limit is over (False)."""
+        """Read its output until it exits (True) or reaches a time or output limit (False)."""
         end_s, nap_s = time.monotonic() + timeout_s, 0.001
         with selectors.DefaultSelector() as selector:
             self.watch(selector)
@@ -325,13 +325,13 @@ class Child:
                     on_progress(now_s - self.began_s)
                 if self.pipes:
                     read(selector, min(_TICK_S, end_s - now_s))
-                else:  # it has closed its output and goes on: nothing to wait on but the clock
+                else:  # it closed its output and continues: only the clock is left to wait on
                     time.sleep(min(nap_s, end_s - now_s))
                     nap_s = min(nap_s * 2, _TICK_S)
         return True
 
     def take(self, name: str) -> bytes | None:
-        """Take what a pipe holds: ``None`` is nothing yet, nothing at all its end."""
+        """Read a pipe: ``None`` for nothing yet, empty at its end."""
         chunk = self.pipes[name].read(_CHUNK_BYTES)
         if chunk:
             room_bytes = self.limit_bytes - len(self.stdout) - len(self.stderr)
@@ -340,7 +340,7 @@ class Child:
         return chunk
 
     def drain(self) -> None:
-        """Take what is left in the pipes, without waiting for who else may hold them open."""
+        """Read the rest of the pipes, without waiting for others that may hold them open."""
         for name in self.pipes:
             while not self.truncated and self.take(name):
                 pass
@@ -350,7 +350,7 @@ class Child:
         options = os.WEXITED | os.WNOHANG | os.WNOWAIT
         try:
             exited = os.waitid(os.P_PID, self.process.pid, options) is not None
-        except ChildProcessError:  # SIGCHLD is ignored here: the kernel kept no status
+        except ChildProcessError:  # SIGCHLD is ignored: the kernel kept no status
             exited = True
         if exited and self.ended_s is None:
             self.ended_s = time.monotonic()
@@ -362,7 +362,7 @@ class Child:
             os.killpg(self.process.pid, number)
 
     def collect(self) -> None:
-        """Take its status from the kernel; one that has not ended is killed and left behind."""
+        """Collect its exit status; if it has not ended, kill and abandon it."""
         if self.exited():
             self.drain()
             with contextlib.suppress(ChildProcessError):
@@ -378,7 +378,7 @@ class Child:
                 pipe.close()
 
     def result(self) -> ProcessResult:
-        """Return how it ran, once it is collected."""
+        """Return its result, after `collect`."""
         code = self.code
         return ProcessResult(
             argv=self.argv,
@@ -396,7 +396,7 @@ class Child:
 
 
 def read(selector: selectors.BaseSelector, timeout_s: float) -> None:
-    """Take what the pipes of watched children hold; those at their end are watched no more."""
+    """Read the pipes of watched children; stop watching those at their end."""
     for key, _ in selector.select(timeout_s):
         child, name = key.data
         if child.take(name) == b"":
@@ -404,7 +404,7 @@ def read(selector: selectors.BaseSelector, timeout_s: float) -> None:
 
 
 def end_all(children: Sequence[Child], grace_s: float) -> None:
-    """Kill whatever is left of the sessions of children, and collect those that then end."""
+    """Kill the rest of the children's sessions, and collect the children that end."""
     kill_sessions({child.process.pid for child in children})
     end_s = time.monotonic() + grace_s
     while not all(child.exited() for child in children) and time.monotonic() < end_s:

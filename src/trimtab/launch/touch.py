@@ -1,7 +1,7 @@
-"""Touch one path on a file system that may hang, in a process that may be thrown away.
+"""Accesses one path on a file system that may hang, in a disposable process.
 
-`trimtab.launch.child` has these functions called in a child. What a child loads is what a question
-costs, so this imports little, and of the standard library alone.
+`trimtab.launch.child` calls these functions in a child. A child's imports are the cost of a
+request, so this imports little, and only from the standard library.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 PROBE_PREFIX = ".trimtab-"
-"""Every directory that Trimtab makes starts with this; none other is made or removed here."""
+"""Prefix of every directory that Trimtab creates; no other is created or removed here."""
 
 _MOUNTED = "another file system is mounted on it"
 _FS_IOC_GETFSUUID = 0x80111500
@@ -36,7 +36,7 @@ _KINDS = (
 
 
 class Failure(NamedTuple):
-    """What the system said: the call that failed, the name of the error and its text."""
+    """A system error: the failed call, the name of the error and its text."""
 
     operation: str
     name: str
@@ -49,9 +49,9 @@ class Space(NamedTuple):
     Attributes
     ----------
     fragment_size_bytes
-        The unit of the three block counts (``f_frsize``).
+        Unit of the three block counts (``f_frsize``).
     blocks_free, blocks_available
-        Free at all, and free to people who are not root.
+        Free blocks, and those available to users other than root.
     flags
         ``f_flag``: bit 0 is read-only.
     """
@@ -67,17 +67,17 @@ class Space(NamedTuple):
 
     @property
     def capacity_bytes(self) -> int:
-        """The size of the file system, reserved blocks included."""
+        """Size of the file system, including reserved blocks."""
         return self.blocks * self.fragment_size_bytes
 
     @property
     def used_bytes(self) -> int:
-        """What ``df`` prints as used."""
+        """Used bytes, as ``df`` prints them."""
         return (self.blocks - self.blocks_free) * self.fragment_size_bytes
 
     @property
     def available_bytes(self) -> int:
-        """What ``df`` prints as available: reserved blocks left out."""
+        """Available bytes, as ``df`` prints them: without reserved blocks."""
         return self.blocks_available * self.fragment_size_bytes
 
     @property
@@ -87,24 +87,24 @@ class Space(NamedTuple):
 
 
 class PathState(NamedTuple):
-    """What a path is. What is not known is ``None``, and ``failure`` says which call ended it.
+    """The description of a path. Unknown fields are ``None``; ``failure`` has the failed call.
 
     Attributes
     ----------
     path
-        Absolute, as asked.
+        Absolute path, as requested.
     exists
-        Whether there is something behind it, links followed.
+        Whether it exists, following links.
     kind
         ``directory``, ``file``, ``block-device`` ..., ``symlink`` only for a dangling one.
     symlink
-        The last component is a link.
+        Whether the last component is a link.
     device
         ``major:minor`` of the file system it is on.
     writable
-        For this process, with its effective ids; not on a read-only file system.
+        Whether this process may write, with its effective ids; False on a read-only file system.
     fs_uuid
-        UUID of the file system of a directory, as the kernel has it.
+        UUID of a directory's file system, from the kernel.
     """
 
     path: str
@@ -120,23 +120,23 @@ class PathState(NamedTuple):
 
     @property
     def dangling(self) -> bool:
-        """Whether it is a link to nothing."""
+        """Whether it is a dangling link."""
         return bool(self.symlink) and not self.exists
 
 
 class Removal(NamedTuple):
-    """What `remove_probe_directory` or `remove_probe_tree` did.
+    """The result of `remove_probe_directory` or `remove_probe_tree`.
 
     Attributes
     ----------
     existed
-        False when there was nothing to remove.
+        False if there was nothing to remove.
     removed
-        Whether the directory itself is gone by this call.
+        Whether this call removed the directory itself.
     kept
-        Name and reason of what was left; the directory's own name if it could not be removed.
+        Name and reason of remaining entries; the directory's own name if it could not be removed.
     complete
-        Whether there was time for all of it.
+        Whether there was time for everything.
     """
 
     existed: bool
@@ -146,19 +146,19 @@ class Removal(NamedTuple):
 
 
 def failure(error: OSError, operation: str) -> Failure:
-    """Return what the system said when a call failed."""
+    """Return the failure of a system call."""
     number = error.errno or 0
     name = errno.errorcode.get(number, "EUNKNOWN")
     return Failure(operation, name, os.strerror(number))
 
 
 def kind_of(mode: int) -> str:
-    """Return what a file is, from its mode."""
+    """Return the kind of a file, from its mode."""
     return next((name for test, name in _KINDS if test(mode)), "other")
 
 
 def describe(path: str) -> PathState:
-    """Return what a path is; a failure is part of the answer, beside what was still found."""
+    """Describe a path; a failure is part of the answer, along with what was found."""
     answer: dict[str, Any] = {"exists": False}
     step = "lstat"
     try:
@@ -181,9 +181,9 @@ def describe(path: str) -> PathState:
 
 
 def fs_uuid(directory: str) -> str | None:
-    """Return the UUID of a directory's file system as the kernel has it, for any user.
+    """Return the UUID of a directory's file system from the kernel, for any user.
 
-    ``None`` before Linux 6.9, and where the file system has none.
+    ``None`` before Linux 6.9, and if the file system has none.
     """
     try:
         answer = fcntl.ioctl(open_directory(directory), _FS_IOC_GETFSUUID, bytes(17))
@@ -202,10 +202,10 @@ def free_space(path: str) -> Space:
 
 
 def open_directory(path: str | bytes, *, beneath: int | None = None) -> int:
-    """Return a descriptor of a directory; beneath another one, a link is not followed.
+    """Open a directory; beneath another one, never follow a link.
 
-    Whoever lists it by this leaves no trace in its atime, as far as the system lets them: only its
-    owner and root may.
+    Listing it through the descriptor does not update its atime if permitted: only for its owner and
+    root.
     """
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     if beneath is not None:
@@ -222,14 +222,14 @@ def is_probe_name(name: str) -> bool:
 
 
 def parent_of(path: str, name: str) -> int:
-    """Return a descriptor of what a probe directory lies in; no other name is touched."""
+    """Open the parent of a probe directory; refuse any other name."""
     if not is_probe_name(name):
         raise ValueError(f"{name!r} is not the name of a probe directory")
     return open_directory(path)
 
 
 def make_directory(path: str, name: str) -> str:
-    """Make one new directory and return its path; it is an error if the name exists."""
+    """Create a new directory and return its path; an existing name is an error."""
     parent = parent_of(path, name)
     os.umask(0)
     os.mkdir(name, 0o700, dir_fd=parent)
@@ -237,12 +237,12 @@ def make_directory(path: str, name: str) -> str:
 
 
 class Level(NamedTuple):
-    """A directory of a tree that is being removed, open, with what is known to be in it.
+    """An open directory of a tree being removed, with its known entries.
 
     Attributes
     ----------
     remaining
-        What cannot be removed, and is not tried again.
+        Entries that cannot be removed and are not retried.
     """
 
     name: str
@@ -251,10 +251,10 @@ class Level(NamedTuple):
     remaining: set[str]
 
     def next(self) -> str | None:
-        """Return a name in it that was not tried in vain; ``None`` when there is none left."""
+        """Return a name that was not yet tried; ``None`` if none is left."""
         if not self.names:
-            # A part at a time, each read to its end first: removing while reading may skip
-            # entries on some file systems, and a directory may hold millions.
+            # One part at a time, each read completely before removing: removing while reading may
+            # skip entries on some file systems, and a directory may have millions.
             with os.scandir(self.descriptor) as entries:
                 names = (entry.name for entry in entries)
                 self.names.extend(islice((n for n in names if n not in self.remaining), BATCH))
@@ -262,11 +262,11 @@ class Level(NamedTuple):
 
 
 class Tree:
-    """The removal of everything in one directory, or of the regular files directly inside it.
+    """Removes everything in one directory, or only the regular files directly in it.
 
-    Works on open directories alone, so that nobody can put a link in a path's place meanwhile.
-    What lies deeper than `DEPTH` is first moved up into the top directory: otherwise each level
-    would take one more descriptor.
+    Works only on open directories, so that nobody can replace a path by a link in between. Entries
+    deeper than `DEPTH` are first moved up into the top directory: otherwise each level would need
+    another descriptor.
     """
 
     def __init__(self, descriptor: int, *, only_files: bool) -> None:
@@ -277,7 +277,7 @@ class Tree:
         self.reasons: list[tuple[str, str]] = []
 
     def remove(self, work_s: float) -> bool:
-        """Remove what is in the top directory; return whether there was time for all of it."""
+        """Remove the entries of the top directory; return whether there was time for all."""
         end_s = time.monotonic() + work_s
         while time.monotonic() < end_s:
             level = self.levels[-1]
@@ -291,7 +291,7 @@ class Tree:
         return False
 
     def _take(self, level: Level, name: str) -> None:
-        """Remove one entry; a directory is gone into instead."""
+        """Remove one entry; enter it instead if it is a directory."""
         try:
             info = os.stat(name, dir_fd=level.descriptor, follow_symlinks=False)
             if self.only_files and not stat.S_ISREG(info.st_mode):
@@ -301,7 +301,7 @@ class Tree:
             else:
                 os.unlink(name, dir_fd=level.descriptor)
         except FileNotFoundError:
-            return  # somebody else removed it
+            return  # another process removed it
         except OSError as error:
             self._keep(level, name, os.strerror(error.errno or 0))
 
@@ -316,13 +316,13 @@ class Tree:
             top = f"{PROBE_PREFIX}{os.getpid()}-{self.moved}"
             os.rename(name, top, src_dir_fd=level.descriptor, dst_dir_fd=self.levels[0].descriptor)
         else:
-            with contextlib.suppress(OSError):  # then removing from it fails, and that is told
+            with contextlib.suppress(OSError):  # then removing from it fails, which is reported
                 if stat.S_IMODE(os.fstat(descriptor).st_mode) & 0o300 != 0o300:
                     os.fchmod(descriptor, 0o700)
             self.levels.append(Level(name, descriptor, [], set()))
 
     def _close(self) -> None:
-        """Leave a directory in which nothing is left that can be removed, and remove it."""
+        """Leave a directory without removable entries, and remove it."""
         level = self.levels.pop()
         os.close(level.descriptor)
         above = self.levels[-1]
@@ -332,7 +332,7 @@ class Tree:
             return
         except OSError as error:
             if level.remaining and error.errno == errno.ENOTEMPTY:
-                above.remaining.add(level.name)  # what is in it was named
+                above.remaining.add(level.name)  # its entries were reported
             else:
                 self._keep(above, level.name, os.strerror(error.errno or 0))
 
@@ -344,18 +344,18 @@ class Tree:
 
 
 BATCH = 20_000
-"""Names that are read of a directory before they are removed."""
+"""Names read from a directory before they are removed."""
 KEPT = 100
-"""Names of what was left that are told."""
+"""Remaining names that are reported."""
 DEPTH = 100
-"""Directories that are open at the same time; 1,024 are allowed to most processes."""
+"""Directories open at the same time; most processes may have 1,024."""
 
 
 def mount_of(descriptor: int) -> tuple[int, str]:
     """Return the device and the mount that an open directory is on.
 
-    A directory of the same device may be mounted on it (``mount --bind``): what is in that one
-    belongs to somebody else. ``mnt_id`` is in proc(5), since Linux 3.15.
+    A directory of the same device may be mounted on it (``mount --bind``), whose contents are not
+    ours. ``mnt_id``: proc(5), since Linux 3.15.
     """
     device, mount = os.fstat(descriptor).st_dev, ""
     with contextlib.suppress(OSError), open(f"/proc/self/fdinfo/{descriptor}") as lines:  # noqa: PTH123
@@ -364,10 +364,10 @@ def mount_of(descriptor: int) -> tuple[int, str]:
 
 
 def remove_probe_tree(path: str, name: str, work_s: float) -> Removal:
-    """Remove a probe directory with everything in it, as far as ``work_s`` reaches.
+    """Remove a probe directory with everything in it, within ``work_s``.
 
-    Links, pipes and devices in it are removed, never followed. What is mounted in it stays, and
-    so does what the system does not let go; it is named in the answer.
+    Links, pipes and devices in it are removed, never followed. Mounts and entries that the system
+    refuses to remove stay and are reported.
     """
     return remove_probe_directory(path, name, work_s, only_files=False)
 
@@ -377,8 +377,8 @@ def remove_probe_directory(
 ) -> Removal:
     """Remove the regular files directly inside a probe directory, then the directory.
 
-    Nothing is followed and nothing is descended into: a link, a directory or a device that
-    somebody put there stays, and is named in the answer together with why.
+    Never follows links or descends: a link, directory or device in it stays and is reported with
+    the reason.
     """
     try:
         parent = parent_of(path, name)
@@ -399,11 +399,10 @@ def remove_probe_directory(
 
 
 class Search:
-    """Looks for the files of a tree whose path matches a pattern; links are not followed.
+    """Searches a tree for files whose path matches a pattern; never follows links.
 
-    A pattern is a list of names with ``*``, ``?`` and ``[]``; ``**`` stands for any number of
-    directories. While the tree is gone down, ``places`` are the parts of the pattern that may
-    match next.
+    A pattern is a list of names with ``*``, ``?`` and ``[]``; ``**`` matches any number of
+    directories. During the descent, ``places`` are the parts of the pattern that may match next.
     """
 
     def __init__(self, pattern: list[str], limit: int, descriptor: int) -> None:
@@ -415,11 +414,11 @@ class Search:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is too much to look at, or too many files match."""
+        """Whether there is too much to search, or too many files match."""
         return self.entries > ENTRIES or len(self.matches) > self.limit
 
     def look(self, descriptor: int, path: str, places: set[int], depth: int) -> bool:
-        """Add what matches in a directory and below; return whether everything was looked at."""
+        """Add matches in a directory and below; return whether everything was searched."""
         with os.scandir(descriptor) as entries:
             below = list(self._matching(entries, path, places))
         for name, inner in below:
@@ -428,7 +427,7 @@ class Search:
             try:
                 child = open_directory(name, beneath=descriptor)
             except OSError:
-                continue  # gone, or not ours to read: the file is then not found
+                continue  # gone or unreadable: the file is not found
             whole = mount_of(child) != self.mount or self.look(
                 child, f"{path}{name}/", inner, depth + 1
             )
@@ -438,7 +437,7 @@ class Search:
         return not self.is_over
 
     def reached(self, place: int) -> set[int]:
-        """Return a place with those after it that are as good: ``**`` may stand for nothing."""
+        """Return a place and the equivalent ones after it: ``**`` may match nothing."""
         places = {place}
         while place < len(self.pattern) and self.pattern[place] == "**":
             place += 1
@@ -460,7 +459,7 @@ class Search:
     def _matching(
         self, entries: Iterator[os.DirEntry[str]], path: str, places: set[int]
     ) -> Iterator[tuple[str, set[int]]]:
-        """Note the matching files of a directory; yield the directories to look into."""
+        """Add the matching files of a directory; yield the directories to search."""
         end = len(self.pattern)
         for entry in entries:
             self.entries += 1
@@ -476,13 +475,13 @@ class Search:
 
 
 ENTRIES = 1_000_000
-"""That are looked at for one pattern."""
+"""Entries searched for one pattern."""
 
 
 def find_files(path: str, name: str, pattern: str, limit: int) -> list[tuple[str, str]] | None:
-    """Return path and kind of what matches a pattern in a probe directory, directories left out.
+    """Return path and kind of matches in a probe directory, without directories.
 
-    ``None``: there is more than the limit, or too much to look at.
+    ``None``: more than the limit, or too much to search.
     """
     directory = open_directory(name, beneath=parent_of(path, name))
     search = Search(pattern.split("/"), limit, directory)
@@ -492,14 +491,14 @@ def find_files(path: str, name: str, pattern: str, limit: int) -> list[tuple[str
 def read_files(
     path: str, name: str, paths: Iterable[str], limit_bytes: int
 ) -> tuple[dict[str, bytes], str | None]:
-    """Return the content of the regular files of a probe directory that are there, by path.
+    """Return the content of a probe directory's existing regular files, by path.
 
-    None of the directories that lead to a file is a link.
+    Directories on the way to a file must not be links.
 
     Returns
     -------
     tuple
-        The path with which they became larger than ``limit_bytes`` together comes second.
+        The second item is the path with which they exceeded ``limit_bytes`` together.
     """
     directory = open_directory(name, beneath=parent_of(path, name))
     contents: dict[str, bytes] = {}
@@ -515,13 +514,13 @@ def read_files(
 
 
 def read_file(path: str, directory: int, limit_bytes: int) -> bytes | None:
-    """Return the content of a regular file, or one byte more than the limit of it."""
+    """Return the content of a regular file, or its first ``limit_bytes`` + 1 bytes."""
     opened = [directory]
     try:
         *above, name = path.split("/")
         for part in above:
             opened.append(open_directory(part, beneath=opened[-1]))
-        # Not blocking: it may be a pipe.
+        # Do not block: it may be a pipe.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         opened.append(os.open(name, flags, dir_fd=opened[-1]))
         if not stat.S_ISREG(os.fstat(opened[-1]).st_mode):
@@ -540,7 +539,7 @@ def read_file(path: str, directory: int, limit_bytes: int) -> bytes | None:
 
 
 def file_sizes(path: str, limit: int) -> dict[str, int]:
-    """Return the sizes of the regular files directly inside a directory, at most limit + 1."""
+    """Return the sizes of the regular files directly in a directory, at most limit + 1."""
     with os.scandir(open_directory(path)) as entries:
         files = (entry for entry in entries if entry.is_file(follow_symlinks=False))
         return {

@@ -1,4 +1,4 @@
-"""Command lines that benchmarks print, as options; sizes as they are written there."""
+"""Parses the command lines that benchmarks print, and the sizes in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SIZE: Final = re.compile(r"([0-9]{1,18})([kmgtpe]?)(?:i?b)?", re.IGNORECASE)
 
 
 def size_of(text: str) -> int | None:
-    """Return bytes, in which k is 1024; ``None`` for what is no size.
+    """Parse a size in bytes, with k = 1024; ``None`` if it is not a size.
 
     Examples
     --------
@@ -24,19 +24,19 @@ def size_of(text: str) -> int | None:
 def options_of(
     words: Iterable[str], valued: Set[str], attached: Set[str] = frozenset()
 ) -> Iterator[tuple[str, str]]:
-    """Yield name and value of each option, as ``getopt`` reads them; "" for one without a value.
+    """Yield name and value of each option, as ``getopt`` does; "" for one without a value.
 
-    An option that takes a value takes the next word whatever it looks like, unless the value
-    stands in the same word: ``-n 5``, ``-n5``, ``-n=5``, ``-Fun 5``, ``--name=value``.
+    An option with a value takes the next word, whatever it looks like, unless the value is in the
+    same word: ``-n 5``, ``-n5``, ``-n=5``, ``-Fun 5``, ``--name=value``.
 
     Parameters
     ----------
     words
-        Without the program.
+        The command line without the program.
     valued
-        Names of options that take a value.
+        Options that take a value.
     attached
-        Letters of options that take one only from the same word.
+        Letters of options that take a value only from the same word.
 
     Examples
     --------

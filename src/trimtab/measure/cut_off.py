@@ -1,7 +1,7 @@
-"""Outputs of runs that their batch system ended at the time limit: unfinished, as in the watch.
+"""Marks runs that the batch system ended at their time limit as unfinished.
 
-What such a run measured until then says little; that it did not finish in its time says most. The
-batch system writes so into the output of the job.
+What such a run measured so far means little; that it did not finish in time means most. The batch
+system writes a line about it into the job's output.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TIME_LIMIT: Final = re.compile(
     re.MULTILINE,
 )
 _WORDS: Final = (b"DUE TO TIME LIMIT", b"PBS: job killed", b"TERM_RUNLIMIT")
-"""One of them stands in every such line."""
+"""Every such line contains one of these."""
 _UNFINISHED: Final = (
     "output-unfinished", "run-unfinished", "ended-early", "repetitions-missing", "phases-missing",
 )  # fmt: skip
@@ -31,7 +31,7 @@ _MAY_BE: Final = (RunStatus.FAILED, RunStatus.PARTIAL)
 
 
 def with_time_limit(measurements: Iterable[Measurement], content: bytes) -> tuple[Measurement, ...]:
-    """Return the results of an output, those that a time limit cut off as unfinished.
+    """Return the results of an output, with those cut off by a time limit as unfinished.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def with_time_limit(measurements: Iterable[Measurement], content: bytes) -> tupl
     if line is None:
         return every
     printed = tail(line.group().decode("utf-8", "replace").strip(), 200)
-    problem = Message("time-limit", f"its time limit came before it finished: {printed}")
+    problem = Message("time-limit", f"it reached its time limit before it finished: {printed}")
     return tuple(
         replace(
             measurement,

@@ -1,11 +1,11 @@
-"""The load generator that comes with Trimtab: ``trimtab-ioload``, kind ``builtin``.
+"""Trimtab's own load generator: ``trimtab-ioload``, kind ``builtin``.
 
-It measures as IOR does (bytes over last close minus first open, the flush inside), with threads
-as tasks, and tells more: latency of every operation and bytes per interval. The same figure for
-``--deadline`` and ``--minimum-duration`` makes a run of fixed time. Its report is one JSON object
-on one line, so every number is traced to line 1.
+It measures like IOR (bytes over last close minus first open, including the flush), with threads as
+tasks, and reports more: latency of every operation and bytes per interval. Equal values of
+``--deadline`` and ``--minimum-duration`` give a run of fixed time. Its report is one JSON object on
+one line, so every number comes from line 1.
 
-A read takes what each file holds, so it needs no size from the caller.
+A read uses each file's actual size, so it needs none from the caller.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _RESERVED_OPTIONS: Final = frozenset(
     | {"minimum-duration", "keep", "overwrite", "alone", "run-id", "rendezvous", "shared-file"}
     | {"direct", "fsync", "verify", "progress", "version", "help"}
 )
-"""What the command says itself, and what would make it do something else than a probe."""
+"""Options that the command sets itself, or that would make it something other than a probe."""
 _STATISTICS: Final = ("p50", "p90", "p99", "p99.9", "mean", "max")
 
 
@@ -47,17 +47,17 @@ version: Final = Version("ioload", ("--version",), r"\Aioload ([0-9]\S*)\s*\Z")
 def command(phase: PhaseRequest) -> tuple[str, ...]:
     """Return the generator's command.
 
-    It makes its own ``spec.tasks`` threads, or is one of as many ranks where ``spec.processes``.
+    It starts ``spec.tasks`` threads, or is one of as many ranks if ``spec.processes``.
     """
     spec, directory = phase.spec, phase.directory
     seconds = f"{spec.duration_s:g}"
     argv = [phase.program, "--dir", directory, "--name", FILE_NAME, f"--{phase.access}"]
     if spec.processes:
-        # The same word for all ranks of this phase and for no other: they meet under it.
+        # A word shared by the ranks of this phase only: they find each other by it.
         word = f"{directory.rstrip('/').rpartition('/')[2]}-{phase.access}"
         argv += ["--tasks", "1", "--run-id", re.sub(r"[^A-Za-z0-9-]", "", word)]
     else:
-        # Inside a batch job the launcher's variables are set although nothing launched us.
+        # In a batch job the launcher's variables are set even without a launcher.
         argv += ["--alone", "--tasks", str(spec.tasks)]
     argv += ["--transfer-size", str(spec.transfer_size_bytes)]
     argv += ["--block-size", str(phase.file_bytes)]
@@ -71,19 +71,19 @@ def command(phase: PhaseRequest) -> tuple[str, ...]:
     if spec.direct:
         argv.append("--direct")
     if spec.target_pinning and phase.access == "write":
-        argv.append("--overwrite")  # the files stand on their targets already
+        argv.append("--overwrite")  # the files are already placed on their targets
     return tuple(argv)
 
 
 def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None) -> Measurement:
-    """Return what the generator reported. Never raises on any input.
+    """Parse the generator's report. Never raises.
 
     Parameters
     ----------
     repetition
-        Which one it was; a report is of one repetition.
+        Number of the repetition; a report has one.
     ordinal
-        Of this raw output in the run, for the samples.
+        Ordinal of this raw output in the run, for the samples.
     """
     draft = Draft("builtin", ordinal)
     text = output.stdout.decode("utf-8", "replace")
@@ -107,7 +107,7 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
 
 
 def read(source: Source) -> tuple[Measurement, ...]:
-    """Return the result in a report that was kept in a file; see `trimtab.measure.source`."""
+    """Return the result in a report file; see `trimtab.measure.source`."""
     if _report(source.text) is None:
         problem = "this is not a complete report of trimtab-ioload"
         raise DataError(problem, code="not-this-format", line=1)
@@ -132,7 +132,7 @@ FORMAT: Final = Format("builtin", _recognises, read, beginning=Mark((b'{"ioload"
 
 
 def _report(text: str) -> tuple[dict[str, Any], int] | None:
-    """Return the report and its line; lines that are something else are passed over."""
+    """Return the report and its line; other lines are skipped."""
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.startswith("{"):
             continue
@@ -146,7 +146,7 @@ def _report(text: str) -> tuple[dict[str, Any], int] | None:
 
 
 def _note_status(draft: Draft, report: dict[str, Any]) -> None:
-    """Take the error; ``partial`` without one is a deadline that came, which was asked for."""
+    """Note the error; ``partial`` without one means that the requested deadline came."""
     direct = as_dict(report.get("direct"))
     if direct.get("asked") and not direct.get("used") and report.get("phases"):
         draft.warnings.add(
@@ -157,13 +157,13 @@ def _note_status(draft: Draft, report: dict[str, Any]) -> None:
     if error:
         draft.problems.add("tool-error", f"ioload {status}: {error.get('message', 'no message')}")
     elif status not in ("ok", "partial"):
-        draft.problems.add("status-unknown", f"ioload gives the run the unknown status {status!r}")
+        draft.problems.add("status-unknown", f"ioload reports the unknown status {status!r}")
 
 
 def _read_phase(
     draft: Draft, report: dict[str, Any], phase: dict[str, Any], place: tuple[int, int]
 ) -> bool:
-    """Take one phase; return whether data came back wrong."""
+    """Add one phase; return whether data was corrupt."""
     access: Access | None = next((name for name in ACCESSES if name == phase.get("access")), None)
     if access is None:
         draft.problems.add("access-unknown", f"ioload reports an access {phase.get('access')!r}")
@@ -234,7 +234,7 @@ def _read_latency(
 
 
 def _read_timeline(draft: Draft, access: Access, timeline: dict[str, Any], repetition: int) -> None:
-    """Sum the tasks' rows; a task that ended sooner has a shorter one."""
+    """Add up the tasks' timelines; a task that ended earlier has a shorter one."""
     interval_s = as_number(timeline.get("interval_s"))
     rows = [row for row in as_list(timeline.get("tasks")) if isinstance(row, list)]
     if not interval_s or not any(rows):

@@ -1,4 +1,4 @@
-"""lst-survey of lustre-iokit: the network between groups of nodes, by LNet selftest.
+"""lst-survey of lustre-iokit: LNet selftest between groups of nodes.
 
 ::
 
@@ -12,11 +12,10 @@
 
     Finished lst-survey - Wed 19 Oct 2022 01:28:08 PM MDT
 
-MB/s is what ``lst stat`` prints without ``--mbs``: MiB/s. Each figure is the mean of one node of a
-group, cut off to a whole number. Which group, servers (the default) or clients, is not printed:
-that the data of a ``read`` leave the servers shows it. The number in the names of its files is the
-time of its start, in seconds since 1970; the times that it prints are local, without a zone that
-could be relied on.
+MB/s is what ``lst stat`` prints without ``--mbs``: MiB/s. Each figure is the mean per node of a
+group, truncated to an integer. The group, servers (the default) or clients, is not printed, but the
+data of a ``read`` leaves the servers. The number in the names of its files is its start in seconds
+since 1970; printed times are local, without a reliable zone.
 
 Source: lustre-iokit/lst-survey/lst-survey and lst.sh, Lustre 2.16.
 """
@@ -41,7 +40,7 @@ from trimtab.units import MIB
 KIND: Final = "lst-survey"
 Side = Literal["client", "server"]
 _COARSE: Final = 20
-"""A figure of fewer whole units may be more than a twentieth too low."""
+"""A figure of fewer whole units may be more than 5 % too low."""
 _COMMENCE: Final = re.compile(r"Commence lst-survey - (.{10,60})")
 _FINISHED: Final = re.compile(r"Finished lst-survey - .{10,60}")
 _GROUP: Final = re.compile(r"(Server|Client) Group: (.{1,4000})")
@@ -60,7 +59,7 @@ _DATES: Final = (
     "%a %b %d %H:%M:%S %Y",
     "%a %d %b %Y %H:%M:%S",
 )
-"""What ``date`` prints in English locales, without its zone."""
+"""The format of ``date`` in English locales, without the zone."""
 _ZONE: Final = re.compile(r" ([A-Z]{3,5}|[+-]\d\d(?:\d\d)?)(?= \d{4}$|$)")
 _QUARTER: Final = timedelta(minutes=15)
 _DATA: Final[dict[tuple[str, Side], str]] = {
@@ -69,12 +68,12 @@ _DATA: Final[dict[tuple[str, Side], str]] = {
     ("write", "client"): "write",
     ("write", "server"): "read",
 }
-"""Which column the data of a test are in: what servers send is read by clients."""
+"""The column with a test's data: what servers send is read by clients."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """What a group of servers and a group of clients had in common."""
+    """Lines common to the tests of a group of servers and a group of clients."""
 
     seconds: int | None = None
     began: datetime | None = None
@@ -102,7 +101,7 @@ class _Row:
         return f"{self.mode} {size // unit}{ {2**20: 'm', 1024: 'k', 1: ''}[unit] }"
 
     def side(self) -> Side | None:
-        """Return on which side the figures were taken; ``None`` where it does not show."""
+        """Return the side of the figures; ``None`` if unknown."""
         read, write = (self.columns[f"{access} MB/s"] for access in ("read", "write"))
         more = "read" if read > 2 * write else "write" if write > 2 * read else None
         if self.mode not in BANDWIDTH or more is None:
@@ -111,7 +110,7 @@ class _Row:
 
 
 def read(source: Source) -> tuple[Measurement, ...]:
-    """Return one result for each test; raise DataError where there is none."""
+    """Return one result for each test; raise DataError if there is none."""
     lines = list(whole_lines(source.text))
     head = next((match for _, line in lines if (match := _CSV.fullmatch(line))), None)
     complaints: list[Message] = []
@@ -121,7 +120,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
         else list(_rows_of_csv(source, lines, head["by"], complaints))
     )
     if not rows:
-        text = "; ".join(complaints) or "there is no line of a test"
+        text = "; ".join(complaints) or "no test line"
         raise DataError(f"lst-survey measured nothing: {text}", code="no-result", line=1)
     sides: set[Side] = {side for row in rows if (side := row.side()) is not None}
     side: Side | None = sides.pop() if len(sides) == 1 else None
@@ -132,7 +131,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
 
 @dataclass(slots=True)
 class _Printed:
-    """What lst-survey printed, while its lines are read."""
+    """State while the lines of lst-survey are read."""
 
     complaints: list[Message]
     block: _Block = _Block()
@@ -140,7 +139,7 @@ class _Printed:
     inside: bool = False
 
     def take(self, number: int, line: str) -> None:
-        """Take a line that is no test's."""
+        """Read a line other than a test's."""
         if match := _SECONDS.search(line):
             self.block = _Block(seconds=int(match[1]))
         elif match := _COMMENCE.fullmatch(line):
@@ -236,7 +235,7 @@ def _measurement(row: _Row, side: Side | None, complaints: Sequence[Message]) ->
                 **{group: of or None for group, of in nids.items()},
             }
         ),
-        # The figures are of one node.
+        # The figures are per node.
         reported={} if side is None else {f"{side}s": 1},
         warnings=warnings,
         identity=None
@@ -252,27 +251,27 @@ def _samples(row: _Row, side: Side | None) -> Iterator[Sample]:
         access: Access = column if side != "server" else "write" if column == "read" else "read"
         reason = None
         if side is None:
-            text = "on which side it was measured is not known: received data may be either"
+            text = "the measured side is unknown: received data may be reads or writes"
             reason = Message("side-unknown", text)
         elif of_mode not in (None, column):
-            reason = Message("no-data-this-way", f"no data of a {row.mode} go this way")
+            reason = Message("no-data-this-way", f"the data of a {row.mode} goes the other way")
         elif value < _COARSE:
             text = f"printed as {value}, in whole units: too coarse to be judged"
             reason = Message("too-few-digits", text)
         yield Sample(BANDWIDTH[access], float(value * MIB), 0, None, "total", 0, row.line, reason)
-    # A client sends one message for each RPC, and a second one where it writes.
+    # A client sends one message per RPC, and a second one for a write.
     received, sent = row.columns["read RPC/s"], row.columns["write RPC/s"]
     rate = received if side == "server" else sent
     reason = None
     if side is None and received != sent:
-        reason = Message("side-unknown", "on which side it was measured is not known")
+        reason = Message("side-unknown", "the measured side is unknown")
     elif rate < _COARSE:
         reason = Message("too-few-digits", f"printed as {rate}, in whole units")
     yield Sample("rpc_rate", float(rate), 0, None, "total", 0, row.line, reason)
 
 
 def _date(text: str) -> datetime | None:
-    """Return a time as ``date`` prints it; aware where its zone is UTC, else local.
+    """Parse a time as ``date`` prints it; aware if its zone is UTC, else local.
 
     Examples
     --------
@@ -290,7 +289,7 @@ def _date(text: str) -> datetime | None:
 
 
 def _zone_of(printed: datetime | None, seconds: int | None) -> timezone | None:
-    """Return the zone in which a printed time is that of the start; UTC where it is said."""
+    """Return the zone in which the printed time equals the start; UTC if printed."""
     start = time_since_1970(seconds)
     if printed is None or start is None:
         return None if printed is None or printed.tzinfo is None else UTC

@@ -1,15 +1,15 @@
-"""mds-survey of lustre-iokit: metadata operations of MDTs on their own server, without clients.
+"""mds-survey of lustre-iokit: metadata rates of MDTs on their server, without clients.
 
 ::
 
     Thu Nov 26 10:20:01 UTC 2026 ./mds-survey from mds1
     mdt 1 file  100000 dir    4 thr    4 create 5652.05 [ 999.01,46940.48] destroy 5797.79 [ ...
 
-A line for each number of threads: operations a second over the whole time, in brackets the least
-and the most in any one second of any MDT, ``ERROR`` where the operation failed. The rate is that of
-one MDT, although the README calls it that of all: the mean over them since 2.6, where blanks stand
-within the brackets, before that the first one's, with brackets that mean nothing
-(``get_global_stats``). The summary file and standard output have the same lines.
+One line per number of threads: operations per second over the whole time; in brackets the minimum
+and maximum in any second on any MDT; ``ERROR`` if the operation failed. The rate is that of one
+MDT, although the README calls it that of all: since 2.6, which prints blanks within the brackets,
+the mean over MDTs; before, that of the first, with meaningless brackets (``get_global_stats``). The
+summary file and standard output have the same lines.
 
 Source: lustre-iokit/mds-survey/mds-survey, Lustre 2.2 to 2.17; mdt-survey of 2.1 is the same with
 another title.
@@ -48,7 +48,7 @@ _PART: Final = re.compile(
 )
 _TEST_ALONE: Final = re.compile(r"[a-z_]{1,30}")
 _ENDINGS: Final = ("done!", "Terminated", "program exited with error")
-"""What follows on the line of a survey that was killed."""
+"""The rest of the line of a survey that was killed."""
 _TITLE: Final = re.compile(POSIX_DATE + r" \S*(?:mds-survey|Mdt-survey) from (\S{1,255})")
 
 
@@ -62,7 +62,7 @@ class _Survey:
 
 
 def read(source: Source) -> tuple[Measurement, ...]:
-    """Return one result for each line; raise DataError where there is none."""
+    """Return one result for each line; raise DataError if there is none."""
     survey: _Survey | None = None
     results: list[_Line] = []
     lines = source.text.split("\n")
@@ -73,7 +73,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
         elif match := _LINE.fullmatch(line):
             results.append(_Line(survey, number, line, match, whole=number < len(lines)))
     if not results:
-        raise DataError("mds-survey has no whole line", code="no-result", line=1)
+        raise DataError("no complete line of mds-survey", code="no-result", line=1)
     return told_apart(result.measurement() for result in results)
 
 
@@ -83,7 +83,7 @@ def _survey(match: re.Match[str]) -> _Survey:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One number of threads."""
+    """The line of one number of threads."""
 
     survey: _Survey | None
     number: int
@@ -98,7 +98,7 @@ class _Line:
 
     @property
     def _is_old(self) -> bool:
-        """Whether it is of a version before 2.6."""
+        """Whether it is from a version before 2.6."""
         return ", " not in self.match[5]
 
     def measurement(self) -> Measurement:
@@ -115,12 +115,12 @@ class _Line:
         if _TEST_ALONE.fullmatch(rest):
             problems.add("run-unfinished", f"it ended during {rest}")
         elif rest:
-            problems.add("line-damaged", f"it is not understood from here on: {rest[:60]}")
+            problems.add("line-damaged", f"it is unreadable from: {rest[:60]}")
         elif not self.whole:
             problems.add("end-unknown", "its end is missing")
         if mdts > 1:
             one_of = "the first" if self._is_old else "one, their mean"
-            warnings.add("one-target", f"of {mdts} MDTs the script prints the rate of {one_of}")
+            warnings.add("one-target", f"with {mdts} MDTs the script prints the rate of {one_of}")
         survey = self.survey
         return concluded(
             KIND,
@@ -147,15 +147,15 @@ class _Line:
         test, rate, least, most, word = part.groups()
         metric = _METRICS.get(test or "")
         if word == "ERROR":
-            problems.add("tool-error", f"mds-survey says ERROR in {test}")
+            problems.add("tool-error", f"mds-survey reports ERROR in {test}")
         if metric is None:
-            warnings.add("test-unknown", f"{test} is not read: there is no metric for it")
+            warnings.add("test-unknown", f"{test} is ignored: there is no metric for it")
             return
         reason = None
         if word is not None:
-            reason = Message("tool-error", f"mds-survey says {word}")
+            reason = Message("tool-error", f"mds-survey reports {word}")
         elif rate is not None and float(rate) == 0:
-            reason = Message("too-few-digits", "printed as 0.00: with too few digits to be one")
+            reason = Message("too-few-digits", "printed as 0.00: too few digits")
         if rate is None:
             reason = reason or Message("no-rate", "it has no rate")
             yield Sample(metric, None, 0, output=0, line=self.number, reason=reason)

@@ -1,4 +1,4 @@
-"""What one output of a benchmark says, in the same form whatever the tool."""
+"""The content of one benchmark output, in the same form for every tool."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ IOPS: Final[dict[Access, str]] = {"write": "write_iops", "read": "read_iops"}
 
 
 class Notes(list[str]):
-    """Sentences about a measurement while it is read: its problems, or its warnings."""
+    """Collects messages while an output is read: problems, or warnings."""
 
     def add(self, code: str, text: str) -> None:
-        """Add a sentence with its code."""
+        """Add a message."""
         self.append(Message(code, text))
 
 
@@ -41,26 +41,26 @@ class Phase:
     Attributes
     ----------
     repetition
-        Counted from 0 over the whole run.
+        Number within the whole run, from 0.
     tasks, transfer_size_bytes, block_size_bytes
-        As the tool says it ran; ``None`` where it does not say.
+        As the tool reports them; ``None`` if it does not.
     moved_bytes
-        What was written or read, all tasks together.
+        Bytes written or read by all tasks together.
     elapsed_s
-        The time that the bandwidth is over: last close minus first open, or the tool's own
-        figure for it; with the flush inside where one was asked for.
+        The time the bandwidth refers to: last close minus first open, or the tool's equivalent;
+        including the flush if one was requested.
     bandwidth_bytes_per_s
         As printed; checked against ``moved_bytes / elapsed_s``.
     cpu_user_s, cpu_system_s
-        Of all tasks, where the tool tells.
+        Of all tasks together, if the tool reports it.
     direct
-        Whether O_DIRECT was really used; ``None`` where the tool does not say.
+        Whether O_DIRECT was actually used; ``None`` if the tool does not report it.
     caches_dropped
         Whether the tool dropped the cached pages of its files before the phase.
     line
-        Of the bandwidth in the output.
+        Line of the bandwidth in the output.
     reason
-        Why the figures are not to be believed.
+        Why the figures are not credible.
     """
 
     access: Access
@@ -89,42 +89,42 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One output of a benchmark, read.
+    """The parsed output of a benchmark.
 
     Attributes
     ----------
     kind
         The benchmark: ``ior``, ``fio``, ``builtin``.
     status
-        ``ok``; ``partial``: it ended early and what was measured stands; ``failed``: nothing can
-        be believed; ``invalid_workload``: set by `workload.confirm`.
+        ``ok``; ``partial``: it ended early, but its figures are valid; ``failed``: nothing is
+        credible; ``invalid_workload``: set by `workload.confirm`.
     problems
-        Why the status is not ``ok``, the most important first: sentences with their codes, or
-        what the tool itself complained of.
+        Why the status is not ``ok``, the most important first: messages with codes, or the tool's
+        own errors.
     samples
         The bandwidth of every phase first, then latencies.
     warnings
-        What the tool complained about without failing.
+        The tool's warnings that did not make it fail.
     missing
-        What this tool does not tell, with the reason.
+        What this tool does not report, with the reason.
     name
-        What sets this result apart from others of the same file: ``ior-easy`` of an IO500.
+        Name that distinguishes this result from others of the file: ``ior-easy`` of an IO500.
     layer
-        Where in the stack it measured; ``None`` where the output does not show that.
+        The layer of the stack it measured; ``None`` if the output does not show it.
     began, ended
-        As printed: aware where a zone stands beside it, else naive, in the zone of the machine.
+        As printed: aware if printed with a zone, else naive, in the zone of the machine.
     host
-        Where it ran, as it says.
+        The host it ran on, as printed.
     requested
-        The parameters, as plain JSON values, so that two results can be compared exactly when
-        theirs are equal. Names as in `trimtab.model.run.ProbeSpec` where they mean the same:
-        ``tasks``, ``nodes``, ``transfer_size_bytes``, ``block_size_bytes``, ``direct`` ...
+        The parameters, as JSON values: two results are comparable if and only if these are equal.
+        Equivalents of fields of `trimtab.model.run.ProbeSpec` have the field's name: ``tasks``,
+        ``nodes``, ``transfer_size_bytes``, ``block_size_bytes``, ``direct`` ...
     reported
-        What else a reader may want to know, as plain JSON values: ``targets``, ``drives``,
-        ``servers`` are how many of each the result covers.
+        Further information, as JSON values: ``targets``, ``drives`` and ``servers`` are the numbers
+        that the result covers.
     identity
-        What makes it this result whatever file it stands in, where a tool writes it to several;
-        ``None`` where only the same file is the same result.
+        Identity of the result across files, if a tool writes it to several; ``None`` if only an
+        identical file has the same result.
     """
 
     kind: str
@@ -148,22 +148,22 @@ class Measurement:
 
     @property
     def problem(self) -> str | None:
-        """The problems as one sentence, with the code of the first that has one."""
+        """All problems as one message, with the first code."""
         return joined(*self.problems)
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """The code of each problem; ``tool-message`` for the tool's own words."""
+        """The code of each problem; ``tool-message`` for the tool's own text."""
         return tuple(code_of(problem) or "tool-message" for problem in self.problems)
 
     def moved_bytes(self, access: Access) -> int:
-        """Return the bytes of all its writes or reads, as far as they are known."""
+        """Return the known bytes of all its writes or reads."""
         return sum(phase.moved_bytes or 0 for phase in self.phases if phase.access == access)
 
 
 @dataclass(slots=True)
 class Draft:
-    """A measurement while its output is read; `finished` decides the status once."""
+    """A measurement under construction; `finished` decides its status."""
 
     kind: str
     output: int | None = None
@@ -184,7 +184,7 @@ class Draft:
     problems: Notes = field(default_factory=Notes)
 
     def note_exit(self, tool: str, output: RawOutput, complaint: str = "") -> None:
-        """Add the problem of a tool that did not end with exit code 0."""
+        """Add a problem if the tool did not exit with 0."""
         if output.exit_code != 0:
             code = "a signal" if output.exit_code is None else f"exit code {output.exit_code}"
             text = f"{tool} ended with {code}" + (f": {complaint}" if complaint else "")
@@ -193,8 +193,8 @@ class Draft:
     def finished(self, *, integrity_lost: bool = False) -> Measurement:
         """Return the measurement.
 
-        Without a problem it is ``ok``. With one it is ``partial`` if some phase can still be
-        believed, else ``failed``; data that came back wrong is always ``failed``.
+        Without a problem it is ``ok``. Otherwise it is ``partial`` if a phase is still credible,
+        else ``failed``; corrupt data is always ``failed``.
         """
         samples = tuple(phase.sample(self.output) for phase in self.phases)
         if not self.problems and not any(sample.believed for sample in samples):
@@ -214,7 +214,7 @@ class Draft:
 
 
 def status_of(samples: Iterable[Sample], problems: Iterable[str]) -> RunStatus:
-    """Return ``ok`` without a problem; else ``partial`` where some sample is believed."""
+    """Return ``ok`` without a problem, ``partial`` if a sample is credible, else ``failed``."""
     if not any(problems):
         return RunStatus.OK
     believed = any(sample.believed for sample in samples)
@@ -230,15 +230,15 @@ def concluded(
     warnings: Iterable[str] = (),
     **more: Any,
 ) -> Measurement:
-    """Return a measurement with the status that its samples and problems show.
+    """Return a measurement with the status that follows from its samples and problems.
 
     Parameters
     ----------
     nothing
-        The problem where no sample is believed, and neither a problem nor a reason says why;
-        ``None``: then it has no problem.
+        The problem if no sample is credible and no problem or reason explains it; ``None``: no
+        problem.
     more
-        The other fields of `Measurement`.
+        Further fields of `Measurement`.
     """
     if nothing is not None and not problems and not any(sample.believed for sample in samples):
         problems = (first_reason(samples, nothing),)
@@ -253,7 +253,7 @@ def concluded(
 
 
 def told_apart(measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:
-    """Return results with names of their own: with its number each that came before.
+    """Return results with unique names: repeated ones get a number.
 
     Examples
     --------
@@ -272,48 +272,48 @@ def told_apart(measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:
 
 
 def first_reason(samples: Iterable[Sample], nothing: str) -> str:
-    """Return the first reason of samples not to believe them; ``nothing`` where none has one."""
+    """Return the first reason among samples; ``nothing`` if there is none."""
     reasons = (sample.reason for sample in samples if sample.reason)
     return next(reasons, Message("no-result", nothing))
 
 
 def doubted(sample: Sample, reason: str) -> Sample:
-    """Return the sample with this reason, where it has none yet."""
+    """Return the sample with this reason, unless it already has one."""
     return replace(sample, reason=sample.reason or reason)
 
 
 def missing(noun: str, code: str, text: str) -> Missing:
-    """Return something that a tool does not tell, with the reason."""
+    """Return an entry for something that a tool does not report."""
     return Missing(noun, Message(code, text))
 
 
 def with_reason(sample: Sample, reason: str) -> Sample:
-    """Return the sample with one more reason not to believe it."""
+    """Return the sample with an additional reason."""
     return replace(sample, reason=joined(sample.reason, reason))
 
 
 def agrees(
     bandwidth_bytes_per_s: float, moved_bytes: float, elapsed_s: float, *, tolerance: float
 ) -> bool:
-    """Return whether bytes, time and bandwidth fit together.
+    """Return whether bytes, time and bandwidth agree.
 
     Parameters
     ----------
     tolerance
-        What rounding in print can make of the ratio, as a fraction.
+        Maximum error of the ratio through rounding, as a fraction.
     """
     if bandwidth_bytes_per_s <= 0 or moved_bytes <= 0 or elapsed_s <= 0:
-        return False  # printed as 0 is printed with too few digits
+        return False  # a printed 0 has too few digits
     return abs(bandwidth_bytes_per_s * elapsed_s / moved_bytes - 1.0) <= tolerance
 
 
 def beginning(text: str) -> str:
-    """Return the first words of something unexpected, on one line, for a message."""
+    """Return the start of an unexpected text on one line, for a message."""
     words = " ".join(text[:480].split())
     return words if len(words) <= 120 else f"{words[:120]} ..."
 
 
 def tail(text: str, limit: int = 300) -> str:
-    """Return the last words of a complaint, on one line, for a message."""
+    """Return the end of an error text on one line, for a message."""
     words = " ".join(text.split())
     return words if len(words) <= limit else f"... {words[-limit:]}"

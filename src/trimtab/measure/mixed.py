@@ -1,7 +1,7 @@
-"""Output of several benchmarks in one file, such as the log of a batch job, taken apart.
+"""Splits a file with the output of several benchmarks, such as a batch job's log.
 
-Each benchmark is given the file with the lines of the others left blank, so that the line of a
-number stays what it is in the file. Several runs of one benchmark are its format's own affair.
+Each benchmark gets the file with the lines of the others blanked, so that line numbers stay those
+of the file. Several runs of one benchmark are handled by its format.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from trimtab.measure.source import Format, Source
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What of a file is of one benchmark.
+    """The part of a file that belongs to one benchmark.
 
     Attributes
     ----------
     line
-        Where it begins first, counted from 1.
+        Its first line, from 1.
     """
 
     form: Format
@@ -28,15 +28,15 @@ class Part:
 
 
 def parts_of(source: Source, form: Format, formats: Iterable[Format]) -> tuple[Part, ...]:
-    """Return the parts of a file in the order in which they begin: one, if it is of one benchmark.
+    """Return the parts of a file, by their first line; one for a single benchmark.
 
-    A part begins where a benchmark says that it begins (`Format.beginning`) and goes on to where
-    another says so. What stands before the first belongs to it, or to ``form``.
+    A part starts at a benchmark's start line (`Format.beginning`) and ends before the next one's.
+    Lines before the first belong to it, or to ``form``.
 
     Parameters
     ----------
     form
-        What the file was recognised as.
+        The format that the file was recognised as.
     """
     content = source.content
     whole = (Part(form, content, 1),)
@@ -60,7 +60,7 @@ def parts_of(source: Source, form: Format, formats: Iterable[Format]) -> tuple[P
 
 
 def _places(form: Format, content: bytes) -> list[int]:
-    """Return where a benchmark begins, each at the beginning of a line."""
+    """Return the positions where a benchmark starts, each at the start of a line."""
     mark = form.beginning
     if mark is None or not any(word in content for word in mark.words):
         return []

@@ -1,4 +1,4 @@
-"""ost-survey of lustre-iokit: each OST by itself, written and read by one client with ``dd``.
+"""ost-survey of lustre-iokit: one client writes and reads each OST separately with ``dd``.
 
 ::
 
@@ -12,9 +12,9 @@
     1     748.600       660.700        0.040      0.045
     2     Inactive ost
 
-MB/s is MiB/s: the script divides by 1024 * 1024. Its index is decimal, the number in the name of an
-OST hexadecimal. The header has a date and no time. The time of a write includes a ``sync`` of the
-whole client.
+MB/s is MiB/s: the script divides by 1024 * 1024. Its index is decimal, while the number in an OST's
+name is hexadecimal. The header has a date but no time. The time of a write includes a ``sync`` of
+the whole client.
 
 Source: lustre-iokit/ost-survey/ost-survey and ost-survey.pl, Lustre 1.6 to 2.16.
 """
@@ -69,14 +69,14 @@ class _Row:
 
 @dataclass(slots=True)
 class _Survey:
-    """What one survey printed.
+    """The output of one survey.
 
     Attributes
     ----------
     speeds
-        The rates that its summary repeats, of the worst and the best OST.
+        Rates of the worst and best OST in its summary.
     odd
-        Lines of the table in no known form.
+        Lines of the table with an unknown format.
     """
 
     date: str | None = None
@@ -90,7 +90,7 @@ class _Survey:
     odd: list[int] = field(default_factory=list)
 
     def take(self, number: int, line: str) -> None:
-        """Take a line of the table."""
+        """Read a line of the table."""
         if match := _ROW.fullmatch(line):
             figures = [figure for figure in map(figure_of, match.groups()[1:]) if figure]
             rates, times = (
@@ -109,7 +109,7 @@ _ORDER: Final[tuple[Access, ...]] = ("read", "write")
 
 
 def read(source: Source) -> tuple[Measurement, ...]:
-    """Return one result for each survey; raise DataError where no OST was measured."""
+    """Return one result for each survey; raise DataError if no OST was measured."""
     surveys = [survey for survey in _surveys(source.text) if survey.rows]
     if not surveys:
         raise DataError("ost-survey measured no OST", code="no-result", line=1)
@@ -158,7 +158,7 @@ def _measurement(survey: _Survey) -> Measurement:
         warnings.add("target-inactive", f"inactive, not measured: {names}")
     day = time_of(survey.date or "", "%m/%d/%y")
     if day is not None:
-        warnings.add("date-only", f"it prints the date alone: {day:%Y-%m-%d}")
+        warnings.add("date-only", f"it prints only the date: {day:%Y-%m-%d}")
     believed = {
         (index, sample.metric): sample.value
         for index, row in survey.rows.items()
@@ -192,21 +192,21 @@ def _disbelief(survey: _Survey, index: int, access: Access, size_mib: int | None
     row = survey.rows[index]
     figure = row.rates[access]
     if figure.value == 0:
-        return Message("too-few-digits", "printed as 0.000: with too few digits to be a figure")
+        return Message("too-few-digits", "printed as 0.000: too few digits")
     if index >= _TARGETS_MAXIMUM:
-        return Message("target-unknown", f"there is no OST of index {index}")
+        return Message("target-unknown", f"there is no OST with index {index}")
     for of, other, speed in survey.speeds:
         if (of, other) == (access, index) and abs(speed - figure.value) > 2 * figure.half_unit:
-            text = f"the summary says {speed:g} MB/s of this OST, its line {figure.value:g}"
+            text = f"the summary has {speed:g} MB/s for this OST, but its line {figure.value:g}"
             return Message("figures-disagree", text)
     if size_mib is not None and not _fits(row, access, size_mib):
-        text = f"its rate and time are not those of the {size_mib} MiB of the others"
+        text = f"its rate and time do not give the {size_mib} MiB of the others"
         return Message("figures-disagree", text)
     return None
 
 
 def _fits(row: _Row, access: Access, size_mib: int) -> bool:
-    """Return whether rate times time can be this size, within rounding."""
+    """Return whether rate times time gives this size, within rounding."""
     rate, elapsed = row.rates[access], row.times[access]
     least = (rate.value - rate.half_unit) * (elapsed.value - elapsed.half_unit)
     most = (rate.value + rate.half_unit) * (elapsed.value + elapsed.half_unit)
@@ -214,11 +214,11 @@ def _fits(row: _Row, access: Access, size_mib: int) -> bool:
 
 
 def _size_mib(survey: _Survey) -> int | None:
-    """Return the size of the files, which is not printed: what most rates and times agree on."""
+    """Return the file size, which is not printed: the one most rates and times agree on."""
     figures: list[tuple[_Row, Access]] = [
         (row, access) for row in survey.rows.values() for access in ACCESSES
     ]
-    # The longest time tells most exactly.
+    # The longest time is the most precise.
     longest = sorted(figures, key=lambda at: -at[0].times[at[1]].value)[:8]
     guesses = {round(row.rates[of].value * row.times[of].value) for row, of in longest} - {0}
     agreed = {size: sum(_fits(row, of, size) for row, of in figures) for size in guesses}
@@ -230,22 +230,22 @@ def _problems(survey: _Survey) -> Notes:
     problems = Notes()
     if survey.odd:
         lines = ", ".join(map(str, survey.odd[:3]))
-        problems.add("line-damaged", f"lines that ost-survey does not print so: {lines}")
+        problems.add("line-damaged", f"lines that ost-survey does not print: {lines}")
     if survey.active is not None and len(survey.rows) < survey.active:
-        text = f"{len(survey.rows)} of {survey.active} active OSTs have a line"
+        text = f"only {len(survey.rows)} of {survey.active} active OSTs have a line"
         problems.add("output-unfinished", text)
     listed = len(survey.rows) + len(survey.inactive)
     for access, average in survey.averages.items():
-        # It divides by all OSTs that there are, those that are inactive too.
+        # It divides by the number of all OSTs, including inactive ones.
         mean = sum(row.rates[access].value for row in survey.rows.values()) / max(listed, 1)
         if not problems and abs(mean - average) > 0.001:
-            text = f"the lines have a mean {access} of {mean:.3f} MB/s, the summary {average:g}"
+            text = f"the lines have a mean {access} of {mean:.3f} MB/s, but the summary {average:g}"
             problems.add("figures-disagree", f"{text}: one of them was altered")
     return problems
 
 
 def _slowest(survey: _Survey, believed: dict[tuple[int, str], float | None]) -> dict[str, object]:
-    """Return the OST that is furthest below the median of its direction, and how far."""
+    """Return the OST furthest below the median of its direction, and by how much."""
     ratios: dict[int, float] = {}
     for metric in BANDWIDTH.values():
         rates = {index: rate for (index, of), rate in believed.items() if of == metric and rate}

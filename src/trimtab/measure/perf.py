@@ -1,12 +1,12 @@
-"""Where the CPU time of a server went: the text of ``perf report`` and of ``perf script``.
+"""CPU profile of a server, from the text of ``perf report`` or ``perf script``.
 
-It is a measurement without a sample: shares of time explain a bandwidth and are none. They stand in
-``reported``; `trimtab.explain.context.CpuProfile` is made of them.
+It is a measurement without samples: shares of time explain a bandwidth but are not one. They are in
+``reported``; `trimtab.explain.context.CpuProfile` is built from them.
 
-``perf report --stdio`` prints a line for each command, object and symbol, and the share of the
-function itself stands first, or after the share with callees ("Children") where call chains were
-recorded. ``perf script`` prints every sample, with the innermost function first (perf-report(1),
-perf-script(1); seen with perf 6.1).
+``perf report --stdio`` prints a line for each command, object and symbol, with the function's own
+share first, or after the share with callees ("Children") if call chains were recorded. ``perf
+script`` prints every sample, with the innermost function first (perf-report(1), perf-script(1);
+seen with perf 6.1).
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from trimtab.model.run import RunStatus
 
 KIND: Final = "perf"
 ALLOCATOR: Final = re.compile(r"(?:ldiskfs|ext4)_mb_")
-"""Functions of the block allocator of ldiskfs, and of ext4 from which it is made."""
+"""Functions of ldiskfs's and ext4's block allocator."""
 IDLE: Final = re.compile(
     r"(?:pv_)?(?:native_)?safe_halt|intel_idle|mwait_idle|acpi_(?:safe_halt|idle_|processor_ffh)"
     r"|default_idle|cpuidle_|poll_idle|arch_cpu_idle|cpu_idle_poll"
 )
-"""What a processor without work is in: sampled only by a clock, never by counted cycles
-(arch/x86/kernel/process.c, drivers/idle/intel_idle.c, drivers/acpi/processor_idle.c)."""
+"""Functions of an idle CPU: sampled by a clock, never by counted cycles (arch/x86/kernel/process.c,
+drivers/idle/intel_idle.c, drivers/acpi/processor_idle.c)."""
 LISTED_MINIMUM: Final = 0.99
-"""Share of the samples that a report has to list to be whole, where no tip ends it."""
+"""Share of samples that a report must list to be complete if no tip ends it."""
 _NOT_BY_SYMBOL: Final = Message(
     "not-sorted-by-symbol", "not sorted by symbol: use perf report --sort symbol"
 )
@@ -44,7 +44,7 @@ _GROUP: Final = Message(
 _FUNCTIONS_MAXIMUM: Final = 1000
 _TOLERANCE: Final = 0.001
 _ROUNDING: Final = 0.00005
-"""Half of the last digit that perf prints of a share."""
+"""Half a unit of the last digit of perf's shares."""
 
 _HEADING: Final = re.compile(r"#\s{0,40}(Overhead|Children)(\s*)([^\w\s]?)")
 _EVENT: Final = re.compile(r"# Samples: +(\S{1,20}) +of events? '([^'\n]{1,400})'")
@@ -68,18 +68,17 @@ _HEADERS: Final = re.compile(
 
 @dataclass(slots=True)
 class Profile:
-    """The samples of one event while its output is read.
+    """The samples of one event.
 
     Attributes
     ----------
     functions
-        Function to what was sampled in the function itself: shares of a report, weights of a
-        script.
+        Function to its own samples: shares in a report, weights in a script.
     within_allocator
-        The same of the allocator with all that it calls, for each command and object: empty where
-        no call chain tells.
+        The same for the allocator including its callees, by command and object; empty without call
+        chains.
     chains
-        Whether what called a function is known.
+        Whether call chains are known.
     entries
         Lines of a report, samples of a script.
     """
@@ -103,13 +102,13 @@ class Profile:
         return sum(self.functions.values())
 
     def share(self, of: re.Pattern[str]) -> float:
-        """Return what was sampled in functions whose names begin so."""
+        """Return the samples of functions whose names match."""
         return sum(weight for name, weight in self.functions.items() if of.match(name))
 
 
 @dataclass(slots=True)
 class _Head:
-    """What the header lines say, where ``--header`` was given."""
+    """The header lines, with ``--header``."""
 
     facts: dict[str, str] = field(default_factory=dict)
     lost: int = 0
@@ -129,7 +128,7 @@ class _Head:
         return time_of(self.facts.get("captured on", ""), "%a %b %d %H:%M:%S %Y")
 
     def last_s(self) -> float | None:
-        """Return the time of the last sample that was recorded."""
+        """Return the time of the last recorded sample."""
         text = self.facts.get("time of last sample", "")
         return float(text) if re.fullmatch(r"\d{1,12}\.\d{1,9}", text) else None
 
@@ -140,7 +139,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
     Raises
     ------
     DataError
-        It names no function: it was sorted without ``symbol``, or holds no sample.
+        It has no functions: it was sorted without ``symbol``, or has no samples.
     """
     head = _Head()
     if _is_script(source.head):
@@ -148,7 +147,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
         readings = [_of_script(profile, head) for profile in profiles]
     else:
         profiles = _report(source.text, head)
-        # What another event follows has ended.
+        # An event followed by another one is complete.
         last = profiles[-1:]
         readings = [
             _of_report(profile, ended=head.ended or profile not in last) for profile in profiles
@@ -189,7 +188,7 @@ def _report(text: str, head: _Head) -> list[Profile]:
         profiles[-1].add(function, float(entry[2] if children else entry[1]) / 100)
         profiles[-1].chains = children
         if children and ALLOCATOR.match(function):
-            # Of one thread the outermost function of the allocator holds all the others.
+            # Within a thread the outermost allocator function includes all others.
             who = line[entry.end(2) : entry.start(3)]
             most = max(profiles[-1].within_allocator.get(who, 0.0), float(entry[1]) / 100)
             profiles[-1].within_allocator[who] = most
@@ -197,13 +196,13 @@ def _report(text: str, head: _Head) -> list[Profile]:
 
 
 def _symbol(text: str, separator: str) -> str:
-    """Return the function; further columns stand two spaces or a separator after it."""
+    """Return the function; further columns follow two spaces or a separator."""
     first = text.split(separator, 1)[0] if separator else text.split("  ", 1)[0]
     return first.strip()
 
 
 def _of_report(profile: Profile, *, ended: bool) -> tuple[dict[str, float], str | None]:
-    """Return the shares of a report, and why it is not whole."""
+    """Return the shares of a report, and why it is incomplete."""
     listed = profile.listed
     slack = _TOLERANCE + _ROUNDING * profile.entries
     if profile.problems:
@@ -214,7 +213,7 @@ def _of_report(profile: Profile, *, ended: bool) -> tuple[dict[str, float], str 
         return {}, problem
     if ended or listed >= LISTED_MINIMUM - slack:
         return profile.functions, None
-    text = f"the end is missing: functions with {100 * listed:.1f} % of the samples are listed"
+    text = f"the end is missing: functions listed have {100 * listed:.1f} % of the samples"
     return profile.functions, Message("end-unknown", text)
 
 
@@ -242,13 +241,13 @@ class _Sample:
 
 
 def _samples(text: str, head: _Head) -> Iterator[_Sample]:
-    """Yield the samples that are whole: those that stand in one line, and chains that ended."""
+    """Yield the complete samples: single lines, and chains with an end."""
     current: _Sample | None = None
     for _, line in whole_lines(text):
         if line.startswith("#"):
             head.take(line)
         elif (match := _SAMPLE.match(line)) is not None:
-            # A chain ends with an empty line; what another sample runs into is not whole.
+            # A chain ends with an empty line; one that runs into another sample is incomplete.
             current = _Sample(match[3], float(match[1]), float(match[2] or 1), [])
             inline = _ADDRESS.match(match[4] or "")
             if inline is not None:
@@ -274,7 +273,7 @@ def _function(text: str) -> str:
 
 
 def _of_script(profile: Profile, head: _Head) -> tuple[dict[str, float], str | None]:
-    """Return the shares of a script, and why it is not known to be whole."""
+    """Return the shares of a script, and why it may be incomplete."""
     total = profile.listed
     shares = {name: weight / total for name, weight in profile.functions.items() if total > 0}
     within = profile.within_allocator
@@ -282,7 +281,7 @@ def _of_script(profile: Profile, head: _Head) -> tuple[dict[str, float], str | N
     last_s = head.last_s()
     if last_s is not None and profile.last_s >= last_s - 1.0:
         return shares, None
-    text = f"the end is missing: this covers the {profile.entries} samples present"
+    text = f"the end is missing: this covers the first {profile.entries} samples"
     return shares, Message("end-unknown", text)
 
 
@@ -312,7 +311,7 @@ def _measurement(
             reported["allocator_share_with_callees"] = round(within, 6)
     ended = RunStatus.OK if problem is None else RunStatus.PARTIAL
     status = ended if shares else RunStatus.FAILED
-    reason = "it has no header (--header), and the file is not HOST.perf..."
+    reason = "it has no header (--header), and the file is not named HOST.perf..."
     no_server = missing("server", "no-header", reason)
     lost = Message("samples-lost", f"{head.lost} samples were lost while it was recorded")
     return Measurement(
@@ -336,7 +335,7 @@ def _largest(shares: dict[str, float]) -> dict[str, float]:
 
 
 def _is_script(head: str) -> bool:
-    """Return whether samples stand in it one by one."""
+    """Return whether it lists single samples."""
     for _, line in whole_lines(head):
         if _HEADING.match(line) is not None or _EVENT.match(line) is not None:
             return False
@@ -349,7 +348,7 @@ def _recognises(source: Source) -> bool:
     lines = [line for _, line in whole_lines(source.head)]
     if all(any(map(pattern.match, lines)) for pattern in (_HEADING, _EVENT)):
         return True
-    # The first line that is no comment is a sample, in it or below it a function.
+    # The first line that is not a comment is a sample, with a function in it or below it.
     content = (line for line in lines if not line.startswith("#") and line.strip())
     match = _SAMPLE.match(next(content, ""))
     if match is None or _ADDRESS.match(match[4] or "") is not None:

@@ -1,7 +1,7 @@
 """How a probe runs a benchmark that writes and reads in turn: one command for each phase.
 
-`Phases` is what ``trimtab probe`` and ``trimtab check`` need of such a benchmark, as
-`trimtab.measure.source.Format` is what ``trimtab import`` needs. Nothing here runs anything.
+``trimtab probe`` and ``trimtab check`` need `Phases` of such a benchmark, as ``trimtab import``
+needs `trimtab.measure.source.Format`. Nothing here runs a program.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trimtab.model.telemetry import NotAvailable, not_available
 from trimtab.visible import visible
 
 FILE_NAME: Final = "data"
-"""What the names of a probe's files start with; the number of a task follows."""
+"""Prefix of a probe's file names; the task's number follows."""
 _OPTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,62})")
 Ask = Callable[[tuple[str, ...]], RawOutput]
 """Runs a short command and returns what it printed; raises ``ToolError`` if it cannot start."""
@@ -27,16 +27,16 @@ Ask = Callable[[tuple[str, ...]], RawOutput]
 
 @dataclass(frozen=True, slots=True)
 class PhaseRequest:
-    """One write or read of a probe, that a command is made for.
+    """One write or read of a probe, for which a command is built.
 
     Attributes
     ----------
     program
         Path of the benchmark.
     directory
-        Where the files are; their names start with `FILE_NAME`.
+        Directory of the files; their names start with `FILE_NAME`.
     size_bytes
-        For a read: what every task's file holds at least. By default, and for a write: the block
+        For a read: the minimum size of the tasks' files. By default, and for a write: the block
         size.
     """
 
@@ -54,16 +54,16 @@ class PhaseRequest:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """How a program says which version it is.
+    """How to get a program's version.
 
     Attributes
     ----------
     arguments
-        That make it print its version and do nothing else.
+        Arguments that make it print its version and do nothing else.
     pattern
-        Of a line; its group is the version.
+        Pattern of a line; its group is the version.
     oldest
-        That can be used; empty: every one.
+        Oldest usable version; empty: every version.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Version:
     oldest: str = ""
 
     def __call__(self, ask: Ask, path: str) -> str | NotAvailable:
-        """Return the version of the program at a path, or why it cannot be used."""
+        """Return the version of the program at a path, or why it is unusable."""
         try:
             output = ask((path, *self.arguments))
         except ToolError as error:
@@ -112,11 +112,11 @@ class Phases:
     programs
         Names to look for, in order.
     launchers
-        The kinds of launchers that can start its tasks, the usual one first: ``mpi`` and
-        ``slurm`` start a process for each, ``local`` one process that makes its own.
+        The kinds of launchers that can start its tasks, the usual one first: ``mpi`` and ``slurm``
+        start one process per task, ``local`` one process that starts its own.
     reserved_options
-        What the command says itself, and what would make it do something else than a probe: a
-        site file must not give them.
+        Options that the command sets itself, or that would make it something other than a probe: a
+        site file must not have them.
     """
 
     name: str
@@ -128,12 +128,12 @@ class Phases:
     reserved_options: frozenset[str]
 
     def arguments(self, phase: PhaseRequest) -> tuple[str, ...]:
-        """Return the command of one phase, with the further options of the site file.
+        """Return the command of one phase, with the site file's further options.
 
         Raises
         ------
         UsageError
-            The benchmark cannot do it, or an option is reserved or no option's name.
+            The benchmark cannot do it, or an option is reserved or malformed.
         """
         further = further_options(phase.spec.options, reserved=self.reserved_options)
         return (*self.command(phase), *further)
@@ -145,14 +145,14 @@ def further_options(options: Mapping[str, str], *, reserved: Set[str]) -> tuple[
     Parameters
     ----------
     options
-        Name to value, with or without dashes; an empty value is an option that takes none.
+        Name to value, with or without dashes; an empty value for an option without one.
     reserved
-        Names that the probe says itself, or that would have it do something else.
+        Names that the probe sets itself, or that would change what it does.
 
     Raises
     ------
     UsageError
-        A name that is no option's, or one of ``reserved``.
+        A name is malformed or ``reserved``.
 
     Examples
     --------

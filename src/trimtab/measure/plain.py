@@ -1,4 +1,4 @@
-"""Reading what others print: whole lines, and JSON values that may be anything."""
+"""Helpers for parsing foreign output: complete lines, and JSON values of any type."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _HALF_UNITS: Final = tuple(0.5 * 10.0**-decimals for decimals in range(20))
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number as printed, with half a unit of its last digit: all that rounding can hide."""
+    """A printed number, with half a unit of its last digit as maximum rounding error."""
 
     value: float
     half_unit: float
 
     @property
     def error(self) -> float:
-        """What rounding can hide, as a fraction."""
+        """The maximum rounding error, as a fraction."""
         return self.half_unit / self.value if self.value > 0 else float("inf")
 
 
 def figure_of(word: str | None) -> Figure | None:
-    """Return a printed number with its rounding; ``None`` for ``NA``, ``-``, ``nan``, ``1,5``."""
+    """Parse a number with its rounding; ``None`` for ``NA``, ``-``, ``nan``, ``1,5``."""
     whole, _, decimals = (word or "").partition(".")
     digits = whole + decimals
     if not (whole and digits.isdecimal() and digits.isascii() and len(decimals) < len(_HALF_UNITS)):
@@ -36,7 +36,7 @@ def figure_of(word: str | None) -> Figure | None:
 
 
 def whole_lines(text: str) -> Iterator[tuple[int, str]]:
-    r"""Yield number and text of each line that has its end: the last one may have been cut.
+    r"""Yield number and text of each complete line: the last one may have been cut.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def whole_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def in_a_row(pattern: re.Pattern[str], text: str) -> tuple[list[re.Match[str]], str]:
-    """Return matches that follow one another from the beginning, and what follows them.
+    """Return consecutive matches from the start of a text, and the rest.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def in_a_row(pattern: re.Pattern[str], text: str) -> tuple[list[re.Match[str]], 
 
 
 def unix_lines(content: bytes) -> bytes:
-    r"""Return a text with the ends of lines of Unix; what is no text as it is.
+    r"""Return a text with Unix line ends; binary content is returned unchanged.
 
     Examples
     --------
@@ -77,9 +77,9 @@ def unix_lines(content: bytes) -> bytes:
 
 
 def whole_of(text: str) -> int | None:
-    """Return a whole number that is printed in digits; ``None`` for anything else.
+    """Parse an integer in plain digits; ``None`` for anything else.
 
-    More than 18 digits count nothing that there is, and do not fit where they are kept.
+    Numbers with more than 18 digits are meaningless and do not fit into the store.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def whole_of(text: str) -> int | None:
 
 
 def version_numbers(text: str) -> tuple[int, ...]:
-    """Return the numbers of a version, by which versions can be compared; none of no version.
+    """Return the numbers of a version, for comparing versions; empty if it is not one.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def version_numbers(text: str) -> tuple[int, ...]:
 
 
 def as_number(value: object) -> float | None:
-    """Return a figure that is finite and not negative, else ``None``; ``True`` is none."""
+    """Return a finite number that is not negative, else ``None``, also for ``True``."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
@@ -112,32 +112,32 @@ def as_number(value: object) -> float | None:
 
 
 def as_whole(value: object) -> int | None:
-    """Return a whole number, else ``None``; ``True`` is none."""
+    """Return an integer, else ``None``, also for ``True``."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def as_text(value: object) -> str | None:
-    """Return a text that is not empty, else ``None``."""
+    """Return a string that is not empty, else ``None``."""
     return value if isinstance(value, str) and value else None
 
 
 def as_dict(value: object) -> dict[str, Any]:
-    """Return an object, an empty one in place of anything else."""
+    """Return a JSON object; an empty one for anything else."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: object) -> list[Any]:
-    """Return a list, an empty one in place of anything else."""
+    """Return a list; an empty one for anything else."""
     return value if isinstance(value, list) else []
 
 
 def present(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the entries that are known: not ``None``."""
+    """Return the entries that are not ``None``."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 def time_of(text: str, form: str) -> datetime | None:
-    """Return a time as `datetime.strptime` reads it; ``None`` for anything else."""
+    """Parse a time with `datetime.strptime`; ``None`` for anything else."""
     try:
         return datetime.strptime(text, form)
     except ValueError:
@@ -147,11 +147,11 @@ def time_of(text: str, form: str) -> datetime | None:
 POSIX_DATE: Final = (
     r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d) ([A-Z]{1,6}|[+-]\d\d) (\d{4})"
 )
-"""What ``date`` prints in every locale under ``LC_ALL=POSIX``; its groups are `posix_date`'s."""
+"""The format of ``date`` with ``LC_ALL=POSIX``; its groups are the arguments of `posix_date`."""
 
 
 def posix_date(moment: str, zone: str, year: str) -> datetime | None:
-    """Return a time as `POSIX_DATE`: aware where the zone is UTC; others are not unique.
+    """Return the time in `POSIX_DATE`: aware if the zone is UTC; others are not unique.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def posix_date(moment: str, zone: str, year: str) -> datetime | None:
 
 
 def time_since_1970(seconds: float | None) -> datetime | None:
-    """Return a time in UTC; ``None`` for 0 seconds, and for what is no time."""
+    """Return a time in UTC; ``None`` for 0 seconds and invalid values."""
     try:
         return datetime.fromtimestamp(seconds, UTC) if seconds else None
     except (ValueError, OverflowError, OSError):

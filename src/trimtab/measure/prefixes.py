@@ -1,4 +1,4 @@
-r"""Output with a prefix on each line, as the output that it was.
+r"""Removes line prefixes that launchers and other tools add to output.
 
 ::
 
@@ -9,8 +9,8 @@ r"""Output with a prefix on each line, as the output that it was.
     Nov 28 10:00:00 IOR-4.0.0: MPI Coordinated Test ...      ts
         IOR-4.0.0: MPI Coordinated Test ...                  pasted as code
 
-A prefix that most lines have goes first; else only where the text is of no format with it. Every
-line stays where it was.
+A prefix on most lines is removed first; otherwise only if the text has no known format with it.
+Line numbers do not change.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from functools import lru_cache
 from typing import Final
 
 _LAYERS: Final = 3
-"""``srun --label`` under ``ts``, pasted as code: more prefixes than that no line has."""
+"""``srun --label`` under ``ts``, pasted as code: no line has more prefixes."""
 _LABELS_MAXIMUM: Final = 4096
-"""More are not the names of nodes, but words of prose that a colon follows."""
+"""More of them are not node names, but words of prose before a colon."""
 _FEW: Final = 2
-"""So few lines do not show what is before them: a survey that was cut begins with a date."""
+"""So few lines do not identify a prefix: a cut survey starts with a date."""
 _LOOKED_AT_BYTES: Final = 65_536
-"""The beginning tells which prefix it is."""
+"""Bytes at the start that are searched for the prefix."""
 
 _CLOCK: Final = rb"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?(?:Z|[+-]\d\d:?\d\d)(?![\d:]))?"
 _DAY: Final = rb"(?:\d{4}[-/]\d\d[-/]\d\d[T ]|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} [ \d]\d )"
@@ -42,13 +42,13 @@ _NOT_MOST: Final = 1.0
 _PREFIXES: Final = tuple(
     (re.compile(b"^" + pattern, re.MULTILINE), re.compile(b"\n" + pattern, re.MULTILINE), least)
     for pattern, least in (
-        # Open MPI 5 puts a blank behind it. After that of 4 a blank would be the line's own.
+        # Open MPI 5 adds a blank. After the prefix of version 4 a blank belongs to the line.
         (_TAG + rb"(?: |$)", 0.5),
         (_TAG, 0.5),
         (rb"(?P<label>)[\[(]?%s[\])]?(?:[ \t]|$)" % _TIME, 0.5),
         (rb"\[%s\](?: |$)" % _RANK, 0.5),
         (rb" {0,6}%s:(?: |$)" % _RANK, 0.5),
-        # Not a program that complains, Slurm itself, or "V-1: " of mdtest -v.
+        # Not a program's error message, Slurm itself, or "V-1: " of mdtest -v.
         (
             rb"(?!(?:fio|ior|mdtest|lst|srun|slurmstepd|[A-Z]+|V-\d):)"
             rb"(?P<label>[A-Za-z][\w.-]{0,250}):(?: |$)",
@@ -57,11 +57,11 @@ _PREFIXES: Final = tuple(
         (rb"(?P<label>)(?: {4}|\t)", _NOT_MOST),
     )
 )
-"""Each at the beginning of a line, and behind the end of the line before, which is found several
-times as fast; with the part of the lines above which it goes first.
+"""Each at the start of a line, and after the previous line's end, which is found several times as
+fast; with the share of lines above which it is removed first.
 
-Formats that are known by a word within a line are so with a prefix, too. Lines that are indented,
-and words before a colon, they have themselves.
+Formats that are recognised by a word within a line are recognised with a prefix, too. They may have
+indented lines, and words before a colon, themselves.
 """
 _INDENT: Final = re.compile(rb"\n[ \t]*(?=[^\s])")
 
@@ -73,11 +73,11 @@ class Stream:
     Attributes
     ----------
     label
-        Name of the node, or ``rank 3``, where others of the text have outputs of their own.
+        Name of the node, or ``rank 3``, if others in the text have separate outputs.
     content
-        Its lines without prefixes; those of others are blank.
+        Its lines without prefixes; other lines are blank.
     known
-        ``False`` for a node of whose output nothing is known.
+        ``False`` for a node whose output is not recognised.
     """
 
     label: str | None
@@ -88,11 +88,11 @@ class Stream:
 def streams(
     content: bytes, is_known: Callable[[bytes], bool], layers: int = _LAYERS
 ) -> Iterator[tuple[Stream, ...]]:
-    r"""Yield the ways in which something known can be read in a text, the likeliest first.
+    r"""Yield the ways to read a text that contain a known format, the likeliest first.
 
-    Nodes, and ranks of which several have known outputs, are streams of their own, in the order of
-    their first lines. Where one rank has, all lines are its: without labels those of others would
-    stand between its own, too.
+    Nodes, and ranks if several have known outputs, are separate streams, in the order of their
+    first lines. If only one rank has, all lines belong to it: without labels other ranks' lines
+    would be among its own, too.
 
     Examples
     --------
@@ -116,9 +116,9 @@ def streams(
         yield (Stream(None, content),)
 
 
-@lru_cache(maxsize=2)  # of a file that is looked into, and then read
+@lru_cache(maxsize=2)  # the same file is first recognised, then read
 def _prefix_of(text: bytes) -> tuple[re.Pattern[bytes] | None, bool]:
-    """Return the prefix that most lines have, and whether so many have it that it goes first."""
+    """Return the prefix of most lines, and whether enough have it to remove it first."""
     lines = b"\n" + text
     indents = [match.end() - match.start() - 1 for match in _INDENT.finditer(lines)]
     if b"\0" in text or not indents:
@@ -134,7 +134,7 @@ def _prefix_of(text: bytes) -> tuple[re.Pattern[bytes] | None, bool]:
 def _by_label(
     content: bytes, prefix: re.Pattern[bytes], is_known: Callable[[bytes], bool], layers: int
 ) -> Iterator[Stream]:
-    """Yield what is known of the lines of each label alone."""
+    """Yield the streams with known output, by label."""
     labels = dict.fromkeys(match["label"] for match in prefix.finditer(content))
     if not 1 < len(labels) <= _LABELS_MAXIMUM:
         return
@@ -147,7 +147,7 @@ def _by_label(
     for label, of_label in places.items():
         is_rank = label.isdigit()
         name = f"rank {label.decode()}" if is_rank else label.decode("ascii", "replace")
-        # Without blank lines first: they make each text as long as the whole.
+        # First without blank lines, which make each text as long as the whole.
         alone = b"".join(lines[place] + b"\n" for place in of_label)
         if next(streams(alone, is_known, layers), None) is None:
             if not is_rank:

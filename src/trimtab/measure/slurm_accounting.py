@@ -1,12 +1,11 @@
-"""Jobs of the whole machine, hour by hour: what ``sacct --parsable2`` prints of Slurm's accounting.
+"""Jobs of the whole cluster by hour, from ``sacct --parsable2``.
 
-It is a measurement without a sample: how many jobs ran, and on how many nodes, explains a bandwidth
-and is none. The hours stand in ``reported``; ``jobs`` of `trimtab.explain.context.Context` is made
-of them.
+It is a measurement without samples: the number of running jobs and of their nodes explains a
+bandwidth but is not one. The hours are in ``reported``; ``jobs`` of
+`trimtab.explain.context.Context` is built from them.
 
-``sacct`` lists every job that ran within its ``--starttime`` and ``--endtime`` and prints neither
-of the two. So hours count from the first end of a job, before which jobs may be missing, to the
-last start of one.
+``sacct`` lists every job that ran between its ``--starttime`` and ``--endtime`` but prints neither.
+So the hours run from the first end of a job, before which jobs may be missing, to the last start.
 """
 
 from __future__ import annotations
@@ -50,11 +49,11 @@ def read(source: Source) -> tuple[Measurement, ...]:
     Raises
     ------
     DataError
-        A column is missing, times have no zone and none was given, or no hour is covered.
+        A column is missing, times have no zone and none was given, or no full hour is covered.
     """
     lines = ((number, line) for number, line in whole_lines(source.text) if line.strip())
     number, head = next(lines, (1, ""))
-    # --parsable ends every line with one, --parsable2 only those whose last field is empty.
+    # --parsable ends every line with a separator, --parsable2 only lines with an empty last field.
     end = "|" if head.endswith("|") else ""
     columns = head.removesuffix(end).split("|")
     lacking = [name for name in _NEEDED if name not in columns]
@@ -68,11 +67,11 @@ def read(source: Source) -> tuple[Measurement, ...]:
     skipped = 0
     for number, line in lines:
         values = line.removesuffix(end).split("|")
-        if len(values) != len(columns):  # cut, or a name has a separator in it
+        if len(values) != len(columns):  # cut, or a name contains a separator
             skipped += 1
             continue
         fields = dict(zip(columns, values, strict=True))
-        if "." in fields[ids]:  # a step of a job that stands by itself
+        if "." in fields[ids]:  # a step; its job has its own line
             continue
         job = _job(fields, number, source.timezone)
         if job is not None:
@@ -81,7 +80,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
 
 
 def _job(fields: dict[str, str], line: int, timezone: str | None) -> _Job | None:
-    """Return when a job ran on how many nodes; ``None`` for one that never did."""
+    """Return when a job ran and on how many nodes; ``None`` if it never ran."""
     start, end = (_time_s(fields[name], line, timezone) for name in ("Start", "End"))
     nodes = whole_of(fields["NNodes"])
     if start is None or nodes is None or nodes < 1 or (end is not None and end <= start):
@@ -90,9 +89,9 @@ def _job(fields: dict[str, str], line: int, timezone: str | None) -> _Job | None
 
 
 def _time_s(text: str, line: int, timezone: str | None) -> int | None:
-    """Return a time in seconds since 1970; ``None`` for one that is not known.
+    """Return a time in seconds since 1970; ``None`` if unknown.
 
-    In the hour that clocks repeat in autumn it is the first of the two.
+    In the hour that is repeated in autumn it is the first one.
     """
     if _SECONDS.fullmatch(text):
         return int(text)
@@ -114,17 +113,17 @@ def _measurement(jobs: Sequence[_Job], skipped: int) -> Measurement:
     end_s = max((job.start_s for job in jobs), default=0) // _HOUR_S * _HOUR_S
     count = (end_s - begin_s) // _HOUR_S
     if not ends or count < 1:
-        raise DataError("no whole hour lies between its jobs", code="no-result", line=1)
+        raise DataError("its jobs cover no full hour", code="no-result", line=1)
     if count > _HOURS_MAXIMUM:
         raise DataError(
             f"it covers {count} hours, more than {_HOURS_MAXIMUM}", code="too-long", line=1,
-            hint="print a year at a time",
+            hint="export one year at a time",
         )  # fmt: skip
     running, busy = _means(jobs, begin_s, count)
     problem = None
     if skipped:
         verb = "line has" if skipped == 1 else "lines have"
-        text = f"{skipped} {verb} another number of fields than the header: not read"
+        text = f"{skipped} {verb} another number of fields than the header: skipped"
         problem = Message("lines-cut", text)
     return Measurement(
         kind=KIND,
@@ -144,7 +143,7 @@ def _measurement(jobs: Sequence[_Job], skipped: int) -> Measurement:
 
 def _means(jobs: Sequence[_Job], begin_s: int, count: int) -> tuple[list[float], list[float]]:
     """Return the mean number of running jobs and of their nodes in each hour."""
-    # What is within the hours of a start and of an end stands there, whole hours as differences.
+    # Partial hours of starts and ends are added directly, full hours as differences.
     parts = ([0.0] * (count + 1), [0.0] * (count + 1))
     steps = ([0] * (count + 2), [0] * (count + 2))
     span_s = count * _HOUR_S

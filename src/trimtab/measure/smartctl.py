@@ -1,11 +1,11 @@
-"""``smartctl --json``: what one drive says of its wear and its errors.
+"""``smartctl --json``: wear and errors of one drive.
 
-It is a measurement without a sample: how worn a drive is explains a bandwidth and is none. A drive
-does not know of which target it is, so that nothing of it becomes the telemetry of one; `trimtab
-snapshot` reads the same of the drives beneath a target.
+It is a measurement without samples: wear explains a bandwidth but is not one. A drive does not know
+its target, so nothing becomes the target's telemetry; `trimtab snapshot` reads the same from the
+drives beneath a target.
 
-NVMe drives have their health log, SCSI drives their error counters, ATA drives attributes that each
-vendor numbers by himself: of those only what smartctl itself has a name for is read.
+NVMe drives have a health log, SCSI drives error counters, ATA drives attributes with
+vendor-specific numbers, of which only those named by smartctl itself are read.
 
 Source: smartmontools 7.0 to 7.4, nvmeprint.cpp, scsiprint.cpp, ataprint.cpp (``jglb``).
 """
@@ -25,18 +25,20 @@ from trimtab.units import format_value
 
 KIND: Final = "smartctl"
 _DATA_UNIT_BYTES: Final = 512_000
-"""Of NVMe: a thousand sectors of 512 bytes, whatever the drive's block size."""
+"""NVMe's unit: a thousand sectors of 512 bytes, whatever the drive's block size."""
 _RETURNED_NOTHING: Final = 0b111
 """Bits of the exit status: the command line, the device or a command of the drive failed."""
 
 
 def read(source: Source) -> tuple[Measurement, ...]:
-    """Return what the drive says; raise DataError where it says nothing."""
+    """Return the drive's figures; raise DataError if there are none."""
     start = source.text.find("{")
     try:
         document = as_dict(json.loads(source.text[start:])) if start >= 0 else {}
     except (ValueError, RecursionError) as error:
-        raise DataError(f"not a whole JSON document: {error}", code="not-json", line=1) from error
+        raise DataError(
+            f"not a complete JSON document: {error}", code="not-json", line=1
+        ) from error
     smartctl = as_dict(document.get("smartctl"))
     if not smartctl:
         raise DataError("not the JSON of smartctl", code="not-this-format", line=1)
@@ -47,8 +49,10 @@ def read(source: Source) -> tuple[Measurement, ...]:
     ]
     health = _health(document)
     if not health:
-        why = "; ".join(complaints) or "neither wear nor errors: smartctl --json --all prints them"
-        raise DataError(f"smartctl says nothing of the drive: {why}", code="no-result", line=1)
+        why = "; ".join(complaints) or "neither wear nor errors: run smartctl with --json --all"
+        raise DataError(
+            f"smartctl reports nothing about the drive: {why}", code="no-result", line=1
+        )
     return (_measurement(document, health, complaints),)
 
 
@@ -78,7 +82,7 @@ def _health(document: Mapping[str, Any]) -> dict[str, object]:
     percent = next((value for value in used if value is not None), None)
     spare = as_number(log.get("available_spare"))
     attributes = as_dict(document.get("ata_smart_attributes"))
-    # 5 is the same with every vendor.
+    # 5 has the same meaning for all vendors.
     reallocated = _row(as_list(attributes.get("table")), "id", 5)
     passed = as_dict(document.get("smart_status")).get("passed")
     return present(
@@ -98,7 +102,7 @@ def _health(document: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _row(rows: Iterable[object], key: str, value: object) -> dict[str, Any]:
-    """Return the first row of a table that has a value; an empty one where none has."""
+    """Return the first row of a table with this value; an empty one if there is none."""
     return next((row for row in map(as_dict, rows) if row.get(key) == value), {})
 
 
@@ -108,9 +112,9 @@ def _measurement(
     problems, warnings = Notes(), Notes(complaints)
     status = as_dict(document.get("smartctl")).get("exit_status")
     if isinstance(status, int) and status & _RETURNED_NOTHING:
-        problems.add("tool-exit", f"smartctl ended with {status}: not all of it was read")
+        problems.add("tool-exit", f"smartctl exited with {status}: some data is missing")
     if health.get("passed") is False:
-        warnings.add("drive-failing", "the drive says that it is failing")
+        warnings.add("drive-failing", "the drive reports that it is failing")
     device = as_text(as_dict(document.get("device")).get("name"))
     moment = as_number(as_dict(document.get("local_time")).get("time_t"))
     facts = present(
@@ -135,7 +139,7 @@ def _measurement(
 
 
 def _answer(facts: Mapping[str, object], health: Mapping[str, object]) -> str:
-    """Return the drive in a line: ``/dev/nvme0 SAMSUNG MZ...: 3 % used, 0 media errors``."""
+    """Summarise the drive: ``/dev/nvme0 SAMSUNG MZ...: 3 % used, 0 media errors``."""
     parts = []
     if isinstance(used := health.get("percentage_used"), float):
         parts.append(f"{used * 100:.0f} % of its life used")
@@ -150,7 +154,7 @@ def _answer(facts: Mapping[str, object], health: Mapping[str, object]) -> str:
     if isinstance(written := health.get("host_written_bytes"), int):
         parts.append(f"{format_value(float(written), 'B')} written")
     if not parts:
-        parts.append("it passes its own test" if health.get("passed") else "it fails its own test")
+        parts.append("self-assessment passed" if health.get("passed") else "self-assessment failed")
     name = " ".join(str(facts[key]) for key in ("drive", "model") if key in facts)
     return f"{name or 'the drive'}: {', '.join(parts)}"
 

@@ -1,7 +1,7 @@
-"""A file that somebody else made, and what a format offers to read it.
+"""An imported file, and the interface of the formats that read it.
 
-A `Format` is what ``trimtab import`` needs of a benchmark: whether a content is its output, and the
-results in it. Both are pure. `trimtab.measure.table.formats` returns all of them.
+``trimtab import`` needs a `Format` of each benchmark: it recognises the benchmark's output and
+reads the results in it. Both are pure. `trimtab.measure.table.formats` returns all formats.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from trimtab.measure.measurement import Measurement
 from trimtab.model.run import RawOutput
 
 HEAD_BYTES: Final = 65_536
-"""What a format is recognised by."""
+"""Bytes at the start by which a format is recognised."""
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
 class Source:
-    """One file, with those beside it that belong to the same result.
+    """One file, with neighbouring files of the same result.
 
     Attributes
     ----------
     name
-        Its path as a person would name it; for messages and for what a name tells (a host, a
-        target). Never opened by a format.
+        Its path, for messages and for information in the name (a host, a target). Formats never
+        open it.
     content
         All of it.
     beside
-        Relative name to content of the files that `Format.companions` named and that are there.
-        They are the outputs 1, 2 ... of the run, in this order; the file itself is output 0.
+        Relative name to content of the existing files among `Format.companions`. They are the
+        outputs 1, 2 ... of the run, in this order; the file itself is output 0.
     timezone
-        IANA name of the zone of times printed without one, for a format that reckons with them;
-        elsewhere the zone is put to what a measurement says. ``None``: not known.
+        IANA name of the zone for times printed without one, for formats that compute with them;
+        otherwise the zone is applied to the measurement later. ``None``: unknown.
     """
 
     name: str
@@ -47,21 +47,21 @@ class Source:
 
     @cached_property
     def text(self) -> str:
-        """The content as text; bytes that are not UTF-8 become U+FFFD, a byte order mark goes."""
+        """The content as text; invalid UTF-8 becomes U+FFFD, a byte order mark is removed."""
         return self.content.decode("utf-8-sig", "replace")
 
     @cached_property
     def head(self) -> str:
-        """The beginning of the text, for recognising."""
+        """The start of the text, for recognition."""
         return self.content[:HEAD_BYTES].decode("utf-8-sig", "replace")
 
     @property
     def file_name(self) -> str:
-        """The last part of the name."""
+        """The last component of the name."""
         return PurePath(self.name).name
 
     def raw_output(self) -> RawOutput:
-        """Return the content as of a tool that ended well: the output alone shows its worth."""
+        """Return the content as the output of a successful tool: only the output is judged."""
         return RawOutput(self.file_name, (), self.content.removeprefix(_BYTE_ORDER_MARK))
 
 
@@ -71,45 +71,45 @@ def _alone(name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What stands where a benchmark begins to print, for files that hold several.
+    """Recognises where a benchmark's output starts, for files with several.
 
     Attributes
     ----------
     words
-        One of them stands in every match: they tell fast that there is none.
+        Every match contains one of these: a fast way to rule it out.
     pattern
-        Matches from the beginning of a line, in time linear in the size of the content.
+        Matches at the start of a line, in time linear in the size of the content.
     """
 
     words: tuple[bytes, ...]
     pattern: re.Pattern[bytes]
 
     def stands_in(self, source: Source) -> bool:
-        """Return whether the benchmark begins to print within the head of a file."""
+        """Return whether the benchmark's output starts within the head of a file."""
         return self.pattern.search(source.content[:HEAD_BYTES]) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """What makes a benchmark's output readable.
+    """How to recognise and read a benchmark's output.
 
     Attributes
     ----------
     kind
         As in the store and ``--kind``: ``ior``, ``mdtest``, ``obdfilter-survey`` ...
     recognises
-        Whether a content is of this format; looks at `Source.head` and the file name alone, says
-        no to what is of another format, and never raises.
+        Whether a content has this format; uses only `Source.head` and the file name, rejects other
+        formats, and never raises.
     read
-        Returns every result in it, at least one. Raises `trimtab.errors.DataError` where the
-        content holds none, with the line that is wrong; no other error on any input.
+        Returns every result in it, at least one. Raises `trimtab.errors.DataError` with the
+        offending line if there is none; no other error on any input.
     companions
-        File name to the relative names of files that are to be read with it, where they exist.
+        File name to the relative names of files to read with it, if they exist.
     instead
-        File name to the relative names of files that may hold the result which this one is a part
-        of; the first of them that exists is read in place of this one.
+        File name to the relative names of files that may contain the whole result of which this is
+        a part; the first existing one is read instead.
     beginning
-        Where its output begins in a file with others'; ``None`` where it has a file of its own.
+        Start of its output in a file with others; ``None`` if it always has its own file.
     """
 
     kind: str

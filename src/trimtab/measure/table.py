@@ -1,9 +1,9 @@
-"""The table of benchmarks: everything that other packages derive from a benchmark's name.
+"""The table of benchmarks: everything other packages derive from a benchmark's name.
 
-The site schema takes the names that probes may give from here, the importer its formats, the
-command line its choices, the ladder its layers and docs/import.md its rows. A new benchmark is a
-file or folder beside this one, and a line in `TABLE`. Only that file is imported for what it does:
-reading a site file loads none of them.
+It provides the site schema's names of benchmarks, the importer's formats, the command line's
+choices, the ladder's layers and the rows of docs/import.md. A new benchmark is a file or folder
+next to this one and a line in `TABLE`. Its module is imported only when used: reading a site file
+loads none.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 Start = Literal["phases", "one command", "site command", "servers", "import"]
 """How a probe of the site file starts a benchmark.
 
-``phases``: Trimtab makes a command for each write and read (the adapter has ``PHASES``);
-``one command``: Trimtab makes the only command; ``site command``: the site file has to give it;
-``servers``: it runs on servers, where only ``trimtab survey`` starts it, and a probe may only read
-its output; ``import``: no command of a probe prints it.
+``phases``: Trimtab builds a command for each write and read (the adapter has ``PHASES``); ``one
+command``: Trimtab builds a single command; ``site command``: the site file must have the command;
+``servers``: it runs on servers, started only by ``trimtab survey``, and a probe may only read its
+output; ``import``: no probe command prints it.
 """
 
 
@@ -43,18 +43,19 @@ class Benchmark:
     name
         As in the store, the site file, ``--probe`` and ``--kind``.
     title
-        What documentation calls it.
+        Its name in the documentation.
     summary
-        What of its output is read, as Markdown for docs/import.md.
+        Supported output, as Markdown for docs/import.md.
     layer
-        Where in the stack it measures, unless the run says so itself; ``None``: only the run can.
+        The layer of the stack it measures, unless the run has its own; ``None``: only the run
+        knows.
     pinnable
-        Whether it writes into files that exist already, one for each task: those can be placed
-        on targets one by one.
+        Whether it writes to existing files, one per task, which can be placed on targets
+        individually.
     module
-        In this package, with the adapter's ``FORMAT`` and ``PHASES``; by default the name.
+        Module in this package with the adapter's ``FORMAT`` and ``PHASES``; default: the name.
     page
-        Whether docs/benchmarks has a page of that name.
+        Whether docs/benchmarks has a page with its name.
     """
 
     name: str
@@ -68,7 +69,7 @@ class Benchmark:
 
     @property
     def adapter(self) -> str:
-        """Full name of the module that makes its commands and reads its output."""
+        """Full name of the module that builds its commands and reads its output."""
         return f"{__package__}.{self.module or self.name.replace('-', '_')}"
 
 
@@ -131,24 +132,24 @@ TABLE: Final = (
         "ost-survey",
         "import",
         "ost-survey",
-        "what it prints: each OST through a client",
+        "its output: each OST through a client",
         layer="client",
     ),
     Benchmark(
-        "mds-survey", "import", "mds-survey", "`.summary`, or what it prints: operations of MDTs"
+        "mds-survey", "import", "mds-survey", "`.summary`, or its output: operations of MDTs"
     ),
     Benchmark(
         "lst-survey",
         "import",
         "lst-survey",
-        "what it prints, or its CSV: the network between groups of nodes",
+        "its output, or its CSV: the network between groups of nodes",
         layer="network",
     ),
     Benchmark(
         "perf",
         "import",
         "perf",
-        "`perf report` and `perf script`, as text: where a server's CPU time went",
+        "`perf report` and `perf script`, as text: a server's CPU profile",
     ),
     Benchmark(
         "smartctl",
@@ -162,16 +163,16 @@ TABLE: Final = (
         "slurm-accounting",
         "import",
         "Slurm's accounting",
-        "what `sacct --parsable2` prints of all jobs: how many ran in each hour, on how many nodes",
+        "`sacct --parsable2` of all jobs: running jobs and their nodes by hour",
     ),
 )
-"""``auto`` takes the first with phases that can be used: the field compares by IOR."""
+"""``auto`` takes the first usable one with phases: IOR is the common standard."""
 
 BENCHMARKS: Final[Mapping[str, Benchmark]] = {benchmark.name: benchmark for benchmark in TABLE}
 
 
 def names(*starts: Start) -> tuple[str, ...]:
-    """Return the names of the benchmarks that probes start in one of these ways, as in the table.
+    """Return the names of the benchmarks with one of these kinds of start, in table order.
 
     Examples
     --------
@@ -182,7 +183,7 @@ def names(*starts: Start) -> tuple[str, ...]:
 
 
 def pinnable() -> tuple[str, ...]:
-    """Return the names of the benchmarks whose files can be placed one by one."""
+    """Return the names of the benchmarks whose files can be placed individually."""
     return tuple(benchmark.name for benchmark in TABLE if benchmark.pinnable)
 
 
@@ -201,9 +202,9 @@ def phases_of(name: str) -> Phases:
 
 @cache
 def formats() -> tuple[Format, ...]:
-    """Return what can be imported.
+    """Return the formats that can be imported.
 
-    Recognising looks at each in this order, by module; no two should claim a file.
+    Recognition tries them in this order, by module; no two should claim a file.
     """
     adapters = sorted(benchmark.adapter for benchmark in TABLE)
     return tuple(import_module(adapter).FORMAT for adapter in adapters)
@@ -211,7 +212,7 @@ def formats() -> tuple[Format, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A benchmark that was found on this host."""
+    """A benchmark installed on this host."""
 
     name: str
     path: str
@@ -219,17 +220,17 @@ class Tool:
 
 
 def find(name: str, run: Ask, *, path: str | None = None) -> Tool | NotAvailable:
-    """Return where a benchmark is and its version, or why it cannot be used.
+    """Return a benchmark's path and version, or why it is unusable.
 
     Parameters
     ----------
     name
-        Of a benchmark with phases.
+        Name of a benchmark with phases.
     run
-        Runs the program to ask for its version; a deadline is its business.
+        Runs the program to get its version, with its own deadline.
     path
-        Of the program where the site gives it; else it is looked for on PATH and, for what comes
-        with Trimtab, in the directory of the Python that runs this.
+        Path of the program, from the site; otherwise it is searched on PATH and, for programs of
+        Trimtab, in the directory of the running Python.
 
     Raises
     ------
@@ -251,7 +252,7 @@ def find(name: str, run: Ask, *, path: str | None = None) -> Tool | NotAvailable
 def _located(programs: tuple[str, ...]) -> str | None:
     python_directory = str(Path(sys.executable).parent)
     for program in programs:
-        # A virtual environment need not be activated for its programs to be found.
+        # Find programs of a virtual environment even if it is not activated.
         path = shutil.which(program) or shutil.which(program, path=python_directory)
         if path is not None:
             return path

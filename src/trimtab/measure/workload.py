@@ -1,9 +1,9 @@
-"""Whether a run did what was asked of it. Only then is it judged.
+"""Confirms that a run did what was requested; only then is it judged.
 
-A run that did something else (other tasks, other transfers, other files, no bytes) is
-``invalid_workload`` as a whole. A phase that did the right thing in a way that proves nothing, as
-too short or out of a cache, is another matter: that takes facts from beneath the file system, and
-``judge.credibility`` weighs them.
+A run that did something else (other tasks, transfers or files, no bytes) is entirely
+``invalid_workload``. A phase that did the right thing without proving anything, because it was too
+short or came from a cache, is another matter: that takes facts from beneath the file system, which
+``judge.credibility`` weighs.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from trimtab.units import format_bytes
 
 
 def readable_size_bytes(sizes: Mapping[str, int], spec: ProbeSpec) -> int:
-    """Return how many bytes a read may ask of every task's file.
+    """Return how many bytes a read may request from every task's file.
 
-    The shortest file in whole transfers, at most the block size.
+    The shortest file, in whole transfers, at most the block size.
 
     Parameters
     ----------
     sizes
-        Name to size in bytes of the files that the write left.
+        Name to size in bytes of the files after the write.
 
     Raises
     ------
     UsageError
-        A shared file: a task that was stopped left a hole in its share, and reading a hole costs
-        the device nothing.
+        A shared file: a stopped task left a hole in its share, and reading a hole needs no device
+        access.
     ToolError
-        There are not as many files as asked for, or one holds less than a transfer.
+        The number of files is wrong, or one is smaller than a transfer.
     """
     if not spec.file_per_process:
         raise UsageError(
@@ -54,7 +54,7 @@ def readable_size_bytes(sizes: Mapping[str, int], spec: ProbeSpec) -> int:
             f"the write left a file of {format_bytes(shortest)}, less than one transfer of "
             f"{format_bytes(spec.transfer_size_bytes)}: nothing to read",
             code="file-too-short",
-            hint="the file system is very slow: take a longer --budget or a smaller transfer size",
+            hint="the file system is very slow: use a longer --budget or a smaller transfer size",
         )
     return size
 
@@ -62,21 +62,21 @@ def readable_size_bytes(sizes: Mapping[str, int], spec: ProbeSpec) -> int:
 def confirm(
     measurement: Measurement, spec: ProbeSpec, *, sizes: Mapping[str, int] | None = None
 ) -> Measurement:
-    """Return the measurement, ``invalid_workload`` with the reason if it is of something else.
+    """Return the measurement, as ``invalid_workload`` with the reason if it does not match.
 
     Parameters
     ----------
     sizes
-        Name to size in bytes of the files after the phase, where the caller has looked.
+        Name to size in bytes of the files after the phase, if the caller has checked.
 
     Notes
     -----
-    A failed measurement is returned as it is: there is nothing to confirm.
+    A failed measurement is returned unchanged.
     """
     if measurement.status is RunStatus.FAILED:
         return measurement
     wrong = [problem for phase in measurement.phases for problem in _wrong(phase, spec)]
-    if measurement.status is RunStatus.OK:  # one that ended early may have stopped anywhere
+    if measurement.status is RunStatus.OK:  # an early end may be anywhere
         wrong += [problem for phase in measurement.phases for problem in _odd_bytes(phase, spec)]
     if sizes is not None:
         wrong += _wrong_files(sizes, spec, measurement)
@@ -87,12 +87,12 @@ def confirm(
 
 
 def _wrong(phase: Phase, spec: ProbeSpec) -> list[str]:
-    """Return what a phase did otherwise than asked."""
+    """Return how a phase differs from the request."""
     problems = Notes()
     name = f"{phase.access} {phase.repetition}"
     for noun, actual, expected in (
         ("tasks", phase.tasks, spec.tasks),
-        ("bytes a transfer", phase.transfer_size_bytes, spec.transfer_size_bytes),
+        ("bytes per transfer", phase.transfer_size_bytes, spec.transfer_size_bytes),
     ):
         if actual is None:
             problems.add("parameters-not-printed", f"{name}: the number of {noun} is unknown")
@@ -109,7 +109,7 @@ def _wrong(phase: Phase, spec: ProbeSpec) -> list[str]:
 
 
 def _odd_bytes(phase: Phase, spec: ProbeSpec) -> list[str]:
-    """Return what the bytes of a phase that went to its end contradict."""
+    """Return how the bytes of a complete phase contradict the request."""
     moved, problem = phase.moved_bytes, None
     if moved and moved < spec.tasks * spec.transfer_size_bytes:
         problem = "less than one transfer of every task"
@@ -120,7 +120,7 @@ def _odd_bytes(phase: Phase, spec: ProbeSpec) -> list[str]:
 
 
 def _wrong_files(sizes: Mapping[str, int], spec: ProbeSpec, measurement: Measurement) -> list[str]:
-    """Return what the files on the file system contradict."""
+    """Return how the files contradict the request."""
     problems = Notes()
     expected = spec.tasks if spec.file_per_process else 1
     limit = spec.block_size_bytes * (1 if spec.file_per_process else spec.tasks)
@@ -132,6 +132,6 @@ def _wrong_files(sizes: Mapping[str, int], spec: ProbeSpec, measurement: Measure
         problems.add("file-size-mismatch", text)
     written = [phase.moved_bytes or 0 for phase in measurement.phases if phase.access == "write"]
     if written and spec.file_per_process and total > max(written):
-        text = f"files of {total} bytes, but {max(written)} were written"
+        text = f"the files have {total} bytes, but {max(written)} were written"
         problems.add("file-size-mismatch", text)
     return problems

@@ -1,7 +1,7 @@
-"""WRF: what each output of the weather model took, from ``rsl.out.0000`` or ``rsl.error.0000``.
+"""WRF: output times of the weather model, from ``rsl.out.0000`` or ``rsl.error.0000``.
 
-Only the first task prints timings, and prints each to both files: ``rsl.error.0000`` is read only
-where ``rsl.out.0000`` is not beside it. In every version it is (frame/module_timing.F: the format
+Only the first task prints timings, and to both files: ``rsl.error.0000`` is read only if
+``rsl.out.0000`` is not next to it. The format is the same in every version (frame/module_timing.F:
 ``"Timing for ",A,": ",F10.5," elapsed seconds"``; up to 3.4 a full stop follows)::
 
     Timing for Writing auxhist2_d01_2019-11-26_12:00 for domain        1:    2.27105 elapsed seconds
@@ -9,12 +9,12 @@ where ``rsl.out.0000`` is not beside it. In every version it is (frame/module_ti
     Timing for processing lateral boundary for domain        1:    0.05423 elapsed seconds
     Timing for main: time 2019-11-26_12:00:18 on domain   1:    3.60938 elapsed seconds
 
-Timers nest (frame/module_integrate.F): ``main`` of the outermost domain has in it the steps of its
-nests and all that is read and written during the step. So the time of the run is the sum of
-``main`` of domain 1, and what was read before the first of them and written after the last.
+Timers nest (frame/module_integrate.F): ``main`` of the outermost domain includes the steps of its
+nests and all I/O during the step. So the time of the run is the sum of ``main`` of domain 1, plus
+the reads before the first step and the writes after the last.
 
-A time is that of the first task, from opening to closing. With I/O servers (quilting) it is that of
-handing the data over to them, and the writing itself is not in any line.
+A time is that of the first task, from open to close. With I/O servers (quilting) it is the time to
+hand the data to them; no line has the writing itself.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KIND: Final = "wrf"
 
 _LINE_MAXIMUM: Final = 600
 _WORDS: Final = "Timing for "
-# F10.5: ten characters, five decimals; what is larger than 9999.99999 is printed as stars.
+# F10.5: ten characters, five decimals; larger values than 9999.99999 are printed as asterisks.
 _TIMING: Final = re.compile(r"\s{0,3}Timing for (.{1,400}): (.{10}) elapsed seconds\.?\s*")
 _SECONDS: Final = re.compile(r" *([0-9]{0,4}\.[0-9]{5})")
 _MAIN: Final = re.compile(r"main(?: \(dt=.{6}\))?: time (\S{1,40}) on domain +([0-9]{1,3})")
@@ -63,7 +63,7 @@ _FATAL: Final = "FATAL CALLED ---"
 
 @dataclass(frozen=True, slots=True)
 class _Timing:
-    """One line: of a stream (``main``, ``history``, ``restart`` ...)."""
+    """One line, of a stream (``main``, ``history``, ``restart`` ...)."""
 
     stream: str
     domain: int
@@ -78,7 +78,7 @@ class _Timing:
 
 @dataclass(slots=True)
 class _Log:
-    """A file while it is read."""
+    """State while a file is read."""
 
     timings: list[_Timing] = field(default_factory=list)
     times: list[str] = field(default_factory=list)
@@ -95,16 +95,16 @@ class _Log:
 
 
 def read(source: Source) -> tuple[Measurement, ...]:
-    """Return the run as a whole, then each stream by itself; see `trimtab.measure.source`.
+    """Return the whole run, then each stream; see `trimtab.measure.source`.
 
-    The whole has ``elapsed`` and, of statistic ``sum``, the ``output_time`` of all streams. A
+    The whole run has ``elapsed`` and the ``output_time`` of all streams (statistic ``sum``). A
     stream (``history``, ``restart``, ``auxhist2`` ..., ``input``, ``boundary``) has a sample for
-    each time that it was written or read, counted for each domain (``d01``), and the sums.
+    each write or read, numbered per domain (``d01``), and the sums.
 
     Raises
     ------
     DataError
-        There is no line of timing in it.
+        It has no timing line.
     """
     log = _read_log(source.text)
     if not log.timings:
@@ -121,7 +121,7 @@ def _recognises(source: Source) -> bool:
     if (match := re.fullmatch(r"rsl\.(?:out|error)\.([0-9]{1,6})", source.file_name)) and int(
         match[1]
     ):
-        return False  # another task: it prints no timings
+        return False  # another task, which prints no timings
     head = source.head
     return (_WORDS in head and " elapsed seconds" in head and " domain " in head) or (
         "taskid: 0 hostname: " in head and "Ntasks in X" in head
@@ -142,7 +142,7 @@ def _read_log(text: str) -> _Log:
     steps = [line for _, line in lines if line.lstrip().startswith("Timing for main")]
     twice = len(set(steps)) < len(steps)
     if twice:
-        text = "lines appear twice, as when output and error go to one file: each is counted once"
+        text = "lines appear twice, as if output and error went to one file: each is counted once"
         log.warnings.add("lines-doubled", text)
     for position, (number, line) in enumerate(lines):
         if _WORDS in line:
@@ -164,7 +164,7 @@ def _read_log(text: str) -> _Log:
 
 
 def _timing(line: str, number: int, log: _Log) -> _Timing | None:
-    """Return what a line of timing says; ``None`` for a timer of no interest or a damaged line."""
+    """Parse a timing line; ``None`` for an irrelevant timer or a damaged line."""
     match = _TIMING.fullmatch(line) if len(line) <= _LINE_MAXIMUM else None
     seconds = None
     if match is not None:
@@ -187,16 +187,16 @@ def _timing(line: str, number: int, log: _Log) -> _Timing | None:
             log.damaged.append(number)
             return None
         return _Timing(stream, int(written[2]), seconds, number)
-    return None  # "table computation" and other timers that are neither
+    return None  # "table computation" and other timers
 
 
 def _stream_of(name: str, domain: int) -> str | None:
-    """Return the stream that a file is of, by its name; ``None`` where it is of another domain."""
+    """Return the stream of a file, from its name; ``None`` for another domain's."""
     if name in ("restart", "filter output"):
         return name.partition(" ")[0]
     match = _STREAM.fullmatch(name)
     if match is None:
-        # Up to 3.9 the name is cut after 30 characters: with a directory before it nothing is left.
+        # Up to 3.9 the name is cut after 30 characters: with a directory nothing of it is left.
         return "history" if "wrfout" in name else "output"
     if int(match[2]) != domain:
         return None
@@ -204,7 +204,7 @@ def _stream_of(name: str, domain: int) -> str | None:
 
 
 def _note(log: _Log, line: str) -> None:
-    """Take what the head of the file tells: host, tasks, version, sizes, I/O servers."""
+    """Read the head of the file: host, tasks, version, sizes, I/O servers."""
     if len(line) > _LINE_MAXIMUM:
         return
     if match := _TASK.fullmatch(line):
@@ -218,23 +218,23 @@ def _note(log: _Log, line: str) -> None:
     elif line.strip() in ("Parent domain", "Nesting domain"):
         log.size_follows = True
     elif log.size_follows and (match := _SIZE.fullmatch(line)):
-        # The same line follows for the part of the parent around a nest: that is no domain.
+        # The same line follows for the part of the parent around a nest, which is not a domain.
         log.size_follows = False
         west, east, south, north = map(int, match[1].split())
         log.sizes.append(f"{east - west + 1}x{north - south + 1}")
 
 
 def _elapsed(log: _Log) -> tuple[float | None, str | None]:
-    """Return the time of the run, or why it is not known."""
+    """Return the time of the run, or why it is unknown."""
     steps = [
         place
         for place, timing in enumerate(log.timings)
         if timing.stream == "main" and timing.domain == 1
     ]
     if not steps:
-        return None, Message("no-step", "no step of the outermost domain ended")
+        return None, Message("no-step", "no step of the outermost domain finished")
     first_main = next(place for place, timing in enumerate(log.timings) if timing.stream == "main")
-    # Read before the first step begins (share/mediation_wrfmain.F).
+    # Read before the first step (share/mediation_wrfmain.F).
     inputs = [
         timing
         for timing in log.timings[:first_main]
@@ -245,7 +245,7 @@ def _elapsed(log: _Log) -> tuple[float | None, str | None]:
 
 
 def _sum(log: _Log, parts: list[_Timing]) -> tuple[float | None, str | None]:
-    """Return the sum of times, with the reason why it may be too small, or why there is none."""
+    """Return the sum of times, with a reason if it may be too small or is missing."""
     if any(part.seconds is None for part in parts):
         text = "a time is over 9999.99999 s, which WRF prints as asterisks"
         return None, Message("time-overflowed", text)
@@ -322,10 +322,10 @@ def _measurement(
         problems.add("line-damaged", text)
     warnings = Notes(log.warnings)
     if log.servers:
-        text = f"{log.servers} I/O servers write: times are those of handing data over to them"
+        text = f"{log.servers} I/O servers write: the times are for handing data to them"
         warnings.add("quilting", text)
     requested = {"tasks": log.tasks, "domains": log.sizes or None, "io_servers": log.servers}
-    no_bytes = "WRF does not print how much it reads and writes"
+    no_bytes = "WRF does not print the bytes it reads and writes"
     return concluded(
         KIND,
         samples,

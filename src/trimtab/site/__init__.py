@@ -1,5 +1,5 @@
-"""The site file: what a site is, what it is held to, and what is probed when.
+"""The site file: a site, its limits, and its probes.
 
-``schema`` says what may stand in it, ``load`` finds and reads it, ``write`` makes a commented one,
-``schedule`` turns schedules into times: pure functions of the clock.
+``schema`` declares its keys, ``load`` finds and reads it, ``checks`` finds contradictions,
+``write`` writes a commented one.
 """

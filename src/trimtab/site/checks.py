@@ -1,4 +1,4 @@
-"""What the tables of a site file must be to one another: pure, over plain values."""
+"""Checks the tables of a site file against each other. Pure, over plain values."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from trimtab.visible import visible
 _HOST_LAUNCHERS = ("local", "mpi")
 _BATCH_LAUNCHERS = ("slurm",)
 _OF_PHASES = ("transfer_size", "block_size", "duration", "direct", "options")
-"""Keys of a probe that writes and reads in turn; a command of its own says all that itself."""
+"""Keys of a probe that writes and reads in phases; a custom command sets all that itself."""
 SNAPSHOT_LIMIT_S: Final = 480.0
-"""A watch gives no sign of life while a snapshot is taken; after ten minutes without one systemd
-starts it again (``WatchdogSec`` in deploy/)."""
+"""A watch gives no sign of life during a snapshot; after ten minutes without one systemd restarts
+it (``WatchdogSec`` in deploy/)."""
 _CONNECTING_S: Final = 5.0
 _SECTOR_BYTES = 4096
 
 
 def problems(site: Site) -> Iterator[Problem]:
-    """Yield what contradicts itself, or asks for what this version cannot do."""
+    """Yield contradictions and unsupported settings."""
     yield from _names(site)
     yield from _path(site)
     yield from _servers(site)
@@ -38,8 +38,8 @@ def problems(site: Site) -> Iterator[Problem]:
         yield Problem(
             ("limits", "reopen"),
             f"{format_percent(site.limits.reopen)} is not below fullness, "
-            f"{format_percent(site.limits.fullness)}: a target would close and open in turn",
-            "leave a few per cent between them",
+            f"{format_percent(site.limits.fullness)}: a target would close and open repeatedly",
+            "leave a few percent between them",
             code="limits-reversed",
         )
     yield from hardware_problems(site.hardware)
@@ -58,31 +58,31 @@ def problems(site: Site) -> Iterator[Problem]:
 
 
 def hardware_problems(hardware: Hardware) -> Iterator[Problem]:
-    """Yield what cannot be true of a hardware table."""
+    """Yield contradictions in a hardware table."""
     drives, osts, each = hardware.drives, hardware.osts, hardware.drives_per_ost
     if drives and osts and each and drives != osts * each:
         yield Problem(
             ("hardware", "drives_per_ost"),
-            f"{osts} OSTs of {each} drives are {osts * each} drives, and drives says {drives}",
-            "leave drives_per_ost out where OSTs share drives",
+            f"{osts} OSTs of {each} drives are {osts * each} drives, but drives is {drives}",
+            "remove drives_per_ost if OSTs share drives",
             code="counts-contradict",
         )
 
 
 def warnings(site: Site) -> Iterator[Message]:
-    """Yield what is allowed and probably not intended."""
+    """Yield settings that are valid but probably not intended."""
     driver = DRIVERS[site.driver]
     if driver.has_servers:
         yield from _server_warnings(site)
     if not driver.simulated and site.scenario is not None:
         yield Message(
             "key-unused",
-            f"[site] scenario is not used: it is of the twin, and driver is {site.driver!r}",
+            f"[site] scenario is not used: it is for the twin, but driver is {site.driver!r}",
         )
     if not driver.named and site.file_system is not None:
         yield Message(
             "key-unused",
-            f"[site] file_system is not used: it is of Lustre, and driver is {site.driver!r}",
+            f"[site] file_system is not used: it is for Lustre, but driver is {site.driver!r}",
         )
     if site.snapshot_schedule is not None:
         yield from _jitter(
@@ -94,13 +94,13 @@ def warnings(site: Site) -> Iterator[Message]:
             yield Message(
                 "pinning-closed",
                 f"[probe.{probe.name}] target_pinning and [policy.balance] armed: while balance "
-                "has an OST closed the probe leaves it out, with fewer tasks; such runs are a "
-                "series of their own",
+                f"has an OST closed the probe skips it, with fewer tasks; such runs are a separate "
+                f"series",
             )
     used = {probe.launcher for probe in site.probes}
     for launcher in site.launchers:
         if launcher.name not in used:
-            yield Message("launcher-unused", f"[launcher.{launcher.name}] is used by no probe")
+            yield Message("launcher-unused", f"[launcher.{launcher.name}] is not used by any probe")
 
 
 def _policies(site: Site) -> Iterator[Problem]:
@@ -108,7 +108,7 @@ def _policies(site: Site) -> Iterator[Problem]:
     if policies.tunables.armed and not policies.tunables.settings:
         yield Problem(
             ("policy", "tunables", "armed"),
-            "it is armed, and there is no setting to hold",
+            "it is armed, but there is no setting to hold",
             'write settings = {wbt_lat_usec = "0"}',
             code="settings-missing",
         )
@@ -117,7 +117,7 @@ def _policies(site: Site) -> Iterator[Problem]:
         yield Problem(
             ("policy", "tunables", "probe"),
             f"there is no probe {visible(probe[:40])!r}",
-            "name a [probe.NAME] of this file",
+            "use a [probe.NAME] of this file",
             code="probe-unknown",
         )
     plans = policies.purge
@@ -143,8 +143,8 @@ def _policies(site: Site) -> Iterator[Problem]:
     if unknown:
         yield Problem(
             ("policy", "tunables", "permanent"),
-            f"{unknown[0]} is permanent, and no value is given for it",
-            "write it into settings too",
+            f"{unknown[0]} is permanent, but has no value",
+            "also add it to settings",
             code="setting-unknown",
         )
 
@@ -162,7 +162,7 @@ def _path(site: Site) -> Iterator[Problem]:
         yield Problem(
             ("site", "path"),
             f"{visible(site.path[:200])!r} is not an absolute path",
-            'write the mount on this host: path = "/scratch"',
+            'use the mount point on this host: path = "/scratch"',
             code="path-relative",
         )
     elif ".." in PurePosixPath(site.path).parts:
@@ -177,13 +177,13 @@ def _servers(site: Site) -> Iterator[Problem]:
         yield Problem(
             ("servers", "reach"),
             f'"local" is one server, this host; {_some(servers.names)} are {len(servers.names)}',
-            'name one, the same under oss and mds, or take reach = "ssh"',
+            'use one, the same under oss and mds, or reach = "ssh"',
             code="servers-too-many",
         )
     if (most_s := _longest_snapshot_s(servers)) > SNAPSHOT_LIMIT_S:
         yield Problem(
             ("servers", "timeout"),
-            f"if every server hung a snapshot would take {format_duration(most_s)}",
+            f"if every server hung, a snapshot would take {format_duration(most_s)}",
             f"lower timeout or raise ssh.fanout: {format_duration(SNAPSHOT_LIMIT_S)} at most",
             code="snapshot-too-long",
         )
@@ -191,7 +191,7 @@ def _servers(site: Site) -> Iterator[Problem]:
         if node not in servers.names:
             yield Problem(
                 ("servers", "home", node),
-                f"{visible(node[:80])!r}, home of {target}, is no server of this site",
+                f"{visible(node[:80])!r}, home of {target}, is not a server of this site",
                 f"servers: {_some(servers.names)}",
                 code="server-unknown",
             )
@@ -199,7 +199,7 @@ def _servers(site: Site) -> Iterator[Problem]:
 
 
 def _longest_snapshot_s(servers: Servers) -> float:
-    """Return what a snapshot takes when all hang: rounds of the fan-out, and the client's tools.
+    """Return a snapshot's time if all servers hang: fan-out rounds, and the client's tools.
 
     The client runs three tools, each with the same deadline as a server.
     """
@@ -218,8 +218,8 @@ def _probe(site: Site, probe: SiteProbe) -> Iterator[Problem]:
     elif probe.direct and probe.transfer_size_bytes % _SECTOR_BYTES:
         yield Problem(
             (*table, "transfer_size"),
-            f"{probe.transfer_size_bytes} bytes do not suit O_DIRECT",
-            "take a multiple of 4096 bytes, or direct = false",
+            f"{probe.transfer_size_bytes} bytes are not suitable for O_DIRECT",
+            "use a multiple of 4096 bytes, or direct = false",
             code="size-unaligned",
         )
     if not probe.is_one_command and probe.block_size_bytes % probe.transfer_size_bytes:
@@ -234,32 +234,32 @@ def _probe(site: Site, probe: SiteProbe) -> Iterator[Problem]:
         yield Problem(
             (*table, "directory"),
             f"{visible(str(directory)[:200])!r} is not below the site's path",
-            'write it relative to the path, without ".."',
+            'give it relative to the path, without ".."',
             code="path-outside-site",
         )
 
 
 def _benchmark(probe: SiteProbe) -> Iterator[Problem]:
-    """Yield what cannot be run as it is, and what belongs to another kind of probe."""
+    """Yield benchmarks that cannot run, and keys of other kinds of probes."""
     table = ("probe", probe.name)
     if probe.benchmark in names("servers"):
         yield Problem(
             (*table, "benchmark"),
             f"{probe.benchmark} runs on servers, can do harm there, and has its own safeguards",
-            "take trimtab survey SITE, or import what was measured by hand",
+            "use trimtab survey SITE, or import manual results",
             code="benchmark-on-servers",
         )
     elif probe.benchmark in names("site command") and probe.command is None:
         yield Problem(
             (*table, "benchmark"),
-            f"how {probe.benchmark} is started here is the site's to say",
+            f"{probe.benchmark} needs a command, as its start depends on the site",
             'add command = ["program", ..., "{directory}"]',
             code="command-missing",
         )
     if probe.output is not None and probe.command is None:
         yield Problem(
             (*table, "output"),
-            "it is of a command, and there is none",
+            "it requires a command",
             "add command",
             code="command-missing",
         )
@@ -267,25 +267,25 @@ def _benchmark(probe: SiteProbe) -> Iterator[Problem]:
     if probe.items != usual.items and (probe.benchmark != "mdtest" or probe.command is not None):
         yield Problem(
             (*table, "items"),
-            "only mdtest without command has it",
+            "only mdtest without a command uses it",
             "leave it out",
             code="key-unused",
         )
 
 
 def _one_command(site: Site, probe: SiteProbe) -> Iterator[Problem]:
-    """Yield what contradicts a probe that is one command."""
+    """Yield contradictions in a probe with a single command."""
     table, usual = ("probe", probe.name), SiteProbe(probe.name)
     names = {"duration": "duration_s", "transfer_size": "transfer_size_bytes"}
     names["block_size"] = "block_size_bytes"
-    whose = "mdtest has no such thing" if probe.command is None else "the command says that itself"
+    whose = "mdtest does not use it" if probe.command is None else "the command sets that itself"
     keys = (*_OF_PHASES, *(() if probe.command is None else ("repetitions",)))
     for key in keys:
         name = names.get(key, key)
         if getattr(probe, name) != getattr(usual, name):
             yield Problem(
                 (*table, key),
-                f"{whose}: the key would change nothing",
+                f"{whose}: the key has no effect",
                 "leave it out",
                 code="key-unused",
             )
@@ -296,7 +296,7 @@ def _one_command(site: Site, probe: SiteProbe) -> Iterator[Problem]:
         yield Problem(
             (*table, "command"),
             f"{visible(program[:80])!r} is not a program",
-            "the first word is a name on PATH, or a full path",
+            "the first word must be a name on PATH or a full path",
             code="program-invalid",
         )
     for name in places(probe.command):
@@ -314,7 +314,7 @@ def _one_command(site: Site, probe: SiteProbe) -> Iterator[Problem]:
     if probe.tasks_per_node is None and (kind == "mpi" or "tasks" in places(probe.command)):
         yield Problem(
             (*table, "tasks_per_node"),
-            "how many tasks a command has is not chosen for it: its runs could not be compared",
+            "the number of tasks of a command must be fixed, or its runs are not comparable",
             "write tasks_per_node",
             code="tasks-missing",
         )
@@ -329,20 +329,20 @@ def _output(probe: SiteProbe) -> Iterator[Problem]:
         yield Problem(
             ("probe", probe.name, "output"),
             f"{visible(probe.output[:200])!r} is not below the probe's directory",
-            'write it relative to {directory}, without "..": "results/**/summary.json"',
+            'give it relative to {directory}, without "..": "results/**/summary.json"',
             code="path-outside-site",
         )
     elif any("**" in part and part != "**" for part in parts):
         yield Problem(
             ("probe", probe.name, "output"),
             f"in {visible(probe.output[:200])!r} ** is part of a name",
-            'it stands for directories, alone between two slashes: "results/**/summary.json"',
+            'it matches directories and must be a path component: "results/**/summary.json"',
             code="pattern-invalid",
         )
 
 
 def _placement(site: Site, probe: SiteProbe) -> Iterator[Problem]:
-    """Yield what cannot be placed: left undone, it would measure something else."""
+    """Yield impossible placements, which would measure something else."""
     table = ("probe", probe.name)
     for key, requested in (
         ("target_pinning", probe.target_pinning),
@@ -351,7 +351,7 @@ def _placement(site: Site, probe: SiteProbe) -> Iterator[Problem]:
         if requested and not DRIVERS[site.driver].places_files:
             yield Problem(
                 (*table, key),
-                "only files on Lustre have a place",
+                "only files on Lustre can be placed",
                 "leave it out",
                 code="lustre-only",
             )
@@ -359,7 +359,7 @@ def _placement(site: Site, probe: SiteProbe) -> Iterator[Problem]:
         whose = "a command" if probe.command is not None else probe.benchmark
         yield Problem(
             (*table, "target_pinning"),
-            f"the files of {whose} cannot be placed one by one",
+            f"the files of {whose} cannot be placed individually",
             f"benchmark = {' or '.join(pinnable())}",
             code="pinning-unsupported",
         )
@@ -373,15 +373,15 @@ def _placement(site: Site, probe: SiteProbe) -> Iterator[Problem]:
     if probe.stripe_count == 0:
         yield Problem(
             (*table, "stripe_count"),
-            "0 is no number of stripes",
+            "0 is not a valid number of stripes",
             "-1 is all OSTs",
             code="out-of-range",
         )
     if probe.options and probe.benchmark == "auto" and probe.command is None:
         yield Problem(
             (*table, "options"),
-            f"whose options these are is not said: {_some(map(visible, probe.options))}",
-            "name the benchmark",
+            f"options need a benchmark: {_some(map(visible, probe.options))}",
+            "set benchmark",
             code="benchmark-missing",
         )
 
@@ -395,14 +395,14 @@ def _launcher(site: Site, probe: SiteProbe) -> Iterator[Problem]:
         yield Problem(
             location,
             f"there is no launcher {visible(probe.launcher[:80])!r}",
-            f"{_some(sorted(kinds))}, or write a [launcher.NAME] with that name",
+            f"use {_some(sorted(kinds))}, or add a [launcher.NAME] with that name",
             code="launcher-unknown",
         )
     elif kind not in (*_HOST_LAUNCHERS, *_BATCH_LAUNCHERS):
         yield Problem(
             location,
             f"{probe.launcher!r} is of kind {kind!r}, which this version cannot start yet",
-            'take one of kind slurm, or launcher = "mpi" on this host',
+            'use one of kind slurm, or launcher = "mpi" on this host',
             code="launcher-unsupported",
         )
     elif probe.nodes > 1 and kind in _HOST_LAUNCHERS:
@@ -410,13 +410,13 @@ def _launcher(site: Site, probe: SiteProbe) -> Iterator[Problem]:
             ("probe", probe.name, "nodes"),
             f"{probe.nodes} nodes need a launcher of kind slurm; {probe.launcher!r} starts tasks "
             "on this host",
-            "write nodes = 1, or a [launcher.NAME] of kind slurm",
+            "set nodes = 1, or add a [launcher.NAME] of kind slurm",
             code="nodes-too-many",
         )
     elif probe.tasks_per_node is None and kind in _BATCH_LAUNCHERS:
         yield Problem(
             ("probe", probe.name, "tasks_per_node"),
-            "how many tasks a compute node takes is not known on this host",
+            "the number of tasks per compute node is unknown on this host",
             "write tasks_per_node",
             code="tasks-missing",
         )
@@ -426,8 +426,8 @@ def _server_warnings(site: Site) -> Iterator[Message]:
     if not site.servers.names:
         yield Message(
             "servers-missing",
-            "[servers] names none: what only servers know (allocator, discard, writeback "
-            "throttling, errors and drives of each target) will be missing",
+            "[servers] is empty: server data (allocator, discard, writeback throttling, errors and "
+            "drives of each target) will be missing",
         )
         return
     if not site.servers.mds:
@@ -438,7 +438,7 @@ def _server_warnings(site: Site) -> Iterator[Message]:
     if not site.servers.oss:
         yield Message(
             "oss-missing",
-            "[servers] has no oss: what only the servers of OSTs know will be missing",
+            "[servers] has no oss: data of the OSTs' servers will be missing",
         )
 
 
@@ -489,11 +489,11 @@ def _some(names: Iterable[str]) -> str:
 
 
 MAIL: Final = "mail"
-"""The receiver that is mail; no webhook may have its name."""
+"""The receiver name of mail, reserved for it."""
 
 
 def notify_problems(site: Site) -> Iterator[Problem]:
-    """Yield what contradicts itself in who is told, and how."""
+    """Yield contradictions in the receivers of alerts."""
     for webhook in site.webhooks:
         location = ("webhook", webhook.name)
         yield from name_problems(webhook.name, location)
@@ -513,7 +513,7 @@ def notify_problems(site: Site) -> Iterator[Problem]:
             yield Problem(
                 at,
                 "is not an absolute path",
-                "a service starts in another directory: begin with a /",
+                "a service starts in another directory: use a path with a leading /",
                 code="path-relative",
             )
     textfile = site.metrics.textfile
@@ -521,10 +521,8 @@ def notify_problems(site: Site) -> Iterator[Problem]:
         yield Problem(
             ("metrics", "textfile"),
             "is a directory",
-            f'name a file in it: "{textfile}trimtab.prom"',
+            f'use a file in it: "{textfile}trimtab.prom"',
             code="path-is-directory",
         )
     if site.metrics.web_config_file is not None and site.metrics.listen is None:
-        yield Problem(
-            ("metrics", "web_config_file"), "protects nothing: no listen is set", "set listen"
-        )
+        yield Problem(("metrics", "web_config_file"), "has no effect without listen", "set listen")

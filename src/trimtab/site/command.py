@@ -1,4 +1,4 @@
-"""The command of a probe: words in which ``{directory}``, ``{tasks}`` and ``{nodes}`` stand."""
+"""The command of a probe, with placeholders ``{directory}``, ``{tasks}`` and ``{nodes}``."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 PLACES: Final = ("directory", "tasks", "nodes")
-"""What is filled in: the probe's own directory, and how many tasks and nodes it has."""
+"""Placeholders: the probe's directory, and its numbers of tasks and nodes."""
 
 _PLACE: Final = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
-"""Other braces are left alone: many a program takes JSON."""
+"""Other braces are left unchanged: many programs accept JSON."""
 
 
 def places(command: Sequence[str]) -> tuple[str, ...]:
-    """Return the names that are to be filled in, each once, also those that nobody knows.
+    """Return the names of all placeholders, each once, including unknown ones.
 
     Examples
     --------
@@ -26,7 +26,7 @@ def places(command: Sequence[str]) -> tuple[str, ...]:
 
 
 def filled(command: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the words with every place filled in; two braces on each side stand for one.
+    """Fill in all placeholders; doubled braces become single ones.
 
     Raises
     ------

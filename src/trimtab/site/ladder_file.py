@@ -1,4 +1,4 @@
-"""Published figures entered as data: a TOML file of rungs, hardware and printed claims.
+"""Reads published figures from a TOML file of rungs, hardware and printed claims.
 
 ::
 
@@ -16,7 +16,7 @@
     value = "88.4 %"
     from = "client.write * hardware.parity / drive.write"
 
-A rung without counts is of the whole that ``[hardware]`` tells of.
+A rung without counts covers the whole system in ``[hardware]``.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ METRIC_OF: Final = {
     "read_iops": "read_iops",
 }
 _EXACT: Final = frozenset({"network", "client_network"})
-"""Line rates are nominal: 400 Gb/s is a name and no measurement that was rounded."""
+"""Line rates are nominal: 400 Gb/s is a name, not a rounded measurement."""
 
 
 def _measured(unit: str) -> Kind:
-    """Return the kind of one figure, or of a list of them, one a repetition."""
+    """Return the kind for one figure, or a list with one per repetition."""
 
     def read(value: object) -> tuple[Figure, ...]:
         texts = value if isinstance(value, list) else [value]
@@ -67,7 +67,7 @@ def _measured(unit: str) -> Kind:
             raise BadValue(
                 "a rate must be greater than 0",
                 code="out-of-range",
-                hint="leave out what was not measured",
+                hint="omit rates that were not measured",
             )
         return tuple(figures)
 
@@ -82,25 +82,25 @@ _LAYERS: Final = ("drive", "raid", "ost", "network", "client", "application")
 
 @dataclass(frozen=True, slots=True)
 class StatedRung:
-    """One ``[[rung]]``: what one layer delivered; several figures are repetitions."""
+    """One ``[[rung]]``: the rates of one layer; several figures are repetitions."""
 
     layer: Layer = key(choice(_LAYERS), "Which layer.")
     write: tuple[Figure, ...] | None = key(_RATES, "Write rate.", None)
     read: tuple[Figure, ...] | None = key(_RATES, "Read rate.", None)
-    write_iops: tuple[Figure, ...] | None = key(_OPERATIONS, "Writes a second.", None)
-    read_iops: tuple[Figure, ...] | None = key(_OPERATIONS, "Reads a second.", None)
-    drives: int | None = key(whole(1, 10_000_000), "Drives that it is of.", None)
-    osts: int | None = key(whole(1, 1_000_000), "OSTs that it is of.", None)
-    servers: int | None = key(whole(1, 1_000_000), "Servers that it is of.", None)
+    write_iops: tuple[Figure, ...] | None = key(_OPERATIONS, "Writes per second.", None)
+    read_iops: tuple[Figure, ...] | None = key(_OPERATIONS, "Reads per second.", None)
+    drives: int | None = key(whole(1, 10_000_000), "Number of drives it covers.", None)
+    osts: int | None = key(whole(1, 1_000_000), "Number of OSTs it covers.", None)
+    servers: int | None = key(whole(1, 1_000_000), "Number of servers it covers.", None)
     nodes: int | None = key(whole(1, 1_000_000), "Client nodes.", None)
     tool: str | None = key(TEXT, "What measured.", None)
-    source: str | None = key(TEXT, "Where the figure is printed.", None)
-    epoch: str | None = key(TEXT, "Rungs of different epochs are not of one system.", None)
-    fullness: float | None = key(FRACTION, "Of the file system then.", None)
+    source: str | None = key(TEXT, "Source of the figure.", None)
+    epoch: str | None = key(TEXT, "Rungs of different epochs belong to different systems.", None)
+    fullness: float | None = key(FRACTION, "Fullness of the file system at that time.", None)
     conditions: Mapping[str, str] = key(
-        table_of(TEXT, '{ NPS = "1" }'), "What else must be equal for a comparison.", {}
+        table_of(TEXT, '{ NPS = "1" }'), "Other conditions that must be equal for a comparison.", {}
     )
-    notes: tuple[str, ...] = key(TEXTS, "What a reader should know of it.", ())
+    notes: tuple[str, ...] = key(TEXTS, "Notes on the rung.", ())
 
     @property
     def figures(self) -> dict[str, tuple[Figure, ...]]:
@@ -110,20 +110,20 @@ class StatedRung:
 
     @property
     def coverage(self) -> Coverage:
-        """How many drives, OSTs and servers it is of."""
+        """Numbers of drives, OSTs and servers it covers."""
         return Coverage(self.drives, self.osts, self.servers)
 
 
 @dataclass(frozen=True, slots=True)
 class LadderFile:
-    """A whole file; ``figures`` has every printed value by the name that formulas use."""
+    """A whole file; ``figures`` has every printed value by its name in formulas."""
 
-    name: str = key(TEXT, "Whose ladder it is.", at="ladder.name")
-    hardware: Hardware = table(Hardware, "What it is built of.")
-    rungs: tuple[StatedRung, ...] = tables(StatedRung, "rung", "What one layer delivered.")
-    source: str | None = key(TEXT, "Where it is printed.", None, at="ladder.source")
+    name: str = key(TEXT, "Name of the system.", at="ladder.name")
+    hardware: Hardware = table(Hardware, "Its hardware.")
+    rungs: tuple[StatedRung, ...] = tables(StatedRung, "rung", "Rates of one layer.")
+    source: str | None = key(TEXT, "Source of the figures.", None, at="ladder.source")
     networked: bool = key(
-        SWITCH, "Whether clients reach it over a network.", True, at="ladder.networked"
+        SWITCH, "Whether clients access it over a network.", True, at="ladder.networked"
     )
     figures: Mapping[str, Figure] = key(
         table_of(FIGURE, '{ walltime = "2900 s" }'),
@@ -132,29 +132,29 @@ class LadderFile:
         at="figures",
     )
     claims: tuple[Claim, ...] = tables(
-        Claim, "printed", "A printed value, and what it should follow from."
+        Claim, "printed", "A printed value, and the formula it should follow from."
     )
-    notes: tuple[str, ...] = key(TEXTS, "What a reader should know.", (), at="ladder.notes")
+    notes: tuple[str, ...] = key(TEXTS, "Notes.", (), at="ladder.notes")
 
 
 SCHEMA: Final = Schema(LadderFile)
 
 
 def is_ladder(path: str | os.PathLike[str]) -> bool:
-    """Return whether a TOML file has a ``[ladder]`` table; False for what is no such file."""
+    """Return whether a TOML file has a ``[ladder]`` table; False for any other file."""
     try:
         return "ladder" in parse_toml(_text(path), visible(os.fspath(path)))
     except UsageError:
-        return False  # whoever reads it for what it should be reports what is wrong with it
+        return False  # the actual reader reports its errors
 
 
 def load_ladder(path: str | os.PathLike[str]) -> LadderFile:
-    """Return what a file of published figures says.
+    """Read a file of published figures.
 
     Raises
     ------
     UsageError
-        It cannot be read, is not TOML, or holds what does not belong there.
+        It cannot be read, is not TOML, or has invalid contents.
     """
     return parse_ladder(_text(path), visible(os.fspath(path)))
 
@@ -164,7 +164,7 @@ def _text(path: str | os.PathLike[str]) -> str:
 
 
 def parse_ladder(text: str, name: str) -> LadderFile:
-    """Return what the text of such a file says; ``name`` is what errors call it.
+    """Parse the text of such a file; ``name`` is its name in errors.
 
     Raises
     ------
@@ -208,7 +208,7 @@ def _twice(file: LadderFile) -> Iterator[Problem]:
                 yield Problem(
                     ("rung", str(number), name),
                     f"a second {name} of the layer {rung.layer}",
-                    'repetitions stand in one list: write = ["38 GB/s", "37 GB/s"]',
+                    'put repetitions into one list: write = ["38 GB/s", "37 GB/s"]',
                     "figure-twice",
                 )
             seen.add((rung.layer, name))

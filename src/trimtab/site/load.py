@@ -1,4 +1,4 @@
-"""Find and read a site file: every error names the file, the line, the table and the key."""
+"""Finds and reads site files; every error has the file, line, table and key."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _SQLITE: Final = "sqlite:///"
 
 @dataclass(frozen=True, slots=True)
 class LoadedSite:
-    """A site, and what in its file is allowed and probably not meant."""
+    """A site, with warnings about its file."""
 
     site: Site
     warnings: tuple[Message, ...] = ()
 
 
 def site_directories(environment: Mapping[str, str] | None = None) -> tuple[Path, ...]:
-    """Return where site files are looked for, the first one that has a name wins.
+    """Return the directories of site files; the first with a name wins.
 
     ``$TRIMTAB_SITES``, ``~/.config/trimtab/sites`` (``$XDG_CONFIG_HOME``), ``/etc/trimtab/sites``.
     """
@@ -46,13 +46,13 @@ def site_directories(environment: Mapping[str, str] | None = None) -> tuple[Path
 
 
 def known_sites(environment: Mapping[str, str] | None = None) -> dict[str, Path]:
-    """Return every site that a name can mean, in alphabetical order, with its file."""
+    """Return all sites that can be named, in alphabetical order, with their files."""
     paths: dict[str, Path] = {}
     for directory in site_directories(environment):
         try:
             names = [entry for entry in os.listdir(directory) if entry.endswith(".toml")]  # noqa: PTH208 (names only)
         except OSError:
-            continue  # most hosts have one of the three; find_site says where it looked
+            continue  # most hosts have only one of the three; find_site reports where it looked
         for entry in names:
             if NAME.fullmatch(entry.removesuffix(".toml")):
                 paths.setdefault(entry.removesuffix(".toml"), directory / entry)
@@ -60,21 +60,22 @@ def known_sites(environment: Mapping[str, str] | None = None) -> dict[str, Path]
 
 
 def find_site(name_or_path: str, environment: Mapping[str, str] | None = None) -> Path:
-    """Return the file of a site; what holds a ``/`` or ends with ``.toml`` is a path already.
+    """Return the file of a site; a text with ``/`` or ending with ``.toml`` is a path.
 
     Raises
     ------
     UsageError
-        There is none of that name; with the places that were looked at and the names known.
+        There is no such site; with the searched directories and the known names.
     """
     if "/" in name_or_path or name_or_path.endswith(".toml"):
         return Path(name_or_path)
     shown = visible(name_or_path[:80])
     if not NAME.fullmatch(name_or_path):
         raise UsageError(
-            f"{shown!r} is not the name of a site",
+            f"{shown!r} is not a site name",
             code="name-invalid",
-            hint="names are small letters, digits and dashes; a path holds a / or ends with .toml",
+            hint="names have lower-case letters, digits and dashes; a path has a / or ends with "
+            ".toml",
         )
     for directory in site_directories(environment):
         path = directory / f"{name_or_path}.toml"
@@ -91,24 +92,24 @@ def find_site(name_or_path: str, environment: Mapping[str, str] | None = None) -
 
 
 def load_site(path: str | os.PathLike[str]) -> LoadedSite:
-    """Return the site that a file describes.
+    """Read a site from a file.
 
     Raises
     ------
     UsageError
-        It cannot be read, is not TOML, holds what does not belong there, contradicts itself, or,
-        where we are root, can be changed by others: it says what runs as root.
+        It cannot be read, is not TOML, has invalid or contradictory contents, or, if we are root,
+        can be changed by others: it names programs that run as root.
     """
     loaded = parse_site(read_text(Path(path), "the site file"), os.fspath(path))
     store = loaded.site.store
-    # From wherever a command is started, or each directory would have a store of its own.
+    # Independent of the working directory, or each directory would have its own store.
     store = replace(store, url=_beside(store.url, path), raw=_beside(store.raw, path))
     site = replace(loaded.site, store=store)
     return LoadedSite(site, (*loaded.warnings, *_other_name(site, Path(path))))
 
 
 def _beside(place: str | None, path: str | os.PathLike[str]) -> str | None:
-    """Return a path, or the URL of SQLite's file, as seen from the file that names it."""
+    """Resolve a path, or the URL of an SQLite file, relative to the file that has it."""
     scheme = _SQLITE if place is not None and place.startswith(_SQLITE) else ""
     name = (place or "").removeprefix(scheme)
     if not name or "://" in name or name.startswith(("/", "~", ":")):
@@ -117,12 +118,12 @@ def _beside(place: str | None, path: str | os.PathLike[str]) -> str | None:
 
 
 def parse_site(text: str, source: str) -> LoadedSite:
-    """Return the site that the text of a file describes.
+    """Parse the text of a site file.
 
     Parameters
     ----------
     source
-        What errors call it, and what `Site.source` will be.
+        Its name in errors and in `Site.source`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What may stand in a site file: the fields of `trimtab.model.site`, and the known benchmarks."""
+"""The schema of a site file: the fields of `trimtab.model.site`, and the benchmarks."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from trimtab.measure.table import names
 from trimtab.model.site import Site, SiteProbe
 
 BENCHMARKS: Final = (
-    *("auto", *names("phases", "one command")),  # what a probe can run by itself
-    *names("site command", "servers"),  # the output of a probe's ``command`` may be that
+    *("auto", *names("phases", "one command")),  # benchmarks that a probe can run by itself
+    *names("site command", "servers"),  # outputs of a probe's ``command``
 )
 _BENCHMARK: Final = choice(BENCHMARKS)
 SCHEMA: Final = Schema(
     Site,
     home="site",
     tables={
-        "site": "Which file system this is.",
+        "site": "The file system.",
         "servers": "",
         "limits": "",
-        "snapshot": "When telemetry is read, besides before and after each probe.",
+        "snapshot": "When telemetry is read, in addition to before and after each probe.",
     },
     kinds={"probe.benchmark": _BENCHMARK},
 )
 PROBE: Final = Schema(SiteProbe, kinds={"benchmark": _BENCHMARK})
-"""What may stand in one probe of it."""
+"""The schema of one probe."""
 
 
 def json_schema() -> dict[str, Any]:

@@ -1,18 +1,18 @@
-"""A sweep's file: which settings of a probe are varied, and which a person changes by hand.
+"""Reads a sweep file: probe settings that are varied, and those changed by hand.
 
 ::
 
     [sweep]
     name = "bring-up"
     site = "scratch"            # a site, or its file
-    probe = "hourly"            # what is not varied is as in this probe
+    probe = "hourly"            # other settings are those of this probe
     rounds = 3
 
     [factor]                    # keys of a probe, each with its values
     transfer_size = ["1MiB", "16MiB"]
     nodes = [1, 4, 16]
 
-    [manual]                    # what a person sets before: named with --now
+    [manual]                    # set by hand before: given with --now
     nps = [1, 2, 4]
 """
 
@@ -50,7 +50,7 @@ _EXAMPLES: Final = {
     "directory": '["one", "other"]',
     "stripe_count": "[1, 4, -1]",
 }
-"""Lists that a probe's keys take; the other keys, and what a person sets, take numbers."""
+"""Lists of values for a probe's keys; other keys, and manual settings, take numbers."""
 
 
 def _read_levels(value: object) -> tuple[Level, ...]:
@@ -71,29 +71,29 @@ _AXES: Final = table_of(
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What a sweep's file says.
+    """A sweep file.
 
     Attributes
     ----------
     rounds
-        All points once, then all once more, so that what changes meanwhile does not fall on one
+        Each round measures all points once, so that changes over time do not affect a single
         setting.
     """
 
-    name: str = key(TEXT, "Of the sweep: small letters, digits, dashes.", at="sweep.name")
-    site: str = key(TEXT, "A site, or its file as seen from this file.", at="sweep.site")
-    probe: str = key(TEXT, "What is not varied is as in this probe.", at="sweep.probe")
+    name: str = key(TEXT, "Name of the sweep: lower-case letters, digits, dashes.", at="sweep.name")
+    site: str = key(TEXT, "A site, or its file relative to this file.", at="sweep.site")
+    probe: str = key(TEXT, "The probe with all other settings.", at="sweep.probe")
     factors: Mapping[str, tuple[Level, ...]] = key(
         _AXES, "Keys of a probe, each with its values.", {}, at="factor"
     )
     manual: Mapping[str, tuple[Level, ...]] = key(
-        _AXES, "What a person sets by hand, each with its values.", {}, at="manual"
+        _AXES, "Settings changed by hand, each with its values.", {}, at="manual"
     )
-    rounds: int = key(whole(1, 1000), "How often each point is measured.", 3, at="sweep.rounds")
+    rounds: int = key(whole(1, 1000), "Number of measurements of each point.", 3, at="sweep.rounds")
 
     @property
     def axes(self) -> dict[str, tuple[Level, ...]]:
-        """What is varied, with its levels: what a person sets before the others."""
+        """All factors with their levels, manual ones first."""
         return {**self.manual, **self.factors}
 
     @property
@@ -110,11 +110,11 @@ class Sweep:
 
     @property
     def fixed(self) -> dict[str, Level]:
-        """What has one level, and so is the same at every point."""
+        """The factors with a single level, which are constant."""
         return {key: levels[0] for key, levels in self.axes.items() if len(levels) == 1}
 
     def order(self, round_: int) -> tuple[dict[str, Level], ...]:
-        """Return the points in the order of one round: shuffled, the same at every call."""
+        """Return the points in the order of one round, shuffled reproducibly."""
         points = list(self.points)
         seed = hashlib.sha256(f"{self.name}:{round_}".encode()).digest()
         random.Random(seed).shuffle(points)
@@ -125,12 +125,12 @@ SCHEMA: Final = Schema(Sweep)
 
 
 def load_sweep(path: str) -> Sweep:
-    """Return the sweep that a file describes.
+    """Read a sweep from a file.
 
     Raises
     ------
     UsageError
-        It cannot be read, or holds what does not belong there; it names the key.
+        It cannot be read or has invalid contents, with the key.
     """
     name = visible(path)
     text = read_text(Path(path), "the sweep file")
@@ -146,12 +146,12 @@ def load_sweep(path: str) -> Sweep:
 
 
 def varied(site: Site, probe: SiteProbe, sweep: Sweep, levels: Mapping[str, Level]) -> SiteProbe:
-    """Return the probe with the levels of one point: read and checked as in a site file.
+    """Return the probe with the levels of one point, checked as in a site file.
 
     Raises
     ------
     UsageError
-        A factor is no key of a probe, a value none of that key, or the result contradicts itself.
+        A factor is not a key of a probe, a value is invalid, or the result is contradictory.
     """
     of_probe = {key: value for key, value in levels.items() if key in sweep.factors}
     stated, mistakes = PROBE.read(of_probe)
@@ -178,7 +178,7 @@ def _problems(sweep: Sweep) -> Iterator[Problem]:
         hint = '[factor] transfer_size = ["1MiB", "16MiB"]'
         yield Problem(("factor",), "nothing is varied", hint, "missing-key")
     for name in sorted(sweep.factors.keys() & sweep.manual.keys()):
-        yield Problem(("factor", name), f"{name} is in [factor] and in [manual]")
+        yield Problem(("factor", name), f"{name} is in both [factor] and [manual]")
     for name in ("schedule", "name", "options", "command"):
         if name in sweep.factors:
             yield Problem(("factor", name), f"{name} cannot be varied", code="factor-fixed")
@@ -195,7 +195,7 @@ def _problems(sweep: Sweep) -> Iterator[Problem]:
 
 
 def _with_example(problem: Problem) -> Problem:
-    """Return a problem of a list of values with a list that its key takes."""
+    """Add an example of a valid list to a problem of a list of values."""
     match problem.location:
         case (("factor" | "manual"), str(name)) if problem.hint == _AS_NUMBERS:
             return replace(problem, hint=_example(name))
@@ -207,12 +207,12 @@ def _example(name: str) -> str:
 
 
 def levels_now(sweep: Sweep, words: tuple[str, ...]) -> dict[str, Level]:
-    """Return the manual levels that a person says are set: ``nps=4``.
+    """Parse the current manual levels: ``nps=4``.
 
     Raises
     ------
     UsageError
-        One is not ``NAME=VALUE``, or none of the sweep's.
+        A word is not ``NAME=VALUE``, or is not in the sweep.
     """
     now: dict[str, Level] = {}
     for word in words:
@@ -239,7 +239,7 @@ def levels_now(sweep: Sweep, words: tuple[str, ...]) -> dict[str, Level]:
 def points_now(
     points: tuple[dict[str, Level], ...], now: Mapping[str, Level], manual: Mapping[str, Any]
 ) -> Iterator[dict[str, Level]]:
-    """Yield the points that can be measured with the manual levels that are set."""
+    """Yield the points that can be measured with the current manual levels."""
     for point in points:
         if all(key in now and now[key] == point[key] for key in manual):
             yield point

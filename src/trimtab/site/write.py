@@ -1,4 +1,4 @@
-"""A site as a commented file that a person can go on with, and that reads back to the same site."""
+"""Writes a site as a commented file, for editing, that reads back to the same site."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trimtab.visible import visible
 _OF_PHASES: Final = frozenset(
     {"transfer_size", "block_size", "duration", "direct", "target_pinning", "options"}
 )
-"""Keys of a probe that writes and reads in turn."""
+"""Keys of a probe that writes and reads in phases."""
 _UNUSED: Final[dict[tuple[str, ...], tuple[str, object]]] = {
     ("policy",): ("policies", Policies()),
     ("alerts",): ("alerts", Alerts()),
@@ -34,25 +34,25 @@ _UNUSED: Final[dict[tuple[str, ...], tuple[str, object]]] = {
     ("dask",): ("dask", SiteDask()),
     ("hardware",): ("hardware", Hardware()),
 }
-"""Tables that are left out where the site has nothing of them."""
+"""Tables that are omitted if the site has nothing in them."""
 
 
 def site_text(site: Site, *, remarks: Sequence[str] = (), comments: Comments | None = None) -> str:
     """Return the text of a site file that `trimtab.site.load` reads back to ``site``.
 
-    A key with its default value is written behind a ``#``, to be uncommented and changed.
+    Keys with default values are commented out, ready to be changed.
 
     Parameters
     ----------
     remarks
-        What was discovered, for the head of the file; a line each.
+        Discovered facts for the head of the file, one line each.
     comments
         See `Comments`.
 
     Raises
     ------
     UsageError
-        The site contradicts itself, or holds what no file can say, such as a path that is not
+        The site is contradictory, or has a value that cannot be written, such as a path that is not
         UTF-8.
     """
     writer = Writer(SCHEMA, skip=_is_skipped, comments=comments)
@@ -71,14 +71,14 @@ def site_text(site: Site, *, remarks: Sequence[str] = (), comments: Comments | N
     read = parse_site(text, source).site
     if replace(read, source=site.source) != site:
         raise UsageError(
-            f"the site {visible(site.name)!r} holds a value that a file cannot say exactly",
+            f"the site {visible(site.name)!r} has a value that cannot be written exactly",
             code="value-inexact",
         )
     return text
 
 
 def _is_skipped(entry: Table | Entry, whole: Any) -> bool:
-    """Whether a table or key says nothing to the reader of this file."""
+    """Return whether a table or key is irrelevant in this file."""
     if isinstance(whole, SiteProbe):
         return _is_skipped_in_probe(entry.location[-1], whole)
     if not isinstance(whole, Site):
@@ -111,23 +111,23 @@ def _is_skipped_in_probe(key: str, probe: SiteProbe) -> bool:
         return probe.benchmark != "mdtest" or probe.command is not None
     if key == "repetitions":
         return probe.command is not None
-    if key == "stripe_count":  # of Lustre alone
+    if key == "stripe_count":  # only for Lustre
         return probe.stripe_count is None
     return key in _OF_PHASES and probe.is_one_command
 
 
 def write_site(path: str | os.PathLike[str], text: str, *, replace: bool = False) -> None:
-    """Write a site file with mode 0644: the whole file is there, or nothing changed.
+    """Write a site file atomically, with mode 0644.
 
     Parameters
     ----------
     replace
-        Whether a file that is there may be replaced.
+        Whether an existing file may be replaced.
 
     Raises
     ------
     RefusedError
-        There is one already.
+        The file already exists.
     UsageError
         The directory does not exist.
     UnreadableError
@@ -137,10 +137,10 @@ def write_site(path: str | os.PathLike[str], text: str, *, replace: bool = False
     name = visible(os.fspath(path))
     if os.path.lexists(target) and not replace:
         raise _there_already(name)
-    # A symbolic link stays one: the file that it names is replaced.
+    # Keep a symbolic link: replace the file it points to.
     target = target.resolve()
     try:
-        # Whatever the umask: the watch may be another user's.
+        # Regardless of the umask: the watch may run as another user.
         with written_beside(target, text.encode("utf-8"), 0o644) as temporary:
             _put(temporary, target, replace=replace)
     except FileExistsError as error:
@@ -163,7 +163,7 @@ def _put(temporary: Path, target: Path, *, replace: bool) -> None:
         temporary.replace(target)
         return
     try:
-        os.link(temporary, target)  # unlike a rename, never over a file that was made meanwhile
+        os.link(temporary, target)  # unlike rename, never overwrites a file created in the meantime
     except PermissionError:  # a file system without hard links (link(2)): FAT, some of FUSE
         if os.path.lexists(target):
             raise FileExistsError(target) from None
@@ -172,20 +172,20 @@ def _put(temporary: Path, target: Path, *, replace: bool) -> None:
 
 def _there_already(name: str) -> RefusedError:
     return RefusedError(
-        f"{name} is there already",
+        f"{name} already exists",
         code="file-exists",
-        hint="take another name, or write over it with --replace",
+        hint="use another name, or overwrite it with --replace",
     )
 
 
 def _head(site: Site, findings: Sequence[str]) -> str:
     lines = [
-        f"# {visible(site.name)}: a site that Trimtab looks after.",
+        f"# {visible(site.name)}: a site watched by Trimtab.",
         "#",
         f"#     trimtab site {visible(site.name)} --validate    checks this file",
         "#",
-        "# Sizes, times and shares are text with a unit. A line behind a # has its default or is",
-        "# an example: take the # away to change it.",
+        "# Sizes, times and shares are text with a unit. A line after a # has a default or is",
+        "# an example: remove the # to change it.",
     ]
     if findings:
         lines += ["#", "# Found:", *(f"#   {visible(line)}".rstrip() for line in findings)]

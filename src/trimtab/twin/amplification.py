@@ -1,4 +1,4 @@
-"""Write amplification in the steady state, simulated until it no longer changes."""
+"""Simulates the steady-state write amplification of a drive."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ from trimtab.errors import UsageError
 from trimtab.twin.formulas import Policy, amplification, effective_spare, separated
 
 _SETTLED: Final = 5
-"""Drive writes that are held against as many before them."""
+"""Drive writes that are compared with as many before them."""
 _ALIKE: Final = 0.002
-"""Relative difference under which two stretches of writes amplify alike."""
+"""Relative difference below which the amplification counts as unchanged."""
 _WARM_MOST: Final = 200
 _MEASURED: Final = 20
-"""Drive writes that are measured once it is settled."""
+"""Drive writes that are measured in the steady state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A drive and what is written to it.
+    """A drive and its workload.
 
     Attributes
     ----------
     spare
-        Usable spare, as a part of the physical units; open and reserved superblocks come on top.
+        Usable spare, as a fraction of the physical units; open and reserved superblocks come on
+        top.
     units
-        Pages to an erase block, or units to a superblock.
+        Pages per erase block, or units per superblock.
     live
-        Part of the logical units that holds data; the rest is trimmed.
+        Fraction of the logical units with data; the rest is trimmed.
     hot
-        Part of the live units, and the share of writes that goes to it.
+        Fraction of the live units that is hot, and its share of writes.
     separate
-        Whether copies fill superblocks of their own.
+        Whether copies go to separate superblocks.
     """
 
     spare: float
@@ -51,20 +52,20 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Amplification:
-    """What a drive wrote for each unit that it was given.
+    """Units that a drive wrote per host unit.
 
     Attributes
     ----------
     error
         Standard error of ``simulated``, from one drive write to the next.
     formula
-        What the closed form gives; ``None`` where there is none.
+        Result of the closed form; ``None`` if there is none.
     bound
-        Of hot and cold data kept wholly apart, which no drive betters; ``None`` without.
+        Lower bound, with hot and cold data fully separated; ``None`` without hot data.
     warm, measured
-        Drive writes until it was settled, and those that were measured.
+        Drive writes until the steady state, and those that were measured.
     settled
-        Whether it no longer changed when it was measured.
+        Whether the steady state was reached.
     """
 
     terms: Terms
@@ -78,7 +79,7 @@ class Amplification:
 
     @property
     def relative_error(self) -> float | None:
-        """How far the simulation is off the formula, as a fraction of it."""
+        """Deviation of the simulation from the formula, as a fraction of it."""
         return None if self.formula is None else self.simulated / self.formula - 1
 
 
@@ -90,7 +91,7 @@ def simulate(
     Raises
     ------
     UsageError
-        There can be no such drive or workload.
+        The drive or workload is impossible.
     """
     try:
         drive = FlashDrive(
@@ -104,12 +105,12 @@ def simulate(
         host = FlashWorkload(drive.logical, live=terms.live, hot=terms.hot, seed=terms.seed)
     except ValueError as error:
         raise UsageError(
-            str(error), code="out-of-range", hint="trimtab twin wa --help lists what it takes"
+            str(error), code="out-of-range", hint="trimtab twin wa --help lists valid values"
         ) from error
     host.fill(drive)
     seen: list[float] = []
     while not (settled := _is_settled(seen)) and len(seen) < _WARM_MOST:
-        progress("until it is settled", min(0.5, len(seen) / (8 * _SETTLED)))
+        progress("reaching the steady state", min(0.5, len(seen) / (8 * _SETTLED)))
         seen.append(_one_drive_write(drive, host))
     reported: list[float] = []
     for number in range(_MEASURED):
@@ -136,7 +137,7 @@ def _bound(terms: Terms, part: float, share: float) -> float:
 
 
 def _one_drive_write(drive: FlashDrive, host: FlashWorkload) -> float:
-    """Write as many units as the drive has, and return the amplification of these writes."""
+    """Perform one drive write and return its amplification."""
     written, copied, _, _ = drive.counts
     host.run(drive, drive.logical)
     now_written, now_copied, _, _ = drive.counts

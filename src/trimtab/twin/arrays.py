@@ -1,4 +1,4 @@
-"""The arrays of the twin, by what they hold; most have a value a column or a drive."""
+"""Array types of the twin by content; most have one value per column or drive."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The constants of the twin that are fitted, all of them; everything else is printed or follows.
+"""All fitted constants of the twin; every other value is published or derived.
 
-A constant stands for one physical cause, and names the rows of
-``benchmarks/reproduction/statements.csv`` that its fit may see; they were written down before the
-first fit, and every other row is held out.
-``benchmarks/reproduction/fit.py`` fits and writes the values here.
+A constant represents one physical cause and names the rows of
+``benchmarks/reproduction/statements.csv`` that its fit may use. They were fixed before the first
+fit; all other rows are held out. ``benchmarks/reproduction/fit.py`` fits the values and writes them
+here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Constant:
     unit
         ``1`` for a plain factor.
     low, high
-        What physics allows; a fit that ends there is a finding, not a value.
+        Physical bounds; a fit that ends at one is a finding, not a value.
     fitted_on
         Rows of ``statements.csv``.
     """
@@ -46,35 +46,36 @@ def _fitted(
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """The values alone, by name, as the layers take them."""
+    """The values by name, as the layers use them."""
 
     raid_write_efficiency: float = _fitted(
         0.917,
         "1",
         (0.80, 1.0),
-        "what parity, its copies and ldiskfs leave of the drives' writes on an E1000",
+        "efficiency of the drives' writes after parity, its copies and ldiskfs, on an E1000",
         "10-write",
     )
     host_factor_e2000: float = _fitted(
         2.12,
         "1",
         (1.3, 2.6),
-        "work that a core of an E2000 server does for one of an E1000: clock (1.3), two "
-        "generations of cores, memory, two threads a core; overheads shrink by it",
+        "speed of an E2000 core relative to an E1000's: clock (1.3), two generations of cores, "
+        "memory, two threads per core; overheads shrink by it",
         "39-write-iops",
     )
     memory_passes: float = _fitted(
         2.68,
         "1",
         (2.0, 5.0),
-        "times that a byte read crosses the memory of a server, whose bandwidth is printed",
+        "number of times a byte read crosses a server's memory, whose bandwidth is published",
         "15-read-4x32",
     )
     client_path_efficiency: float = _fitted(
         0.967,
         "1",
         (0.85, 1.0),
-        "what client, RPCs and server threads leave of the lower of target and network, E1000",
+        "efficiency of client, RPCs and server threads relative to the lower of target and "
+        "network, E1000",
         "26-write",
         "26-read",
     )
@@ -82,7 +83,7 @@ class Constants:
         0.98,
         "1",
         (0.90, 1.0),
-        "what LNet leaves of the line rate: headers and pauses between messages",
+        "efficiency of LNet relative to the line rate: headers and gaps between messages",
         "29-read",
         "31-write-cpt8",
     )
@@ -90,29 +91,28 @@ class Constants:
         0.865,
         "1",
         (0.70, 1.0),
-        "what is left of that where a server fetches what is written, over Slingshot",
+        "additional factor for writes, which a server fetches over Slingshot",
         "29-write",
     )
     small_write_s: float = _fitted(
         3.45e-05,
         "s",
         (5e-6, 200e-6),
-        "time in which one array of an E1000 takes one random 4 KiB write, one after another",
+        "time of one random 4 KiB write on one array of an E1000, serially",
         "26-write-iops",
     )
     small_read_core_s: float = _fitted(
         2.29e-05,
         "s",
         (2e-6, 100e-6),
-        "time of a core of an E1000 server for one random 4 KiB read",
+        "core time of an E1000 server for one random 4 KiB read",
         "26-read-iops",
     )
     node_bytes_per_s: float = _fitted(
         2.81e10,
         "B/s",
         (15e9, 40e9),
-        "that the processor of one node of the hourly probe moves at most, without checksums or "
-        "SafeRet",
+        "maximum rate of the CPU of one node of the hourly probe, without checksums or SafeRet",
         "36-saferet",
         "37-without",
     )
@@ -120,8 +120,8 @@ class Constants:
         5e09,
         "B/s",
         (2.8e9, 7e9),
-        "that one process of a client moves alone: 691 nodes with 4 each gave 6,524 GB/s, so at "
-        "least 2.8; 8 nodes with 8 each do not reach the peak of an E2000, so under 7",
+        "rate of a single client process: 691 nodes with 4 each gave 6,524 GB/s, so at least 2.8; "
+        "8 nodes with 8 each do not reach the peak of an E2000, so below 7",
         "34-write",
         "34-read",
     )
@@ -129,7 +129,7 @@ class Constants:
         0.163,
         "1",
         (0.0, 0.5),
-        "processor time that SafeRet adds to each byte of a client, as a part of it",
+        "relative CPU time that SafeRet adds to each byte of a client",
         "36-saferet",
         "37-without",
     )
@@ -137,32 +137,32 @@ class Constants:
         6.2e-10,
         "s/B",
         (0.05e-9, 2e-9),
-        "time of one core for checksums on the wire, client and server alike",
+        "core time of checksums on the wire, for client and server alike",
         "37-with",
     )
     shared_file_factor: float = _fitted(
         0.39,
         "1",
         (0.1, 1.0),
-        "what locks on one shared file leave of file per process",
+        "throughput of one shared file relative to file per process, because of locks",
         "35-shared-691",
     )
     allocator_s_per_group: float = _fitted(
         5.41e-08,
         "s",
         (16e-9, 500e-9),
-        "time of the processor for one group that a search looks at: memory and locks. The slowest "
-        "of the slow OSTs, at half speed, is taken to make 77 useless loops in 1,000 requests as "
-        "the simulated allocator does 85 % full; 16 ns was measured on one core without locks",
+        "CPU time per group of a search: memory and locks. The slowest of the slow OSTs, at half "
+        "speed, is assumed to do 77 useless loops per 1,000 requests, like the simulated allocator "
+        "at 85 % full; 16 ns was measured on one core without locks",
         "22-slow",
     )
     run_spread: float = _fitted(
         0.07,
         "1",
         (0.0, 0.15),
-        "what other nodes and other paths through the network take of the clients of a run: its "
-        "logarithm is the absolute value of a normal draw of this standard deviation, so that no "
-        "run exceeds its clients; set so that quiet weeks have the printed 4.7 %",
+        "loss of a run's clients to other nodes and network paths: its logarithm is the absolute "
+        "value of a normal draw with this standard deviation, so that no run exceeds its clients; "
+        "set to give quiet weeks the published 4.7 %",
         "37-spread-before",
     )
 
@@ -172,4 +172,4 @@ TABLE: Final = tuple(
     Constant(each.name, getattr(FITTED, each.name), *each.metadata[_ORIGIN])
     for each in fields(Constants)
 )
-"""The fitted constants with what is known of each, in the order of `Constants`."""
+"""The fitted constants with their metadata, in the order of `Constants`."""

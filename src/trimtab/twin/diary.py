@@ -1,8 +1,8 @@
-"""The diary of a simulated file system: what was done to it, a line each, and how far time came.
+"""The diary of a simulated file system: one line per action, and the current time.
 
-One process writes it at a time; others may read. A line that a process which died left half
-written is cut off. The last line may say how far time came: it is overwritten in place, always as
-long as before, so that a diary is as long as its deeds and not as the time that passed.
+One process writes it at a time; others may read. An incomplete line left by a killed process is cut
+off. The last line may be the current time: it is overwritten in place, always with the same length,
+so that a diary grows with its actions and not with time.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from trimtab.errors import RefusedError, UnreadableError, unreleased
 
 NAME: Final = "life.jsonl"
 PASS: Final = "pass"
-"""What a line does that only tells the time."""
+"""Action of a line that only has the time."""
 
 _BEGUN: Final = "fingerprint"
-"""What the first line has; ``None``: how far its time came could not be said yet."""
+"""Keys of the first line; ``None``: its current time is not yet known."""
 _BESIDE_IT: Final = frozenset({"watched_from", "version"})
-"""What it has otherwise."""
+"""Keys of other lines."""
 
 Line = dict[str, Any]
 
@@ -35,23 +35,23 @@ class Diary:
     Attributes
     ----------
     path
-        Its file, which need not be there.
+        Its file, which need not exist.
     """
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / NAME
         self._file: int | None = None
         self._end = 0
-        self._seen = b""  # the last whole line as it was read or begun
-        self._time_at: int | None = None  # of the last line, where that only tells the time
+        self._seen = b""  # the last complete line as it was read or written
+        self._time_at: int | None = None  # position of the last line, if it only has the time
 
     def read(self) -> tuple[Line, tuple[Line, ...]]:
-        """Return what it begins with, and what was done since; nothing of either: there is none.
+        """Return its first line and the actions since; both empty without a diary.
 
         Raises
         ------
         UnreadableError
-            It cannot be read, or is no diary.
+            It cannot be read, or is not a diary.
         """
         try:
             text = self.path.read_bytes()
@@ -69,24 +69,24 @@ class Diary:
         return (lines[0] if lines else {}), tuple(lines[1:])
 
     def time(self) -> datetime | None:
-        """Return how far time has come, ``None`` where there is no diary; see `read`."""
+        """Return the current time, ``None`` without a diary; see `read`."""
         first, deeds = self.read()
         last_moment = deeds[-1]["at"] if deeds else first.get("watched_from")
         return None if last_moment is None else datetime.fromisoformat(last_moment)
 
     def announce(self) -> None:
-        """Say that a life begins of which it is not known yet how far it comes."""
+        """Start a diary whose current time is not yet known."""
         self._replace(_bytes({_BEGUN: None}))
 
     def begin(
         self, fingerprint: str, watched_from: datetime, at: datetime, *, version: str
     ) -> None:
-        """Begin it anew: what the life is of, since when it is watched, and the time now.
+        """Start it again: the fingerprint, the start of watching, and the current time.
 
         Parameters
         ----------
         version
-            Of the twin, which the fingerprint covers too.
+            Version of the twin, which is also part of the fingerprint.
         """
         begun = {_BEGUN: fingerprint, "watched_from": _iso(watched_from), "version": version}
         head = _bytes(begun)
@@ -94,7 +94,7 @@ class Diary:
         self._end, self._time_at, self._seen = len(head + _time(at)), len(head), _time(at)
 
     def _replace(self, text: bytes) -> None:
-        """Write the whole of it, or nothing."""
+        """Replace it atomically."""
         new = self.path.with_suffix(".new")
         try:
             self.path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
@@ -104,12 +104,12 @@ class Diary:
             raise self._unwritten(error) from error
 
     def add(self, line: Line, at: datetime) -> None:
-        """Write what was done at a time.
+        """Append an action.
 
         Raises
         ------
         RefusedError
-            Another process writes it, or has written it since it was read.
+            Another process writes it, or has written to it since it was read.
         UnreadableError
             It cannot be written.
         """
@@ -117,20 +117,20 @@ class Diary:
         self._time_at = None
 
     def keep_time(self, at: datetime) -> None:
-        """Write how far time has come; see `add`."""
+        """Record the current time; see `add`."""
         where = self._end if self._time_at is None else self._time_at
         self._put(where, _time(at))
         self._time_at = where
 
     def claim(self) -> None:
-        """Make it this process's own to write, until it ends; see `add`."""
+        """Lock it for writing by this process; see `add`."""
         try:
             self._claimed()
         except OSError as error:
             raise self._unwritten(error) from error
 
     def close(self) -> None:
-        """Let other processes write it."""
+        """Release it for other processes."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -144,7 +144,7 @@ class Diary:
         self._end = where + len(text)
 
     def _claimed(self) -> int:
-        """Return its descriptor, this process's own until it ends."""
+        """Return its descriptor, locked by this process."""
         if self._file is not None:
             return self._file
         file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
@@ -154,9 +154,9 @@ class Diary:
         except BlockingIOError as error:
             os.close(file)
             raise RefusedError(
-                f"another process goes on with the twin of {self.path.parent} now",
+                f"another process is running the twin of {self.path.parent}",
                 code="twin-in-use",
-                hint="wait until it has ended, or stop it: a watch of this site is such a one",
+                hint="wait until it has ended, or stop it; it may be a watch of this site",
             ) from error
         except BaseException:
             os.close(file)
@@ -169,9 +169,9 @@ class Diary:
         whole = content[: content.rfind(b"\n") + 1]
         if len(whole) != self._end or not whole.endswith(self._seen):
             raise RefusedError(
-                f"another process went on with the twin of {self.path.parent} meanwhile",
+                f"another process has continued the twin of {self.path.parent} in the meantime",
                 code="twin-in-use",
-                hint="begin again: this one stands where that one began",
+                hint="start again: this process has an older state",
             )
         if len(content) > len(whole):
             os.ftruncate(file, len(whole))
@@ -183,12 +183,12 @@ class Diary:
             line = None
         if not isinstance(line, dict) or not (_is_deed(line) if number else _BEGUN in line):
             raise UnreadableError(
-                f"{self.path} is no diary of a twin: line {number + 1}",
+                f"{self.path} is not the diary of a twin: line {number + 1}",
                 code="diary-unreadable",
-                hint="remove it to begin anew",
+                hint="remove it to start again",
             )
         if not number and line[_BEGUN] is not None and not line.keys() >= _BESIDE_IT:
-            again = "simulate it anew: trimtab twin run SCENARIO --directory NEW"
+            again = "simulate again: trimtab twin run SCENARIO --directory NEW"
             raise unreleased(f"the simulation in {self.path.parent}", again)
         return line
 

@@ -1,7 +1,7 @@
-"""The twin behind the driver protocol: a simulated file system that looks like a real one.
+"""The twin as a driver: a simulated file system that looks like a real one.
 
-What is done to one target (set, trimmed, closed, its allocator reset) is done to the column that
-stands for it, so it takes a scenario with a column for each OST. What is set is lost where the
+A change of one target (setting, trim, closing, allocator reset) applies to the column that
+represents it, so it requires a scenario with a column for each OST. Settings are lost when the
 target moves to another server.
 """
 
@@ -38,7 +38,7 @@ _KEYS: Final = {
     "lod/qos_threshold_rr": "placement.qos_threshold_rr",
     "lod/qos_prio_free": "placement.qos_prio_free",
 }
-"""Percentages on a real system, fractions in a scenario."""
+"""Settings in percent on a real system, fractions in a scenario."""
 _THROTTLING: Final = "drives/queue/wbt_lat_usec"
 _CREATION: Final = "osp/max_create_count"
 _MOUNT: Final = "mount/options"
@@ -46,7 +46,7 @@ _CREATES: Final = {"0": False, "20000": True}
 _DISCARDS: Final = {"rw": False, "rw,discard": True}
 _MOST_LATENCY_S: Final = 60.0
 _TRIM_S: Final = 60.0
-"""Of one OST, assumed: S4 shows minutes for 30 TiB that were never trimmed."""
+"""For one OST, assumed: S4 shows minutes for 30 TiB that were never trimmed."""
 
 
 class TwinDriver:
@@ -55,7 +55,7 @@ class TwinDriver:
     Parameters
     ----------
     path
-        Where its client nodes have it mounted.
+        Mount point on its client nodes.
     """
 
     name = DRIVER
@@ -68,11 +68,11 @@ class TwinDriver:
 
     @property
     def clock(self) -> Clock:
-        """Returns the simulated time."""
+        """The simulated clock."""
         return lambda: self.life.now
 
     def sleep(self, seconds: float) -> None:
-        """Let simulated time pass, and note how far it came."""
+        """Advance simulated time and record it."""
         self.life.claim()
         self.life.pass_by(seconds)
         self.life.keep_time()
@@ -82,7 +82,7 @@ class TwinDriver:
         return tuple(target.target for target in self.snapshot(self.life.now).targets)
 
     def snapshot(self, at: datetime) -> Snapshot:
-        """Return the telemetry of all targets as it is now."""
+        """Return the current telemetry of all targets."""
         simulation = self.life.simulation
         state = readings(simulation)
         seen = snapshot_of(
@@ -99,7 +99,7 @@ class TwinDriver:
         return {} if target_snapshot is None else dict(target_snapshot.settings)
 
     def set(self, target: str, name: str, value: str) -> Setting | NotAvailable:
-        """Write a setting of one target, and return it as read back."""
+        """Write a setting of one target and read it back."""
         settings = self.settings(target)
         if name not in settings:
             raise UsageError(
@@ -116,23 +116,23 @@ class TwinDriver:
         return self.settings(target)[name]
 
     def set_permanent(self, target: str, name: str, value: str | None) -> NotAvailable:
-        """Return that the twin has no MGS."""
+        """Answer that the twin has no MGS."""
         self._checked(target)
-        return NotAvailable("no MGS of the twin keeps settings for the next mount")
+        return NotAvailable("the twin has no MGS for permanent settings")
 
     @property
     def dead_man_s(self) -> NotAvailable:
-        """Why no server of the twin puts anything back."""
-        return NotAvailable("the servers of the twin put nothing back")
+        """Why no server of the twin reverts anything."""
+        return NotAvailable("the servers of the twin revert nothing")
 
     def confirm(self) -> NotAvailable:
-        """Return that what was set stays."""
+        """Answer that settings stay without confirmation."""
         return self.dead_man_s
 
     def trim(self, target: str, start: int = 0, length: int | None = None) -> int | NotAvailable:
-        """Hand the free space of an OST to its drives.
+        """Trim an OST's free space on its drives.
 
-        A stretch counts when it is the last of those that cover the OST.
+        A range takes effect only if it is the last of those that cover the OST.
         """
         part = self._part(target)
         check_range(start, length)
@@ -153,7 +153,7 @@ class TwinDriver:
         return round(trimmed_bytes)
 
     def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
-        """Return how the scenario trims; it never trims MDTs."""
+        """Return the scenario's trims; it never trims MDTs."""
         kind, number = self._part(target)
         simulation = self.life.simulation
         if kind == "ost":
@@ -175,7 +175,7 @@ class TwinDriver:
         )
 
     def write_times(self, target: str) -> WriteTimes | NotAvailable:
-        """Return that the twin does not time single writes."""
+        """Answer that the twin does not time single writes."""
         self._checked(target)
         return NotAvailable("the twin does not time single writes")
 
@@ -184,29 +184,29 @@ class TwinDriver:
         return self._act(target, lambda column: ("creation", {"enabled": enabled}))
 
     def reset_allocator(self, target: str) -> NotAvailable | None:
-        """Set the allocator's goal back to the first group."""
+        """Reset the allocator's goal to the first group."""
         return self._act(target, lambda column: ("reset", {}))
 
     def placement(self, path: str) -> tuple[str, ...] | NotAvailable:
-        """Return where a probe's file lies."""
+        """Return the OSTs of a probe's file."""
         try:
             return self.guest.targets(path)
         except UsageError as error:
             return NotAvailable(error.message)
 
     def pools(self) -> dict[str, tuple[int, ...]]:
-        """Return none: a scenario defines no pools."""
+        """Return no pools: a scenario defines none."""
         return {}
 
     @property
     def changelogs(self) -> NotAvailable:
-        """Why nobody reads a changelog of the twin."""
-        return NotAvailable("the MDTs of the twin keep no changelog")
+        """Why the twin has no changelog."""
+        return NotAvailable("the MDTs of the twin have no changelog")
 
     def run(
         self, server: str | None, argv: Sequence[str], timeout_s: float
     ) -> ProcessResult | NotAvailable:
-        """Return that servers of the twin run nothing."""
+        """Answer that the twin's servers run no programs."""
         return NotAvailable("no programs run on the servers of the twin")
 
     def launcher(self, name: str) -> TwinLauncher | NotAvailable:
@@ -218,20 +218,20 @@ class TwinDriver:
     ) -> NotAvailable | None:
         kind, column = self._part(target)
         if kind == "mdt":
-            return NotAvailable("an MDT of the twin is not closed or reset")
+            return NotAvailable("MDTs of the twin cannot be closed or reset")
         name, arguments = deed(column)
         self.life.do(name, of=None, column=column, **arguments)
         return None
 
     def _part(self, target: str) -> tuple[str, int]:
-        """Return ``ost`` and the column that stands for an OST alone, or ``mdt`` and its number.
+        """Return ``ost`` and the OST's own column, or ``mdt`` and its number.
 
         Raises
         ------
         UsageError
             There is no such target.
         RefusedError
-            Its column stands for others too.
+            Its column also represents others.
         """
         columns = self.life.simulation.columns
         number = int(self._checked(target)[3:], 16)
@@ -240,9 +240,9 @@ class TwinDriver:
         column = int(columns.member[number])
         if columns.weight[column] > 1:
             raise RefusedError(
-                f"{target} is simulated together with {int(columns.weight[column]) - 1} others",
+                f"{target} shares its simulation with {int(columns.weight[column]) - 1} others",
                 code="target-not-alone",
-                hint='write classes = "all" into [resolution] of the scenario',
+                hint='set classes = "all" under [resolution] in the scenario',
             )
         return "ost", column
 
@@ -256,12 +256,12 @@ class TwinDriver:
 
 
 def scenario_values(name: str, value: str) -> dict[str, object]:
-    """Return keys and values of a scenario for a setting that snapshots show.
+    """Return the scenario's keys and values for a setting in snapshots.
 
     Raises
     ------
     UsageError
-        The setting does not take that value.
+        The value is invalid for the setting.
     RefusedError
         A scenario has no such setting.
 
@@ -280,7 +280,7 @@ def scenario_values(name: str, value: str) -> dict[str, object]:
 
 
 def _throttling(value: str) -> dict[str, object]:
-    """Return the keys for a latency in microseconds; 0 throttles nothing."""
+    """Return the keys for a latency in microseconds; 0 disables throttling."""
     text = value.strip()
     latency_s = int(text) / 1e6 if text.isascii() and text.isdecimal() else -1.0
     if not 0.0 <= latency_s <= _MOST_LATENCY_S:
@@ -304,5 +304,5 @@ def _percent(value: str) -> float:
 
 
 def _malformed(value: str, hint: str) -> UsageError:
-    text = f"the setting does not take {visible(value[:40])!r}"
+    text = f"{visible(value[:40])!r} is not a valid value of the setting"
     return UsageError(text, code="malformed-value", hint=hint)

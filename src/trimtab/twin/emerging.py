@@ -1,7 +1,7 @@
-"""What comes about in a simulation without being scripted, by target and stretch.
+"""Detects effects that emerge in a simulation without being scripted, by target and time.
 
-Each hour of each OST is held against what was true of it; a stretch begins where a limit is passed
-and ends at another one under it, so that an OST at the limit is one stretch and not fifty.
+Checks the true state of each OST in each epoch. A stretch starts above one limit and ends below a
+lower one, so that an OST at the limit gives one stretch and not fifty.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from trimtab.twin.stack.hardware import GROUP_BYTES, hardware
 from trimtab.twin.truth import TrueCause
 
 SLOW: Final = (0.75, 0.80)
-"""Part of fresh drives' rate: collection makes an OST slow under the first, until the second."""
+"""Fractions of fresh drives' rate: an OST is slow through collection from below the first until
+above the second."""
 LOOPS_COST: Final = (0.05, 0.02)
-"""Part of what the drives would write that useless loops take."""
+"""Fraction of the drives' writes lost to useless loops."""
 FILLING: Final = (0.02, 0.01)
-"""Part of its capacity by which an OST fills in a day beyond the median of all."""
+"""Fraction of its capacity by which an OST fills per day beyond the median."""
 FEW_OPEN: Final = (0.5, 0.55)
-"""Part of all OSTs that take new files."""
+"""Fraction of OSTs that accept new files."""
 _DAY: Final = timedelta(days=1)
 
 
 @dataclass(slots=True)
 class _Stretches:
-    """Stretches of one cause: since when each real OST has been in one."""
+    """Current stretches of one cause, by real OST."""
 
     cause: str
     word: str
@@ -49,7 +50,7 @@ class _Stretches:
         Parameters
         ----------
         value
-            What the stretch is told by: the greatest counts.
+            The reported value, of which the maximum counts.
         """
         goes_on, values = lasts.tolist(), value.tolist()
         for number in [number for number in self.since if not goes_on[number]]:
@@ -60,7 +61,7 @@ class _Stretches:
             self.worst[number] = max(self.worst.get(number, -np.inf), values[number])
 
     def left(self) -> Iterator[TrueCause]:
-        """Yield the stretches that still last."""
+        """Yield the stretches that have not ended."""
         for number in sorted(self.since):
             yield self._ended(number, None)
 
@@ -70,7 +71,7 @@ class _Stretches:
 
 
 class Emerging:
-    """Watches a simulation, epoch after epoch."""
+    """Checks a simulation epoch by epoch."""
 
     def __init__(self) -> None:
         self._collecting = _Stretches("garbage-collection", "{:.0%} slower than fresh drives")
@@ -89,16 +90,16 @@ class Emerging:
         member: Integers,
         values: Mapping[str, NDArray[np.float32]],
     ) -> Iterator[TrueCause]:
-        """Yield what ended with an epoch.
+        """Yield the stretches that ended with an epoch.
 
         Parameters
         ----------
         scenario
-            As it is now.
+            Its current state.
         member
             Column of each real OST.
         values
-            Of each column, as `trimtab.twin.simulation.trace.NAMES`.
+            By column, with the names of `trimtab.twin.simulation.trace.NAMES`.
         """
         real = {name: column.astype(np.float64)[member] for name, column in values.items()}
         slower, lost = _losses(scenario, values, member)
@@ -112,20 +113,20 @@ class Emerging:
         yield from self._few_open(at, real["open"])
 
     def left(self) -> Iterator[TrueCause]:
-        """Yield what still lasts at the end."""
+        """Yield the stretches that last to the end."""
         for stretches in (self._collecting, self._looping, self._over, self._filling):
             yield from stretches.left()
         if self._closed is not None:
             yield _few(self._closed, None)
 
     def _rise(self, at: datetime, fullness: Array) -> Array:
-        """Return how much more than the median OST each has filled over the last day."""
+        """Return how much more each OST filled over the last day than the median."""
         self._fullness.append((at, fullness))
         while len(self._fullness) > 1 and self._fullness[1][0] <= at - _DAY:
             self._fullness.pop(0)
         before = self._fullness[0][1]
         risen = np.zeros_like(fullness)
-        # OSTs that were added within the day fill because they are empty.
+        # OSTs added within the day fill because they are empty.
         risen[: len(before)] = fullness[: len(before)] - before
         risen[: len(before)] -= np.median(risen[: len(before)])
         return risen
@@ -149,7 +150,7 @@ def _few(closed: tuple[datetime, float], until: datetime | None) -> TrueCause:
 def _losses(
     scenario: Scenario, values: Mapping[str, NDArray[np.float32]], member: Integers
 ) -> tuple[Array, Array]:
-    """Return for each real OST what collection takes of fresh drives, and loops of the rest."""
+    """Return each real OST's losses through collection, and through loops in the rest."""
     machine = hardware(scenario.osts, scenario.server)
     amplification = values["amplification"].astype(np.float64)
     walks = values["walks_per_request"].astype(np.float64)

@@ -1,7 +1,7 @@
-"""Write amplification in closed form: what simulated drives are held against.
+"""Closed forms of write amplification, to validate simulated drives.
 
-With A the amplification, S the spare factor (part of the physical units that is not for data) and
-N units to a superblock, for writes to random units:
+With A the amplification, S the spare factor (fraction of the physical units that is not for data)
+and N units per superblock, for writes to random units:
 
 ========================  ====================================================================
 FIFO, or very large N     A = a / (a + W0(-a exp(-a))), a = 1 / (1 - S)
@@ -29,7 +29,7 @@ _DIGAMMA: Final = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)
 
 
 def fifo(spare: float) -> float:
-    """Return the amplification of a drive that cleans what was filled first.
+    """Return the amplification of a drive that cleans the oldest superblock first.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def _conjugate(a: float) -> float:
 
 
 def greedy(spare: float, units: int) -> float:
-    """Return the amplification of a drive that cleans what holds least.
+    """Return the amplification of a drive that cleans the superblock with the least data.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def greedy(spare: float, units: int) -> float:
     def excess(valid: float) -> float:
         return (units - valid) / (whole - _digamma(valid + 1)) - (1 - spare) * units
 
-    # With nothing valid in a victim the excess is least; with all of it, it is spare times units.
+    # The excess is minimal with nothing valid in a victim; fully valid, it is spare times units.
     if excess(0.0) >= 0:
         return 1.0
     low, high = 0.0, units * (1 - 1e-12)
@@ -91,9 +91,9 @@ def _digamma(x: float) -> float:
 
 
 def effective_spare(spare: float, live: float) -> float:
-    """Return the spare factor of a drive on which the part ``live`` of its units holds data.
+    """Return the spare factor of a drive with data on a fraction ``live`` of its units.
 
-    What was trimmed is as good as spare.
+    Trimmed units count as spare.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def effective_spare(spare: float, live: float) -> float:
 
 
 def amplification(policy: Policy, spare: float, units: int, live: float = 1.0) -> float | None:
-    """Return what the formulas give for writes to random units; ``None``: there is none for it."""
+    """Return the formulas' result for writes to random units; ``None`` without a formula."""
     effective = effective_spare(spare, live)
     if policy == "greedy":
         return greedy(effective, units)
@@ -112,17 +112,17 @@ def amplification(policy: Policy, spare: float, units: int, live: float = 1.0) -
 
 
 def separated(spare: float, units: int, part: float, share: float) -> float:
-    """Return the least amplification of hot and cold data that a drive keeps wholly apart.
+    """Return the least amplification with hot and cold data fully separated.
 
     Parameters
     ----------
     part, share
-        Part of the data that is hot, and the share of writes that goes to it.
+        Fraction of the data that is hot, and its share of writes.
 
     Notes
     -----
-    Each temperature is a greedy drive of its own; the spare units are divided between them so
-    that the sum of their amplifications, weighed with their shares of the writes, is least.
+    Each temperature is a separate greedy drive; the spare units are divided between them so that
+    the sum of their amplifications, weighted by their shares of writes, is minimal.
     """
     data = 1 - spare
 
@@ -140,7 +140,7 @@ def separated(spare: float, units: int, part: float, share: float) -> float:
     low, high = 1e-3, 1 - 1e-3
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = together(left), together(right)
-    while high - low > 1e-7:  # nearer than that, rounding decides what is less
+    while high - low > 1e-7:  # any closer, rounding decides
         if at_left < at_right:
             high, right, at_right = right, left, at_left
             left = high - _GOLDEN * (high - low)

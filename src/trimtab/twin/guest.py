@@ -1,7 +1,7 @@
-"""A client node of the twin: the directories and files of probes, as calls that a real mount takes.
+"""A client node of the twin: directories and files of probes, with the calls of a real mount.
 
-Only what probes make is there: users are bytes to the simulation, not files. Sizes and places are
-kept, contents are not.
+Only probes' files exist: the simulation knows users only as bytes. It stores sizes and locations,
+not contents.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from trimtab.twin.simulation.streams import stream
 _BLOCK_BYTES: Final = 4096
 _DEVICE: Final = "0:64"
 _LEFT: Final = "left"
-"""Names of files that are known by their bytes alone: an earlier process wrote them."""
+"""Names of files of which only the bytes are known: an earlier process wrote them."""
 
 
 class NoSpace(ToolError):
-    """No OST takes new files, or one is full (ENOSPC)."""
+    """No OST accepts new files, or one is full (ENOSPC)."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class File:
     Attributes
     ----------
     osts
-        Numbers of the OSTs that hold it, in stripe order.
+        Numbers of its OSTs, in stripe order.
     """
 
     size_bytes: float
@@ -57,7 +57,7 @@ class Guest:
     Parameters
     ----------
     path
-        Where it is mounted.
+        The mount point.
     """
 
     def __init__(self, life: Life, path: str) -> None:
@@ -72,10 +72,10 @@ class Guest:
                 left.files[f"{_LEFT}.{number}"] = File(size_bytes * len(on), on)
             self._directories[directory] = left
 
-    # What launch.bounded does on a real mount
+    # Equivalents of launch.bounded on a real mount
 
     def describe(self, path: str) -> PathState:
-        """Return what a path is; what does not exist is an answer."""
+        """Describe a path; a missing one is an answer."""
         if not path or "\0" in path:
             raise UsageError(f"{path!r} is not a path", code="path-invalid")
         if path.rstrip("/") not in {self.path, *self._directories}:
@@ -92,7 +92,7 @@ class Guest:
         )
 
     def space(self) -> Space:
-        """Return what ``statvfs`` says of it."""
+        """Return its ``statvfs``."""
         simulation = self.life.simulation
         state, weight = simulation.state, simulation.columns.weight
         blocks = int(state.capacity_bytes @ weight) // _BLOCK_BYTES
@@ -111,18 +111,18 @@ class Guest:
         )
 
     def make_directory(self, parent: str, name: str) -> str:
-        """Make a directory that was not there before, and return its path."""
+        """Create a new directory and return its path."""
         if not name.startswith(PROBE_PREFIX):
-            raise RefusedError(f"{name} is no name of a probe's directory", code="name-invalid")
+            raise RefusedError(f"{name} is not the name of a probe directory", code="name-invalid")
         path = self._path(parent, name)
         if path in self._directories:
-            raise RefusedError(f"{path} already holds that name", code="path-exists")
+            raise RefusedError(f"that name already exists in {path}", code="path-exists")
         stripes = self.life.simulation.scenario.placement.stripe_count
         self._directories[path] = _Directory(stripes)
         return path
 
     def file_sizes(self, directory: str) -> dict[str, int]:
-        """Return the size of each file of a directory."""
+        """Return the size of each file in a directory."""
         return {name: int(file.size_bytes) for name, file in self._of(directory).files.items()}
 
     def list_names(self, directory: str, prefix: str = "") -> tuple[str, ...]:
@@ -145,7 +145,7 @@ class Guest:
         return Removal(True, True, ())
 
     def find_files(self, parent: str, name: str, pattern: str) -> tuple[tuple[str, str], ...]:
-        """Return path and kind of what a command left that matches a pattern."""
+        """Return path and kind of a command's files that match a pattern."""
         directory = self._of(self._path(parent, name))
         return tuple(
             (content, "file")
@@ -156,26 +156,26 @@ class Guest:
     def read_files(
         self, parent: str, name: str, paths: Sequence[str], *, limit_bytes: int
     ) -> dict[str, bytes]:
-        """Return the content of what a command left."""
+        """Return the content of a command's files."""
         contents = self._of(self._path(parent, name)).contents
         whole = {path: contents[path] for path in paths if path in contents}
         if sum(map(len, whole.values())) > limit_bytes:
             raise ToolError(
-                f"they are larger than {limit_bytes} bytes together", code="output-too-large"
+                f"together they are larger than {limit_bytes} bytes", code="output-too-large"
             )
         return whole
 
-    # What benchmarks and lfs do
+    # Operations of benchmarks and lfs
 
     def touch(self, paths: Sequence[str]) -> list[File]:
-        """Return files, each made where it does not exist.
+        """Return files, creating missing ones.
 
         Raises
         ------
         UsageError
             A directory does not exist.
         NoSpace
-            No OST takes new files.
+            No OST accepts new files.
         """
         new: dict[int, list[str]] = {}
         for path in dict.fromkeys(paths):
@@ -189,16 +189,16 @@ class Guest:
         return [self.file(path) for path in paths]
 
     def write(self, sizes: Mapping[str, float]) -> list[File]:
-        """Write files from their beginning to the sizes given, by path; they never shrink.
+        """Write files from the start to the given sizes, by path; they never shrink.
 
-        What was there before is written anew where it is.
+        Existing data is overwritten in place.
 
         Raises
         ------
         UsageError
             A directory does not exist.
         NoSpace
-            No OST takes new files, or one cannot hold what is written to it; nothing is.
+            No OST accepts new files, or one has too little space; then nothing is written.
         """
         files = self.touch(tuple(sizes))
         grown = [
@@ -215,7 +215,7 @@ class Guest:
         return files
 
     def create(self, path: str, first: int | None = None, stripe_count: int | None = None) -> File:
-        """Make an empty file, on an OST where one is asked for that is open."""
+        """Create an empty file, on the requested OST if it is open."""
         directory, name = self._split(path)
         if name in directory.files:
             raise RefusedError(f"{path} already exists", code="path-exists")
@@ -239,7 +239,7 @@ class Guest:
         Raises
         ------
         UsageError
-            There is none.
+            It does not exist.
         """
         directory, name = self._split(path)
         if name not in directory.files:
@@ -257,22 +257,22 @@ class Guest:
     def place(
         self, files: int, stripe_count: int, first: int | None = None
     ) -> list[tuple[int, ...]]:
-        """Return the OSTs of new files, chosen as the file system chooses for its users.
+        """Return the OSTs of new files, chosen as for users.
 
         Parameters
         ----------
         first
-            The first OST of each, where that is open; else the next that is.
+            The first OST of each if it is open, else the next open one.
 
         Raises
         ------
         NoSpace
-            None is open.
+            No OST is open.
         """
         chosen, even = self.life.simulation.placing(self.life.now)
         is_open = np.flatnonzero(chosen)
         if not len(is_open):
-            raise NoSpace("no OST takes new files (No space left on device)")
+            raise NoSpace("no OST accepts new files (No space left on device)")
         wanted = len(is_open) if stripe_count < 1 else min(stripe_count, len(is_open))
         if first is None and not even:
             draws = self._stream()
@@ -294,17 +294,17 @@ class Guest:
         ]
 
     def _stream(self) -> np.random.Generator:
-        """Return draws of their own for each placement."""
+        """Return a separate random stream for each placement."""
         self._draws += 1
         at = self.life.now.isoformat()
         return stream(self.life.scenario.seed, "guest", "placement", at, self._draws)
 
     def targets(self, path: str) -> tuple[str, ...]:
-        """Return the names of the OSTs that hold a file."""
+        """Return the names of a file's OSTs."""
         return tuple(ost_name(number) for number in self.file(path).osts)
 
     def _by_directory(self, sizes: Mapping[str, float]) -> dict[str, list[tuple[File, float]]]:
-        """Return files with bytes of each, given by their paths, by directory."""
+        """Group files, given by path with bytes, by directory."""
         by_directory: dict[str, list[tuple[File, float]]] = {}
         for path, size_bytes in sizes.items():
             directory, _, _ = path.rpartition("/")
@@ -312,25 +312,25 @@ class Guest:
         return by_directory
 
     def _change(self, deed: str, directory: str, files: Sequence[tuple[File, float]]) -> None:
-        """Let files of a directory grow or shrink by so many bytes."""
+        """Grow or shrink files of a directory by a number of bytes."""
         change = self._of_osts(files)
         if change.any():
             self.life.do(deed, of=directory.rstrip("/"), bytes_of_osts=folded(change))
 
     def _of_osts(self, files: Sequence[tuple[File, float]]) -> np.ndarray:
-        """Return bytes of each real OST: those of a file lie evenly on its own."""
+        """Return bytes per real OST: a file's bytes are spread evenly over its OSTs."""
         sizes = np.zeros(self.life.simulation.columns.osts)
         for file, size_bytes in files:
             sizes[list(file.osts)] += size_bytes / len(file.osts)
         return sizes
 
     def _refuse_full(self, more: np.ndarray) -> None:
-        """Raise where an OST cannot hold so many bytes more."""
+        """Raise if an OST has no space for that many bytes."""
         simulation = self.life.simulation
         room = np.maximum(simulation.state.available_bytes, 0.0)[simulation.columns.member]
         if (more > room).any():
             full = ost_name(int(np.flatnonzero(more > room)[0]))
-            raise NoSpace(f"{full} cannot hold that (No space left on device)")
+            raise NoSpace(f"{full} is full (No space left on device)")
 
     def _split(self, path: str) -> tuple[_Directory, str]:
         parent, _, name = path.rpartition("/")

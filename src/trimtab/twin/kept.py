@@ -1,4 +1,4 @@
-"""What was kept of a simulated stretch."""
+"""The stored result of a simulation."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from trimtab.twin.scenario.model import Scenario
 
 @dataclass(frozen=True, slots=True)
 class TwinRun:
-    """What was kept.
+    """The stored result.
 
     Attributes
     ----------
     statuses
-        Status of a run to how many have it.
+        Status to number of runs.
     truth
-        The files with what was really so; empty where the store is no file.
+        The files with the truth; empty if the store is not a file.
     """
 
     scenario: Scenario

@@ -1,4 +1,4 @@
-"""Launchers of the twin: the nodes are simulated, and there is no queue."""
+"""Launchers of the twin, with simulated nodes and without a queue."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VERSION: Final = "simulated"
 
 
 class TwinLauncher:
-    """Starts programs on simulated nodes, under the name of the launcher that a site would use."""
+    """Starts programs on simulated nodes, under the name of a site's launcher."""
 
     def __init__(self, kind: str, programs: Programs) -> None:
         self.kind = kind
@@ -36,7 +36,7 @@ class TwinLauncher:
         self._programs = programs
 
     def wrap(self, argv: Sequence[str], tasks: int) -> tuple[str, ...]:
-        """Return ``argv`` unchanged: the twin is told the number of tasks beside it."""
+        """Return ``argv`` unchanged: the twin gets the number of tasks separately."""
         return tuple(argv)
 
     def allocate(
@@ -47,22 +47,22 @@ class TwinLauncher:
         Raises
         ------
         UsageError
-            More than the file system has.
+            More nodes than there are.
         RefusedError
-            Another process goes on with the twin: nothing can be measured meanwhile.
+            Another process runs the twin, so nothing can be measured now.
         """
         self._programs.life.claim()
         nodes_available = self._programs.life.scenario.clients.nodes
         if demand.nodes > nodes_available:
             raise UsageError(
-                f"{demand.nodes} nodes are asked for, and the twin has {nodes_available}",
+                f"{demand.nodes} nodes are requested, but the twin has {nodes_available}",
                 code="too-many-nodes",
             )
         return TwinAllocation(self, demand, self._programs)
 
 
 class TwinAllocation:
-    """Simulated nodes for the time of one probe; see `trimtab.launch.allocation.Allocation`."""
+    """Simulated nodes for one probe; see `trimtab.launch.allocation.Allocation`."""
 
     def __init__(self, launcher: TwinLauncher, demand: Demand, programs: Programs) -> None:
         self._launcher = launcher
@@ -73,7 +73,7 @@ class TwinAllocation:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Names, in their order."""
+        """Names, in order."""
         return node_names(self._demand.nodes)
 
     @property
@@ -95,7 +95,7 @@ class TwinAllocation:
     def execute(
         self, argv: Sequence[str], *, tasks: int, timeout_s: float, **_options: Any
     ) -> ProcessResult:
-        """Return how a program ran as so many tasks."""
+        """Run a program as that many tasks."""
         return self._programs.execute(
             argv, timeout_s=timeout_s, tasks=tasks, nodes=self._demand.nodes
         )
@@ -106,7 +106,7 @@ class TwinAllocation:
         Raises
         ------
         NeverStarted
-            Several processes are wanted, and the names of nodes do not resolve.
+            Several processes are needed, but the nodes' names do not resolve.
         """
         life = self._programs.life
         if self._launcher.processes and not life.simulation.state.names_resolve:
@@ -116,7 +116,7 @@ class TwinAllocation:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Note the time, also in the diary: what was measured until now lies in the past."""
+        """Note the time, also in the diary, so that the measurement is in the past."""
         self._ended = self._programs.life.now
         self._programs.life.keep_time()
 
@@ -124,5 +124,5 @@ class TwinAllocation:
 def find_twin_launcher(kind: str, programs: Programs) -> TwinLauncher | NotAvailable:
     """Return the launcher of a kind, or why there is none."""
     if kind not in KINDS:
-        return NotAvailable(f"there is no launcher {kind!r}; the twin plays {', '.join(KINDS)}")
+        return NotAvailable(f"there is no launcher {kind!r}; the twin simulates {', '.join(KINDS)}")
     return TwinLauncher(kind, programs)

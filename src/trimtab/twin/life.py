@@ -1,8 +1,8 @@
-"""The life of a simulated file system: a simulation that goes on from one command to the next.
+"""The life of a simulated file system: a simulation that continues between commands.
 
-What is kept is a diary: the scenario, how far its time has come, and what was done to it from
-outside. Since a simulation is a function of its scenario, whoever opens the diary lives through it
-again and stands where the last one left.
+The stored state is a diary: the scenario, the current time, and all external actions. Since a
+simulation is a function of its scenario, opening the diary replays it to the state where the last
+command left it.
 """
 
 from __future__ import annotations
@@ -36,19 +36,18 @@ class Life:
     Parameters
     ----------
     scenario
-        Its own probes run until ``watched_from``, and no more from then on: what is measured
-        after that is measured by whoever watches it.
+        Its own probes run only until ``watched_from``: later measurements are made by the watch.
     directory
-        Holds the diary; ``None``: nothing is kept.
+        Directory of the diary; ``None``: nothing is stored.
     simulation
-        That ran already; ``None``: a new one.
+        A simulation that already ran; ``None``: a new one.
 
     Attributes
     ----------
     simulation
-        At the beginning of the epoch that `now` is in.
+        The simulation at the start of the epoch of `now`.
     held
-        Bytes that guests hold on each real OST, by directory.
+        Bytes of guests on each real OST, by directory.
     """
 
     def __init__(
@@ -78,19 +77,19 @@ class Life:
         watched_from: datetime | None = None,
         progress: Progress | None = None,
     ) -> Life:
-        """Return the life that a directory holds, or a new one of the scenario ``name``.
+        """Return the life in a directory, or a new one of the scenario ``name``.
 
         Parameters
         ----------
         watched_from
-            Of a new one; ``None``: from its beginning.
+            For a new life; ``None``: from its start.
 
         Raises
         ------
         UsageError
             The scenario cannot be read.
         RefusedError
-            The scenario, or Trimtab, is another one than when this life began.
+            The scenario or Trimtab has changed since this life started.
         UnreadableError
             The diary cannot be read or written.
         """
@@ -108,7 +107,7 @@ class Life:
         return life
 
     def begin(self) -> None:
-        """Begin the diary with the time until now, in which nobody did anything from outside."""
+        """Start the diary at the current time, before which there are no external actions."""
         if self.diary is not None:
             self.diary.begin(
                 fingerprint(self.scenario), self.watched_from, self._now, version=code_version()
@@ -117,7 +116,7 @@ class Life:
 
     @property
     def now(self) -> datetime:
-        """The time in it, aware UTC."""
+        """The current simulated time, aware UTC."""
         return self._now
 
     def pass_by(self, seconds: float) -> None:
@@ -125,11 +124,11 @@ class Life:
         self.pass_until(self._now + timedelta(seconds=seconds))
 
     def pass_until(self, until: datetime, *, progress: Progress | None = None) -> None:
-        """Let time pass; to a time that has passed already, nothing happens."""
+        """Let time pass; does nothing if the time is in the past."""
         until = until.astimezone(UTC)
         begun, whole = self._now, max((until - self._now).total_seconds(), 1.0)
         while self.simulation.now + self._epoch <= until:
-            with shielded():  # an epoch passes whole, or not at all
+            with shielded():  # an epoch passes completely or not at all
                 self.simulation.step()
                 self._end_probes()
                 self._now = self.simulation.now
@@ -138,7 +137,7 @@ class Life:
         self._now = max(self._now, until)
 
     def do(self, deed: str, *, of: str | None = None, **arguments: Any) -> Any:
-        """Do something to it now, and write it into the diary.
+        """Perform an external action now, and record it in the diary.
 
         Parameters
         ----------
@@ -146,14 +145,14 @@ class Life:
             ``set``, ``set-alone``, ``trim``, ``trim-mdt``, ``creation``, ``reset``, ``write`` or
             ``remove``.
         of
-            The directory in which files are written or removed.
+            The directory of the files written or removed.
 
         Raises
         ------
         RefusedError
-            Another process goes on with this life.
+            Another process runs this life.
         """
-        self.claim()  # what cannot be written must not be done
+        self.claim()  # an action that cannot be recorded must not happen
         done = self._done(deed, of, arguments)
         if self.diary is not None:
             line = {"do": deed, "how": arguments} | ({} if of is None else {"of": of})
@@ -162,29 +161,29 @@ class Life:
         return done
 
     def claim(self) -> None:
-        """Make this life the process's own to go on with, until it ends.
+        """Lock this life for this process.
 
         Raises
         ------
         RefusedError
-            Another process goes on with it, or has since it was opened.
+            Another process runs it, or has run it since it was opened.
         """
         if self.diary is not None:
             self.diary.claim()
 
     def close(self) -> None:
-        """Keep the time, and let other processes go on with it."""
+        """Record the time, and release the life for other processes."""
         self.keep_time()
         if self.diary is not None:
             self.diary.close()
 
     def keep_time(self) -> None:
-        """Write into the diary how far time has come, if it has come any further.
+        """Record the current time in the diary if it has advanced.
 
         Raises
         ------
         RefusedError
-            Another process goes on with this life.
+            Another process runs this life.
         """
         if self.diary is not None and self._now > self._written_until:
             self.diary.keep_time(self._now)
@@ -215,7 +214,7 @@ class Life:
             self.held[directory] = np.where(now >= 1.0, now, 0.0)
 
     def _relive(self, deeds: tuple[Line, ...], path: Path, progress: Progress | None) -> None:
-        """Let pass and be done what the lines of a diary say."""
+        """Replay the lines of a diary."""
         begun = self._now
         last = datetime.fromisoformat(deeds[-1]["at"]) if deeds else self.watched_from
         whole = max((last - begun).total_seconds(), 1.0)
@@ -239,9 +238,9 @@ class Life:
                 self._done(line["do"], line.get("of"), line["how"])
             except (KeyError, TypeError, ValueError, TrimtabError) as error:
                 raise UnreadableError(
-                    f"{path} is no diary of this twin: line {number + 2}",
+                    f"{path} is not the diary of this twin: line {number + 2}",
                     code="diary-unreadable",
-                    hint="remove it to begin anew",
+                    hint="remove it to start again",
                 ) from error
         self._written_until = self._now
 
@@ -251,33 +250,34 @@ class Life:
 
 
 def fingerprint(scenario: Scenario) -> str:
-    """Return what tells one scenario from another, and one version of the twin from the next."""
+    """Return an identity of the scenario and of the twin's version."""
     text = f"{code_version()} {replace(scenario, source=None)!r}"
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _watched_from(first: Line, scenario: Scenario, path: Path) -> datetime:
-    """Return when the life of a diary began to be watched, if it is that of this scenario."""
+    """Return the start of watching in a diary, after checking that it is this scenario's."""
     if first.get("fingerprint") is None:
         raise RefusedError(
-            f"the simulation that {path} belongs to was killed before it could say how far it came",
+            f"the simulation of {path} was killed before it recorded its time",
             code="simulation-killed",
             hint=f"remove {path.parent} and run it again",
         )
     if first["fingerprint"] != fingerprint(scenario):
         raise RefusedError(
-            f"{_changed(first, scenario)} since the life in {path.parent} began, and would go on "
-            "as another one",
+            f"{_changed(first, scenario)} since the life in {path.parent} started, and would "
+            f"continue differently",
             code="scenario-changed",
-            hint="status, judge, incidents and targets --at TIME still read its record; to go on, "
-            f"simulate it anew: trimtab twin run {shell_text([scenario.source or scenario.name])} "
+            hint="status, judge, incidents and targets --at TIME still read its record; to "
+            "continue, "
+            f"simulate it again: trimtab twin run {shell_text([scenario.source or scenario.name])} "
             f"--directory {shell_text([f'{path.parent}-2'])}",
         )
     return datetime.fromisoformat(first["watched_from"])
 
 
 def _changed(first: Line, scenario: Scenario) -> str:
-    """Return what is another than when a life began."""
+    """Return what has changed since a life started."""
     if first["version"] == code_version():
         return f"the scenario {scenario.name} has changed"
     return f"Trimtab has changed ({first['version']} then, {code_version()} now)"
@@ -289,13 +289,13 @@ def life_directory(path: str) -> Path:
     Raises
     ------
     UsageError
-        It is no absolute path.
+        The path is not absolute.
     """
     directory = Path(path)
     if not directory.is_absolute():
         raise UsageError(
-            f"{path} is no absolute path",
+            f"{path} is not an absolute path",
             code="path-relative",
-            hint="[site] path holds the twin's life",
+            hint="[site] path is the directory of the twin's life",
         )
     return directory

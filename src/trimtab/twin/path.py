@@ -1,4 +1,4 @@
-"""A simulated file system as one of its client nodes sees it: what a check looks at."""
+"""A simulated file system as a client node sees it, for checks."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from trimtab.twin.instruments.snapshots import SOURCE
 from trimtab.twin.site_store import identity_of
 from trimtab.visible import visible
 
-_SERVERS: Final = "a client does not see it; the servers do"
-_SETS_NOTHING: Final = "a client of the twin sets nothing"
+_SERVERS: Final = "visible only on the servers, not on a client"
+_SETS_NOTHING: Final = "clients of the twin have no settings to write"
 
 
 class TwinPath(TwinDriver):
-    """The twin through a path on its mount: what only servers see or do, a client does not.
+    """The twin through a path on its mount, without what only servers see or do.
 
     Raises
     ------
@@ -85,11 +85,11 @@ class TwinPath(TwinDriver):
 
     @contextmanager
     def allocator_counting(self, target: str, *, allowed: bool) -> Iterator[NotAvailable | None]:
-        """Say that a client has no allocator."""
+        """Answer that a client has no allocator."""
         yield NotAvailable(_SERVERS)
 
     def settings(self, target: str) -> dict[str, Setting | NotAvailable]:
-        """Return what a client is set to."""
+        """Return the settings of a client."""
         simulation = self.life.simulation
         clients = simulation.scenario.clients
         return {
@@ -97,34 +97,34 @@ class TwinPath(TwinDriver):
         }
 
     def set(self, target: str, name: str, value: str) -> NotAvailable:
-        """Say that a client sets nothing."""
+        """Answer that a client has no settings to write."""
         return NotAvailable(_SETS_NOTHING)
 
     def set_permanent(self, target: str, name: str, value: str | None) -> NotAvailable:
-        """Say that a client sets nothing."""
+        """Answer that a client has no settings to write."""
         return NotAvailable(_SETS_NOTHING)
 
     @property
     def dead_man_s(self) -> NotAvailable:
-        """Why nothing is put back."""
+        """Why nothing is reverted."""
         return NotAvailable(_SETS_NOTHING)
 
     def trim(self, target: str, start: int = 0, length: int | None = None) -> NotAvailable:
-        """Say that a client trims nothing."""
-        return NotAvailable("a client trims nothing; the OSTs are trimmed on their servers")
+        """Answer that a client cannot trim."""
+        return NotAvailable("a client cannot trim; OSTs are trimmed on their servers")
 
     def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
-        """Say that a client does not see it."""
+        """Answer that a client does not see it."""
         return NotAvailable(_SERVERS)
 
     def write_times(self, target: str) -> NotAvailable:
-        """Say that a client does not see them."""
+        """Answer that a client does not see them."""
         return NotAvailable(_SERVERS)
 
     def set_creation(self, target: str, enabled: bool) -> NotAvailable:
-        """Say that a client cannot."""
-        return NotAvailable("a client opens and closes no targets")
+        """Answer that a client cannot do it."""
+        return NotAvailable("a client cannot open or close targets")
 
     def reset_allocator(self, target: str) -> NotAvailable:
-        """Say that a client cannot."""
+        """Answer that a client cannot do it."""
         return NotAvailable(_SERVERS)

@@ -1,8 +1,7 @@
-"""The programs that a probe starts, as a node of the twin runs them: IOR, the built-in generator,
-and what lfs answers.
+"""Simulates the programs that a probe starts on a node: IOR, the built-in generator and lfs.
 
-Each takes the argument list that a real one takes and prints what a real one prints; the time that
-it takes passes on the twin's clock. A program that is not known here is not installed there.
+Each accepts the arguments and prints the output of the real program; its runtime passes on the
+twin's clock. A program unknown here is not installed there.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ _THERE: Final = {
     "sysctl": "/usr/sbin/sysctl",
 }
 _ANSWER_S: Final = 0.1
-"""Of lfs, and of programs that only say something."""
+"""Runtime of lfs, and of programs that only print something."""
 
 
 class Programs:
-    """What can be started on the nodes of a simulated file system."""
+    """The programs on the nodes of a simulated file system."""
 
     def __init__(self, guest: Guest) -> None:
         self.guest = guest
         self.life = guest.life
 
     def which(self, name: str) -> str | None:
-        """Return where a program is, ``None`` where there is none."""
+        """Return the path of a program, ``None`` if there is none."""
         return _THERE.get(name.rpartition("/")[2])
 
     def execute(
@@ -57,7 +56,7 @@ class Programs:
         tasks: int = 1,
         nodes: int = 1,
     ) -> ProcessResult:
-        """Return how a program ran, when it is over.
+        """Run a program to its end and return the result.
 
         Raises
         ------
@@ -87,7 +86,7 @@ class Programs:
         return result
 
     def _printed(self, name: str, run: _Run) -> bytes:
-        """Return what a program prints."""
+        """Return a program's output."""
         if name == "ior" and "DUMMY" not in run.argv:
             return self._ior(run)
         if name == "trimtab-ioload" and "--version" not in run.argv:
@@ -95,7 +94,7 @@ class Programs:
         self.life.pass_by(_ANSWER_S)
         if name == "lfs":
             return self._lfs(run.argv[1:]).encode()
-        if name == "ior":  # it moves nothing and says which version it is
+        if name == "ior":  # moves nothing, prints its version
             return f'{{"Version": "{ior.VERSION}", "Command line": "{run.argv[0]}"}}\n'.encode()
         return f"ioload {ioload.VERSION}\n".encode() if name != "sysctl" else b""
 
@@ -115,7 +114,7 @@ class Programs:
             case ["getstripe", "-i", path]:
                 return f"{self.guest.file(path).osts[0]}\n"
         raise UsageError(
-            f"lfs: the twin does not play {' '.join(words[:2])}", code="command-not-simulated"
+            f"lfs: the twin does not simulate {' '.join(words[:2])}", code="command-not-simulated"
         )
 
     # Benchmarks
@@ -170,7 +169,7 @@ class Programs:
 
 
 class _Killed(Exception):
-    """A program did not end in its time; ``printed`` by then."""
+    """A program reached its timeout, with ``printed`` so far."""
 
     def __init__(self, printed: bytes) -> None:
         super().__init__()
@@ -178,7 +177,7 @@ class _Killed(Exception):
 
 
 class _Run:
-    """A program while it runs."""
+    """A running program."""
 
     def __init__(
         self, programs: Programs, argv: tuple[str, ...], tasks: int, nodes: int, timeout_s: float
@@ -194,13 +193,13 @@ class _Run:
 
     @property
     def passed_s(self) -> float:
-        """Seconds since it began."""
+        """Seconds since it started."""
         return (self._life.now - self.began).total_seconds()
 
     def ended(
         self, *, stdout: bytes = b"", stderr: bytes = b"", exit_code: int | None = 0
     ) -> ProcessResult:
-        """Return how it ended; without an exit code it was killed when its time was over."""
+        """Return its result; without an exit code it was killed at its timeout."""
         return ProcessResult(
             argv=self.argv,
             stdout=stdout,
@@ -215,9 +214,9 @@ class _Run:
 
 
 def _playable(command: LoadCommand) -> LoadCommand:
-    """Return a command whose tasks have a file each; raise UsageError where they share one."""
+    """Return a command with a file per task; raise UsageError for a shared file."""
     if not command.file_per_process:
         raise UsageError(
-            "the twin plays a file for each task alone", code="option-not-simulated", hint="take -F"
+            "the twin simulates only a file per task", code="option-not-simulated", hint="use -F"
         )
     return command

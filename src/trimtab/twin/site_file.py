@@ -1,4 +1,4 @@
-"""The site file of a simulated site, so that commands take it as they take a real one."""
+"""Builds the site file of a simulated site, so that commands treat it like a real one."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from trimtab.twin.scenario.model import ProbeLoad, Scenario
 def site_of(
     scenario: Scenario, named: str, directory: str | os.PathLike[str], store_url: str
 ) -> Site:
-    """Return the site that a scenario is.
+    """Return the site of a scenario.
 
     Parameters
     ----------
     named
-        What the driver finds the scenario by: a preset's name or a file.
+        Preset or file by which the driver finds the scenario.
     directory
         The site's path on this host.
     """
@@ -51,10 +51,10 @@ def site_text(
     Raises
     ------
     UsageError
-        A value that no site file can hold, such as a name that no site may have.
+        A value that is invalid in a site file, such as the name.
     """
     site = site_of(scenario, named, directory, store_url)
-    notes = (f"simulated: {scenario.title}", "nothing of it is a real file system")
+    notes = (f"simulated: {scenario.title}", "it is not a real file system")
     return write.site_text(site, remarks=notes)
 
 
@@ -67,7 +67,7 @@ def _servers(scenario: Scenario) -> Servers:
 
 
 def _probe(probe: ProbeLoad) -> SiteProbe:
-    """Return a probe of the kind ``ior`` as the one command that it is."""
+    """Return an ``ior`` probe as a single command."""
     return SiteProbe(
         name=probe.name,
         benchmark="ior",
@@ -96,6 +96,6 @@ def _hardware(scenario: Scenario) -> Hardware:
 
 
 def _rate(bytes_per_s: float) -> Figure:
-    """Return a rate as a site file prints it."""
+    """Return a rate in the form of a site file."""
     giga = (Decimal(repr(bytes_per_s)) / 10**9).normalize()
     return parse_figure(f"{giga:f} GB/s", "B/s")

@@ -1,11 +1,11 @@
-"""A simulated site's store: runs, surveys, snapshots and events as a real site keeps them.
+"""Writes a simulated site's store: runs, surveys, snapshots and events like a real site's.
 
 ::
 
     simulation ──> printers of the instruments ──> the real parsers ──> Store   what a site sees
                └─────────────────────────────────────────────────────> Truth   what was really so
 
-Everything is kept in batches, each one transaction; leaving the writer keeps the last one.
+Everything is written in batches, each one transaction; leaving the writer writes the last one.
 """
 
 from __future__ import annotations
@@ -46,31 +46,31 @@ _BATCH: Final = 250
 
 
 def identity_of(scenario: Scenario) -> str:
-    """Return what tells the file system of a scenario from others."""
+    """Return the identity of a scenario's file system."""
     return f"twin:{scenario.name}:{scenario.seed}"
 
 
 def place_of(scenario: Scenario, path: str | None = None) -> Place:
-    """Return where the probes of a scenario run; ``path`` is its mount, by default its name."""
+    """Return the place of a scenario's probes; ``path`` is its mount, by default its name."""
     word = "".join(letter for letter in scenario.name if letter.isalnum())[:8] or "scratch"
     return Place(scenario.name, word, path or f"/{scenario.name}", scenario.timezone)
 
 
 def devices_of(scenario: Scenario) -> str:
-    """Return what is beneath an OST, from the top down."""
+    """Describe the devices beneath an OST, top down."""
     osts = scenario.osts
     return f"md0 ({osts.raid.kind}), {osts.raid.drives} x {osts.drive.name}"
 
 
 class SiteWriter:
-    """Writes what instruments show of a simulation into a store.
+    """Writes a simulation's instrument readings to a store.
 
-    Use it as a context manager. What it is given need not come in the order of time.
+    Use it as a context manager. Its input need not be in chronological order.
 
     Attributes
     ----------
     truth
-        ``None`` for a store that is no file, and where none is asked for.
+        ``None`` if the store is not a file, or if it was not requested.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class SiteWriter:
         read_s: float,
         space: Space | None = None,
     ) -> None:
-        """Keep a run of IOR that took so long for its phases; infinite: it hung."""
+        """Store a run of IOR, given the times of its phases; infinite if it hung."""
         local = at.astimezone(ZoneInfo(self.scenario.timezone))
         result = ior_result(
             ior_command(probe, self.place.path),
@@ -121,7 +121,7 @@ class SiteWriter:
         self.ior_run(at, probe, result)
 
     def ior_run(self, at: datetime, probe: ProbeLoad, result: IorResult | Failure) -> None:
-        """Keep a run of IOR, or what is left of one."""
+        """Store a run of IOR, or a failed one."""
         self._run(ior_run(self.place, probe, at, result))
 
     def survey(
@@ -132,14 +132,14 @@ class SiteWriter:
         *,
         osts: Sequence[int] | None = None,
     ) -> None:
-        """Keep a survey of OSTs by themselves.
+        """Store a survey of OSTs.
 
         Parameters
         ----------
         rates_bytes_per_s
-            ``write`` and ``read`` to one rate for each real OST; NaN where one did not answer.
+            ``write`` and ``read`` to one rate for each real OST; NaN if it did not answer.
         osts
-            Numbers of those that are surveyed; ``None``: all.
+            Numbers of the surveyed OSTs; ``None``: all.
         """
         count = len(next(iter(rates_bytes_per_s.values())))
         layout = layout_of(self.scenario, count)
@@ -151,7 +151,7 @@ class SiteWriter:
         self._run(survey_run(self.place, probe, at, survey, rates))
 
     def snapshot(self, state: TargetState) -> None:
-        """Keep the telemetry of a state."""
+        """Store the telemetry of a state."""
         if self._panel.layout.osts != len(state.column):
             self._panel = self._panel_of(len(state.column))
         at = state.at.astimezone(UTC)
@@ -162,11 +162,11 @@ class SiteWriter:
             self.flush()
 
     def event(self, event: Event) -> None:
-        """Keep an event."""
+        """Store an event."""
         self._events.append(event)
 
     def flush(self) -> None:
-        """Keep what was given so far."""
+        """Write everything so far to the store."""
         runs, self._runs = self._runs, []
         snapshots, self._snapshots = self._snapshots, []
         events, self._events = self._events, []
@@ -175,7 +175,7 @@ class SiteWriter:
         self.store.add_events(events)
 
     def close(self) -> None:
-        """Keep the last of it, and write the truth."""
+        """Write the last batch, and the truth."""
         self.flush()
         if self.truth is not None:
             self.truth.write()
@@ -185,7 +185,7 @@ class SiteWriter:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Keep the last of it, also after an error: what was simulated until then is so."""
+        """Write the last batch, even after an error: the simulation up to then is valid."""
         self.close()
 
     def _run(self, run: Run) -> None:

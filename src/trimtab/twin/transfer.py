@@ -1,11 +1,10 @@
-"""Tasks that write or read a file each on a simulated file system: what they move, and how long.
+"""Simulates tasks that each write or read a file: their bytes and duration.
 
-Files of several stripes are as fast as their first OST: the flow model knows whole files only.
-A fixed time that is longer than a file takes goes around the file again; the drives are given the
-file once.
+Striped files are as fast as their first OST: the flow model has only whole files. If a fixed time
+is longer than a file takes, the file is written again; the drives get it only once.
 
-What comes from outside the scenario is none of the users': no lifetime, no quota and no purge takes
-it; it is there until it is removed.
+External files do not belong to users: no lifetime, quota or purge applies, and they stay until
+removed.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from trimtab.twin.stack.sharing import Resource, max_min, slowest_rate
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What came of it.
+    """The result.
 
     Attributes
     ----------
     held_bytes
-        In all files afterwards.
+        Bytes in all files afterwards.
     elapsed_s
-        From the first open to the last close, ``opening_s`` at both ends among it.
+        From the first open to the last close, including ``opening_s`` at both ends.
     """
 
     moved_bytes: int
@@ -48,16 +47,16 @@ class Moved:
 
 
 def move(guest: Guest, command: LoadCommand, access: Access, left_s: float) -> Moved | None:
-    """Let all tasks write or read; return ``None`` where that does not end in time.
+    """Let all tasks write or read; return ``None`` if that does not end in time.
 
     Raises
     ------
     UsageError
-        A directory, or a file that is to be read, does not exist.
+        A directory, or a file to read, does not exist.
     NoSpace
-        No OST takes new files, or one cannot hold what is written to it.
+        No OST accepts new files, or one has too little space.
     ToolError
-        A file is shorter than what is to be read of it.
+        A file is shorter than the read.
     """
     life, fixed_s = guest.life, command.fixed_s
     files = _files(guest, command, access)
@@ -81,12 +80,12 @@ def move(guest: Guest, command: LoadCommand, access: Access, left_s: float) -> M
 def _rates(
     life: Life, ost_of_task: Integers, command: LoadCommand, access: Access
 ) -> tuple[Array, float]:
-    """Return what each task gets while all of them run, and when the slowest has moved its bytes.
+    """Return each task's rate while all run, and when the slowest has moved its bytes.
 
     Returns
     -------
     tuple
-        Bytes per second, and seconds; ``inf``: one never ends.
+        Bytes per second, and seconds; ``inf`` if a task never ends.
     """
     scenario, at = life.simulation.scenario, life.now
     could, users = life.simulation.met(at)
@@ -109,12 +108,12 @@ def _rates(
 
 
 def _files(guest: Guest, command: LoadCommand, access: Access) -> list[File]:
-    """Return the file that each task works on; those to be written are made."""
+    """Return the file of each task; files to be written are created."""
     if access == "write":
         return guest.touch(command.files)
     files = [guest.file(path) for path in command.files]
     if any(file.size_bytes < command.task_bytes for file in files):
-        raise ToolError("a file ends before what is to be read of it", code="file-too-short")
-    # Each reads what a task of another node wrote; the tasks of a node follow each other.
+        raise ToolError("a file is shorter than the read", code="file-too-short")
+    # Each reads the file of a task on another node; tasks of a node are consecutive.
     shift = command.reorder * command.tasks_per_node
     return [files[(file + shift) % len(files)] for file in range(len(files))]

@@ -1,8 +1,8 @@
-"""The truth beside a simulated site's store: what was really so, which no instrument shows.
+"""Records the truth of a simulated site, which no instrument shows.
 
 ``NAME.truth.parquet`` has a row for each epoch and column, ``NAME.truth.jsonl`` a line for each
-cause with the time over which it really acted, in the words of `trimtab.explain`: what the scenario
-scripts, and what emerged from it by target and stretch.
+cause with its actual time, in the terms of `trimtab.explain`: both scripted causes and those that
+emerged, by target and stretch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CAUSES: Final = frozenset({
     "allocator-loops", "configuration-change", "competing-load", "metadata-load", "network",
     "client-node", "launch-failure",
 })  # fmt: skip
-"""Causes that a simulation can put in."""
+"""Causes that a simulation can inject."""
 CAUSE_OF: Final[Mapping[FaultKind, str]] = {
     "silent-ost": "target-silent",
     "failover": "failover",
@@ -37,21 +37,21 @@ CAUSE_OF: Final[Mapping[FaultKind, str]] = {
     "filling": "target-filling",
     "burst": "competing-load",
 }
-"""A drive that is only slow has no cause of its own among those that are looked for."""
+"""A drive that is merely slow has no cause of its own in `trimtab.explain`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrueCause:
-    """A cause that was really there.
+    """A cause that was actually present.
 
     Attributes
     ----------
     cause
         One of `CAUSES`.
     targets
-        Empty: the whole.
+        Affected targets; empty: the whole file system.
     emerged
-        Nobody scripted it.
+        Whether it emerged without being scripted.
     """
 
     cause: str
@@ -62,13 +62,13 @@ class TrueCause:
     emerged: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a word that explaining does not know."""
+        """Refuse an id that `trimtab.explain` does not have."""
         if self.cause not in CAUSES:
             raise ValueError(f"{self.cause!r} is not the id of a cause")
 
 
 def cause_of(event: Change | Fault, names: Sequence[str] = ()) -> TrueCause:
-    """Return what a change or a fault of a scenario is a cause of; ``names`` of its OSTs."""
+    """Return the true cause of a scenario's change or fault; ``names`` are its OSTs'."""
     if isinstance(event, Change):
         detail = event.detail or ", ".join(f"{name} = {value}" for name, value in event.set.items())
         return TrueCause("configuration-change", event.at, detail=detail)
@@ -92,9 +92,9 @@ class Truth:
         self._causes: list[TrueCause] = []
 
     def epoch(self, at: datetime, values: Mapping[str, np.ndarray]) -> None:
-        """Add one epoch: name to one value a column, the same names each time."""
+        """Add one epoch: name to one value per column, with the same names each time."""
         if self._at and set(values) != set(self._values):
-            raise ValueError("an epoch has other values than the one before")
+            raise ValueError("an epoch has other names than the previous one")
         self._at.append(at)
         for name, column in values.items():
             self._values.setdefault(name, []).append(np.array(column, dtype=np.float32))

@@ -1,4 +1,4 @@
-"""Which simulation it is: what another one said of the same scenario is another's."""
+"""The version of the simulation, to separate results of different versions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from trimtab import __version__
 
 @cache
 def code_version(*parts: str) -> str:
-    """Return the version with a hash of the files that simulate.
+    """Return the version with a hash of the simulation's source files.
 
     Parameters
     ----------
     parts
-        Packages of Trimtab beside ``twin`` and the core whose files count.
+        Further packages of Trimtab, besides ``twin`` and the core, to include.
     """
     import trimtab._core
 

@@ -1,7 +1,7 @@
-"""What collection and throttling leave of an OST's write, asked by the flow model each epoch.
+"""Effect of collection and throttling on an OST's writes, for the flow model.
 
-A window of seconds is simulated once for each set of rounded terms. Its seed is part of the terms,
-so a result is the same in whatever order, and by however many threads, it is asked for.
+A window of seconds is simulated once for each set of rounded terms. The seed follows from the
+terms, so results do not depend on the order or number of threads.
 """
 
 from __future__ import annotations
@@ -19,51 +19,52 @@ from trimtab.twin.scenario.model import DriveModel, Queue, Raid
 _AMPLIFICATION_STEP: Final = 0.1
 _LOAD_STEP: Final = 0.1
 _BUSY: Final = 0.95
-"""Load from which on a closed loop is simulated: what is asked for is more than can be had."""
+"""Load from which a closed loop is simulated, as the demand exceeds the capacity."""
 _READS_STEPS: Final = 2
-"""Rates of reads kept apart in each factor of 2."""
+"""Distinct rates of reads per factor of 2."""
 _DURATION_S: Final = 5.0
 _LINE: Final = 4096
-"""Operations outstanding at the most when they come by chance."""
+"""Maximum outstanding operations with random arrivals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowTerms:
     """One RAID group, its drives and its load, as the core simulates them (`flash::window`).
 
-    The core reads these attributes by name; there is no other declaration of names and defaults.
+    The core reads these attributes by name; names and defaults are declared only here.
 
     Attributes
     ----------
     write_bytes_per_s, read_bytes_per_s, write_iops, read_iops
-        Of one drive, as its data sheet says.
+        Of one drive, from its data sheet.
     amplification
-        Units that the flash programs for each of the host; 1: it never collects.
+        Units programmed per host unit; 1: it never collects.
     drives, data, parity, chunk_bytes, kind
         The group: ``gridraid``, ``draid`` or ``raid10``; mirrors have parity 0.
     throttle, throttle_target_s, write_class
-        Writeback throttling of each drive's queue, and what the RAID layer's writes are to it:
+        Writeback throttling of each drive's queue, and its class of the RAID layer's writes:
         ``plain``, ``sync`` or ``direct``.
     queue_depth
-        Requests that a drive's queue holds.
+        Requests in a drive's queue.
     submitters
-        Threads that hand requests down; one that sleeps for one drive serves no other.
+        Threads that submit requests; one that waits for a drive serves no other.
     serial_s
-        Seconds that each operation takes one after another in the whole group.
+        Serial time of each operation in the whole group.
     write_latency_s, read_latency_s
-        Seconds of one operation of an idle drive.
+        Time of one operation on an idle drive.
     transfer_bytes, depth, operations_per_s
-        Size of an operation and how many are outstanding; with a rate they arrive at random.
+        Size of an operation and number outstanding; with a rate they arrive randomly.
     read_share, reads_per_s, read_bytes
-        Fraction of the operations that reads; other reads a second; bytes of a read of either kind.
+        Fraction of operations that are reads; other reads per second; bytes of a read of both
+        kinds.
     superblock_bytes, urgency, slice_s, slice_hit, erase_s, erase_hit, idle_s
         How drives collect; ``None``: the default of ``flash::window::Collection``.
     slow_drive
-        Number of a drive and the fraction of its speed that is left.
+        Number of a slow drive and its remaining fraction of speed.
     failed_drives, rebuild_share
-        Drives that are lost, and the fraction of every drive's speed that goes into rebuilding.
+        Number of lost drives, and the fraction of every drive's speed used for rebuilding.
     warm_s, duration_s
-        Seconds that are not counted, and those that are.
+        Warm-up time, which is not counted, and measured time, in seconds.
     """
 
     write_bytes_per_s: float
@@ -107,22 +108,22 @@ class WindowTerms:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a window depends on.
+    """The parameters of a window.
 
     Attributes
     ----------
     amplification
-        Units that the flash programs for each of the host.
+        Units programmed per host unit.
     load
-        What is asked of the group as a fraction of its drives' ceiling over ``amplification``.
+        Demand on the group as a fraction of its drives' ceiling over ``amplification``.
     reads_per_s
-        Small reads of the OST beside the writes: bitmaps, journal, users.
+        Small reads of the OST besides the writes: bitmaps, journal, users.
     slow
-        Part of its speed that is left of one drive; ``None``: all are healthy.
+        Remaining fraction of one drive's speed; ``None``: all are healthy.
     failed
-        Drives that are lost.
+        Number of lost drives.
     rebuilding
-        Part of every drive's speed that goes into rebuilding.
+        Fraction of every drive's speed used for rebuilding.
     """
 
     drive: DriveModel
@@ -141,19 +142,19 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What came out of a window.
+    """The result of a window.
 
     Attributes
     ----------
     write_bytes_per_s
-        Delivered; of one of several OSTs that share drives, when all are as busy.
+        Delivered rate; per OST if several share drives, with all equally busy.
     ceiling_bytes_per_s
-        Of healthy drives that never collect.
+        Ceiling of healthy drives that never collect.
     factor
-        ``write_bytes_per_s`` over the least of what was asked for and the ceiling over the
-        amplification: what is left when operations wait for the slowest drive and for throttling.
+        ``write_bytes_per_s`` over the smaller of the demand and the ceiling over the amplification:
+        the effect of waiting for the slowest drive and for throttling.
     figures
-        All that the core tells of it: `trimtab._core.run_window`.
+        All figures of the core: `trimtab._core.run_window`.
     """
 
     write_bytes_per_s: float
@@ -163,16 +164,16 @@ class Window:
 
 
 def slowdown(terms: Terms) -> Window:
-    """Return the window of these terms, rounded.
+    """Return the window of these terms, after rounding.
 
-    Amplification and load are rounded to 0.1, reads to two steps in each factor of 2, and to none
-    below one in ten seconds: within a step the factor changes by about as much as from one seed to
-    another, 1 to 3 %.
+    Amplification and load are rounded to 0.1, reads to two steps per factor of 2, and to 0 below
+    one in ten seconds: within a step the factor changes by about as much as between seeds, 1 to 3
+    %.
 
     Raises
     ------
     UsageError
-        There can be no such group or load.
+        The group or load is impossible.
     """
     return _simulated(_rounded(terms))
 
@@ -203,7 +204,7 @@ def _simulated(terms: Terms) -> Window:
         ceiling = raid_write_ceiling(group)
         requested = terms.load * (ceiling / terms.amplification)
         if terms.load < 1.0:
-            # Who waits for a place in the line still has to be counted as outstanding.
+            # Operations that wait for a place in the queue still count as outstanding.
             rate = requested / terms.transfer_bytes
             group = replace(group, depth=_LINE, operations_per_s=rate)
         figures = run_window(group)
@@ -216,7 +217,7 @@ def _simulated(terms: Terms) -> Window:
 
 
 def _group(terms: Terms) -> WindowTerms:
-    # Each of several OSTs that share their drives has its part of every drive's speed.
+    # Each of several OSTs that share drives has its share of every drive's speed.
     part = 1.0 / terms.raid.shared
     return WindowTerms(
         write_bytes_per_s=terms.drive.write_bytes_per_s * part,
@@ -226,7 +227,7 @@ def _group(terms: Terms) -> WindowTerms:
         kind=terms.raid.kind,
         drives=terms.raid.drives,
         data=terms.raid.data,
-        # Where a scenario counts copies as parity, the core has mirrors of one copy and no parity.
+        # A scenario counts copies as parity; the core has mirrors with one copy and no parity.
         parity=0 if terms.raid.kind == "raid10" else terms.raid.parity,
         chunk_bytes=terms.raid.chunk_bytes,
         transfer_bytes=terms.transfer_bytes,

@@ -1,1 +1,1 @@
-"""What if: file systems sized, and policies swept, on the twin. All of it is simulation."""
+"""What-if analyses on the twin: sizing of file systems, sweeps of policies. All simulated."""

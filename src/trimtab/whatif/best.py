@@ -1,4 +1,4 @@
-"""Which of the simulated policies serves users best, and which are tied with it. Pure."""
+"""Finds the simulated policy that serves users best, and ties with it. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from trimtab.whatif.figures import KINDS, FigureKind
 from trimtab.whatif.sweep import Row, Swept
 
 GOALS: Final = ("ior_write", "ost_write", "ior_read")
-"""Figures that decide, the first that every combination has; more is better."""
+"""Deciding figures: the first one known for every combination counts; more is better."""
 NEVER_RECOMMENDED: Final = frozenset({"clients.checksums", "clients.saferet"})
-"""Settings of integrity and security: their cost is shown, no choice of them is called the best."""
+"""Integrity and security settings: their cost is shown, but none is called the best."""
 _KINDS: Final = {kind.name: kind for kind in KINDS}
 
 
@@ -22,11 +22,11 @@ class Best:
     Attributes
     ----------
     row
-        Its position in the sweep.
+        Its index in the sweep.
     tied
-        Positions of those whose interval overlaps with its own; empty without intervals.
+        Indices of combinations with overlapping intervals; empty without intervals.
     tested
-        Whether there are intervals: enough seeds.
+        Whether there are enough seeds for intervals.
     """
 
     goal: FigureKind
@@ -38,8 +38,8 @@ class Best:
 def best_of(swept: Swept) -> Best | None:
     """Return the combination with the highest goal figure.
 
-    ``None`` for a single combination, where no goal figure is known of all, where all are equal, or
-    where a setting of integrity or security is varied.
+    ``None`` for a single combination, without a goal figure known for all, if all are equal, or if
+    an integrity or security setting is varied.
     """
     names = {name for row in swept.rows for name, _ in row.combination.settings}
     if len(swept.rows) < 2 or names & NEVER_RECOMMENDED:

@@ -1,4 +1,4 @@
-"""What a simulated run comes to, in a few figures."""
+"""Summarises a simulated run in a few figures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _RUNS_LEAST: Final = 24
 _SPAN_LEAST: Final = timedelta(hours=36)
 _ALMOST_ALL: Final = 0.99
 _SUPERBLOCKS_LEAST: Final = 10
-"""Written on each miniature OST: of fewer, what one collection copies is most of what is told."""
+"""Minimum units written per miniature OST: with fewer, a single collection dominates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class FigureKind:
     Attributes
     ----------
     unit
-        As `trimtab.units.format_value` knows it.
+        A unit of `trimtab.units.format_value`.
     """
 
     name: str
@@ -67,7 +67,7 @@ KINDS: Final = (
 
 
 def figures_of(simulated: Simulation) -> dict[str, float | None]:
-    """Return the figures of a run; ``None`` where it has nothing to tell."""
+    """Return the figures of a run; ``None`` for missing ones."""
     trace, weight = simulated.trace, simulated.columns.weight
     figures: dict[str, float | None] = dict.fromkeys(kind.name for kind in KINDS)
     figures |= of_jobs(trace.jobs)
@@ -87,13 +87,13 @@ def figures_of(simulated: Simulation) -> dict[str, float | None]:
 
 
 def of_jobs(jobs: Sequence[JobRun]) -> Mapping[str, float | None]:
-    """Return rates of IOR runs of all probes, and their spread within each probe.
+    """Return rates of the IOR runs of all probes, and their spread within each probe.
 
-    Those that did not finish count as 0 in the spread.
+    Unfinished runs count as 0 in the spread.
     """
     began = [job for job in jobs if job.status in ("ok", "unfinished")]
     ok = [job for job in jobs if job.status == "ok"]
-    # Two probes differ in what they ask for: that is no spread of either.
+    # Two probes have different parameters, which is not a spread of either.
     probes = dict.fromkeys(run.probe for run in began)
     covs = [cov for probe in probes for cov in _covs([run for run in began if run.probe == probe])]
     return {
@@ -106,7 +106,7 @@ def of_jobs(jobs: Sequence[JobRun]) -> Mapping[str, float | None]:
 
 
 def _covs(jobs: Sequence[JobRun]) -> list[float]:
-    """Return the COV over the 48 h up to each run that has enough runs before it."""
+    """Return the COV over the 48 h before each run with enough earlier runs."""
     points = [
         HistoryPoint(job.at, "write_bandwidth", job.write_bytes_per_s or 0.0,
                      job.status != "ok", f"{job.probe} {number}")
@@ -123,7 +123,7 @@ def _covs(jobs: Sequence[JobRun]) -> list[float]:
 
 
 def of_surveys(surveys: Sequence[SurveyRun]) -> Mapping[str, float | None]:
-    """Return mean and least of all OSTs in all surveys; what did not answer is left out."""
+    """Return mean and minimum of all OSTs in all surveys, without silent ones."""
     ended = [survey for survey in surveys if survey.status in ("ok", "unfinished")]
     rates = [run.write_bytes_per_s for run in ended]
     values = np.concatenate(rates) if rates else np.empty(0)
@@ -134,13 +134,13 @@ def of_surveys(surveys: Sequence[SurveyRun]) -> Mapping[str, float | None]:
 
 
 def _of_flash(simulated: Simulation) -> Mapping[str, float | None]:
-    """Return amplification of all writes, and drive writes a day of the flash there is now."""
+    """Return the amplification of all writes, and the current flash's drive writes per day."""
     state, weight, osts = simulated.state, simulated.columns.weight, simulated.scenario.osts
     written = float(state.bytes_written_total @ weight)
     ends_s = simulated.trace.ends_s
     if not ends_s.size or written < _told_from(simulated):
         return {}
-    # Not what was asked for: the last epoch may end after it.
+    # Not the requested time: the last epoch may end later.
     elapsed_s = float(ends_s[-1]) - simulated.scenario.start.timestamp()
     flash = float(state.flash_written_total @ weight)
     raid = osts.raid
@@ -153,14 +153,14 @@ def _of_flash(simulated: Simulation) -> Mapping[str, float | None]:
 
 
 def _told_from(simulated: Simulation) -> float:
-    """Return the bytes of the whole from which on miniatures tell what drives write."""
+    """Return the bytes of the whole above which miniatures give reliable drive writes."""
     resolution = simulated.scenario.resolution
     part = _SUPERBLOCKS_LEAST * resolution.superblock_units / (resolution.groups * GROUP_UNITS)
     return part * float(simulated.state.capacity_bytes @ simulated.columns.weight)
 
 
 def _horizon_s(by_day: Array) -> float | None:
-    """Return within which age, in whole days, all but a hundredth of the bytes lie."""
+    """Return the age, in whole days, that covers all but 1 % of the bytes."""
     whole = float(by_day.sum())
     if whole <= 0:
         return None
@@ -173,7 +173,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _over_time(values: Array, weight: Array) -> float | None:
-    """Return the mean over epochs and OSTs; columns that were not there yet are left out."""
+    """Return the mean over epochs and OSTs, without columns that did not exist yet."""
     if not values.size:
         return None
     is_known = np.isfinite(values)

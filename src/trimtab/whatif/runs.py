@@ -1,4 +1,4 @@
-"""Runs of a sweep: each a scenario, a seed and a time, answered anywhere with the same figures."""
+"""Runs of a sweep: a scenario, a seed and a time give the same figures anywhere."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 Figures = Mapping[str, float | None]
 Model = Callable[[Scenario, float], "Simulation"]
-"""Runs a scenario for so many seconds."""
+"""Runs a scenario for a number of seconds."""
 Together = Callable[[Iterable[Any]], Iterator[Any]]
-"""Yields the answers of runs in their order, however many processes answer."""
+"""Yields the results of runs in order, for any number of processes."""
 listener: Final[ContextVar[Callable[[float], None] | None]] = ContextVar("listener", default=None)
-"""Told the part of a run that this process has done; there is none in a worker process."""
+"""Called with the completed fraction of this process's run; not set in workers."""
 _NOT_PHYSICS: Final = ("source", "title", "assumptions")
 
 
 def twin(scenario: Scenario, until_s: float) -> Simulation:
-    """Run the twin; one thread, since each processor has a run of its own."""
+    """Run the twin with one thread, since each CPU has its own run."""
     from trimtab.twin.simulation.engine import Simulation
 
     simulation = Simulation(scenario, threads=1)
@@ -48,12 +48,12 @@ def answered(
     noun: str,
     at_once: int,
 ) -> Iterator[Any]:
-    """Yield the answers of runs in their order, and tell how far they are, also within a run.
+    """Yield the results of runs in order, and report progress, also within a run.
 
     Parameters
     ----------
     at_once
-        Runs that are under way at the same time: the others have come as far as the one here.
+        Number of concurrent runs, assumed to progress like the local one.
     """
     count, done, furthest = len(runs), 0, 0.0
 
@@ -76,14 +76,14 @@ def answered(
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run; it can be sent to another process.
+    """One run, which can be sent to another process.
 
     Attributes
     ----------
     scenario
-        With the seed that it is run with.
+        The scenario with the run's seed.
     until_s
-        Simulated time.
+        Simulated time, in seconds.
     """
 
     scenario: Scenario
@@ -96,7 +96,7 @@ class Run:
 
     @property
     def key(self) -> str:
-        """What its figures depend on, as a hash: scenario, time, and the code."""
+        """Hash of everything the figures depend on: scenario, time, and code."""
         values = asdict(self.scenario)
         for name in _NOT_PHYSICS:
             del values[name]
@@ -106,7 +106,7 @@ class Run:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it, floats with all their digits."""
+    """Return a JSON value, with all digits of floats."""
     if isinstance(value, dict):
         return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, (tuple, list)):
@@ -117,23 +117,23 @@ def _plain(value: Any) -> Any:
 
 
 def code_version() -> str:
-    """Return which simulation and figures these are: those of others are stale."""
+    """Return the version of simulation and figures; results of others are stale."""
     return version.code_version("whatif", "judge")
 
 
 def seeded(scenario: Scenario, seeds: int) -> Iterator[Scenario]:
-    """Yield the scenario with its own seed and those that follow it."""
+    """Yield the scenario with its own seed and the following ones."""
     for number in range(seeds):
         yield replace(scenario, seed=scenario.seed + number)
 
 
 class FigureCache:
-    """Figures of runs in a file of JSON lines, one a run, so that a sweep can be taken up again.
+    """Stores figures of runs as JSON lines, so that a sweep can be resumed.
 
     Parameters
     ----------
     path
-        ``None``: they are kept in memory only.
+        ``None``: in memory only.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -144,7 +144,7 @@ class FigureCache:
                 read = json.loads(line)
                 self._figures[read["key"]] = read["figures"]
             except (ValueError, KeyError, TypeError):
-                continue  # the line that was being written when it was killed
+                continue  # an incomplete line from a killed process
 
     def _lines(self) -> Sequence[str]:
         if self._path is None or not self._path.exists():
@@ -152,18 +152,18 @@ class FigureCache:
         return self._path.read_text(encoding="utf-8", errors="replace").splitlines()
 
     def get(self, key: str) -> Figures | None:
-        """Return the figures of a run, if they are there."""
+        """Return the figures of a run, if stored."""
         return self._figures.get(key)
 
     def put(self, key: str, figures: Figures) -> None:
-        """Keep the figures of a run."""
+        """Store the figures of a run."""
         self._figures[key] = figures
         if self._path is None:
             return
         whole = json.dumps({"key": key, "figures": dict(figures)}, allow_nan=False)
         with system_errors(f"cannot write {visible(str(self._path))}", code="cannot-write"):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            # A line that was cut off has no end: the next one begins on its own.
+            # Start a new line after an incomplete one.
             with self._path.open("a+b") as file:
                 torn = file.tell() > 0 and not self._ends_whole()
                 file.write((b"\n" if torn else b"") + whole.encode() + b"\n")

@@ -1,4 +1,4 @@
-"""A sweep: every combination with every seed, and what it comes to with its uncertainty."""
+"""Sweeps: runs every combination with every seed, and summarises them with uncertainty."""
 
 from __future__ import annotations
 
@@ -19,14 +19,12 @@ from trimtab.whatif.runs import FigureCache, Figures, Model, Run, Together, answ
 from trimtab.whatif.vary import Combination, Varied
 
 ASSUMPTIONS: Final = (
-    "All of it is simulation: nothing of it becomes a setting before one real target has confirmed "
-    "it.",
-    "Intervals are over seeds: chance of users and placement within the model. That the model is "
-    "wrong is not in them.",
-    "Differences are between runs of the same seed, against the first combination.",
-    "A setting that is varied stays as it is varied; what the scenario changes of it on its way is "
-    "left out.",
-    "Settings for integrity and security are shown with their cost and never recommended off.",
+    "This is a simulation: apply nothing before one real target has confirmed it.",
+    "Intervals are over seeds: they cover the randomness of users and placement, not errors of the "
+    "model.",
+    "Differences are between runs with the same seed, against the first combination.",
+    "A varied setting keeps its value; later changes of it in the scenario are ignored.",
+    "Integrity and security settings are shown with their cost and never recommended off.",
 )
 
 
@@ -37,11 +35,11 @@ class SummedFigure:
     Attributes
     ----------
     mean, median
-        ``None``: no run tells it.
+        ``None`` if no run has it.
     interval
-        Of the median, as `seeds_interval` has it; ``None`` of fewer than `SEEDS_LEAST` runs.
+        Interval of the median, from `seeds_interval`; ``None`` for fewer than `SEEDS_LEAST` runs.
     difference, difference_interval
-        Median of run by run, against the first combination with the same seed; ``None`` of the
+        Median of the differences to the first combination with the same seed; ``None`` for the
         first itself.
     """
 
@@ -73,7 +71,7 @@ class SeededRun:
     Attributes
     ----------
     row
-        Number of its combination in `Swept.rows`.
+        Index of its combination in `Swept.rows`.
     """
 
     row: int
@@ -83,16 +81,16 @@ class SeededRun:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """A sweep that is done.
+    """A finished sweep.
 
     Attributes
     ----------
     taken_up
-        Runs whose figures were there already.
+        Number of runs with stored figures.
     without_effect
-        Name of a setting to why no figure of any run depends on it.
+        Setting to the reason why no figure of any run depends on it.
     runs
-        Every run, by combination and seed; empty where a document is all there is.
+        Every run, by combination and seed; empty if read from a document.
     """
 
     rows: tuple[Row, ...]
@@ -115,16 +113,16 @@ def sweep(
     at_once: int = 1,
     model: Model = twin,
 ) -> Swept:
-    """Run every combination with every seed, and return what they come to.
+    """Run every combination with every seed, and return the summary.
 
     Parameters
     ----------
     together
-        Answers runs; the figures do not depend on how many processes do.
+        Executes runs; figures do not depend on the number of processes.
     cache
-        Figures of earlier runs, which are not run again; each new one is stored at once.
+        Figures of earlier runs, which are not repeated; each new one is stored immediately.
     at_once
-        As `answered` has it.
+        See `answered`.
     """
     runs = [
         Run(scenario, until_s, model)
@@ -133,7 +131,7 @@ def sweep(
     ]
     keys = [run.key for run in runs]
     missing = [place for place, key in enumerate(keys) if cache.get(key) is None]
-    # Two combinations may be the same scenario: it is run once.
+    # Two combinations may be the same scenario, which is run once.
     missing = list({keys[place]: place for place in reversed(missing)}.values())[::-1]
     to_run = [runs[place] for place in missing]
     answers = answered(to_run, together, progress, noun="runs", at_once=at_once)
@@ -164,8 +162,8 @@ def run_table(swept: Swept) -> pl.DataFrame:
     -------
     polars.DataFrame
         ``combination`` (Int64, from 0, in the order of `Swept.rows`), ``setting.NAME`` (String) for
-        each setting that is varied, ``seed`` (Int64), ``until_s`` (Float64), and each of `KINDS`
-        (Float64, base units, null where the run does not tell it).
+        each varied setting, ``seed`` (Int64), ``until_s`` (Float64), and each of `KINDS`
+        (Float64, base units, null if missing).
     """
     varied = [dict(row.combination.settings) for row in swept.rows]
     names = dict.fromkeys(name for settings in varied for name in settings)
@@ -195,7 +193,7 @@ def without_effect(
     Parameters
     ----------
     figures
-        Of each combination those of its seeds.
+        Figures by combination, for each seed.
     """
     idle: dict[str, Message] = {}
     answers = list(zip((case.settings for case in combinations), figures, strict=True))
@@ -222,14 +220,14 @@ def _why_idle(name: str, values: Sequence[str], figures: Sequence[Sequence[Figur
     if reached is not None and least is not None and reached < least:
         return Message(
             "value-not-reached",
-            f"fullness stays under every value: {100 * reached:.1f} % at most, and the least value "
-            f"is {100 * least:.1f} %",
+            f"fullness stays below every value: it reaches {100 * reached:.1f} %, and the lowest "
+            f"value is {100 * least:.1f} %",
         )
-    return Message("no-figure-differs", "every figure of every run is the same with each value")
+    return Message("no-figure-differs", "all figures of all runs are equal for every value")
 
 
 def summed(runs: Sequence[Figures], first: Sequence[Figures] | None) -> tuple[SummedFigure, ...]:
-    """Return each figure over the seeds, and its difference from ``first`` seed by seed."""
+    """Summarise each figure over seeds, with its difference from ``first`` by seed."""
     return tuple(_summed(kind.name, runs, first) for kind in KINDS)
 
 
@@ -249,22 +247,22 @@ def _summed(name: str, runs: Sequence[Figures], first: Sequence[Figures] | None)
 
 
 SEEDS_LEAST: Final = 5
-"""Of fewer the range holds the median of all seeds with less than 93 %: no interval."""
+"""With fewer seeds the range covers the median with less than 93 %: no interval."""
 
 
 _OUTSIDE: Final = 1 - 0.9375
-"""What may lie outside of an interval over seeds: five reach it."""
+"""Maximum probability outside of an interval over seeds; five seeds reach it."""
 
 
 def seeds_interval(values: Sequence[float]) -> Interval | None:
-    """Return the interval of the median over all seeds, by order: always within what runs gave.
+    """Return the interval of the median over all seeds, from order statistics.
 
-    It assumes no distribution, so a bandwidth stays under its ceiling and over 0 where a few seeds
-    fall off a cliff. ``None`` for fewer than `SEEDS_LEAST`.
+    It assumes no distribution and is always within the runs' range, so a bandwidth stays between 0
+    and its ceiling even if a few seeds collapse. ``None`` for fewer than `SEEDS_LEAST`.
 
     Notes
     -----
-    The median of all seeds lies under the (k + 1)-th least of n or over the (k + 1)-th greatest
+    The median of all seeds is below the (k + 1)-th smallest of n or above the (k + 1)-th largest
     with probability 2^(1 - n) times the sum of C(n, i) for i from 0 to k (order statistics; David
     and Nagaraja 2003, 7.1).
     """

@@ -66,7 +66,7 @@ def _gating(text: str) -> Settings:
 
 
 def _drive(text: str) -> Settings:
-    # A capacity that the scenario prints is of its own drives.
+    # A capacity in the scenario applies to its own drives.
     return {"osts.drive": text, "osts.capacity": "from-drives"}
 
 
@@ -75,26 +75,26 @@ def _setting(key: str) -> Callable[[str], Settings]:
 
 
 WORDS: Final[Mapping[str, tuple[Callable[[str], Settings], str]]] = {
-    "trim": (_trim, "never, nightly, weekly, monthly, discard, or a time between two"),
-    "discard": (_setting("trim.discard"), "on or off, whatever else is trimmed"),
-    "fullness": (_fullness, "at the start, and a purge keeps it under it: what a limit does"),
+    "trim": (_trim, "never, nightly, weekly, monthly, discard, or the time between two"),
+    "discard": (_setting("trim.discard"), "on or off, independent of other trims"),
+    "fullness": (_fullness, "at the start, and kept below it by a purge: the effect of a limit"),
     "start-fullness": (_setting("users.fullness"), "at the start only"),
     "thresholds": (_thresholds, "mb_c1/c2/c3_threshold in per cent: 25/15/5"),
     "reset": (_setting("allocator.reset"), "never, or a time between two resets of mb_last_group"),
     "family": (_setting("allocator.family"), "of the allocator"),
-    "purge": (_purge, "off, on, or the fullness that it brings the whole under"),
+    "purge": (_purge, "off, on, or the target fullness of the whole"),
     "gating": (_gating, "off, on, or the fullness that closes an OST; 5 % less reopens it"),
-    "drive": (_drive, "a drive that the twin knows, and OSTs as large as it makes them"),
+    "drive": (_drive, "a drive known to the twin, with OSTs of its capacity"),
     "spare": (_setting("osts.drive.spare"), "usable spare of the flash"),
     "placement": (_setting("placement.kind"), "round-robin or weighted"),
     "wbt": (_setting("queue.writeback_throttling"), "writeback throttling, on or off"),
-    "writes": (_setting("users.daily_writes"), "of users, a day"),
+    "writes": (_setting("users.daily_writes"), "of users, per day"),
 }
-"""Word to what it sets, and what its values are."""
+"""Word to its settings and a description of its values."""
 
 
 def settings_of(name: str, text: str) -> Settings:
-    """Return keys and their texts; a name that is no word is a dotted key itself.
+    """Return keys and their texts; any other name is a dotted key.
 
     Examples
     --------
@@ -116,30 +116,30 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Varied:
-    """What was set in one scenario of a sweep."""
+    """The settings of one scenario of a sweep."""
 
     settings: tuple[tuple[str, str], ...]
 
     @property
     def title(self) -> str:
-        """Its settings in words."""
+        """Its settings as text."""
         return ", ".join(f"{name} {text}" for name, text in self.settings) or "as it is"
 
 
 @dataclass(frozen=True, slots=True)
 class Combination(Varied):
-    """One scenario of a sweep, with what was set in it."""
+    """One scenario of a sweep, with its settings."""
 
     scenario: Scenario
 
 
 def parse_axis(text: str) -> Axis:
-    """Return what ``NAME=VALUE,VALUE`` or ``NAME=FROM:TO:STEP`` names; both ends are within.
+    """Parse ``NAME=VALUE,VALUE`` or ``NAME=FROM:TO:STEP``, including both ends.
 
     Raises
     ------
     UsageError
-        It is neither, a value comes twice, or there are too many.
+        It is neither, a value is repeated, or there are too many.
 
     Examples
     --------
@@ -202,8 +202,7 @@ def combinations(
 ) -> tuple[Combination, ...]:
     """Return every combination of values, each as a scenario.
 
-    A setting that is varied stays as it is varied: what the scenario changes of it on its way is
-    left out.
+    A varied setting keeps its value: later changes of it in the scenario are ignored.
 
     Raises
     ------
@@ -217,7 +216,7 @@ def combinations(
         raise UsageError(
             f"{count:,} combinations exceed the limit of {most:,}",
             code="too-many-combinations",
-            hint=f"leave some out, or give --most {count}",
+            hint=f"use fewer, or --most {count}",
         )
     return tuple(
         _combined(scenario, tuple(zip((axis.name for axis in axes), values, strict=True)))

@@ -32,8 +32,8 @@ def found() -> Sizing:
 def test_figures_stand_in_peoples_units(found, capsys, monkeypatch):
     show = partial(print_document, size_document(found))
     usual = "\n".join(printed(show, capsys, monkeypatch, width=120))
-    for words in ("274 OSTs of 12 x pm1733", "32.9 PiB (37.0 PB)", "not met", "GB/s wanted",
-                  "<- asked"):  # fmt: skip
+    for words in ("274 OSTs of 12 x pm1733", "32.9 PiB (37.0 PB)", "not met",
+                  "not the requested 9,000 GB/s", "<- asked"):  # fmt: skip
         assert words in usual
     assert found.assumptions[0][:40] not in usual
     everything = Extent(everything=True)
@@ -44,8 +44,8 @@ def test_figures_stand_in_peoples_units(found, capsys, monkeypatch):
         "assumed",
     ):
         assert words in text
-    assert "- (neither --files nor --mean-file tells how many)" in text
-    assert "raw less sold size" not in text
+    assert "- (unknown without --files or --mean-file)" in text
+    assert "raw minus sold size" not in text
 
 
 def test_every_figure_is_explained_when_asked(found, capsys, monkeypatch):

@@ -52,7 +52,7 @@ def test_lists_that_leave_groups_out_give_no_number() -> None:
     """A disk of 15 TB and lists of 8 groups: nearly all groups were not read since the mount."""
     free = read_free_space(host("nvme-partition"), NVME, space=SPACE, device_bytes=15362990366720)
     assert isinstance(free.extent_mean_bytes, NotAvailable)
-    assert "of 114464 groups were not read yet" in free.extent_mean_bytes.reason
+    assert "of 114464 groups are not loaded yet" in free.extent_mean_bytes.reason
     assert isinstance(free.fragmented_fraction, NotAvailable)
     assert free.source == "/proc/fs/ext4/nvme0n1p2/mb_structs_summary"
 
@@ -135,7 +135,7 @@ def test_a_setting_that_cannot_be_put_back_is_an_error(
 
     monkeypatch.setattr(Host, "write_text", fails_on_0)
     with (
-        raises(ToolError, "setting-not-restored", "back to 0"),
+        raises(ToolError, "setting-not-restored", "restored to 0"),
         counting(machine, Ext4("dm-0"), allowed=True),
     ):
         pass

@@ -163,7 +163,7 @@ def test_a_loop_device_leads_to_what_holds_its_file() -> None:
     loop = found.devices[0]
     assert loop.backing_file == "/data/images/my disk.img"
     assert loop.direct_to_backing is True
-    assert found.notes == ("the file system's UUID is in none of udev's files",)
+    assert found.notes == ("udev has no UUID for the file system",)
 
 
 def test_a_loop_device_says_itself_whether_it_is_flash() -> None:
@@ -200,11 +200,11 @@ def test_a_device_that_is_made_of_itself_ends(name: str, path: str, devices: lis
         ("/lustre/x", "lustre", "a Lustre client of 10.0.0.1@tcp:10.0.0.2@tcp:/scratch"),
         ("/mnt/ost3", "lustre", "a Lustre server's mount of the target on /dev/nvme3n1"),
         ("/home", "network", "nfs4 from nas:/export/home"),
-        ("/merged", "opaque", "an overlay: what is written goes to /upper/dir"),
+        ("/merged", "opaque", "an overlay: writes go to /upper/dir"),
         ("/sshfs", "network", "fuse.sshfs from user@host:/"),
         ("/s3", "opaque", "fuse.s3fs: a user process"),
         ("/tmp", "memory", "tmpfs is held in memory"),
-        ("/tank", "opaque", "zfs keeps its drives to itself"),
+        ("/tank", "opaque", "zfs manages its drives itself"),
         ("/btrfs", "opaque", "no block device is visible under /btrfs"),
         ("/gpfs", "network", "gpfs from gpfs0"),
     ],
@@ -245,10 +245,10 @@ def test_24_drives_are_walked_once_each(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("members", "note"),
     [
-        (("sda", "sdb", "sdc"), "this btrfs lies on 3 devices: sdb is looked at, sda, sdc not"),
+        (("sda", "sdb", "sdc"), "this btrfs spans 3 devices: sdb is inspected, sda, sdc not"),
         (("sdb",), None),
-        (("sdx",), "whether this btrfs lies on more devices than sdb is not known"),
-        (None, "whether this btrfs lies on more devices than sdb is not known"),
+        (("sdx",), "whether this btrfs spans more devices than sdb is unknown"),
+        (None, "whether this btrfs spans more devices than sdb is unknown"),
     ],
 )
 def test_a_btrfs_on_several_devices_says_so(
@@ -283,7 +283,7 @@ def test_a_btrfs_on_several_devices_says_so(
                 failure=Failure("stat", "ENOENT", "No such file or directory"),
             ),
             UsageError,
-            "/x is a link to nothing",
+            "/x is a dangling link",
         ),
         (
             PathState("/x", exists=False, failure=Failure("lstat", "EACCES", "denied")),
@@ -293,7 +293,7 @@ def test_a_btrfs_on_several_devices_says_so(
         (
             PathState("/x", exists=False, failure=Failure("stat", "EIO", "I/O error")),
             ToolError,
-            "/x answers with an I/O error",
+            "I/O error on /x",
         ),
     ],
 )

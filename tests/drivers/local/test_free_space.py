@@ -156,7 +156,7 @@ def test_which_groups_the_lists_leave_out(
     ("lists", "told", "size", "reason"),
     [
         (FreeSpaceSummary(False, (0,) * 14, (0,) * 14), (32, 32), SIZE, "optimize_scan is 0"),
-        (LISTS, (2, 2), SIZE, "clusters of several blocks"),
+        (LISTS, (2, 2), SIZE, "bigalloc clusters"),
         (LISTS, (32, 32), None, "size of the device"),
     ],
 )
@@ -268,6 +268,6 @@ def test_what_is_proved_agrees_with_e2freefrag(state: str, tmp_path: Path) -> No
         assert at_least <= fractions[0] <= share + 0.01
         means = mean_extent_bytes(summary, groups)
         if isinstance(means, NotAvailable):
-            assert "not read yet" in means.reason
+            assert "not loaded yet" in means.reason
         else:
             assert means[0] * 0.98 <= mean <= means[1] * 1.02

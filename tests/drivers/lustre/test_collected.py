@@ -258,10 +258,10 @@ def test_values() -> None:
 
 
 def test_what_the_reader_did_not_come_to_may_exist() -> None:
-    late = replace(ANSWER, skipped={"": "what comes after /proc/x was not read in time"})
+    late = replace(ANSWER, skipped={"": "files after /proc/x were not read in time"})
     reason = CollectedHost(answer=late, request=ASKED).read_text("/proc/missing")
     assert isinstance(reason, NotAvailable)
-    assert "was not collected: what comes after /proc/x" in reason.reason
+    assert "was not collected: files after /proc/x" in reason.reason
 
 
 def test_of_a_server_that_did_not_answer_nothing_is_known() -> None:

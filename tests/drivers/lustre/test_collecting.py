@@ -117,16 +117,16 @@ def test_half_an_answer_is_none(share: int) -> None:
         (result(b""), "nothing came"),
         (result(b" \n"), "nothing came"),
         (result(b"", b"x: not found\n", exit_code=127), "no answer: ssh ended with exit code 127"),
-        (result(b"garbage \x1b[2J\nmore"), r"no answer came, but 'garbage \\x1b[2J'"),
-        (result(line() + line()), "two answers came in one"),
-        (result(line()[:100] + b"\n" + line()), "two answers came in one"),
-        (result(b'{"format":1,\n"end":true}'), "what came is no JSON"),
-        (result(b'{"format":' + b"[" * 100_000), "half an answer came"),
-        (result(b'{"format":' + b"[" * 100_000 + b"\n"), "what came is no JSON"),
-        (result(b'{"format":' + b"9" * 5000 + b"}\n"), "what came is no JSON"),
-        (result(b'{"format":1,"end":true}\n'), "not of the right form"),
+        (result(b"garbage \x1b[2J\nmore"), r"no answer, but the output 'garbage \\x1b[2J'"),
+        (result(line() + line()), "the output has two answers"),
+        (result(line()[:100] + b"\n" + line()), "the output has two answers"),
+        (result(b'{"format":1,\n"end":true}'), "the answer is not JSON"),
+        (result(b'{"format":' + b"[" * 100_000), "the answer was cut after"),
+        (result(b'{"format":' + b"[" * 100_000 + b"\n"), "the answer is not JSON"),
+        (result(b'{"format":' + b"9" * 5000 + b"}\n"), "the answer is not JSON"),
+        (result(b'{"format":1,"end":true}\n'), "has the wrong format"),
         (result(line({**VALUE, "format": 2})), "format 2, not 1"),
-        (result(line({**VALUE, "end": False})), "it has no end"),
+        (result(line({**VALUE, "end": False})), "it has no end marker"),
         (result(b"", not_started="ssh could not be started: x"), "ssh could not be started: x"),
         (
             result(b"", exit_code=None, signal=9, timed_out=True),
@@ -177,7 +177,7 @@ def test_a_hundred_megabytes_of_nothing() -> None:
     assert answer.problem is not None
     answer = parse_answer("n", result(b'{"format":1,"host":"' + b"x" * 10**8))
     check(answer)
-    assert "half an answer came (100000020 bytes)" in present(answer.problem)
+    assert "the answer was cut after 100000020 bytes" in present(answer.problem)
 
 
 @pytest.mark.parametrize("text", ["'", '"', "\\", "\n", "é\udcff", "${HOME}", "'''"])

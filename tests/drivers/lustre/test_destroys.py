@@ -205,7 +205,7 @@ def test_rubbish_is_no_count(text: str) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"timed_out": True, "exit_code": None, "signal": 9}, "did not end in its time"),
+        ({"timed_out": True, "exit_code": None, "signal": 9}, "timed out"),
         ({"error": "No such file or directory", "exit_code": None}, "No such file"),
         ({"truncated": True, "exit_code": None, "signal": 15}, "its output was cut"),
         ({"stdout": "", "exit_code": 2, "stderr": "no lustre\n"}, "no lustre"),

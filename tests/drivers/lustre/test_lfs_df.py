@@ -72,7 +72,7 @@ def test_another_unit_is_not_used() -> None:
     for text, inodes in ((WHOLE, True), (INODES, False)):
         (found,) = parse_lfs_df(text, inodes=inodes)
         assert (found.lines, found.summary, found.complete) == ({}, None, False)
-        assert "not used" in found.problems[0]
+        assert "ignored" in found.problems[0]
 
 
 def test_numbers_for_people_are_refused() -> None:
@@ -87,7 +87,7 @@ filesystem_summary:         3.7G        1.5M        3.4G   1%  /scratch
     assert "bytes" in found.problems[0]
     (found,) = parse_lfs_df(INODES.replace(" 1677728", "    1.6M"), inodes=True)
     assert (found.lines, found.complete) == ({}, False)
-    assert "rounded for people" in found.problems[0]
+    assert "rounded (-h)" in found.problems[0]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,8 @@ def test_a_lost_line_is_noticed(number: int) -> None:
     del lines[number - 1]
     (found,) = parse_lfs_df("\n".join(lines))
     assert not found.complete
-    assert "a line is missing or was altered: the total of the lines comes to" in found.problems[0]
+    assert "a line is missing or was altered: the lines have" in found.problems[0]
+    assert " bytes total, the summary " in found.problems[0]
 
 
 @pytest.mark.parametrize(

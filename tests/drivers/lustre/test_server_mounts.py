@@ -57,11 +57,11 @@ def test_before_2_16_the_number_is_that_of_the_table(device: str | None) -> None
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"mount": "160"}, f"another mount lies over that of {OST} at {POINT}"),
-        ({"mount": None}, f"another mount lies over that of {OST} at {POINT}"),
-        ({"mount": "160", "seen": "0:41"}, "another mount lies over"),
-        ({"seen": "253:16"}, f"lies on device 253:16, and {OST} on 0:41 or 253:32 (/dev/vdc)"),
-        ({"device": "253:48"}, f"lies on device 253:32, and {OST} on 0:41 or 253:48 (/dev/vdc)"),
+        ({"mount": "160"}, f"another mount hides {OST} at {POINT}"),
+        ({"mount": None}, f"another mount hides {OST} at {POINT}"),
+        ({"mount": "160", "seen": "0:41"}, "another mount hides"),
+        ({"seen": "253:16"}, f"is on device 253:16, but {OST} on 0:41 or 253:32 (/dev/vdc)"),
+        ({"device": "253:48"}, f"is on device 253:32, but {OST} on 0:41 or 253:48 (/dev/vdc)"),
         ({"device": None}, f"{OST} on 0:41: /dev/vdc is no block device"),
     ],
 )

@@ -231,13 +231,17 @@ def test_half_a_kernel_log_proves_nothing() -> None:
 @pytest.mark.parametrize(
     ("key", "skipped", "expected"),
     [
-        ("smart", {}, "oss1 has no device to ask"),
+        ("smart", {}, "oss1 has no device to query"),
         # A file that may not be read is no matter of time.
-        ("smart", {"/etc/crontab": "/etc/crontab: Permission denied"}, "oss1 has no device to ask"),
+        (
+            "smart",
+            {"/etc/crontab": "/etc/crontab: Permission denied"},
+            "oss1 has no device to query",
+        ),
         (
             "kernel-log",
-            {"sudo -n dmesg": "8 dmesg hang there already: no more is started"},
-            "oss1: 8 dmesg hang there already: no more is started",
+            {"sudo -n dmesg": "8 dmesg already hang there: no more are started"},
+            "oss1: 8 dmesg already hang there: no more are started",
         ),
         ("kernel-log", {}, "oss1 had no time left for it"),
     ],
@@ -293,7 +297,7 @@ def test_an_mdt_that_two_servers_claim_is_believed_of_neither() -> None:
     ost = target_snapshot(again, "OST0000", {})
     of_mdt = present(ost.reading("create_enabled", "MDT0000"))
     assert of_mdt.value is None
-    assert "all say" in (of_mdt.reason or "")
+    assert "all claim" in (of_mdt.reason or "")
 
 
 @pytest.mark.parametrize("listed", [True, False])

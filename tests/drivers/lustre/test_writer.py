@@ -219,7 +219,7 @@ def test_a_mount_that_lies_over_a_target_is_not_written_through(loop: Loop) -> N
     try:
         for result in (loop.queue("wbt_lat_usec", "7", place=place), loop.trim(place=place)):
             assert (result.outcome, result.detail.code) == (Outcome.SKIPPED, "mount-changed")
-            assert f"another mount lies over that of {place['number']} at {point}" in result.detail
+            assert f"another mount hides {place['number']} at {point}" in result.detail
     finally:
         subprocess.run(["umount", point], check=True)
     assert loop.queue("wbt_lat_usec", "7", place=place).done

@@ -189,7 +189,7 @@ def test_two_times_in_one_file_are_refused() -> None:
 def test_numbers_for_people_are_not_used() -> None:
     text = SPACE.replace("1K-blocks", "    bytes").replace("3833116", "  3.7G")
     assert recognises(source(text))
-    with raises(DataError, "lfs-df-unusable", "not used"):
+    with raises(DataError, "lfs-df-unusable", "ignored"):
         snapshots(source(text), AT)
 
 

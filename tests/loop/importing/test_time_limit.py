@@ -35,7 +35,7 @@ def cut(tmp_path: Path, line: str, *, before: str = "read        11063") -> Path
 def test_a_run_cut_off_by_its_time_limit_is_unfinished(tmp_path: Path, line: str) -> None:
     (measurement,) = read_file(str(cut(tmp_path, line))).measurements
     assert measurement.status is RunStatus.UNFINISHED
-    assert "time limit came before it finished" in measurement.problems[0]
+    assert "time limit before it finished" in measurement.problems[0]
 
 
 def test_it_counts_as_nothing_in_its_series(tmp_path: Path) -> None:

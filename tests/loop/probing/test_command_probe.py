@@ -335,7 +335,7 @@ def test_only_a_run_that_says_nothing_stands_where_the_last_one_did(tmp_path: Pa
         ("ln -s /etc/passwd $1/out", "out", "no file matches 'out' (out is a symlink)"),
         ("ln -s / $1/up", "up/etc/passwd", "no file matches 'up/etc/passwd'"),
         ("mkfifo $1/out", "*", "no file matches '*' (out is a fifo)"),
-        ("truncate -s 65M $1/out", "out", "out and what is read with it are larger than"),
+        ("truncate -s 65M $1/out", "out", "out and the files read with it exceed"),
         (": > $1/out", "out", "out is empty"),
         ("for i in $(seq 101); do : > $1/$i; done", "*", f"more than {FILES_MAXIMUM} files"),
         ("printf '\\000\\377' > $1/out", "out", "out has an unrecognised format"),

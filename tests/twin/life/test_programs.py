@@ -135,7 +135,7 @@ def test_writing_again_writes_the_drives_and_takes_no_more_room() -> None:
     [
         (("-a", "POSIX", "-w", "-F", "-Z", "-o", f"{WHERE}/data"), "'-Z'"),
         (("-a", "MPIIO", "-w", "-F", "-o", f"{WHERE}/data"), "-a MPIIO"),
-        (("-w", "-o", f"{WHERE}/data"), "file for each task"),
+        (("-w", "-o", f"{WHERE}/data"), "only a file per task"),
         (("-w", "-F", "-t", "many", "-o", f"{WHERE}/data"), "-t many"),
         (("-w", "-F"), "-o"),
         (("-w", "-F", "-o", "/twin/nowhere/data"), "/twin/nowhere does not exist"),
@@ -157,7 +157,7 @@ def test_reading_past_the_end_of_a_file_fails() -> None:
     words = ("ior", "-r", "-F", "-k", "-b", str(16 * MIB), "-t", str(MIB), "-o", f"{WHERE}/data")
     result = run(driver, *words)
     assert result.exit_code == 1
-    assert b"ends before" in result.stderr
+    assert b"is shorter than the read" in result.stderr
 
 
 def test_what_is_not_installed_is_said() -> None:
@@ -251,7 +251,7 @@ def test_stripes_spread_a_file_evenly() -> None:
 def test_lfs_says_what_it_does_not_play() -> None:
     result = a_driver().programs.execute(("lfs", "migrate", WHERE), timeout_s=5.0)
     assert (result.exit_code, b"lfs migrate" in result.stderr) == (1, False)
-    assert b"does not play migrate" in result.stderr
+    assert b"does not simulate migrate" in result.stderr
 
 
 # What goes wrong

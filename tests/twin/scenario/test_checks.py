@@ -170,7 +170,7 @@ def test_a_fault_may_name_an_ost_that_came_before_it() -> None:
     added = "[[change]]\nat = 2026-01-0%d\nset = { 'osts.count' = 5 }\n"
     fault = FAULT % "kind = 'silent-ost'\nosts = [4]"
     assert parse_scenario(SMALL + added % 6 + fault, "f.toml").faults[0].osts == (4,)
-    with pytest.raises(UsageError, match="there is no OST 4 at that time: they are 0 to 3"):
+    with pytest.raises(UsageError, match="there is no OST 4 at that time, only 0 to 3"):
         parse_scenario(SMALL + added % 8 + fault, "f.toml")
 
 

@@ -96,7 +96,7 @@ def test_a_drive_is_a_name_or_a_table_or_both() -> None:
 @for_each(
     "text, place, code, hint",
     [
-        ("osts]", "1 ", "not-toml", "text stands in quotes"),
+        ("osts]", "1 ", "not-toml", "text must be quoted"),
         (SMALL.replace("nodes", "node"), "14 clients.node", "unknown-key", "nodes"),
         (SMALL + "[trim]\nevry = 3\n", "22 trim.evry", "unknown-key", "every"),
         (SMALL + "[trimm]\nevery = 3\n", "21 trimm", "unknown-table", "trim"),
@@ -137,7 +137,7 @@ def test_a_drive_is_a_name_or_a_table_or_both() -> None:
             SMALL.replace('"small"', '"My Scratch"'),
             "2 scenario.name",
             "name-invalid",
-            "small letters",
+            "lower-case letters",
         ),
         (SMALL + "[change]\nat = 2026-01-06\n", "21 change", "wrong-type", "[[change]]"),
         (SMALL + "[[change]]\nat = 2026-01-06\n", "21 change.0.set", "missing-key", ""),
@@ -163,7 +163,7 @@ def test_a_drive_is_a_name_or_a_table_or_both() -> None:
             SMALL + "[probe.'a.b']\nkind = 'ior'\nschedule = 'every 1h'\n",
             "21 probe.a.b",
             "name-invalid",
-            "small",
+            "lower-case",
         ),
         (
             SMALL + "[probe.a]\nkind = 'ior'\nschedule = 'now'\n",

@@ -119,7 +119,13 @@ def test_what_cannot_be_had_is_said():
     )  # fmt: skip
     found = size(asked, miniature=Miniature(4, 32, 1))
     text = "\n".join(found.shortfalls)
-    for word in ("days, not the 400", "GB/s wanted", "sold for", "inodes for", "all day"):
+    for word in (
+        "days, not the requested 400",
+        "GB/s, not the requested",
+        "rated for",
+        "inodes for",
+        "all day",
+    ):
         assert word in text
     assert found.figure("fullness_for_bandwidth").value is None
     assert found.figure("fullness_for_bandwidth").reason

@@ -1,7 +1,7 @@
 """The ext4 block allocator of a mounted file system: its counters and its free space.
 
-Never reads ``mb_groups`` (`trimtab.drivers.host` refuses it), and never runs e2freefrag:
-it reads every bitmap of the file system.
+Never reads ``mb_groups`` (`trimtab.drivers.host` refuses it) and never runs e2freefrag, which reads
+every bitmap of the file system.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from trimtab.model.telemetry import NotAvailable
 
 @dataclass(frozen=True, slots=True)
 class Ext4:
-    """Where one mounted ext4 keeps its knobs and counters.
+    """Where a mounted ext4 keeps its tunables and counters.
 
     Attributes
     ----------
     device
-        The kernel's name of the device that it stands on (``dm-3``).
+        Kernel name of the underlying device (``dm-3``).
     variant
-        ``ext4``, or ``ldiskfs`` for the file system beneath a Lustre target.
+        ``ext4``, or ``ldiskfs`` beneath a Lustre target.
     """
 
     device: str
@@ -46,17 +46,17 @@ class Ext4:
 
     @property
     def settings(self) -> str:
-        """The directory of its settings."""
+        """The sysfs directory of its settings."""
         return f"/sys/fs/{self.variant}/{self.device}"
 
     @property
     def statistics(self) -> str:
-        """The directory of its statistics."""
+        """The procfs directory of its statistics."""
         return f"/proc/fs/{self.variant}/{self.device}"
 
 
 def read_statistics(host: Host, ext4: Ext4) -> tuple[AllocatorStatistics | NotAvailable, str]:
-    """Return the allocator's counters and the file that they were read from."""
+    """Return the allocator's counters and the file they were read from."""
     old = f"{ext4.statistics}/mb_alloc_stats"
     path = f"{ext4.statistics}/mb_stats"
     if not host.exists(path) and host.exists(old):
@@ -76,7 +76,7 @@ def read_statistics(host: Host, ext4: Ext4) -> tuple[AllocatorStatistics | NotAv
 
 @dataclass(frozen=True, slots=True)
 class FreeSpace:
-    """What the allocator's lists prove about the free space, and the file that they stand in."""
+    """What the allocator's lists prove about the free space, and the file with the lists."""
 
     extent_mean_bytes: float | NotAvailable
     fragmented_fraction: float | NotAvailable
@@ -92,8 +92,8 @@ def read_free_space(
 ) -> FreeSpace:
     """Return what is known of the free space without reading the bitmaps."""
     path = f"{ext4.statistics}/mb_structs_summary"
-    # Before the lists: groups are read all the time after a mount, and one that is counted as
-    # read must be in the lists.
+    # Read before the lists: after a mount groups are loaded all the time, and a group counted as
+    # loaded must be in the lists.
     statistics, _ = read_statistics(host, ext4)
     text = host.read_text(path)
     summary = text if isinstance(text, NotAvailable) else parse_structs_summary(text)
@@ -120,20 +120,20 @@ def read_free_space(
 
 @contextmanager
 def counting(host: Host, ext4: Ext4, *, allowed: bool) -> Iterator[NotAvailable | None]:
-    """Let the allocator count inside the block, and put ``mb_stats`` back as it was.
+    """Turn the allocator's counters on inside the block, then restore ``mb_stats``.
 
-    Yields ``None`` when the counters count, else why not. Nothing is written when they count
-    already, or when it is not allowed.
+    Yields ``None`` if the counters are on, else the reason. Writes nothing if they are on already
+    or if it is not allowed.
 
     Raises
     ------
     ToolError
-        The setting could not be put back.
+        The setting could not be restored.
     """
     path = f"{ext4.settings}/mb_stats"
     before = host.read_text(path)
     if isinstance(before, NotAvailable):
-        # The older mb_alloc_stats counts always where mb_stats is not there at all.
+        # Without mb_stats there is the older mb_alloc_stats, which always counts.
         counts = host.exists(f"{ext4.statistics}/mb_alloc_stats")
         yield None if counts else before
         return
@@ -152,13 +152,13 @@ def counting(host: Host, ext4: Ext4, *, allowed: bool) -> Iterator[NotAvailable 
 
 def _put_back(host: Host, path: str, value: str) -> None:
     now = host.read_text(path)
-    # Unmounted meanwhile: the setting went with it.
+    # Unmounted in the meantime: the setting is gone with the mount.
     if isinstance(now, NotAvailable) or now.strip() == value:
         return
     error = host.write_text(path, value)
     if error is not None:
         raise ToolError(
-            f"{path} could not be set back to {value}: {error.strerror}",
+            f"{path} could not be restored to {value}: {error.strerror}",
             code="setting-not-restored",
-            hint=f"set it by hand: echo {value} > {path}",
+            hint=f"restore it by hand: echo {value} > {path}",
         )

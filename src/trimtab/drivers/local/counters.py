@@ -17,9 +17,9 @@ _SECTOR_BYTES: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class DeviceBytes:
-    """What one block device moved since it was attached.
+    """Bytes moved by one block device since it was attached.
 
-    ``discarded_bytes`` is not there before Linux 4.18.
+    Before Linux 4.18 ``discarded_bytes`` is missing.
     """
 
     read_bytes: int
@@ -29,7 +29,7 @@ class DeviceBytes:
 
 @dataclass(frozen=True, slots=True)
 class CpuTimes:
-    """Time all CPUs together spent busy, and in all, since boot; in ticks of the kernel's clock."""
+    """Busy and total time of all CPUs together since boot, in clock ticks."""
 
     busy: int
     total: int
@@ -38,20 +38,20 @@ class CpuTimes:
 def read_device_bytes(
     host: Host, device: str, paths: Sequence[str] = ()
 ) -> DeviceBytes | NotAvailable:
-    """Return the bytes that a device moved, from its ``stat``, or why they are not counted.
+    """Return the bytes a device moved, from its ``stat``, or why they are not counted.
 
     Parameters
     ----------
     device
-        The kernel's name, as under ``/sys/class/block``.
+        Kernel name, as under ``/sys/class/block``.
     paths
-        Of an NVMe multipath device: the hidden devices that reach the same drive.
+        For an NVMe multipath device: the hidden devices that reach the same drive.
 
     Notes
     -----
-    Source: the kernel's Documentation/block/stat.rst; sectors there are of 512 bytes always.
-    Before Linux 6.4 an NVMe multipath device counts nothing and its paths count everything; from
-    6.4 on both count the same. The larger of the two is what was moved.
+    Source: the kernel's Documentation/block/stat.rst; sectors are always 512 bytes.
+    Before Linux 6.4 an NVMe multipath device counts nothing and its paths count everything; since
+    6.4 both count the same. The larger of the two is the amount moved.
     """
     moved = _read_stat(host, device)
     if not paths:
@@ -59,7 +59,7 @@ def read_device_bytes(
     below = [_read_stat(host, path) for path in paths]
     counted = [part for part in below if not isinstance(part, NotAvailable)]
     if len(counted) < len(below):
-        # Without a path the sum is too small, and the device itself may be silent.
+        # If a path is missing the sum is too small, and the device itself may count nothing.
         quiet = next(part for part in below if isinstance(part, NotAvailable))
         silent = isinstance(moved, NotAvailable) or not (moved.read_bytes or moved.written_bytes)
         return quiet if silent else moved
@@ -70,7 +70,7 @@ def read_device_bytes(
 def read_bytes_of(
     host: Host, device: BlockDevice, devices: Sequence[BlockDevice]
 ) -> DeviceBytes | NotAvailable:
-    """Return the bytes that one of ``devices`` moved, its paths counted in where it has them."""
+    """Return the bytes one of ``devices`` moved, including its paths if it is multipath."""
     by_name = {device.name: device for device in devices}
     if device.kind == "nvme-multipath":
         return read_device_bytes(host, device.name, device.beneath)
@@ -105,15 +105,15 @@ def _read_stat(host: Host, device: str) -> DeviceBytes | NotAvailable:
         discarded_bytes=(
             fields[13] * _SECTOR_BYTES
             if len(fields) >= 15
-            else NotAvailable(f"the stat of {device} counts no discards: a kernel before 4.18")
+            else NotAvailable(f"the stat of {device} has no discard counters (kernel before 4.18)")
         ),
     )
 
 
 def _stat_fields(host: Host, device: str) -> list[int] | NotAvailable:
     directory = f"/sys/class/block/{device}"
-    # The disk's switch serves its partitions. Some kernels before 5.9 count for device mapper
-    # although its switch reads 0: no number is better than one that may stand still.
+    # A disk's switch also applies to its partitions. Some kernels before 5.9 count for device
+    # mapper although the switch reads 0: no number is better than one that may be frozen.
     switch = "../queue" if host.exists(f"{directory}/partition") else "queue"
     if host.read_number(f"{directory}/{switch}/iostats") == 0:
         return not_available(
@@ -151,14 +151,14 @@ def _larger(first: DeviceBytes, other: DeviceBytes) -> DeviceBytes:
 def read_cpu_times(host: Host) -> CpuTimes | NotAvailable:
     """Return busy and total CPU time from the first line of ``/proc/stat``.
 
-    Waiting for I/O is idle time; time given to guests is part of user time already, proc_stat(5).
+    I/O wait counts as idle; guest time is already part of user time, proc_stat(5).
     """
     text = host.read_text("/proc/stat")
     if isinstance(text, NotAvailable):
         return text
     words = (text.splitlines() or [""])[0].split()
     if len(words) < 6 or words[0] != "cpu" or not all(is_digits(word) for word in words[1:]):
-        return NotAvailable("/proc/stat does not begin with the sum over all CPUs")
+        return NotAvailable("/proc/stat does not begin with the total of all CPUs")
     times = [int(word) for word in words[1:9]]
     total = sum(times)
     return CpuTimes(busy=total - times[3] - times[4], total=total)
@@ -166,27 +166,25 @@ def read_cpu_times(host: Host) -> CpuTimes | NotAvailable:
 
 @dataclass(slots=True)
 class Processors:
-    """The processors of a host, and how busy they were when they were last looked at."""
+    """Measures how busy a host's CPUs are, from one reading to the next."""
 
     _last: CpuTimes | None = None
 
     def busy_fraction(self, host: Host) -> float | NotAvailable:
-        """Return the share of CPU time since the last look that was not idle."""
+        """Return the non-idle share of CPU time since the previous reading."""
         now = read_cpu_times(host)
         if isinstance(now, NotAvailable):
             return now
         before, self._last = self._last, now
         if before is None:
-            return not_available(
-                "one-snapshot", "needs two snapshots: it is the share between them"
-            )
+            return not_available("one-snapshot", "needs two snapshots: it is measured between them")
         return busy_fraction(before, now)
 
 
 def busy_fraction(before: CpuTimes, now: CpuTimes) -> float | NotAvailable:
-    """Return the share of CPU time between two readings that was not idle."""
+    """Return the non-idle share of CPU time between two readings."""
     total = now.total - before.total
     if total <= 0:
         return NotAvailable("no CPU time passed between two snapshots")
-    # The kernel's idle time may step back by a tick (proc_stat(5)): stay within 0 and 1.
+    # The kernel's idle time may go back by a tick (proc_stat(5)): clamp to 0..1.
     return min(1.0, max(0.0, (now.busy - before.busy) / total))

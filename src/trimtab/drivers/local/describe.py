@@ -1,4 +1,4 @@
-"""What a path stands on: its mount, its file system's UUID and the devices beneath."""
+"""What lies beneath a path: its mount, its file system's UUID and its block devices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trimtab.model.telemetry import NotAvailable, not_available
 from trimtab.visible import visible
 
 Touch = Callable[[str], bounded.PathState]
-"""`trimtab.launch.bounded.describe`, or what stands for it in a test."""
+"""`trimtab.launch.bounded.describe`, or its substitute in a test."""
 
 MOUNT_TABLE: Final = "/proc/self/mountinfo"
 _BLKID_TIMEOUT_S: Final = 10.0
@@ -34,19 +34,19 @@ def describe(
     touch: Touch = bounded.describe,
     execute: Execute = run_process,
 ) -> PathDescription:
-    """Return what a path is and what stands beneath it.
+    """Describe a path and everything beneath it.
 
-    The path is touched only by ``touch``, in a child with a deadline; the rest comes from /proc
-    and /sys.
+    Only ``touch`` accesses the path, in a child with a deadline; the rest comes from /proc and
+    /sys.
 
     Raises
     ------
     NoAnswer
         The file system did not answer.
     UsageError
-        The path does not exist, is a link to nothing, or is on a file system of the kernel's own.
+        The path does not exist, is a dangling link, or is on a kernel pseudo file system.
     ToolError
-        The mount table cannot be read or does not name the path's mount.
+        The mount table cannot be read or lacks the path's mount.
     """
     host = host or Host()
     state = touch(path)
@@ -54,14 +54,13 @@ def describe(
     mount = find_mount(mount_table(host), real_path, state.device)
     if mount is None:
         raise ToolError(
-            f"{MOUNT_TABLE} names no mount for {visible(real_path)}", code="mount-not-found"
+            f"{MOUNT_TABLE} has no mount for {visible(real_path)}", code="mount-not-found"
         )
     if family_of(mount.fs_type) == "kernel":
         raise UsageError(
-            f"{visible(path)} is on {mount.fs_type}, whose files the kernel makes up: "
-            "it stores nothing",
+            f"{visible(path)} is on {mount.fs_type}, a pseudo file system that stores nothing",
             code="stores-nothing",
-            hint="name a directory of the file system to describe",
+            hint="give a directory of the file system to describe",
         )
     return describe_mount(
         host, mount, path=path, real_path=real_path, execute=execute, fs_uuid=state.fs_uuid
@@ -77,12 +76,12 @@ def describe_mount(
     execute: Execute,
     fs_uuid: str | None = None,
 ) -> PathDescription:
-    """Return what stands beneath a mount, for a path on it; the path is not touched.
+    """Describe what lies beneath a mount, for a path on it; the path is not accessed.
 
     Parameters
     ----------
     fs_uuid
-        The UUID that the kernel tells of the path, where it does.
+        The UUID that the kernel reports for the path, if it does.
     """
     kind = kind_of(mount.fs_type)
     notes = [note] if (note := _note(mount)) else []
@@ -97,7 +96,7 @@ def describe_mount(
         path=path,
         real_path=real_path,
         mount_point=mount.mount_point,
-        # A local type without a device to look at (a ZFS-like or remote root) shows nothing.
+        # A local type without a visible device (a ZFS-like or remote root) shows nothing.
         kind="opaque" if kind == "local" and not devices else kind,
         fs_type=mount.fs_type,
         source=mount.source,
@@ -111,7 +110,7 @@ def describe_mount(
 
 
 def mount_table(host: Host) -> tuple[Mount, ...]:
-    """Return the mounts that this process sees.
+    """Return the mounts visible to this process.
 
     Raises
     ------
@@ -132,13 +131,13 @@ def existing(state: bounded.PathState) -> str:
     Raises
     ------
     TrimtabError
-        There is nothing there, or the system would not say.
+        The path does not exist, or the system gave another error.
     """
     if state.dangling and state.failure is not None and state.failure.name == "ENOENT":
         raise UsageError(
-            f"{visible(state.path)} is a link to nothing",
+            f"{visible(state.path)} is a dangling link",
             code="path-link-broken",
-            hint="see where it leads: readlink -f",
+            hint="see where it points: readlink -f",
         )
     if state.real_path is None:
         if state.failure is None:
@@ -154,11 +153,11 @@ def file_system_uuid(
     execute: Execute,
     fs_uuid: str | None = None,
 ) -> str | NotAvailable:
-    """Return the UUID of a file system, or why it is not known.
+    """Return the UUID of a file system, or why it is unknown.
 
-    From udev's links, else udev's database, else from the kernel (``fs_uuid``, Linux 6.9), all of
-    which any user may read; else the superblock through blkid, which reads the device and not the
-    mount and needs root. A path without a site is known by it: who sees none keeps another record.
+    Tries udev's links, udev's database and the kernel (``fs_uuid``, Linux 6.9), which any user may
+    read; then the superblock through blkid, which reads the device, not the mount, and needs root.
+    The UUID identifies a path without a site: a user who cannot read it gets a separate record.
     """
     name = devices[0].name
     links = host.list_directory("/dev/disk/by-uuid")
@@ -174,25 +173,25 @@ def file_system_uuid(
     if fs_uuid is not None:
         return fs_uuid
     if not host.is_this_one:
-        return NotAvailable("the file system's UUID is in none of udev's files")
+        return NotAvailable("udev has no UUID for the file system")
     if os.geteuid() != 0:
         return not_available(
             "root-needed",
-            "the file system's UUID is not in udev's files, and blkid needs root: what root "
-            "records of this path is under another name (--site gives both the same)",
+            "udev has no UUID for the file system, and blkid needs root: root records this path "
+            "under another name (with --site both share one)",
         )
-    # -p reads the superblock itself: the cache may remember the file system before this one.
+    # -p reads the superblock itself: the cache may hold a previous file system's UUID.
     argv = ("blkid", "-p", "-o", "value", "-s", "UUID", f"/dev/{name}")
     result = run_tool(execute, argv, timeout_s=_BLKID_TIMEOUT_S)
     if isinstance(result, NotAvailable):
-        return NotAvailable(f"the file system's UUID is not known: {result.reason}")
+        return NotAvailable(f"the file system's UUID is unknown: {result.reason}")
     return result.stdout.decode("utf-8", "replace").strip() or NotAvailable(
-        f"blkid finds no UUID on /dev/{name}"
+        f"blkid found no UUID on /dev/{name}"
     )
 
 
 def _note(mount: Mount) -> str | None:
-    """Return what keeps Trimtab from seeing beneath a mount, ``None`` where nothing does."""
+    """Return why Trimtab cannot see beneath a mount; ``None`` if it can."""
     match kind_of(mount.fs_type):
         case "lustre" if mount.source.startswith("/"):
             return f"a Lustre server's mount of the target on {mount.source}"
@@ -201,18 +200,18 @@ def _note(mount: Mount) -> str | None:
         case "network":
             return f"{mount.fs_type} from {mount.source}: the drives are on its servers"
         case "memory":
-            return f"{mount.fs_type} is held in memory: there is no underlying drive"
+            return f"{mount.fs_type} is held in memory, without an underlying drive"
         case "opaque" if mount.fs_type == "overlay":
             upper = mount.super_option("upperdir")
             return "an overlay: " + (
-                f"what is written goes to {upper}; check that path instead"
+                f"writes go to {upper}; check that path instead"
                 if upper
-                else "it has no upper directory and takes no writes"
+                else "it is read-only: it has no upper directory"
             )
         case "opaque" if mount.fs_type.startswith("fuse"):
-            return f"{mount.fs_type}: a user process serves it and hides what is underneath"
+            return f"{mount.fs_type}: a user process serves it and hides what lies beneath"
         case "opaque" if mount.fs_type == "zfs":
-            return "zfs keeps its drives to itself: see zpool status and zpool iostat"
+            return "zfs manages its drives itself: see zpool status and zpool iostat"
         case "opaque":
-            return f"{mount.fs_type} is not a file system that Trimtab can see into"
+            return f"Trimtab cannot see beneath file systems of type {mount.fs_type}"
     return None

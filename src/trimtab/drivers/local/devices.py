@@ -27,7 +27,7 @@ from trimtab.model.mounts import Mount, find_mount
 from trimtab.model.telemetry import NotAvailable
 
 DEVICES_LIMIT: Final = 4096
-"""More than any server holds; a tree that goes on longer is not one."""
+"""More than any server has; a larger tree is not a real one."""
 
 _CONTROLLER: Final = re.compile(r"nvme\d+\Z")
 
@@ -41,21 +41,21 @@ class _Found:
 def devices_beneath(
     host: Host, mounts: Sequence[Mount], mount: Mount, *, link_rates: bool = True
 ) -> tuple[tuple[BlockDevice, ...], tuple[str, ...]]:
-    """Return every block device beneath a mount, nearest first, and what could not be seen.
+    """Return every block device beneath a mount, nearest first, and notes on what is hidden.
 
-    Each device is listed once, before those that it is made of.
+    Each device is listed once, before its components.
 
     Parameters
     ----------
     link_rates
-        Whether to look for the speed of each drive's bus: a walk up the device tree.
+        Whether to read each drive's link speed, which takes a walk up the device tree.
     """
     first = device_directory(host, mount)
     if isinstance(first, NotAvailable):
         return (), (first.reason,)
     beneath_mount = _Found(notes=_other_members(host, mount, basename(first)))
-    # Breadth first: the tree is shallow and wide (24 drives under one md), and a device that is
-    # reached twice (two partitions of one disk) is visited once, which ends cycles too.
+    # Breadth first: the tree is shallow and wide (24 drives under one md). A device reached twice
+    # (two partitions of one disk) is visited once, which also ends cycles.
     waiting = [first]
     while waiting and len(beneath_mount.devices) < DEVICES_LIMIT:
         directory = waiting.pop(0)
@@ -72,9 +72,9 @@ def devices_beneath(
 
 
 def device_directory(host: Host, mount: Mount) -> str | NotAvailable:
-    """Return the sysfs directory of the device that a mount stands on.
+    """Return the sysfs directory of the device beneath a mount.
 
-    By the mount's device number; where that has no device (btrfs numbers itself), by the source.
+    Looks up the mount's device number; if no device has it (btrfs assigns its own), the source.
     """
     directory = host.resolve(f"/sys/dev/block/{mount.device_number}")
     if not isinstance(directory, NotAvailable):
@@ -92,23 +92,23 @@ def device_directory(host: Host, mount: Mount) -> str | NotAvailable:
 
 
 def _other_members(host: Host, mount: Mount, name: str) -> list[str]:
-    """Return a note where a btrfs lies on more devices than the one that its mount names."""
+    """Return a note if a btrfs spans more devices than its mount names."""
     if mount.fs_type != "btrfs":
         return []
     file_systems = host.list_directory("/sys/fs/btrfs")
     if isinstance(file_systems, NotAvailable):
-        return [f"whether this btrfs lies on more devices than {name} is not known"]
+        return [f"whether this btrfs spans more devices than {name} is unknown"]
     for uuid in file_systems:
         members = host.list_directory(f"/sys/fs/btrfs/{uuid}/devices")
         if not isinstance(members, NotAvailable) and name in members:
             others = [member for member in members if member != name]
             if others:
                 return [
-                    f"this btrfs lies on {len(members)} devices: {name} is looked at, "
+                    f"this btrfs spans {len(members)} devices: {name} is inspected, "
                     f"{', '.join(others)} not"
                 ]
             return []
-    return [f"whether this btrfs lies on more devices than {name} is not known"]
+    return [f"whether this btrfs spans more devices than {name} is unknown"]
 
 
 def _described(
@@ -120,7 +120,7 @@ def _described(
     *,
     link_rates: bool,
 ) -> BlockDevice:
-    # A partition has no queue directory: its disk's queue serves it.
+    # A partition has no queue directory: it uses its disk's queue.
     queue_of = dirname(directory) if kind == "partition" else directory
     sectors = host.read_number(f"{directory}/size")
     backing = host.read_text(f"{directory}/loop/backing_file") if kind == "loop" else None
@@ -129,7 +129,7 @@ def _described(
         name=basename(directory),
         kind=kind,
         label=label,
-        # sysfs counts in sectors of 512 bytes whatever the device's own block is.
+        # sysfs counts in 512-byte sectors, whatever the device's block size.
         size_bytes=None if isinstance(sectors, NotAvailable) else sectors * 512,
         beneath=tuple(basename(inner) for inner in beneath),
         backing_file=backing if isinstance(backing, str) else None,
@@ -141,7 +141,7 @@ def _described(
 def _beneath(
     host: Host, mounts: Sequence[Mount], directory: str, kind: DeviceKind, notes: list[str]
 ) -> list[str]:
-    """Return the sysfs directories of the devices that one is made of."""
+    """Return the sysfs directories of a device's components."""
     if kind == "partition":
         return [dirname(directory)]
     if kind == "loop":
@@ -164,7 +164,7 @@ def _behind_loop(
         return []
     if backing.endswith(" (deleted)"):
         notes.append(f"{name}: its backing file {backing.removesuffix(' (deleted)')} was deleted")
-    # The file is found by the mount table alone: it may lie on a file system that hangs.
+    # Only the mount table is used to find the file: it may be on a file system that hangs.
     mount = find_mount(mounts, backing.removesuffix(" (deleted)"))
     if mount is None:
         notes.append(f"{name}: the mount of its backing file {backing} is not in the mount table")
@@ -179,8 +179,9 @@ def _behind_loop(
 def _multipath_legs(host: Host, directory: str) -> list[str]:
     """Return the hidden per-controller devices of an NVMe multipath head, else nothing.
 
-    The head ``nvme0n1`` lies in its subsystem's directory, which links the controllers; the legs
-    ``nvme0c1n1`` lie in theirs. Linux 6.15 and later also link them under ``multipath/``.
+    The head ``nvme0n1`` is in its subsystem's directory, which links the controllers; the legs
+    ``nvme0c1n1`` are in the controllers' directories. Since Linux 6.15 they are also linked under
+    ``multipath/``.
     """
     is_head = "/nvme-subsystem/" in directory
     match = re.fullmatch(r"(nvme\d+)(n\d+)", basename(directory)) if is_head else None

@@ -45,7 +45,7 @@ from trimtab.model.trim import TrimPractice
 from trimtab.visible import visible
 
 TRIM_TIMEOUT_S: Final = 3600.0
-"""A first trim of a large, slow target takes minutes; an hour means that something is stuck."""
+"""The first trim of a large, slow target takes minutes; after an hour it is stuck."""
 
 _EXT4_TYPES: Final = frozenset({"ext4", "ldiskfs"})
 
@@ -59,20 +59,20 @@ class LocalDriver:
     path
         Any existing path on it.
     host
-        Whose /proc and /sys are read; this machine's unless a test says otherwise.
+        The machine whose /proc and /sys are read; another one only in tests.
     touch
-        Answers for the path itself, with a deadline: `trimtab.launch.bounded.describe`.
+        Accesses the path itself, with a deadline: `trimtab.launch.bounded.describe`.
     execute
         Runs tools: `trimtab.launch.process.execute`.
     clock
-        Returns the time now, aware UTC.
+        Returns the current time, aware UTC.
     description
-        What the path stood on at the last look.
+        What lay beneath the path when it was last inspected.
 
     Raises
     ------
     TrimtabError
-        What `trimtab.drivers.local.describe.describe` raises for the path.
+        As `trimtab.drivers.local.describe.describe` for the path.
     """
 
     name = "local"
@@ -93,18 +93,18 @@ class LocalDriver:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What can be done here: writing and trimming need root and this very machine."""
+        """What this driver can do: writing and trimming need root, on this machine."""
         able = {"settings", "run"}
         if self.host.is_this_one and os.geteuid() == 0 and self.description.devices:
             able |= {"set", "trim"}
         return frozenset(able)
 
     def targets(self) -> tuple[Target, ...]:
-        """Return the file system itself, named by its mount point, as the one target."""
+        """Return the only target: the file system itself, named by its mount point."""
         return (self._target(),)
 
     def snapshot(self, at: datetime) -> Snapshot:
-        """Return what the file system looks like; not complete when it does not answer."""
+        """Return the state of the file system; incomplete if it does not answer."""
         space = self._look_again()
         description = self.description
         state = LocalState(
@@ -128,9 +128,9 @@ class LocalDriver:
         return Snapshot(at=at, driver=self.name, complete=complete, targets=(target,))
 
     def drive_bytes(self) -> dict[str, DeviceBytes]:
-        """Return what each drive beneath has moved, by its name; empty where one does not count.
+        """Return the bytes moved by each underlying drive, by name; empty unless all count.
 
-        A part of the drives would look like all of them in a sum.
+        The sum over some of the drives would pass for the sum over all.
         """
         devices = self.description.devices
         seen = {
@@ -141,31 +141,35 @@ class LocalDriver:
         return known if len(known) == len(seen) else {}
 
     def settings(self, target: str) -> dict[str, Setting | NotAvailable]:
-        """Return the named settings of the file system and of the devices beneath."""
+        """Return the named settings of the file system and of the devices beneath it."""
         self._check(target)
         return named.read_settings(self.host, self.description, self._ext4())
 
     def set(self, target: str, name: str, value: str) -> Setting | NotAvailable:
-        """Write one setting and return it as read back; see `settings.write_setting`."""
+        """Write one setting and read it back; see `settings.write_setting`."""
         self._check(target)
         return named.write_setting(self.host, self.description, self._ext4(), name, value)
 
     def set_permanent(self, target: str, name: str, value: str | None) -> NotAvailable:
-        """Answer that nothing here outlives the mount."""
+        """Answer that settings do not survive an unmount."""
         self._check(target)
-        return not_available("not-supported", "a local file system keeps no settings over a mount")
+        return not_available(
+            "not-supported", "settings of a local file system do not survive an unmount"
+        )
 
     @property
     def dead_man_s(self) -> NotAvailable:
-        """Why nothing puts back a setting of this host."""
-        return not_available("not-put-back", "no server stands behind a local file system")
+        """Why no setting of this host is reverted automatically."""
+        return not_available(
+            "not-put-back", "a local file system has no server that would revert a setting"
+        )
 
     def confirm(self) -> NotAvailable:
-        """Answer that what was set stays."""
+        """Answer that settings stay without confirmation."""
         return self.dead_man_s
 
     def trim(self, target: str, start: int = 0, length: int | None = None) -> int | NotAvailable:
-        """Trim a byte range of the file system with fstrim, and return what fstrim counted."""
+        """Trim a byte range with fstrim and return the bytes that fstrim reports."""
         self._check(target)
         check_range(start, length)
         if "trim" not in self.capabilities:
@@ -181,9 +185,9 @@ class LocalDriver:
                 )
             if "Invalid argument" in complaint_text:
                 raise UsageError(
-                    f"{target} has no range from {start} of length {length} to trim",
+                    f"{start} and length {length} are not a range of {target}",
                     code="range-invalid",
-                    hint="ranges lie inside the file system and are at least one block long",
+                    hint="a range is inside the file system and at least one block long",
                 )
             raise ToolError(
                 f"trim of {target}: {result.problem}{complaint_text}", code="trim-failed"
@@ -201,7 +205,7 @@ class LocalDriver:
         devices = self.description.devices
         counters = read_bytes_of(self.host, devices[0], devices)
         discarded = counters if isinstance(counters, NotAvailable) else counters.discarded_bytes
-        # Mounting alone reads: a device that moved nothing has counters that stand still.
+        # Even mounting reads: if a device moved nothing, its counters do not work.
         if isinstance(counters, DeviceBytes) and not (counters.read_bytes + counters.written_bytes):
             discarded = not_available("device-counts-nothing", f"{devices[0].name} counts nothing")
         return trim_practice(
@@ -212,7 +216,7 @@ class LocalDriver:
         )
 
     def write_times(self, target: str) -> WriteTimes | NotAvailable:
-        """Return how long writes of the device beneath have taken."""
+        """Return how long writes to the underlying device have taken."""
         self._check(target)
         if not self.description.devices:
             return not_available("no-device", "no underlying block device is visible")
@@ -220,34 +224,34 @@ class LocalDriver:
 
     @contextmanager
     def allocator_counting(self, target: str, *, allowed: bool) -> Iterator[NotAvailable | None]:
-        """Let ext4's allocator count inside the block; see `allocator.counting`."""
+        """Turn ext4's allocator counters on inside the block; see `allocator.counting`."""
         self._check(target)
         ext4 = self._ext4()
         if ext4 is None:
             yield not_available(
                 "allocator-not-shown",
-                f"{self.description.fs_type} does not show its block allocator",
+                f"{self.description.fs_type} does not expose its block allocator",
             )
             return
         with counting(self.host, ext4, allowed=allowed) as why_not:
             yield why_not
 
     def set_creation(self, target: str, enabled: bool) -> NotAvailable:
-        """Answer that a local file system cannot be closed to new files alone."""
+        """Answer that a local file system cannot be closed to new files only."""
         self._check(target)
         return not_available(
-            "not-supported", "a local file system cannot be closed to new files alone"
+            "not-supported", "a local file system cannot be closed to new files only"
         )
 
     def reset_allocator(self, target: str) -> NotAvailable:
         """Answer that the allocator's goal cannot be set: only ldiskfs has ``mb_last_group``."""
         self._check(target)
         return not_available(
-            "not-supported", "only ldiskfs of a Lustre target lets its allocator's goal be reset"
+            "not-supported", "the allocator's goal can be reset only on ldiskfs of a Lustre target"
         )
 
     def placement(self, path: str) -> tuple[str, ...] | NotAvailable:
-        """Return the one target, if the path is on this file system."""
+        """Return the only target if the path is on this file system."""
         try:
             state = self.touch(path)
         except NoAnswer as error:
@@ -261,18 +265,18 @@ class LocalDriver:
         return (self.description.mount_point,)
 
     def pools(self) -> dict[str, tuple[int, ...]]:
-        """Return none: there are no OSTs to be in one."""
+        """Return no pools: there are no OSTs."""
         return {}
 
     @property
     def changelogs(self) -> NotAvailable:
-        """Why nobody reads a changelog."""
+        """Why there is no changelog."""
         return not_available("not-supported", "a local file system has no changelog")
 
     def run(
         self, server: str | None, argv: Sequence[str], timeout_s: float
     ) -> ProcessResult | NotAvailable:
-        """Run a program on this host, the only server there is."""
+        """Run a program on this host, the only server."""
         if server not in {None, self._target().server}:
             return not_available("server-unknown", f"{server} is not this host")
         if not self.host.is_this_one:
@@ -293,11 +297,11 @@ class LocalDriver:
             raise UsageError(
                 f"there is no target {target!r}",
                 code="target-unknown",
-                hint=f"the one target here is {self.description.mount_point}",
+                hint=f"the only target is {self.description.mount_point}",
             )
 
     def _look_again(self) -> bounded.Space | NotAvailable:
-        """Read the devices' settings anew, and ask the path for its space within a deadline."""
+        """Read the devices' settings again, and the path's free space within a deadline."""
         description = self.description
         try:
             state = self.touch(description.path)
@@ -319,7 +323,7 @@ class LocalDriver:
         return state.space
 
     def _check_still_mounted(self) -> None:
-        """Make sure that fstrim meets this file system: on a mere directory it trims another."""
+        """Make sure that fstrim reaches this file system: on a plain directory it trims another."""
         description = self.description
         mount = find_mount(mount_table(self.host), description.mount_point)
         if (
@@ -330,12 +334,12 @@ class LocalDriver:
             raise RefusedError(
                 f"{description.mount_point} is no longer the mount point of this file system",
                 code="mount-changed",
-                hint="see what is mounted there: findmnt",
+                hint="see what is mounted: findmnt",
             )
 
     def _why_no_trim(self) -> str:
         if not self.host.is_this_one:
-            return "another machine's file systems are not trimmed from here"
+            return "the file system belongs to another machine"
         if not self.description.devices:
             return "no underlying block device is visible"
         return "trimming needs root"
@@ -353,7 +357,7 @@ def open_site(site: Site, clock: Clock) -> LocalDriver:
 
 
 def open_for_acting(site: Site, clock: Clock, *, token: int, who: str) -> LocalDriver:
-    """Return the driver of a site: it can do by itself whatever its user may.
+    """Return the driver of a site; it may do whatever its user may.
 
     Raises
     ------

@@ -1,15 +1,15 @@
-"""What ext4's lists of block groups prove about its free space: bounds, never more. Pure.
+"""Bounds on ext4's free-space fragmentation, from its lists of block groups. Pure.
 
-The kernel lists how many groups have which largest free chunk, and how many have which mean free
-extent, but not how much is free in each. A nearly full group with a few small holes stands in
-the lists like an empty one, so the mean over groups says nothing about the free space. What can
-be said follows from the number of free blocks in all, which has to fit somewhere::
+The kernel lists how many groups have which largest free chunk and which mean free extent, but not
+how much is free in each. The lists count a nearly full group with a few small holes like an empty
+one, so the mean over groups says nothing about the free space. The bounds follow from the total
+number of free blocks, which must fit somewhere::
 
     free blocks (statvfs) ──┐
     groups by largest chunk ┼─> at least / at most so much lies in groups without 1 MiB in a piece
     groups by mean extent ──┴─> at least / at most so many extents
 
-Blocks that are preallocated for open files count as free for statvfs and as used for the lists.
+Blocks preallocated for open files are free to statvfs and used to the lists.
 
 Sources: fs/ext4/mballoc.c (``mb_avg_fragment_size_order``, ``mb_set_largest_free_order``).
 """
@@ -29,7 +29,7 @@ PIECE_BYTES: Final = 1024**2
 """A full-stripe write of an 8+2 group with 128 KiB chunks, and Lustre's smallest usual RPC."""
 
 _FACTOR: Final = 2.0
-"""A mean is given when it is known within this factor either way."""
+"""A mean is reported only if it is known within this factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class Groups:
     Attributes
     ----------
     unread
-        Groups that may have free space and stand in no list: not read since the mount.
+        Groups that may have free space and are in no list: not yet loaded since the mount.
     blocks_each
-        Of a whole group; the last one may be smaller.
+        Blocks of a full group; the last one may be smaller.
     """
 
     count: int
@@ -59,33 +59,33 @@ def count_groups(
     block_bytes: int,
     free_blocks: int,
 ) -> Groups | NotAvailable:
-    """Return how many groups there are and how many of them the lists leave out.
+    """Return the number of groups and how many of them the lists leave out.
 
     Parameters
     ----------
-    told
-        Groups read and groups in all, as ``mb_stats`` tells them while it counts.
+    reported
+        Groups loaded and total groups, as ``mb_stats`` prints them while its counters are on.
 
     Notes
     -----
     A bitmap is one block, so a group has eight times as many blocks as a block has bytes. With
     bigalloc the lists count in clusters of several blocks; there are then far fewer groups than
-    the device has room for. The count of groups read may pass the number of groups, because a
-    group is read again after memory was short.
+    the device has room for. The count of loaded groups may exceed the number of groups, because a
+    group is loaded again after memory pressure.
     """
     if not summary.optimize_scan:
-        return NotAvailable("the kernel keeps no lists of groups here (optimize_scan is 0)")
+        return NotAvailable("the kernel keeps no lists of groups (optimize_scan is 0)")
     listed = sum(summary.largest_free)
     if device_bytes is None:
-        return NotAvailable("the size of the device is not known")
+        return NotAvailable("the size of the device is unknown")
     blocks_each = 8 * block_bytes
     expected = math.ceil(device_bytes / block_bytes / blocks_each)
     loaded, count = reported
     if count is None or loaded is None:
         return Groups(expected, expected - listed, blocks_each, block_bytes, free_blocks)
     if 2 * count <= expected:
-        return NotAvailable("it allocates clusters of several blocks, or fills part of its device")
-    # Listed groups and unread ones do not overlap, whatever was read twice.
+        return NotAvailable("it uses bigalloc clusters or only part of its device")
+    # Listed and unread groups never overlap, however often a group was loaded.
     unread = min(max(0, count - loaded), count - listed)
     return Groups(count, unread, blocks_each, block_bytes, free_blocks)
 
@@ -93,13 +93,13 @@ def count_groups(
 def fragmented_fraction(
     summary: FreeSpaceSummary, groups: Groups
 ) -> tuple[float, float] | NotAvailable:
-    """Return at least and at most which share of the free space has no 1 MiB in one piece.
+    """Return bounds on the share of free space without a contiguous 1 MiB.
 
-    Counted by group: free space in groups whose largest free extent is under 1 MiB.
+    Counts the free space of groups whose largest free extent is under 1 MiB.
 
     Notes
     -----
-    A chunk of the lists is aligned to its own size: a group whose largest is of ``2**i`` blocks
+    Chunks in the lists are aligned to their size: a group whose largest has ``2**i`` blocks
     has no free extent of ``2**(i+2) - 1`` blocks or more, which would hold a larger chunk.
     """
     if impossible := _impossible(summary, groups):
@@ -117,14 +117,14 @@ def fragmented_fraction(
 def mean_extent_bytes(
     summary: FreeSpaceSummary, groups: Groups
 ) -> tuple[float, float] | NotAvailable:
-    """Return at least and at most how large the mean free extent is.
+    """Return bounds on the mean free extent, in bytes.
 
     Notes
     -----
-    A group stands in list ``i`` when its free blocks over its free extents lie between
-    ``2**(i+1)`` and twice that (the first list begins at 1). The number of extents is largest
-    when as much as possible of the free space lies in the groups with the smallest means, and
-    smallest the other way round; extents that go on in the next group are one there and two here.
+    A group is in list ``i`` if its free blocks per free extent are between ``2**(i+1)`` and twice
+    that (the first list begins at 1). The number of extents is largest if as much free space as
+    possible is in the groups with the smallest means, and smallest the other way round. An extent
+    that continues in the next group counts twice.
     """
     if not summary.average_fragment:
         return NotAvailable("this kernel does not list groups by their mean free extent")
@@ -132,7 +132,7 @@ def mean_extent_bytes(
         return impossible
     if groups.unread:
         return not_available(
-            "groups-unread", f"{groups.unread} of {groups.count} groups were not read yet"
+            "groups-unread", f"{groups.unread} of {groups.count} groups are not loaded yet"
         )
     if sum(summary.average_fragment) != sum(summary.largest_free):
         return not_available("lists-inconsistent", "the lists changed while they were read")
@@ -154,27 +154,27 @@ def mean_extent_bytes(
 
 
 def one_fraction(bounds: tuple[float, float] | NotAvailable) -> float | NotAvailable:
-    """Return the share that is certain, or why none is."""
+    """Return the lower bound, the share that is certain, or why there is none."""
     if isinstance(bounds, NotAvailable):
         return bounds
     low, high = bounds
-    # 0 is a measurement: it is given only where it is one.
+    # 0 is a measurement: report it only if it is one.
     if low > 0 or high == 0:
         return low
     return NotAvailable(
-        f"between 0 and {format_percent(high, 0)}: groups without 1 MiB in a piece could hold it"
+        f"between 0 and {format_percent(high, 0)}: depends on groups without a contiguous 1 MiB"
     )
 
 
 def one_mean(bounds: tuple[float, float] | NotAvailable) -> float | NotAvailable:
-    """Return the middle of narrow bounds, or why there is no honest middle."""
+    """Return the geometric middle of narrow bounds, or why they are too wide."""
     if isinstance(bounds, NotAvailable):
         return bounds
     low, high = bounds
-    if high > low * _FACTOR**2 * 1.01:  # for the extents that go on in the next group
+    if high > low * _FACTOR**2 * 1.01:  # allows for extents that continue in the next group
         return NotAvailable(
             f"between {format_bytes(low)} and {format_bytes(high)}: the groups differ too much, "
-            "and the free space of each is not reported; e2freefrag counts it"
+            "and the kernel does not report the free space of each; e2freefrag counts it"
         )
     return math.sqrt(low * high)
 
@@ -184,7 +184,7 @@ def _impossible(summary: FreeSpaceSummary, groups: Groups) -> NotAvailable | Non
     if groups.free_blocks <= 0:
         return not_available("nothing-free", "nothing is free")
     if listed == 0:
-        return NotAvailable("no group with free space was read since the mount")
+        return NotAvailable("no group with free space has been loaded since the mount")
     room = (listed + groups.unread) * groups.blocks_each
     if groups.unread < 0 or groups.free_blocks > room:
         return not_available(
@@ -194,9 +194,9 @@ def _impossible(summary: FreeSpaceSummary, groups: Groups) -> NotAvailable | Non
 
 
 def _spread(orders: Iterable[tuple[float, int]], groups: Groups) -> list[tuple[float, float]]:
-    """Return how much is free in each list when the first lists get as much as they can hold.
+    """Return the free blocks of each list if the first lists get as much as they can hold.
 
-    Every listed group has at least one extent of its mean.
+    Every listed group has at least one extent of its mean size.
     """
     lists = list(orders)
     left = groups.free_blocks - sum(least * count for least, count in lists)

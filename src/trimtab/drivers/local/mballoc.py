@@ -1,6 +1,6 @@
-"""Parsers of what ext4's block allocator (mballoc) says of itself. Pure: text in, values out.
+"""Parse the statistics of ext4's block allocator (mballoc). Pure: text in, values out.
 
-ext4 has told the same story in four formats; `AllocatorStatistics.family` says which one it was:
+The same statistics come in four formats; `AllocatorStatistics.family` names the format:
 
 ======================== ============================ ========================================
 family                   where                        criteria
@@ -36,9 +36,9 @@ _LIST_ORDER: Final = re.compile(r"list_order_(\d+)_groups:\s*(\d+)\Z")
 
 @dataclass(frozen=True, slots=True)
 class CriterionStatistics:
-    """How often a criterion of the search was tried in vain, in how many groups, and found some.
+    """Of one search criterion: useless loops, groups considered, and hits.
 
-    ``None`` where the format does not count it.
+    ``None`` if the format does not count it.
     """
 
     name: str
@@ -54,8 +54,7 @@ class AllocatorStatistics:
     Attributes
     ----------
     groups_loaded, groups
-        Block groups whose free space the allocator has in memory, and all; ``None`` where not
-        told.
+        Block groups whose free space is in memory, and all groups; ``None`` if not printed.
     """
 
     family: str
@@ -72,7 +71,7 @@ class FreeSpaceSummary:
     Attributes
     ----------
     optimize_scan
-        Whether the kernel keeps these lists; below 16 groups it does not.
+        Whether the kernel keeps these lists; with fewer than 16 groups it does not.
     largest_free
         Item ``i``: groups whose largest free chunk is ``2**i`` blocks.
     average_fragment
@@ -104,7 +103,7 @@ def parse_mb_stats(text: str) -> AllocatorStatistics | NotAvailable:
         if line.startswith("\t\t") and current is not None:
             current[name] = value
         else:
-            # One tab again: the section is over. What stands below it belongs to the whole.
+            # One tab again: the section is over. The lines below it are totals.
             current = None
             top[name] = (value, None if of is None else int(of))
     incomplete = [name for name, section in sections.items() if "useless_loops" not in section]
@@ -131,11 +130,11 @@ def parse_mb_stats(text: str) -> AllocatorStatistics | NotAvailable:
 
 
 def parse_mb_alloc_stats(text: str) -> AllocatorStatistics | NotAvailable:
-    """Return the counters of the older ``mb_alloc_stats`` with the right name for each loop.
+    """Return the counters of the older ``mb_alloc_stats``, each loop under its right name.
 
     Before LU-17744 (Lustre 2.15.63) the file printed the failures of loop 0 as
-    ``useless_c1_loops`` and so on, and no ``useless_c0_loops`` at all: that absence tells the two
-    formats apart.
+    ``useless_c1_loops`` and so on, and no ``useless_c0_loops`` at all: its absence identifies the
+    format.
     """
     values: dict[str, int] = {}
     for line in text.splitlines():
@@ -175,7 +174,7 @@ def parse_structs_summary(text: str) -> FreeSpaceSummary | NotAvailable:
     for line in text.splitlines():
         stripped = line.strip()
         if match := _LIST_ORDER.fullmatch(stripped):
-            # The lists stand in order; a gap means that lines are missing.
+            # The lists are in order; a gap means that lines are missing.
             if current is None or int(match.group(1)) != len(current):
                 return not_available("format-unknown", "mb_structs_summary has an unknown format")
             current.append(int(match.group(2)))

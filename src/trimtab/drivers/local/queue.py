@@ -1,4 +1,4 @@
-"""What one block device says of itself in sysfs: its kind, its queue, its drive and its link."""
+"""Reads one block device's sysfs attributes: kind, queue, drive and link."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from trimtab.model.filesystem import DeviceKind
 from trimtab.model.telemetry import NotAvailable
 
 _ENCODING: Final = (
-    # (giga-transfers/s up to, share of the bits that carries data), PCI Express base
-    # specification: 8b/10b, then 128b/130b, then 236 bytes of a 256-byte flit.
+    # (up to this many GT/s, share of bits that carries data), PCI Express base specification:
+    # 8b/10b, then 128b/130b, then 236 bytes of a 256-byte flit.
     (5.0, 0.8),
     (32.0, 128 / 130),
     (64.0, 236 / 256),
@@ -22,11 +22,7 @@ _SPEED: Final = re.compile(r"([0-9.]+) GT/s")
 
 
 def kind_and_label(host: Host, directory: str) -> tuple[DeviceKind, str | None]:
-    """Return what kind of device a sysfs directory is, and the name people know it by."""
-    # A drive and everything that shows itself as one has a link to its device, and only those:
-    # looked for first, since most devices of a large server are drives.
-    if host.exists(f"{directory}/device"):
-        return ("nvme-multipath" if "/nvme-subsystem/" in directory else "disk"), None
+    """Return the kind of the device in a sysfs directory, and its familiar name."""
     if host.exists(f"{directory}/partition"):
         return "partition", None
     if host.exists(f"{directory}/loop"):
@@ -37,14 +33,17 @@ def kind_and_label(host: Host, directory: str) -> tuple[DeviceKind, str | None]:
         return ("dm-multipath" if uuid.startswith("mpath-") else "device-mapper"), label
     if host.exists(f"{directory}/md"):
         return "md", _text(host, f"{directory}/md/level")
-    return ("nvme-multipath" if "/nvme-subsystem/" in directory else "other"), None
+    if "/nvme-subsystem/" in directory:
+        return "nvme-multipath", None
+    # Everything that presents itself as a drive has a ``device`` link; zram does not.
+    return ("disk" if host.exists(f"{directory}/device") else "other"), None
 
 
 def queue_attributes(host: Host, directory: str, *, link_rates: bool = True) -> dict[str, Any]:
-    """Return the fields of `BlockDevice` that the queue and the drive give, by field name.
+    """Return the fields of `BlockDevice` that the queue and the drive provide, by name.
 
-    What the device does not say is ``None``: device-mapper and md have no throttling of their
-    own, virtio disks no model.
+    What the device does not report is ``None``: device-mapper and md do no throttling, virtio disks
+    have no model.
     """
     queue = f"{directory}/queue"
     throttling_us = host.read_number(f"{queue}/wbt_lat_usec")
@@ -79,10 +78,10 @@ def active_choice(text: str | None) -> str | None:
 
 
 def model_of(host: Host, directory: str) -> str | None:
-    """Return the drive's model as it calls itself.
+    """Return the drive's model name.
 
-    SCSI and NVMe keep it beside the ``device`` link; an NVMe multipath head links its subsystem,
-    which has one too; the legs of the head lie in their controller's directory.
+    SCSI and NVMe keep it next to the ``device`` link; an NVMe multipath head links to its
+    subsystem, which has one too; the legs of the head are in their controller's directory.
     """
     for place in (f"{directory}/device/model", f"{dirname(directory)}/model"):
         if text := _text(host, place):
@@ -94,7 +93,7 @@ def transport_of(host: Host, directory: str) -> str | None:
     """Return how the drive is attached: ``pcie``, ``tcp``, ``sata``, ``sas``, ``virtio`` ..."""
     for place in (f"{directory}/device/transport", f"{dirname(directory)}/transport"):
         if text := _text(host, place):
-            return text  # NVMe's own word
+            return text  # NVMe's own term
     parts = directory.split("/")
     for mark, transport in (
         ("usb", "usb"),
@@ -111,11 +110,11 @@ def transport_of(host: Host, directory: str) -> str | None:
 def link_rates_bytes_per_s(
     host: Host, directory: str, transport: str | None
 ) -> tuple[float | None, float | None]:
-    """Return what the PCIe link of an NVMe drive carries, and what both its ends could carry.
+    """Return the current and the best possible rate of an NVMe drive's PCIe link.
 
-    Packet overhead still comes off both. Only for NVMe on PCIe: a SATA or SAS drive shares the
-    link of its adapter. A slot that is slower or narrower than the drive by design is no loss:
-    what the port above the drive offers is a limit too, where the system tells it.
+    Packet overhead is not deducted. Only for NVMe on PCIe: a SATA or SAS drive shares its adapter's
+    link. A slot that is slower or narrower than the drive by design is not a fault: the port above
+    the drive limits the best rate too, if the system reports it.
     """
     if transport != "pcie":
         return None, None
@@ -132,7 +131,7 @@ def link_rates_bytes_per_s(
 
 
 def _best_link(host: Host, drive: str, port: str) -> float | None:
-    """Return the rate at the best speed and width that both ends have."""
+    """Return the rate at the best speed and width that both ends support."""
     speeds = [_text(host, f"{end}/max_link_speed") for end in (drive, port)]
     widths = [_number(host, f"{end}/max_link_width") for end in (drive, port)]
     known = [speed for speed in speeds if speed is not None and _SPEED.match(speed)]
@@ -143,7 +142,7 @@ def _best_link(host: Host, drive: str, port: str) -> float | None:
 
 
 def pcie_bytes_per_s(speed: str, width: int) -> float | None:
-    """Return the data rate of a PCIe link, from ``16.0 GT/s PCIe`` and its number of lanes.
+    """Return the data rate of a PCIe link from its speed (``16.0 GT/s PCIe``) and lanes.
 
     Examples
     --------

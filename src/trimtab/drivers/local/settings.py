@@ -1,9 +1,9 @@
-"""Named settings of a local file system: what can be read, what may be written, and how.
+"""Named settings of a local file system: which can be read, which may be written, and how.
 
-A name is a path of its own: ``block/nvme0n1/queue/wbt_lat_usec``, ``ext4/dm-3/mb_stats``,
-``md/md127/stripe_cache_size``, ``mount/options``. Only what stands in `_TABLES` with ``True`` may
-be written: settings that a system runs well without being restarted, and that can be set back.
-Write caches and everything else that guards data are read only.
+A name is a path: ``block/nvme0n1/queue/wbt_lat_usec``, ``ext4/dm-3/mb_stats``,
+``md/md127/stripe_cache_size``, ``mount/options``. Only entries of `_TABLES` with ``True`` may be
+written: settings that take effect without a restart and can be reverted. Write caches and
+everything else that protects data are read-only.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MD: Final[Mapping[str, bool]] = {
     "degraded": False,
 }
 _DEFAULT_AGAIN: Final = "-1"
-"""Written to ``wbt_lat_usec``, it brings the kernel's default back and is never read back."""
+"""Written to ``wbt_lat_usec``, it restores the kernel's default; it never reads back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def read_settings(
     Parameters
     ----------
     without
-        Names of devices to leave out.
+        Devices to leave out, by name.
     """
     values: dict[str, Setting | NotAvailable] = {
         "mount/options": Setting(
@@ -82,7 +82,7 @@ def read_settings(
 
 
 def read_queue(host: Host, device: str) -> dict[str, str]:
-    """Return the queue settings of one device that can be read, by their own names."""
+    """Return the readable queue settings of one device, by name."""
     directory = host.resolve(f"/sys/class/block/{device}/queue")
     values: dict[str, str] = {}
     if isinstance(directory, NotAvailable):
@@ -97,40 +97,40 @@ def read_queue(host: Host, device: str) -> dict[str, str]:
 def write_setting(
     host: Host, description: PathDescription, ext4: Ext4 | None, name: str, value: str
 ) -> Setting | NotAvailable:
-    """Write one setting and return it as read back.
+    """Write one setting and read it back.
 
     Raises
     ------
     UsageError
-        No such setting, or the kernel refuses the value.
+        The setting does not exist, or the kernel refuses the value.
     RefusedError
-        The setting is not one that may be written, or writing 0 to ``discard_max_bytes``.
+        The setting must not be written, or 0 was given for ``discard_max_bytes``.
     ToolError
-        What is read back is not what was written.
+        The value read back is not the value written.
     """
     place = _writable_place(dict(_places(description, ext4)), name)
     if not value or any(ord(character) < 32 for character in value):
-        raise UsageError(f"{value!r} is not a value for {name}", code="setting-value-invalid")
+        raise UsageError(f"{value!r} is not a valid value for {name}", code="setting-value-invalid")
     if name.endswith("/discard_max_bytes") and _is_zero(value):
         raise RefusedError(
             f"{name} is never set to 0",
             code="setting-value-harmful",
-            hint="some devices take no discard again until they are attached anew",
+            hint="some devices accept no discard again until they are re-attached",
         )
     error = host.write_text(place.path, value)
     if error is not None:
         if error.errno in {errno.EINVAL, errno.ERANGE, errno.EOVERFLOW, errno.ENOTSUP}:
             raise UsageError(
-                f"{place.path} does not take {value!r}: {error.strerror}",
+                f"{place.path} refuses {value!r}: {error.strerror}",
                 code="setting-value-refused",
             )
         return NotAvailable(f"{place.path} cannot be written: {error.strerror}")
     setting = _read(host, name, place)
     if isinstance(setting, Setting) and value != _DEFAULT_AGAIN and setting.value != value.strip():
         raise ToolError(
-            f"{place.path} was set to {value!r} and reads {setting.value!r}",
+            f"{place.path} was set to {value!r} but reads {setting.value!r}",
             code="setting-not-kept",
-            hint="the kernel may round or limit the value; see its documentation",
+            hint="the kernel may round or clamp the value; see its documentation",
         )
     return setting
 
@@ -140,12 +140,12 @@ def _writable_place(places: Mapping[str, _Place], name: str) -> _Place:
     if place is not None and place.writable:
         return place
     if place is not None or name == "mount/options":
-        raise RefusedError(f"{name} is read only here", code="setting-read-only")
+        raise RefusedError(f"{name} is read-only", code="setting-read-only")
     known = sorted(setting for setting, where in places.items() if where.writable)
     raise UsageError(
-        f"there is no setting {name!r} here",
+        f"there is no setting {name!r}",
         code="setting-unknown",
-        hint=f"settings that can be written: {', '.join(known) or 'none'}",
+        hint=f"writable settings: {', '.join(known) or 'none'}",
     )
 
 
@@ -154,7 +154,7 @@ def _places(
 ) -> Iterator[tuple[str, _Place]]:
     for device in description.own_devices:
         if device.kind == "partition" or device.name in without:
-            continue  # a partition is served by its disk's queue
+            continue  # a partition uses its disk's queue
         directory = f"/sys/class/block/{device.name}"
         for name, writable in _QUEUE.items():
             path = f"{directory}/queue/{name}"
@@ -184,6 +184,5 @@ def _is_zero(value: str) -> bool:
     try:
         return int(value, 0) == 0
     except ValueError:
-        # Octal with a leading zero, or not a number: the kernel decides, except over nothing
-        # but zeros.
+        # Octal with a leading zero, or not a number: the kernel decides, unless it is all zeros.
         return not value.strip(" 0")

@@ -1,8 +1,8 @@
-"""What NVMe drives say of their wear: percentage used, media errors, write amplification.
+"""Health of NVMe drives: percentage used, media errors, write amplification.
 
-The parsers are pure and read the JSON of nvme-cli 1.x and 2.x: a counter is a number, a number in
-a string (128-bit ones), or an object ``{"hi": ..., "lo": ...}``, under names that changed their
-case and spacing between versions.
+The parsers are pure and read the JSON of nvme-cli 1.x and 2.x: a counter is a number, a number in a
+string (128-bit ones), or an object ``{"hi": ..., "lo": ...}``, under names whose case and spacing
+differ between versions.
 
 Sources: SMART / Health Information log [S7]; OCP Datacenter NVMe SSD
 Specification, log page C0h; nvme-cli's plugins ``ocp``, ``solidigm``/``intel``, ``wdc``.
@@ -32,8 +32,8 @@ _DATA_UNIT_BYTES: Final = 512_000
 _INTEL_UNIT_BYTES: Final = 32 * 1024**2
 """Intel and Solidigm count NAND and host writes in units of 32 MiB."""
 
-# PCI vendor ids whose drives have a log of media writes besides OCP's, and the plugin that reads
-# it. Others answer OCP or nothing.
+# PCI vendor ids whose drives have their own log of media writes, and the plugin that reads it. All
+# others have OCP's log or none.
 _VENDOR_LOGS: Final[Mapping[str, tuple[str, ...]]] = {
     "0x8086": ("intel", "smart-log-add"),
     "0x025e": ("solidigm", "smart-log-add"),
@@ -49,9 +49,9 @@ class SmartLog:
     Attributes
     ----------
     percentage_used
-        As a fraction; the vendor's estimate of life consumed, can pass 1.
+        The vendor's estimate of life consumed, as a fraction; can exceed 1.
     host_written_bytes
-        What the host wrote over the drive's life, in steps of 512,000 bytes.
+        Bytes the host wrote over the drive's life, in steps of 512,000.
     """
 
     percentage_used: float | None
@@ -66,12 +66,12 @@ HEALTH: Final = (
     "drive_host_written_bytes_total",
     "drive_media_written_bytes_total",
 )
-"""What is told of each drive. Of the two counters of bytes two readings give the amplification in
-between; `drive_write_amplification` is that of the drive's whole life."""
+"""Readings of each drive. Two readings of the two byte counters give the amplification between
+them; `drive_write_amplification` covers the drive's whole life."""
 
 
 def read_drive(host: Host, drive: BlockDevice, execute: Execute) -> tuple[Reading, ...]:
-    """Return what a drive says of its health; asking sends it two or three short commands."""
+    """Return a drive's health readings; takes two or three short commands to the drive."""
     argv = ("nvme", "smart-log", "-o", "json", f"/dev/{drive.name}")
     source = " ".join(argv)
     log: SmartLog | NotAvailable
@@ -85,11 +85,11 @@ def read_drive(host: Host, drive: BlockDevice, execute: Execute) -> tuple[Readin
     if isinstance(log, NotAvailable):
         return tuple(Reading.of(name, log, source, drive.name) for name in HEALTH)
     media, of_host, media_source = _flash_writes(host, drive, execute)
-    # Both counts of one log, where it has them: it counts in other steps than the standard one.
+    # Take both counts from one log if it has them: the standard log counts in other steps.
     host_source = source if of_host is None else media_source
     of_host = log.host_written_bytes if of_host is None else of_host
     amplified = media if isinstance(media, NotAvailable) else write_amplification(media, of_host)
-    missing = NotAvailable(f"{source} does not say")
+    missing = NotAvailable(f"{source} does not report it")
     values = (
         (log.percentage_used, source),
         (log.media_errors, source),
@@ -104,7 +104,7 @@ def read_drive(host: Host, drive: BlockDevice, execute: Execute) -> tuple[Readin
 
 
 def parse_smart_log(text: str) -> SmartLog | NotAvailable:
-    """Return the standard log from ``nvme smart-log -o json``, or why there is none."""
+    """Parse the standard log of ``nvme smart-log -o json``, or return why it is missing."""
     values = _json_object(text)
     if isinstance(values, NotAvailable):
         return values
@@ -115,7 +115,7 @@ def parse_smart_log(text: str) -> SmartLog | NotAvailable:
     used = integer(values.get("percent_used", values.get("percentage_used")))
     errors = integer(values.get("media_errors"))
     if units is None and used is None and errors is None:
-        return NotAvailable("nvme smart-log printed none of the values of a health log")
+        return NotAvailable("nvme smart-log printed no value of a health log")
     return SmartLog(
         percentage_used=None if used is None else used / 100,
         host_written_bytes=None if units is None else units * _DATA_UNIT_BYTES,
@@ -124,9 +124,9 @@ def parse_smart_log(text: str) -> SmartLog | NotAvailable:
 
 
 def parse_media_written(text: str) -> int | NotAvailable:
-    """Return the bytes written to the flash from an OCP or WDC log in JSON, or why not.
+    """Return the bytes written to flash from an OCP or WDC log in JSON, or why not.
 
-    "Physical media units written" counts bytes, user data and the drive's own alike (OCP
+    "Physical media units written" counts bytes, both user data and the drive's own (OCP
     specification, SMART-1).
     """
     values = _json_object(text)
@@ -140,7 +140,7 @@ def parse_media_written(text: str) -> int | NotAvailable:
 
 
 def parse_intel_log(text: str) -> tuple[int, int] | NotAvailable:
-    """Return bytes written to the flash and by the host, from the Intel or Solidigm log in JSON."""
+    """Return bytes written to flash and by the host from an Intel or Solidigm log in JSON."""
     values = _json_object(text)
     if isinstance(values, NotAvailable):
         return values
@@ -151,12 +151,12 @@ def parse_intel_log(text: str) -> tuple[int, int] | NotAvailable:
             if raw is not None:
                 numbers[name] = raw * _INTEL_UNIT_BYTES
     if len(numbers) < 2:
-        return NotAvailable("the log has no bytes written by host and to NAND")
+        return NotAvailable("the log lacks the bytes written by the host and to NAND")
     return numbers["nand_bytes_written"], numbers["host_bytes_written"]
 
 
 def integer(value: Any) -> int | None:
-    """Return a counter as nvme-cli writes it: number, text of one, or halves of 64 bits each.
+    """Parse a counter as nvme-cli writes it: a number, a string, or two 64-bit halves.
 
     Examples
     --------
@@ -181,12 +181,12 @@ def integer(value: Any) -> int | None:
 
 
 def write_amplification(media_bytes: int, host_bytes: int | None) -> float | NotAvailable:
-    """Return media over host bytes; not for a drive that was hardly written to.
+    """Return media over host bytes; refused for a drive with hardly any writes.
 
     The host's count is rounded up to 512,000 bytes, so below 1 GB the ratio would be noise.
     """
     if host_bytes is None:
-        return NotAvailable("the drive does not say what the host wrote")
+        return NotAvailable("the drive does not report host writes")
     if host_bytes < 10**9:
         return NotAvailable(f"the host has written only {host_bytes} bytes to the drive")
     return media_bytes / host_bytes
@@ -195,13 +195,13 @@ def write_amplification(media_bytes: int, host_bytes: int | None) -> float | Not
 def _flash_writes(
     host: Host, drive: BlockDevice, execute: Execute
 ) -> tuple[int | NotAvailable, int | None, str]:
-    """Ask OCP's log first, then the vendor's.
+    """Query OCP's log first, then the vendor's.
 
     Returns
     -------
     tuple
-        The bytes written to the flash, those written by the host where the same log has them, and
-        the command that it is of.
+        Bytes written to flash; bytes written by the host, if the same log has them; the command
+        that printed the log.
     """
     node = f"/dev/{drive.name}"
     argv = ("nvme", "ocp", "smart-add-log", "-o", "json", node)
@@ -211,7 +211,7 @@ def _flash_writes(
     vendor = host.read_text(f"/sys/class/block/{drive.name}/device/device/vendor")
     plugin = None if isinstance(vendor, NotAvailable) else _VENDOR_LOGS.get(vendor.strip())
     if plugin is None:
-        reason = f"no log of media writes: OCP's is not there ({media.reason}), nor a vendor's"
+        reason = f"no log of media writes: no OCP log ({media.reason}) and no vendor log"
         return NotAvailable(reason), None, " ".join(argv)
     argv = ("nvme", *plugin, "-o", "json", node)
     if plugin[0] == "wdc":
@@ -245,12 +245,12 @@ def _walk(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _json_object(text: str) -> dict[str, Any] | NotAvailable:
-    # Warnings of nvme-cli may stand before the object.
+    # nvme-cli may print warnings before the object.
     start = text.find("{")
     if start < 0:
         return NotAvailable("nvme printed no JSON")
     try:
         value, _ = _DECODER.raw_decode(text[start:])
     except (ValueError, RecursionError) as error:
-        return NotAvailable(f"nvme printed JSON that cannot be read: {error}")
+        return NotAvailable(f"nvme printed invalid JSON: {error}")
     return value

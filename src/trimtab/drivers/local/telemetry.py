@@ -21,7 +21,7 @@ from trimtab.model.filesystem import PathDescription
 from trimtab.model.telemetry import NotAvailable, Reading, not_available
 
 _UPTIME: Final = "/proc/uptime"
-_NO_PARALLEL: Final = "only a target of a parallel file system has this"
+_NO_PARALLEL: Final = "only targets of a parallel file system have this"
 _ELSEWHERE: Final = {
     "create_enabled": _NO_PARALLEL,
     "failover_active": _NO_PARALLEL,
@@ -32,23 +32,23 @@ _ELSEWHERE: Final = {
     "network_errors_total": "no network lies between a local file system and its drives",
     "metadata_operations_total": "the kernel does not count them for a local file system",
     "concurrent_jobs": "no scheduler was queried",
-    "checksum_errors_total": "this file system does not count checksum errors of data",
+    "checksum_errors_total": "this file system does not count data checksum errors",
 }
-"""What a local file system never has, and why."""
+"""Readings that a local file system never has, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalState:
-    """What was gathered for one snapshot, before it is put under the contract's names.
+    """Data gathered for one snapshot, before it is mapped to the contract's names.
 
     Attributes
     ----------
     space
-        ``statvfs`` of the path, or why it did not come.
+        ``statvfs`` of the path, or why it is missing.
     ext4
-        Where the ext4 keeps its counters; ``None`` for other file systems.
+        Location of ext4's counters; ``None`` for other file systems.
     drives
-        What the drives say of themselves, as `trimtab.drivers.local.smart.read_drive` has it.
+        Health readings of the drives, from `trimtab.drivers.local.smart.read_drive`.
     """
 
     description: PathDescription
@@ -90,7 +90,7 @@ def _space(state: LocalState) -> Iterator[Reading]:
     yield Reading.of("capacity_bytes", space.capacity_bytes, source)
     yield Reading.of("used_bytes", space.used_bytes, source)
     yield Reading.of("available_bytes", space.available_bytes, source)
-    # btrfs and others without a table of inodes give 0 for both: that is not a count.
+    # btrfs and others without an inode table return 0 for both, which is not a count.
     none = not_available("inodes-not-fixed", "this file system has no fixed number of inodes")
     yield Reading.of("inodes_total", space.inodes if space.inodes else none, source)
     yield Reading.of("inodes_free", space.inodes_free if space.inodes else none, source)
@@ -138,7 +138,7 @@ def _uptime_s(host: Host) -> float | NotAvailable:
 
 
 def _session_bytes(host: Host, state: LocalState) -> Iterator[Reading]:
-    """Yield what was written since the mount, here or on whichever server it is mounted now."""
+    """Yield the bytes written since the mount, here or on the server that mounts it now."""
     name = "session_bytes_written_total"
     if state.ext4 is None:
         reason = not_available(
@@ -166,7 +166,7 @@ def _devices(host: Host, description: PathDescription) -> Iterator[Reading]:
     granularity: int | NotAvailable = nothing
     if top is not None:
         known = top.discard_granularity_bytes
-        granularity = NotAvailable(f"{top.name} does not say") if known is None else known
+        granularity = NotAvailable(f"{top.name} does not report it") if known is None else known
         path = f"/sys/class/block/{top.name}/queue/discard_granularity"
     yield Reading.of("discard_granularity_bytes", granularity, path)
     throttled = [d for d in description.own_devices if d.writeback_throttling_s is not None]
@@ -201,7 +201,8 @@ def _allocator(host: Host, state: LocalState) -> Iterator[Reading]:
     names = ("allocator_family", "allocator_requests_total", *counted)
     if ext4 is None:
         reason = not_available(
-            "allocator-not-shown", f"{state.description.fs_type} does not show its block allocator"
+            "allocator-not-shown",
+            f"{state.description.fs_type} does not expose its block allocator",
         )
         yield from (Reading.of(name, reason, None) for name in (*names, *pieces))
         return

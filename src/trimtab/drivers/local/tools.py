@@ -11,7 +11,7 @@ from trimtab.launch.process import ProcessResult
 from trimtab.model.telemetry import NotAvailable, not_available
 
 OUTPUT_LIMIT_BYTES: Final = 1 << 22
-"""These tools print a page; a drive's JSON log is the longest, with some 10 KiB."""
+"""These tools print a page; the longest is a drive's JSON log of about 10 KiB."""
 
 
 def run_tool(
@@ -21,9 +21,9 @@ def run_tool(
     timeout_s: float,
     environment: dict[str, str] | None = None,
 ) -> ProcessResult | NotAvailable:
-    """Return the result of a tool that ended well, or why there is none.
+    """Return the result of a tool that succeeded, or why there is none.
 
-    Raises nothing of its own: that a tool is missing, late or unhappy is a reason.
+    Never raises: a missing, late or failed tool is a reason.
     """
     try:
         result = execute(
@@ -41,6 +41,6 @@ def run_tool(
 
 
 def complaint(result: ProcessResult) -> str:
-    """Return the first line that a tool wrote to its standard error, as ``: text``, shortened."""
+    """Return the first line of a tool's standard error as ``: text``, shortened."""
     text = (result.stderr or result.stdout).decode("utf-8", "replace").strip()
     return f": {text.splitlines()[0][:200]}" if text else ""

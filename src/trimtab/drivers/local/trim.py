@@ -1,4 +1,4 @@
-"""How a file system is trimmed, and trimming it: mount option, timer, cron, fstrim."""
+"""Detects how a file system is trimmed (mount option, timer, cron), and runs fstrim."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ _CRON_DIRECTORIES: Final = (
     "/var/spool/cron/crontabs",
 )
 _LARGEST_BLOCK_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
-"""A block of ext4 is no larger than a page of memory: 4 KiB on x86, up to 64 KiB on others."""
+"""An ext4 block is no larger than a memory page: 4 KiB on x86, up to 64 KiB elsewhere."""
 _TRIMMED: Final = re.compile(r"\((\d+) bytes\) trimmed")
 _TIMESTAMP: Final = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:UTC|GMT)")
 
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """systemd's ``fstrim.timer`` as it is.
+    """State of systemd's ``fstrim.timer``.
 
     Attributes
     ----------
     active
-        Whether it will run; ``None`` with the reason where that cannot be seen.
+        Whether it will run, or why that is unknown.
     last_run
         When it last ran, aware UTC.
     """
@@ -64,12 +64,12 @@ def trim_practice(
     timer: Timer,
     discarded_bytes: int | NotAvailable,
 ) -> TrimPractice:
-    """Return how a file system is trimmed without Trimtab, and what the system shows of it."""
+    """Return how a file system is trimmed without Trimtab, with the evidence."""
     sources = {"mount_option": "/proc/self/mountinfo", "scheduled": "/etc/cron*"}
     reasons: dict[str, str] = {}
     option = mount_option(description.options)
     if option is None:
-        reasons["mount_option"] = "the mount has neither discard nor fstrim among its options"
+        reasons["mount_option"] = "the mount options have neither discard nor fstrim"
     covered = timer_covers(host, description)
     active = timer.active
     if active is True and isinstance(covered, NotAvailable):
@@ -100,7 +100,7 @@ def trim_practice(
 
 
 def mount_option(options: Sequence[str]) -> str | None:
-    """Return the mount option that trims as files are deleted, ``None`` where there is none.
+    """Return the mount option that trims as files are deleted, ``None`` if there is none.
 
     ``discard`` of ext4, xfs and others, ``discard=async`` of btrfs; ``fstrim`` and
     ``fstrim=BLOCKS`` of ldiskfs (LU-17980), which trims group by group in the background.
@@ -113,18 +113,18 @@ def mount_option(options: Sequence[str]) -> str | None:
 
 
 def read_timer(host: Host, execute: Execute) -> Timer:
-    """Return the state of ``fstrim.timer``, asked of systemd where it runs.
+    """Return the state of ``fstrim.timer``, from systemd if it runs.
 
     Notes
     -----
-    Where systemd is installed but does not run (a container), ``systemctl is-enabled`` still
-    says ``enabled``: the directory that sd_booted(3) looks for decides. A persistent timer's last
-    run is also the time of its stamp file, which is there for those whom systemd does not answer.
+    If systemd is installed but does not run (a container), ``systemctl is-enabled`` still prints
+    ``enabled``; so the directory that sd_booted(3) checks decides. A persistent timer's last run is
+    also the time of its stamp file, which users can read when systemd refuses them.
     """
     if not host.exists("/run/systemd/system"):
         # In a container or a chroot the host's own timer may still trim this file system.
         nothing = not_available(
-            "no-systemd", "systemd does not run here, so its timers are not seen"
+            "no-systemd", "systemd does not run here, so its timers are not visible"
         )
         return Timer(active=nothing, last_run=nothing)
     stamp = host.modified_at_s(f"/var/lib/systemd/timers/stamp-{_TIMER}")
@@ -142,7 +142,7 @@ def read_timer(host: Host, execute: Execute) -> Timer:
         execute,
         ("systemctl", "show", _TIMER, "-p", "ActiveState", "-p", "LastTriggerUSec"),
         timeout_s=_SYSTEMCTL_TIMEOUT_S,
-        # It prints times in the zone of its environment; a zone's short name is ambiguous.
+        # It prints times in the zone of its environment, and short zone names are ambiguous.
         environment={"TZ": "UTC"},
     )
     if isinstance(result, NotAvailable):
@@ -152,9 +152,9 @@ def read_timer(host: Host, execute: Execute) -> Timer:
 
 
 def parse_timer(text: str) -> tuple[bool | NotAvailable, datetime | NotAvailable]:
-    """Return from ``systemctl show`` whether the timer is active, and when it last ran (UTC)."""
+    """Parse ``systemctl show``: whether the timer is active, and when it last ran (UTC)."""
     state = _property(text, "ActiveState")
-    active = NotAvailable("systemctl names no state") if state is None else state == "active"
+    active = NotAvailable("systemctl prints no state") if state is None else state == "active"
     when = _TIMESTAMP.search(_property(text, "LastTriggerUSec") or "")
     if when is None:
         return active, not_available("never-run", f"{_TIMER} has not run yet")
@@ -167,9 +167,9 @@ def timer_covers(host: Host, description: PathDescription) -> str | NotAvailable
 
     Notes
     -----
-    The service trims what ``/etc/fstab`` lists, as long as that file lists anything
-    (``fstrim --listed-in /etc/fstab:/proc/self/mountinfo``, or ``-A``), not all that is mounted: a
-    scratch file system that was mounted by hand or by a cluster manager is left out.
+    The service trims what ``/etc/fstab`` lists, if that file lists anything
+    (``fstrim --listed-in /etc/fstab:/proc/self/mountinfo``, or ``-A``), not every mount: a scratch
+    file system mounted by hand or by a cluster manager is left out.
     """
     command = " ".join(_service_commands(host))
     if re.search(r"fstrim.* (-a|--all)\b", command):
@@ -178,26 +178,26 @@ def timer_covers(host: Host, description: PathDescription) -> str | NotAvailable
     if isinstance(fstab, NotAvailable):
         if fstab.reason != "/etc/fstab does not exist":
             return fstab  # it may list the mount or not
-        return "there is no /etc/fstab, so fstrim.service trims what is mounted"
+        return "there is no /etc/fstab, so fstrim.service trims every mounted file system"
     entries = [
         words
         for line in fstab.splitlines()
         if len(words := line.split()) >= 3 and not words[0].startswith("#")
     ]
     if not entries:
-        return "/etc/fstab is empty, so fstrim.service trims what is mounted"
+        return "/etc/fstab is empty, so fstrim.service trims every mounted file system"
     for words in entries:
         if unescape(words[1]).rstrip("/") == description.mount_point.rstrip("/"):
             if len(words) > 3 and "X-fstrim.notrim" in words[3].split(","):
                 return NotAvailable("/etc/fstab marks the mount X-fstrim.notrim")
-            return "the mount is listed in /etc/fstab, which fstrim.service processes"
+            return "/etc/fstab lists the mount, so fstrim.service trims it"
     return NotAvailable(
-        f"{_TIMER} trims what is listed in /etc/fstab, and {description.mount_point} is not"
+        f"{_TIMER} trims what /etc/fstab lists, and {description.mount_point} is not listed"
     )
 
 
 def cron_files(host: Host) -> tuple[str, ...]:
-    """Return the cron files with a line, not commented out, that mentions fstrim."""
+    """Return the cron files that mention fstrim in a line that is not a comment."""
     files = ["/etc/crontab", "/etc/anacrontab"]
     for directory in _CRON_DIRECTORIES:
         names = host.list_directory(directory)
@@ -208,16 +208,15 @@ def cron_files(host: Host) -> tuple[str, ...]:
 def trimmed_since_mount(
     host: Host, description: PathDescription, discarded_bytes: int | NotAvailable
 ) -> tuple[bool | NotAvailable, str]:
-    """Return whether a file system was trimmed since it was mounted, and where that was seen.
+    """Return whether a file system was trimmed since it was mounted, and the source.
 
     Notes
     -----
     A trim of ext4 leaves its smallest extent, in blocks, in ``last_trim_minblks``, which is 0 at
-    mount (fs/ext4/mballoc.c, ``ext4_trim_fs``). On a device whose discard granularity is under a
-    block that smallest extent is 0 too, and 0 says nothing. A trim of a part counts as well.
-    Where ext4 does not say so itself, a device that was told to discard nothing since it was
-    attached shows that nobody trimmed; a device that discarded something shows nothing, because
-    mkfs discards too.
+    mount (fs/ext4/mballoc.c, ``ext4_trim_fs``). On a device whose discard granularity is below a
+    block that smallest extent is also 0, so 0 proves nothing. A partial trim counts too. Where ext4
+    gives no answer, a device without any discard since it was attached proves that nothing was
+    trimmed; a device with discards proves nothing, because mkfs discards too.
     """
     if not description.devices:
         return not_available("no-device", "no underlying block device is visible"), ""
@@ -233,7 +232,7 @@ def _remembered_by_ext4(
 ) -> tuple[bool | NotAvailable, str]:
     source = f"/sys/fs/{description.fs_type}/{device.name}/last_trim_minblks"
     if description.fs_type not in {"ext4", "ldiskfs"}:
-        return NotAvailable(f"{description.fs_type} keeps no record of it"), source
+        return NotAvailable(f"{description.fs_type} does not record it"), source
     blocks = host.read_number(source)
     if isinstance(blocks, NotAvailable):
         return blocks, source
@@ -245,24 +244,24 @@ def _remembered_by_ext4(
 
 
 def fstrim_command(mount_point: str, start: int, length: int | None) -> tuple[str, ...]:
-    """Return the command that trims a byte range of a mounted file system."""
+    """Return the fstrim command for a byte range of a mounted file system."""
     offset = ("-o", str(start)) if start else ()
     limit = ("-l", str(length)) if length is not None else ()
     return ("fstrim", "-v", *offset, *limit, "--", mount_point)
 
 
 def parse_fstrim(text: str) -> int | NotAvailable:
-    """Return the bytes that ``fstrim -v`` says it trimmed: the exact count in parentheses.
+    """Return the bytes trimmed according to ``fstrim -v``: the exact count in parentheses.
 
     Examples
     --------
     >>> parse_fstrim("/scratch: 1.5 GiB (1663283200 bytes) trimmed")
     1663283200
     """
-    # The mount point stands before it and may hold anything: the last match is fstrim's own.
+    # The mount point comes first and may contain anything: the last match is fstrim's own.
     counts = _TRIMMED.findall(text)
     if not counts:
-        return NotAvailable(f"fstrim printed {text.strip()[:100]!r}, which names no bytes")
+        return NotAvailable(f"fstrim printed {text.strip()[:100]!r}, without a number of bytes")
     return int(counts[-1])
 
 

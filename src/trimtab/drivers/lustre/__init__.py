@@ -1,1 +1,1 @@
-"""Lustre: ``lfs`` and ``lctl`` on a client, and one round trip to each server. Reading only."""
+"""The Lustre driver: ``lfs`` and ``lctl`` on a client, one round trip to each server."""

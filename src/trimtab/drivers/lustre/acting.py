@@ -1,4 +1,4 @@
-"""From a change of a target to instructions for its servers, and from their results to an answer.
+"""Turns a change of a target into instructions for servers, and their results into an answer.
 
 ::
 
@@ -37,11 +37,11 @@ from trimtab.model.action import Outcome
 from trimtab.model.telemetry import NotAvailable, Setting, not_available
 
 MAX_CREATE_COUNT: Final = "20000"
-"""OST_MAX_PRECREATE: what an MDT begins with."""
+"""OST_MAX_PRECREATE: the default of an MDT."""
 _CLOSING: Final = ("obdfilter/no_create", "obdfilter/no_precreate")
-"""Settings of a client, as a snapshot names them, to their row."""
+"""Settings of a client by their name in a snapshot, to their row."""
 _PER_INSTRUCTION_S: Final = 0.5
-_PERMANENT_HINT: Final = f"of the settings of targets, these are: {', '.join(PERMANENT)}"
+_PERMANENT_HINT: Final = f"permanent settings of targets: {', '.join(PERMANENT)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class Order:
     Attributes
     ----------
     part
-        Whose part of the setting it is: a drive, an MDT, a target.
+        The drive, MDT or target whose part of the setting it changes.
     name
-        The parameter or file that it is about.
+        The parameter or file it changes.
     """
 
     server: str
@@ -64,14 +64,14 @@ class Order:
 
 @dataclass(slots=True)
 class Attempt:
-    """What became of the orders of one change.
+    """The outcome of the orders of one change.
 
     Attributes
     ----------
     results
-        Of the orders that were sent, each with its own.
+        Each order that was sent, with its result.
     not_put_back
-        After a failure: the names that could not be put back, with what is known of them.
+        After a failure: the names that could not be restored, with what is known about them.
     """
 
     results: list[tuple[Order, Result]] = field(default_factory=list)
@@ -79,30 +79,30 @@ class Attempt:
 
     @property
     def failure(self) -> tuple[Order, Result] | None:
-        """The first order that was not done."""
+        """The first order that failed."""
         return next((pair for pair in self.results if not pair[1].done), None)
 
 
 def setting_orders(
     view: View, target: str, backing: Backing | None, name: str, value: str
 ) -> tuple[Order, ...] | NotAvailable:
-    """Return what sets one setting of a target: an order for each MDT, drive or the one place.
+    """Return the orders that change a setting of a target: one for each MDT or drive, or one.
 
     Raises
     ------
     RefusedError
-        The setting is not among those that are written.
+        The setting is not writable.
     UsageError
-        The value is none that is written.
+        The value is not allowed.
     """
     words = name.split("/")
     key = {"block": "queue", "drives": "queue"}.get(words[0], words[0]) + "/" + words[-1]
     row = BY_KEY.get(key)
     if row is None:
         raise RefusedError(
-            f"{name} is not written",
+            f"{name} is not writable",
             code="setting-read-only",
-            hint="what is written, and with which right: docs/act-safety.md",
+            hint="writable settings and the rights they need: docs/act-safety.md",
         )
     with _as_usage():
         check_value(row, value)
@@ -121,18 +121,18 @@ def setting_orders(
 
 
 def permanent_order(view: View, target: str, name: str, value: str | None) -> Order | NotAvailable:
-    """Return what sets a setting for every mount to come, on the MGS; ``None``: forgets it.
+    """Return the order for the MGS that sets a permanent value; ``None`` removes it.
 
     Raises
     ------
     RefusedError
-        The setting is not among those that are set permanently.
+        The setting cannot be set permanently.
     UsageError
-        The value is none that is written.
+        The value is not allowed.
     """
     if name not in PERMANENT:
         raise RefusedError(
-            f"{name} is not set permanently", code="setting-not-permanent", hint=_PERMANENT_HINT
+            f"{name} cannot be set permanently", code="setting-not-permanent", hint=_PERMANENT_HINT
         )
     fields = {"fs": view.file_system, "mdt": target}
     row, parameter = name_of(name, fields)
@@ -140,7 +140,9 @@ def permanent_order(view: View, target: str, name: str, value: str | None) -> Or
         permanent_words(row, parameter, value)
     servers = [server.name for server in view.servers.values() if server.has_mgs]
     if len(servers) != 1:
-        return not_available("mgs-not-seen", f"the MGS is seen on {len(servers)} of the servers")
+        return not_available(
+            "mgs-not-seen", f"{len(servers)} of the servers report an MGS, not one"
+        )
     instruction = {"do": "permanent", "row": name, "fields": fields, "value": value}
     return Order(servers[0], target, parameter, instruction)
 
@@ -162,7 +164,7 @@ def _order(
     raw: str | None,
     value: str | None,
 ) -> Order:
-    """Return what sets one part of a setting, given under which name the server has its target."""
+    """Return the order for one part of a setting, under the server's name of the target."""
     instruction = {
         "do": "set",
         "row": key,
@@ -185,7 +187,7 @@ def _parameter_order(view: View, target: str, server: ServerView, key: str, valu
 def _device_orders(
     order: Callable[..., Order], backing: Backing, words: list[str]
 ) -> Iterator[Order]:
-    """Yield an order for each device: one that is named, or all drives."""
+    """Yield an order for the named device, or for each drive."""
     knob, ext4 = words[-1], backing.ext4
     if words[0] != "ldiskfs":
         named = [words[1]] if words[0] == "block" else [drive.name for drive in backing.drives]
@@ -205,18 +207,18 @@ _STATISTICS: Final = frozenset({"mb_last_group", "mb_last_groups", "prealloc_tab
 def client_orders(
     view: View, client: str, here: bool, name: str, value: str
 ) -> tuple[Order, ...] | NotAvailable:
-    """Return what sets one setting of a client: an order for each of its connections.
+    """Return the orders that change a setting of a client: one for each of its connections.
 
     Raises
     ------
     RefusedError
-        The setting is not among those that are written.
+        The setting is not writable.
     UsageError
-        The value is none that is written.
+        The value is not allowed.
     """
     pattern = CLIENT_SETTINGS.get(name)
     if pattern is None:
-        raise RefusedError(f"{name} of a client is not written", code="setting-read-only")
+        raise RefusedError(f"{name} of a client is not writable", code="setting-read-only")
     key = pattern.replace(".*.", "/")
     row = BY_KEY[key]
     with _as_usage():
@@ -237,7 +239,7 @@ def client_orders(
 
 
 def _client_fields(full_name: str, file_system: str) -> dict[str, str] | None:
-    """Return the parts of the name of a client's parameter; ``None`` for an MDT's, or others'."""
+    """Split the name of a client's parameter; ``None`` for an MDT's or another's."""
     device = full_name.split(".")[1]
     rest = device.removeprefix(f"{file_system}-")
     if rest == device:
@@ -252,20 +254,20 @@ def _client_fields(full_name: str, file_system: str) -> dict[str, str] | None:
 
 
 def creation_orders(view: View, target: str, value: str | None) -> tuple[Order, ...] | NotAvailable:
-    """Return what sets ``max_create_count`` of an OST on every MDT.
+    """Return the orders that set ``max_create_count`` of an OST on every MDT.
 
     Parameters
     ----------
     value
-        ``None``: the value of before it was closed.
+        ``None``: the value before it was closed.
     """
     orders = []
     for mdt in (name for name in view.targets if name.startswith("MDT")):
         mds = view.mds_of.get(mdt)
         if mds is None:
-            # An MDT that is left out goes on creating there, as recorded.
+            # Recorded: an MDT that is left out continues to create objects there.
             return not_available(
-                "mdt-not-seen", f"not every MDT is seen: {why_not_served(view, mdt)}"
+                "mdt-not-seen", f"not every MDT is visible: {why_not_served(view, mdt)}"
             )
         fields = {"fs": view.file_system, "ost": target, "mdt": mdt}
         raw = mds.parameters.get(name_of("osp/max_create_count", fields)[1])
@@ -279,12 +281,12 @@ def creation_orders(view: View, target: str, value: str | None) -> tuple[Order, 
             more = {"do": "restore", "closed": "0", "default": MAX_CREATE_COUNT}
         orders.append(replace(order, instruction={**order.instruction, **more}))
     if not orders:
-        return not_available("mdt-not-seen", f"no MDT of {view.file_system} is seen")
+        return not_available("mdt-not-seen", f"no MDT of {view.file_system} is visible")
     return tuple(orders)
 
 
 def switch_orders(view: View, target: str, value: str) -> tuple[Order, ...] | NotAvailable:
-    """Return what sets ``no_create`` of an OST, or ``no_precreate`` where it is older."""
+    """Return the order that sets ``no_create`` of an OST (``no_precreate`` before 2.16)."""
     server = serving(view, target)
     if isinstance(server, NotAvailable):
         return server
@@ -296,7 +298,7 @@ def switch_orders(view: View, target: str, value: str) -> tuple[Order, ...] | No
 
 
 def is_open(orders: Sequence[Order]) -> bool:
-    """Return whether what orders are about lets new files in already."""
+    """Return whether the orders' parameters already allow new files."""
     closed = {
         "osp/max_create_count": "0",
         "obdfilter/no_create": "1",
@@ -311,12 +313,12 @@ def is_open(orders: Sequence[Order]) -> bool:
 def carry_out(
     writer: Writer, orders: Sequence[Order], *, here: bool = False, put_back: bool = True
 ) -> Attempt:
-    """Carry out orders, server by server; after a failure put back what was written before it.
+    """Carry out orders, server by server; after a failure revert the earlier writes.
 
     Parameters
     ----------
     put_back
-        False: what was done stays, and the rest is tried as well (opening is better than not).
+        False: completed orders stay and the rest is still tried (to open what can be opened).
     """
     attempt = Attempt()
     for server in dict.fromkeys(order.server for order in orders):
@@ -336,7 +338,7 @@ def carry_out(
 
 
 def _put_back(writer: Writer, attempt: Attempt, *, here: bool) -> None:
-    """Put back what was written of a change that failed; note what may differ all the same."""
+    """Revert the writes of a change that failed; note what may still differ."""
     writer = replace(writer, dead_man_s=None)
     for order, result in reversed(attempt.results):
         if not result.wrote:
@@ -354,28 +356,28 @@ def _put_back(writer: Writer, attempt: Attempt, *, here: bool) -> None:
 
 
 def answer_of(attempt: Attempt, change: str) -> NotAvailable | None:
-    """Return why a change was not made, ``None`` where it was.
+    """Return why a change was not made, ``None`` if it was.
 
     Raises
     ------
     UsageError
         The system refuses the value.
     RefusedError
-        It refuses the change: a later token, no permission.
+        The server refuses the change: a later token, no permission.
     ToolError
-        It is not known what is stored, another value is, or not all of it was put back.
+        The stored value is unknown or another one, or not everything was restored.
     """
     if attempt.failure is None:
         return None
     order, result = attempt.failure
     code, text = result.detail.code, f"{change}: {order.name} on {result.server}: {result.detail}"
     if attempt.not_put_back:
-        # What became of an unknown one is the first question; that it stays is no news.
+        # An unknown outcome is reported first; that the value stays is no news.
         unknown = result.outcome is Outcome.UNKNOWN
         raise ToolError(
-            f"{text}; not put back: {'; '.join(attempt.not_put_back)}",
+            f"{text}; not restored: {'; '.join(attempt.not_put_back)}",
             code=code if unknown else "partly-written",
-            hint="see what it is now and put it back by hand, or with: trimtab revert SITE ID",
+            hint="check the current value and restore it by hand, or with: trimtab revert SITE ID",
         )
     match result.outcome:
         case Outcome.REFUSED if code in {"setting-value-refused", "range-invalid"}:
@@ -393,7 +395,7 @@ def answer_of(attempt: Attempt, change: str) -> NotAvailable | None:
 def act_alone(
     writer: Writer, order: Order, change: str, *, timeout_s: float | None = None
 ) -> Result | NotAvailable:
-    """Carry out a change that is one order, which nothing puts back; return what became of it.
+    """Carry out a change of a single order that nothing reverts, and return its result.
 
     Raises
     ------
@@ -405,13 +407,13 @@ def act_alone(
 
 
 def confirm_results(results: Sequence[Result]) -> None:
-    """Return where every server lets a change stay.
+    """Check that every server kept a change.
 
     Raises
     ------
     ToolError
-        ``setting-not-kept``: some of it was put back, or changed, before it was confirmed.
-        ``not-confirmed``: a server could not be told, and puts it back when its time is over.
+        ``setting-not-kept``: some of it was reverted, or changed, before it was confirmed.
+        ``not-confirmed``: a server could not be reached and will revert it at its deadline.
     """
     failures = [result for result in results if not result.done]
     if not failures:
@@ -419,21 +421,21 @@ def confirm_results(results: Sequence[Result]) -> None:
     late = {Outcome.SKIPPED, Outcome.CHANGED}
     worst = next((result for result in failures if result.outcome not in late), failures[0])
     if worst.outcome in late:
-        text = f"it was not confirmed in time, and {worst.server} put it back: {worst.detail}"
+        text = f"it was not confirmed in time, and {worst.server} reverted it: {worst.detail}"
         raise ToolError(text, code="setting-not-kept")
-    text = f"it could not be confirmed, and {worst.server} puts it back: {worst.detail}"
+    text = f"it could not be confirmed, and {worst.server} will revert it: {worst.detail}"
     raise ToolError(text, code="not-confirmed")
 
 
 _HINTS: Final = {
     "permission-denied": "install deploy/sudoers.d/trimtab-act on that server, and set sudo = true",
-    "state-not-writable": "make /var/lib/trimtab-act there, owned by the user who acts",
-    "fenced": "another instance has taken over: this one must stop. If the store of that one was "
-    "given up for good, remove FILE_SYSTEM.token in /var/lib/trimtab-act there",
+    "state-not-writable": "create /var/lib/trimtab-act there, owned by the user who acts",
+    "fenced": "another instance has taken over: this one must stop. If its store is gone for good, "
+    "remove FILE_SYSTEM.token in /var/lib/trimtab-act there",
 }
 
 
 def as_setting(name: str, attempt: Attempt, source: str) -> Setting:
-    """Return a setting as it reads back, of all its parts together."""
+    """Return a setting as read back, folded over all its parts."""
     values = {order.part: result.found or "" for order, result in attempt.results}
     return Setting(name, folded(values), source)

@@ -1,4 +1,4 @@
-"""Asking the client's tools and every server, each within its deadline: at most one round trip."""
+"""Queries the client's tools and every server, each with a deadline, in one round trip."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _OUTPUT_LIMIT_BYTES: Final = 32 * 2**20
 _LISTED: Final = re.compile(r"(?m)^[0-9]{1,5}: ([!-~]+_UUID) (?:IN)?ACTIVE\s*$")
 _Ask = Callable[[Sequence[str]], ProcessResult]
 _LEAST_S: Final = 1.0
-"""What a command has when others used up the time: enough for one that sends nothing."""
+"""Left for a command after others used up the time: enough if it sends nothing."""
 KILL_S: Final = 1.0
-"""From SIGTERM to SIGKILL, and from there to leaving it behind: these only read."""
+"""From SIGTERM to SIGKILL, and from there to abandoning it: these only read."""
 _GRACE_S: Final = 5.0
-"""What ssh may take to connect and log in, beyond the server's own deadline."""
+"""Time for ssh to connect and log in, on top of the server's own deadline."""
 
 
 def ask_name(path: str, execute: Execute) -> str | None:
-    """Return Lustre's name of the file system at a path, as ``lfs df`` prints it."""
+    """Return Lustre's name of the file system at a path, from ``lfs df``."""
     argv = ("lfs", "df", "-lv", path)
     try:
         result = execute(argv, timeout_s=CLIENT_TIMEOUT_S, output_limit_bytes=_OUTPUT_LIMIT_BYTES)
@@ -63,19 +63,19 @@ def ask_client(
     timeout_s: float = CLIENT_TIMEOUT_S,
     measured: Collection[str] = (),
 ) -> ClientView:
-    """Return what this host sees of the file system; what fails is told, not raised.
+    """Return this host's view of the file system; failures are reported in it, not raised.
 
-    With a target lost ``lfs df`` waits for it, with ``-l`` five to ten seconds for each (seen on
-    2.17.0), and it can hang beyond SIGKILL. Imports come first: reading them sends nothing, and
-    they tell which target is lost. Then ``lfs df`` is asked only for what nobody else has measured,
-    in a child that is given up, and not further while that child hangs.
+    ``lfs df`` waits for lost targets, even with ``-l`` five to ten seconds for each (seen on
+    2.17.0), and can hang beyond SIGKILL. So imports are read first: that sends nothing and shows
+    which targets are lost. Then ``lfs df`` runs only for what no server has measured, in a child
+    that is abandoned if it hangs; while it hangs, no other is started.
 
     Parameters
     ----------
     timeout_s
-        For everything together.
+        For all commands together.
     measured
-        Targets whose space their servers have told.
+        Targets whose space their servers already reported.
     """
     ask = _within(timeout_s, execute)
     problems: list[str] = []
@@ -88,16 +88,16 @@ def ask_client(
     inodes: dict[str, LfsDfLine] = {}
     if apart and {each.target for each in connections} <= {*measured, *apart}:
         names, hung = enumerated(sorted(apart)), False
-        why = f"lfs df was not asked: it would wait for {names}, which this client has lost"
+        why = f"lfs df was not run: it would wait for {names}, which this client has lost"
     else:
         why_no_inodes = None
-        # -l: do not wait for ever for a target that is lost; -v: flags, and lost targets by name.
+        # -l: do not wait forever for a lost target; -v: flags, and lost targets by name.
         space, why, hung = _lfs_df(("lfs", "df", "-lv", path), file_system, ask)
         if not hung:
             inodes, why_no_inodes, _ = _lfs_df(("lfs", "df", "-lvi", path), file_system, ask)
         problems[:0] = dict.fromkeys(text for text in (why, why_no_inodes) if text is not None)
     if not (connections or hung):
-        # Who may not read imports, or has no lctl, still sees which targets lfs df leaves out.
+        # Without permission to read imports, or without lctl, targets missing in lfs df still show.
         listed = {target for kind in ("osts", "mdts") for target in _listed(kind, path, ask)}
         whole = why is None or bool(space)
         connections = tuple(_links_of_df(path, space, listed if whole else set()))
@@ -114,7 +114,7 @@ def ask_client(
 
 
 def _within(timeout_s: float, execute: Execute) -> _Ask:
-    """Return what runs commands that have a deadline together."""
+    """Return a function that runs commands under a shared deadline."""
     end_s = time.monotonic() + timeout_s
 
     def ask(argv: Sequence[str]) -> ProcessResult:
@@ -142,25 +142,25 @@ def _switched_off(parameters: Parameters) -> set[str]:
 
 
 def _why_not_again(argv: Sequence[str], *alike: str) -> str | None:
-    """Return why a command is not started: one that an earlier observation left behind still hangs.
+    """Return why a command is not started: an abandoned one still hangs.
 
-    It would hang as well, and this observation would wait for it as that one did.
+    The new one would hang as well, and delay this observation like the earlier one.
 
     Parameters
     ----------
     alike
-        How commands begin that would hang with it; nothing: only the same command.
+        First words of commands that would hang together with it; default: only the same command.
     """
     left = still_hanging(*(alike or argv))
     return f"{' '.join(argv)} was not started: {left} left behind still hang" if left else None
 
 
 JOBS: Final = ("squeue", "--noheader", "--states=RUNNING", "--format=%A")
-"""One line for each running job, and each running member of an array."""
+"""One line for each running job or array task."""
 
 
 def running_jobs(ask: _Ask) -> int | NotAvailable:
-    """Return how many jobs of the machine Slurm runs now; without Slurm here, why not."""
+    """Return the number of jobs that Slurm runs now, or why it is unknown."""
     try:
         result = ask(JOBS)
     except ToolError as error:
@@ -169,14 +169,14 @@ def running_jobs(ask: _Ask) -> int | NotAvailable:
         return not_available("scheduler-failed", f"squeue: {result.problem}{complaint(result)}")
     lines = _text(result.stdout).split()
     if not all(line.isdecimal() for line in lines):
-        return not_available("scheduler-failed", "squeue printed something else than job numbers")
+        return not_available("scheduler-failed", "squeue printed something other than job ids")
     return len(lines)
 
 
 def ask_servers(servers: Servers, file_system: str, *, fan_out: FanOut) -> dict[str, ServerView]:
-    """Return the view of every server and client; one that is dead has an answer that says so.
+    """Return the view of every server and client; a dead one's answer has the reason.
 
-    Clients are asked the same: of what only servers have they say that it is not there.
+    Clients get the same request; what only servers have is reported as missing there.
     """
     if not (servers.names or servers.clients):
         return {}
@@ -186,7 +186,7 @@ def ask_servers(servers: Servers, file_system: str, *, fan_out: FanOut) -> dict[
 
 
 def sudo_of(servers: Servers) -> Sequence[str] | None:
-    """Return what stands before commands that need rights; ``None``: nothing."""
+    """Return the prefix of commands that need root (``sudo -n``); ``None``: no prefix."""
     return SUDO if servers.sudo else None
 
 
@@ -198,7 +198,7 @@ def views_of(
     *,
     fan_out: FanOut,
 ) -> dict[str, ServerView]:
-    """Return what every host answers to a request; see `ask_each`."""
+    """Send a request to hosts and return their parsed answers; see `ask_each`."""
     results = ask_each(names, request, servers, fan_out=fan_out)
     return {
         name: ServerView(name, file_system, parse_answer(name, result), request)
@@ -209,14 +209,14 @@ def views_of(
 def ask_each(
     names: Sequence[str], request: Mapping[str, Any], servers: Servers, *, fan_out: FanOut
 ) -> dict[str, ProcessResult]:
-    """Return for every host how the collector ended there, given a request: one round trip.
+    """Run the collector on every host with a request, and return its results: one round trip.
 
-    Where all of them are this host, it is asked once, under the first name.
+    If all names are this host, it runs once, under the first name.
 
     Raises
     ------
     ToolError
-        There is no ssh, or no such Python here.
+        ssh, or the Python to run here, is missing.
     """
     if not names:
         return {}
@@ -239,14 +239,14 @@ def ask_each(
 def _lfs_df(
     argv: Sequence[str], file_system: str, ask: _Ask
 ) -> tuple[dict[str, LfsDfLine], str | None, bool]:
-    """Return the lines by target, why some or all are missing, and whether it hung."""
+    """Run ``lfs df``; return its lines by target, why some are missing, whether it hung."""
     words = " ".join(argv)
     if (why := _why_not_again(argv, *argv[:2])) is not None:
         return {}, why, True
     waiting = hanging().get(argv[0], 0)
     if waiting >= HUNG_LIMIT:
-        # A watch would add one an hour for as long as the target is lost.
-        return {}, f"{words} was not started: {waiting} of them hang already", True
+        # Otherwise a watch would add one every hour while the target is lost.
+        return {}, f"{words} was not started: {waiting} of them already hang", True
     try:
         result = ask(argv)
     except ToolError as error:
@@ -258,7 +258,7 @@ def _lfs_df(
         return lines, f"{words} did not answer in {result.timeout_s:g} s", True
     if not lines:
         return {}, f"{words}: {_why_nothing(result, ours)}", False
-    # Its exit code says nothing: 107 with every line there, 0 with lines left out.
+    # Its exit code is useless: 107 with all lines present, 0 with lines missing.
     problems = [problem for df in ours for problem in df.problems]
     if any(not df.complete for df in ours) or problems:
         return lines, f"{words}: {'; '.join(problems) or 'not whole'}", False
@@ -266,7 +266,7 @@ def _lfs_df(
 
 
 def _listed(kind: str, path: str, ask: _Ask) -> Iterator[str]:
-    """Yield what ``lfs osts`` or ``lfs mdts`` lists, connected or not: it sends nothing."""
+    """Yield the targets in ``lfs osts`` or ``lfs mdts``, connected or not; sends nothing."""
     try:
         result = ask(("lfs", kind, path))
     except ToolError:
@@ -280,9 +280,9 @@ def _listed(kind: str, path: str, ask: _Ask) -> Iterator[str]:
 def _links_of_df(
     path: str, space: Mapping[str, LfsDfLine], listed: Iterable[str]
 ) -> Iterator[Link]:
-    """Yield what ``lfs df -l`` tells of connections that are not whole.
+    """Yield broken connections, as ``lfs df -l`` shows them.
 
-    It names a target that it cannot reach once, and leaves it out from then on.
+    It names an unreachable target once and omits it from then on.
     """
     source = f"lfs df {path}"
     for target in sorted({*space, *listed}):
@@ -304,7 +304,7 @@ def _why_nothing(result: ProcessResult, listed: Sequence[LfsDf]) -> str:
 
 
 def _lctl(argv: Sequence[str], ask: _Ask, problems: list[str]) -> Parameters:
-    """Return what lctl printed; its exit code says nothing, that it came to its end does."""
+    """Return what lctl printed; its exit code is useless, but whether it ended is not."""
     try:
         result = ask(argv)
     except ToolError as error:

@@ -1,7 +1,7 @@
-"""What lies beneath a target on its server: ldiskfs or ZFS, its devices, its drives.
+"""The backing file system of a target on its server: ldiskfs or ZFS, devices, drives.
 
-The code that looks beneath a local file system looks here too: a `CollectedHost` stands for the
-server's ``/proc`` and ``/sys``.
+Uses the code for local file systems, with a `CollectedHost` in place of the server's ``/proc`` and
+``/sys``.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _NO_DEVICE: Final = "0:0"
 
 @dataclass(frozen=True, slots=True)
 class Backing:
-    """The file system of one target, as the server has it mounted.
+    """The backing file system of one target, as mounted on its server.
 
     Attributes
     ----------
     description
-        With the server's mount point, ldiskfs's own options and the devices beneath.
+        The server's mount point, ldiskfs's own options and the devices beneath.
     ext4
-        Where ldiskfs keeps its counters; ``None`` for ZFS.
+        Location of ldiskfs's counters; ``None`` for ZFS.
     space
-        As the object storage device counts it, grants not taken off.
+        As the object storage device counts it, without deducting grants.
     """
 
     host: CollectedHost
@@ -49,8 +49,8 @@ class Backing:
     timer: Timer
 
     def readings(self, cpu_fraction: float | NotAvailable) -> tuple[Reading, ...]:
-        """Return the contract's telemetry as for a local file system."""
-        # What the drives say of themselves takes as long as all the rest.
+        """Return the contract's telemetry, as for a local file system."""
+        # Reading the drives' health takes as long as all the rest.
         state = LocalState(
             description=self.description,
             space=self.space,
@@ -66,7 +66,7 @@ class Backing:
         return readings(self.host, state)
 
     def trim_practice(self) -> TrimPractice | NotAvailable:
-        """Return how the target is trimmed, as far as its server shows it."""
+        """Return how the target is trimmed, as far as its server shows."""
         devices = self.description.devices
         if not devices:
             return not_available("no-device", "no underlying block device is visible")
@@ -77,24 +77,24 @@ class Backing:
         )
 
     def settings(self) -> dict[str, Setting | NotAvailable]:
-        """Return every named setting of the file system and of the devices above the drives."""
+        """Return every named setting of the file system and the devices above its drives."""
         drives = {drive.name for drive in self.drives}
         return named.read_settings(self.host, self.description, self.ext4, without=drives)
 
     @property
     def drives(self) -> tuple[BlockDevice, ...]:
-        """The drives, where there are several; a single one is told as a device like others."""
+        """The drives, if there are several; a single one is listed like other devices."""
         drives = self.description.own_drives
         return drives if len(drives) > 1 else ()
 
 
 def read_backing(server: ServerView, target: str) -> Backing:
-    """Return what lies beneath a target that this server serves."""
+    """Return the backing file system of a target of this server."""
     prefix = f"{server.file_system}-{target}"
     kind, node = _kind_and_node(server, target, prefix)
     host = server.host
     mount = _mount(server, target, node)
-    devices, notes = (), ["ZFS keeps its drives to itself: see zpool status"]
+    devices, notes = (), ["ZFS manages its drives itself: see zpool status"]
     ext4 = None
     if kind != "zfs":
         devices, unseen = devices_beneath(host, (), mount, link_rates=False)
@@ -123,7 +123,7 @@ def read_backing(server: ServerView, target: str) -> Backing:
 
 
 def _kind_and_node(server: ServerView, target: str, prefix: str) -> tuple[str, str | None]:
-    """Return ``ldiskfs`` or ``zfs``, and the device or dataset that the target stands on."""
+    """Return ``ldiskfs`` or ``zfs``, and the device or dataset of the target."""
     for kind in ("ldiskfs", "zfs"):
         node = server.parameters.get(f"osd-{kind}.{prefix}.mntdev")
         if node is not None:
@@ -136,7 +136,7 @@ def _kind_and_node(server: ServerView, target: str, prefix: str) -> tuple[str, s
 
 
 def _mount(server: ServerView, target: str, node: str | None) -> Mount:
-    """Return the mount of a target with its device as source, found or made up."""
+    """Return the mount of a target with its device as source, constructed if not found."""
     mount = server.target_mounts.get(target)
     if mount is None:
         mount = Mount(
@@ -154,7 +154,7 @@ def _mount(server: ServerView, target: str, node: str | None) -> Mount:
 
 
 def _options(host: CollectedHost, ext4: Ext4 | None, mount: Mount) -> tuple[str, ...]:
-    """Return ldiskfs's own mount options: those of the mount table are Lustre's."""
+    """Return ldiskfs's own mount options; the mount table has Lustre's."""
     if ext4 is not None:
         text = host.read_text(f"{ext4.statistics}/options")
         if not isinstance(text, NotAvailable):

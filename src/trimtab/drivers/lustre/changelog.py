@@ -1,14 +1,14 @@
-"""Lustre's changelog: the binary records of its device, and who reads them. Pure.
+"""Parses Lustre's changelog: the binary records of its device, and its users. Pure.
 
-A record is ``struct changelog_rec`` of ``lustre_user.h``, 64 bytes, then the extensions that its
-flags name, in the order of the flags, then the name::
+A record is ``struct changelog_rec`` of ``lustre_user.h`` (64 bytes), the extensions that its flags
+name, in the order of the flags, and the name::
 
     namelen:u16 flags:u16 type:u32 index:u64 prev:u64 time:u64 target:fid parent:fid
     [RENAME source:fid source_parent:fid] [JOBID 32 bytes] [EXTRA_FLAGS extra:u64
       [UIDGID 2 x u64] [NID 24 bytes] [OPEN u32] [XATTR 256 bytes]] name [NUL old name]
 
-The device hands out whole records. The text of ``lfs changelog`` is not read: a name may hold line
-feeds and spaces, and all that looks like a field.
+The device returns complete records. The text of ``lfs changelog`` is not used: a name may contain
+line feeds, spaces and anything that looks like a field.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trimtab.visible import visible
 
 
 class RecordType(IntEnum):
-    """``enum changelog_rec_type``; a type that is not among them is a plain number."""
+    """``enum changelog_rec_type``; an unknown type stays a plain number."""
 
     MARK = 0
     CREATE = 1
@@ -58,10 +58,10 @@ NEEDED: Final = frozenset(
     ("CREAT", "MKDIR", "HLINK", "SLINK", "MKNOD", "UNLNK", "RMDIR", "RENME", "CLOSE", "LYOUT",
      "TRUNC", "SATTR", "MTIME", "CTIME", "MIGRT")
 )  # fmt: skip
-"""Types without which an index cannot follow, as masks name them."""
+"""Record types that an index needs to follow changes, as masks name them."""
 
 STARTED: Final = 0x10000
-"""Flag of a mark: recording was switched on, so that before it nothing was recorded."""
+"""Flag of a mark: recording was switched on; nothing before it was recorded."""
 STOPPED: Final = 0x20000
 
 _HEAD: Final = struct.Struct("<HHIQQQ")
@@ -71,20 +71,20 @@ _RENAME: Final = 0x2000
 _JOBID: Final = 0x4000
 _EXTRA: Final = 0x8000
 _EXTRAS: Final = ((0x1, 16), (0x2, 24), (0x4, 4), (0x8, 256))
-"""Extra flags whose extension has so many bytes, in their order."""
+"""Size in bytes of the extension of each extra flag, in order."""
 _EXTRAS_WITHOUT: Final = 0x10
 """The NID is in its newer form: no further bytes."""
 _EXTRAS_BYTES: Final = tuple(
     8 + sum(size for flag, size in _EXTRAS if extra & flag) for extra in range(16)
 )
-"""Of all extensions, by their flags."""
+"""Size in bytes of every extension, by its flags."""
 _EXTRAS_UNKNOWN: Final = ~(0xF | _EXTRAS_WITHOUT)
 _NAMES_MAX: Final = 2 * 255 + 2
 _TYPE_MAX: Final = 63
 _SEQUENCE_NORMAL: Final = 0x2_0000_0400
 _ROOT: Final = (0x2_0000_0007, 1, 0)
 _IGIF: Final = range(12, 2**32)
-"""Sequences of files that are older than identifiers: their inode number is one."""
+"""FID sequences of files older than FIDs, which are made from their inode number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +94,17 @@ class Record:
     Attributes
     ----------
     index
-        Its number on the MDT.
+        The record's number on the MDT.
     time_ns
-        By the MDT's clock, since 1970.
+        Time by the MDT's clock, in ns since 1970.
     target, parent, source, source_parent
-        16 bytes as an index keeps a FID; ``None`` where there is none that clients see. Of a
-        rename, ``target`` is what was overwritten and ``source`` what was moved; of a migration
-        ``source`` is the identifier of before.
+        FIDs as an index keeps them (16 bytes); ``None`` without one that clients can see. For a
+        rename, ``target`` is the overwritten file and ``source`` the moved one; for a migration
+        ``source`` is the previous FID.
     name, old_name
-        Bytes, whatever they are.
+        Raw bytes.
     mark
-        Flags of a mark; 0 of everything else.
+        Flags of a mark; 0 for other records.
     """
 
     index: int
@@ -120,12 +120,12 @@ class Record:
 
 
 def parse_records(data: bytes) -> Iterator[Record]:
-    """Yield the records in what a changelog device printed.
+    """Yield the records in the output of a changelog device.
 
     Raises
     ------
     DataError
-        The bytes are no whole records, or have an extension of unknown length.
+        The bytes are not complete records, or have an extension of unknown length.
     """
     at = 0
     while at < len(data):
@@ -151,7 +151,7 @@ def _record(data: bytes, at: int) -> tuple[Record, int]:
             raise DataError(
                 f"the changelog record at byte {at} has the unknown extension {unknown:#x}",
                 code="changelog-unreadable",
-                hint="this Lustre is newer than this program: scan instead",
+                hint="this Lustre is newer than Trimtab: scan instead",
             )
         end += _EXTRAS_BYTES[extra & 0xF]
     if names_bytes > _NAMES_MAX or kind > _TYPE_MAX:
@@ -176,7 +176,7 @@ def _record(data: bytes, at: int) -> tuple[Record, int]:
 
 
 def _fid(data: bytes, at: int) -> bytes | None:
-    """Return a FID as an index keeps it; ``None`` for one that no client sees."""
+    """Return a FID as an index keeps it; ``None`` for one that clients cannot see."""
     if len(data) < at + _FID.size:
         raise _cut(at)
     sequence, number, version = _FID.unpack_from(data, at)
@@ -192,16 +192,16 @@ def _cut(at: int) -> DataError:
 
 @dataclass(frozen=True, slots=True)
 class ChangelogUser:
-    """One reader of an MDT's changelog.
+    """One user of an MDT's changelog.
 
     Attributes
     ----------
     name
-        ``cl2-trimtab``, or ``cl2`` where it was registered without a name.
+        ``cl2-trimtab``, or ``cl2`` if it was registered without a name.
     index
-        Up to here it has cleared.
+        Last record that it has cleared.
     idle_s
-        Since it cleared last, or was registered.
+        Seconds since it last cleared, or was registered.
     """
 
     name: str
@@ -210,20 +210,20 @@ class ChangelogUser:
 
     @property
     def number(self) -> int:
-        """The number in its name, by which the device knows it."""
+        """The number in its name, which identifies it to the device."""
         return int(self.name[2:].partition("-")[0])
 
 
 @dataclass(frozen=True, slots=True)
 class ChangelogUsers:
-    """Who reads the changelog of an MDT, and what is recorded in it.
+    """The users of an MDT's changelog, and what it records.
 
     Attributes
     ----------
     index
-        Of the last record.
+        Number of the last record.
     mask
-        The types of records that are written.
+        Record types that are written.
     """
 
     index: int
@@ -231,11 +231,11 @@ class ChangelogUsers:
     mask: frozenset[str]
 
     def named(self, name: str) -> ChangelogUser | None:
-        """Return the user whose whole name this is."""
+        """Return the user with exactly this name."""
         return next((user for user in self.users if user.name == name), None)
 
     def of(self, who: str) -> tuple[ChangelogUser, ...]:
-        """Return the users that were registered under a name: ``trimtab`` of ``cl2-trimtab``."""
+        """Return the users registered under a name: ``trimtab`` of ``cl2-trimtab``."""
         return tuple(user for user in self.users if user.name.partition("-")[2] == who)
 
 
@@ -246,12 +246,12 @@ _USER: Final = re.compile(
 
 
 def parse_users(users: str, mask: str) -> ChangelogUsers:
-    """Return what ``mdd.*.changelog_users`` and ``changelog_current_mask`` of one MDT say.
+    """Parse ``mdd.*.changelog_users`` and ``changelog_current_mask`` of one MDT.
 
     Raises
     ------
     DataError
-        A line is none of theirs.
+        A line has an unknown format.
     """
     lines = [line.rstrip() for line in users.splitlines() if line.strip()]
     current = _CURRENT.fullmatch(lines[0]) if lines else None
@@ -268,17 +268,17 @@ def parse_users(users: str, mask: str) -> ChangelogUsers:
 
 def _unreadable(text: str) -> DataError:
     return DataError(
-        f"no list of changelog users: {visible(text[:120])}", code="changelog-users-unreadable"
+        f"not a list of changelog users: {visible(text[:120])}", code="changelog-users-unreadable"
     )
 
 
 def mdts_of(parameters: Mapping[str, str], file_system: str) -> Mapping[str, ChangelogUsers]:
-    """Return the changelog users of each MDT of a file system, from an answer of its servers.
+    """Return the changelog users of each MDT of a file system, from a server's parameters.
 
     Raises
     ------
     DataError
-        An MDT says something else.
+        The parameters of an MDT cannot be read.
     """
     mdts = {}
     for name, text in parameters.items():

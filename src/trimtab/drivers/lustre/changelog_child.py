@@ -1,4 +1,4 @@
-"""Reads or clears the changelog of one MDT, in a child that may hang in its place."""
+"""Reads or clears the changelog of one MDT, in a child process because it may hang."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ _BUFFER_BYTES = 1 << 20
 
 
 def read(device: str, first: int, limit: int) -> tuple[bytes, bool]:
-    """Return whole binary records from one on, about so many bytes, and whether they are all."""
+    """Return complete records from ``first`` on, about ``limit`` bytes; whether that is all."""
     descriptor = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
-    # The device counts in records. At 0 it begins with the first that it has.
+    # The device counts in records. Position 0 is the first record it still has.
     os.lseek(descriptor, first, os.SEEK_SET)
     records = bytearray()
     while len(records) < limit:
@@ -22,6 +22,6 @@ def read(device: str, first: int, limit: int) -> tuple[bytes, bool]:
 
 
 def clear(device: str, user: int, index: int) -> None:
-    """Tell the MDT that a user needs nothing up to a record any more."""
+    """Clear the records of a user up to ``index``."""
     descriptor = os.open(device, os.O_WRONLY | os.O_CLOEXEC)
     os.write(descriptor, f"clear:cl{user}:{index}".encode() + b"\0")

@@ -1,8 +1,8 @@
-"""The changelogs of a Lustre as a client and its servers have them: read, cleared, watched over.
+"""Reads, clears and monitors the changelogs of a Lustre, through its client and servers.
 
-A client has a device for each MDT that it is connected to, ``/dev/changelog-FSNAME-MDT0000``, for
-root alone. Reading it starts at a record; writing to it clears. Either may hang while an MDT is
-down, so a child does it.
+A client has a device for each connected MDT, ``/dev/changelog-FSNAME-MDT0000``, for root only.
+Reading starts at a record; writing clears. Both may hang while an MDT is down, so a child process
+does it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trimtab.model.site import Servers
 
 DEVICES: Final = Path("/dev")
 READ_MAX_BYTES: Final = 32 * 2**20
-"""Of one reading: a quarter of a million records."""
+"""Limit of one read: a quarter of a million records."""
 _READ_S: Final = 120.0
 _CLEAR_S: Final = 120.0
 
@@ -32,16 +32,16 @@ _CLEAR_S: Final = 120.0
 def ask_users(
     servers: Servers, file_system: str, *, fan_out: FanOut
 ) -> Mapping[str, ChangelogUsers]:
-    """Return who reads the changelog of each MDT: one round trip to each MDS.
+    """Return the changelog users of each MDT: one round trip to each MDS.
 
-    An MDT whose server did not answer is not among them.
+    MDTs whose server did not answer are missing.
 
     Raises
     ------
     ToolError
-        There is no ssh, or no such Python here.
+        ssh, or the Python to run here, is missing.
     DataError
-        A server says something else.
+        A server's answer cannot be read.
     """
     answers = ask_users_by_server(servers, file_system, fan_out=fan_out)
     return {mdt: users for served in answers.values() for mdt, users in (served or {}).items()}
@@ -50,7 +50,7 @@ def ask_users(
 def ask_users_by_server(
     servers: Servers, file_system: str, *, fan_out: FanOut
 ) -> Mapping[str, Mapping[str, ChangelogUsers] | None]:
-    """Return who reads the changelogs of the MDTs of each MDS; ``None``: it did not answer.
+    """Return the changelog users of each MDS's MDTs; ``None`` if it did not answer.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def ask_users_by_server(
 
 
 def mdts_of_client(file_system: str, devices: Path = DEVICES) -> tuple[str, ...]:
-    """Return the MDTs of a file system whose changelogs this client can read."""
+    """Return the MDTs whose changelogs this client can read."""
     names = (file.name for file in devices.glob(f"changelog-{file_system}-MDT*"))
     return tuple(sorted(name[-7:] for name in names if re.search("-MDT[0-9a-f]{4}$", name)))
 
@@ -84,12 +84,12 @@ def read_records(
     devices: Path = DEVICES,
     limit_bytes: int = READ_MAX_BYTES,
 ) -> tuple[bytes, bool]:
-    """Return the records of an MDT behind one, and whether they are all.
+    """Return the records of an MDT after record ``after``, and whether that is all of them.
 
     Raises
     ------
     ToolError
-        They could not be read, or not in time.
+        They could not be read in time.
     """
     device = str(devices / f"changelog-{file_system}-{mdt}")
     try:
@@ -101,14 +101,14 @@ def read_records(
 def clear_records(
     file_system: str, mdt: str, user: int, index: int, *, devices: Path = DEVICES
 ) -> None:
-    """Tell an MDT that a user needs no record up to one any more.
+    """Clear the records of a user up to record ``index``.
 
-    A user who is gone is no error here: the next look at the users says so.
+    A missing user is not an error here; the next query of the users shows it.
 
     Raises
     ------
     ToolError
-        It was refused, or not answered in time.
+        The MDT refused, or did not answer in time.
     """
     device = str(devices / f"changelog-{file_system}-{mdt}")
     try:
@@ -123,5 +123,5 @@ def _failed(failure: str, error: OSError | ToolError) -> ToolError:
     return ToolError(
         f"{failure}: {reason_of(error)}",
         code="changelog-unreachable",
-        hint="what is in the index stays; the same command goes on. Reading changelogs needs root",
+        hint="the index is intact; repeat the command to continue. Reading changelogs needs root",
     )

@@ -1,4 +1,4 @@
-"""The clocks of servers and clients, each read in one round trip."""
+"""Reads the clocks of servers and clients, each in one round trip."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from trimtab.model.site import Servers
 
 @dataclass(frozen=True, slots=True)
 class HostClock:
-    """What one host says the time is.
+    """The clock of one host.
 
     Attributes
     ----------
     at_s
-        By its own clock, in seconds since 1970; ``None``: it did not say.
+        Its time in seconds since 1970; ``None`` if it did not answer.
     before_s, after_s
-        By the clock of this host: it said so somewhen between the two. Half of what lies between
-        is how far the comparison is unsure.
+        This host's clock before and after the reading. Half the difference is the uncertainty of
+        the comparison.
     problem
-        Why it did not say.
+        Why it did not answer.
     """
 
     name: str
@@ -36,10 +36,10 @@ class HostClock:
 
 
 def ask_clocks(servers: Servers, *, fan_out: FanOut) -> tuple[HostClock, ...]:
-    """Return the clock of every server and client that a site names; the dead say nothing.
+    """Return the clock of every server and client of a site; a dead one has a problem.
 
-    Clients are among them since Lustre takes the times of files from them. Where all of them are
-    this very host there is no second clock.
+    Includes clients, because Lustre takes the times of files from them. Returns nothing if all of
+    them are this host: there is no second clock.
     """
     if servers.reach == "local":
         return ()
@@ -50,13 +50,13 @@ def ask_clocks(servers: Servers, *, fan_out: FanOut) -> tuple[HostClock, ...]:
 
 
 def read_clock(name: str, result: ProcessResult) -> HostClock:
-    """Return the clock of a host out of the answer of its collector.
+    """Return the clock of a host from its collector's answer.
 
     Notes
     -----
-    The collector looks at its clock when it begins, and says how long it took after that: so much
-    sooner than the end of the round trip it must have looked. What lies before, ssh and the start
-    of Python, cannot be told from the way.
+    The collector reads its clock when it starts and reports how long it ran after that: it must
+    have read the clock at least that long before the end of the round trip. The time before, for
+    ssh and the start of Python, cannot be separated from the network's.
     """
     before_s = result.started_at.timestamp()
     end_s = before_s + max(0.0, result.elapsed_s)
@@ -65,5 +65,5 @@ def read_clock(name: str, result: ProcessResult) -> HostClock:
         return HostClock(name, None, before_s, end_s, answer.problem)
     at_s, took_s = answer.started_at_s, answer.elapsed_s or 0.0
     if not (math.isfinite(at_s) and math.isfinite(took_s)):
-        return HostClock(name, None, before_s, end_s, "what came is no time")
+        return HostClock(name, None, before_s, end_s, "the answer is not a time")
     return HostClock(name, at_s, before_s, max(before_s, end_s - max(0.0, took_s)))

@@ -1,7 +1,7 @@
-"""A server as it was collected: what reads a host's ``/proc`` and ``/sys`` reads this as well.
+"""A server's ``/proc`` and ``/sys`` as its collector returned them, readable like a `Host`.
 
-Three answers are told apart: what is there, what was looked for and does not exist, and what was
-not looked for, or not to its end. Only the second proves anything.
+Distinguishes three cases: what exists, what was looked for and does not exist, and what was not
+looked for, or not completely. Only the second proves absence.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from trimtab.model.telemetry import NotAvailable, not_available
 
 _NOT_NAMES: Final = frozenset({"", ".", ".."})
 _REST: Final = ""
-"""The name under which an answer says why the rest of the files is missing."""
+"""The name under which an answer gives the reason why all further files are missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectedHost(Host):
-    """A machine, as one answer of its collector shows it.
+    """A machine as seen through one answer of its collector.
 
     Attributes
     ----------
     answer
-        What it told.
+        The answer.
     request
-        What it was asked: what is missing although it was asked for does not exist.
+        The request: what was requested and is missing does not exist.
     """
 
     answer: Answer
@@ -56,15 +56,15 @@ class CollectedHost(Host):
 
     @property
     def is_this_one(self) -> bool:
-        """Whether tools can be asked: `execute` answers for those that were run there."""
+        """True: `execute` answers for the tools that ran there."""
         return bool(self.request.get("commands"))
 
     def path(self, path: str) -> Path:
-        """Refuse: nothing of another machine is found on this one."""
+        """Refuse: files of another machine have no local path."""
         raise RefusedError(f"{path} is on {self.answer.node}", code="file-on-another-host")
 
     def exists(self, path: str) -> bool:
-        """Return whether there is something at the path, links followed."""
+        """Return whether the path exists, following links."""
         place = self._place(path)
         answer = self.answer
         if answer.links.get(place, "") is None:
@@ -75,7 +75,7 @@ class CollectedHost(Host):
             return name in names
         if place in answer.files or place in answer.directories or place in self._targets:
             return True
-        # What could not be read is there.
+        # What could not be read exists.
         if path in answer.files or path in answer.skipped or place in answer.skipped:
             return bool(path)
         return place.rstrip("/") in self._above_files
@@ -86,10 +86,10 @@ class CollectedHost(Host):
         Raises
         ------
         RefusedError
-            The file is one whose mere reading does harm.
+            Reading the file does harm by itself.
         """
         files = self.answer.files
-        # Asked by its real path mostly, and a hundred thousand times for a large site.
+        # Mostly called with real paths, a hundred thousand times for a large site.
         text = files.get(path)
         if text is None:
             if path.rpartition("/")[2] in NEVER_OPENED:
@@ -100,14 +100,14 @@ class CollectedHost(Host):
             text = files.get(self._place(path))
             if text is None:
                 return self._missing(path)
-        # Encoded only where it could matter: a character is four bytes at most.
+        # Encode only if it could matter: a character has at most four bytes.
         if len(text) * 4 > limit_bytes and len(_encoded(text)) > limit_bytes:
             return not_available("file-too-long", f"{path} is longer than {limit_bytes} bytes")
         return text.rstrip("\n")
 
     def write_text(self, path: str, value: str) -> OSError | None:
-        """Refuse: what was collected cannot be written."""
-        raise RefusedError(f"{path} on {self.answer.node} is read only here", code="file-read-only")
+        """Refuse: collected files cannot be written."""
+        raise RefusedError(f"{path} on {self.answer.node} is read-only here", code="file-read-only")
 
     def list_directory(self, path: str) -> tuple[str, ...] | NotAvailable:
         """Return the names in a directory, sorted, or why there are none."""
@@ -115,22 +115,22 @@ class CollectedHost(Host):
         return self._missing(path) if names is None else names
 
     def resolve(self, path: str) -> str | NotAvailable:
-        """Return a path with every link followed, as on that machine."""
+        """Resolve every link of a path, as on that machine."""
         place = self._place(path)
         return place if self.exists(place) else self._missing(path)
 
     def modified_at_s(self, path: str) -> float | NotAvailable:
-        """Return when a file was last modified, in seconds since 1970, or why that is not known."""
+        """Return a file's modification time in seconds since 1970, or why it is unknown."""
         at_s = self.answer.times.get(path)
         return self._missing(path) if at_s is None else at_s
 
     def execute(self, argv: Sequence[str], *, timeout_s: float, **_options: Any) -> ProcessResult:
-        """Return how a command ended that was run there, as `trimtab.launch.process.execute` does.
+        """Return the result of a command that ran there, as `trimtab.launch.process.execute` does.
 
         Raises
         ------
         ToolError
-            It was not run: not asked for, not there, or no time was left.
+            It did not run: not requested, not installed, or no time left.
         """
         if not self._commands:
             sudo = tuple(self.request.get("sudo") or ())
@@ -152,18 +152,18 @@ class CollectedHost(Host):
         return _result_of(command, self.answer, timeout_s)
 
     def _place(self, path: str) -> str:
-        """Return a path with the links followed that were collected."""
+        """Resolve the collected links of a path."""
         above, _, name = path.rpartition("/")
         if name in _NOT_NAMES:
             return self._directory(path)
         if not self._above_files:
             self._above_files.update(_all_above(self.answer.files))
-        # What files were collected from is a real directory already.
+        # Files are collected from real directories.
         place = path if above in self._above_files else f"{self._directory(above)}/{name}"
         return self.answer.links.get(place) or place
 
     def _directory(self, path: str) -> str:
-        """Return as `_place`, remembered; the root is the empty text."""
+        """As `_place`, but cached; the root is the empty string."""
         place = self._places.get(path)
         if place is None:
             above, _, name = path.rstrip("/").rpartition("/")
@@ -179,7 +179,7 @@ class CollectedHost(Host):
 
     def _missing(self, path: str) -> NotAvailable:
         skipped = self.answer.skipped
-        # All that a block device has was looked for: the commonest case, and short for that.
+        # Everything of a block device was looked for: the most frequent case, so keep it short.
         if (
             self.answer.whole
             and not skipped
@@ -196,7 +196,7 @@ class CollectedHost(Host):
             return not_available(
                 "file-not-collected", f"{path} was not collected: {self.answer.problem}"
             )
-        # What the reader did not come to may exist.
+        # What the reader did not get to may exist.
         if _REST in skipped:
             return not_available(
                 "file-not-collected", f"{path} was not collected: {skipped[_REST]}"
@@ -206,7 +206,7 @@ class CollectedHost(Host):
         return not_available("file-not-collected", f"{path} was not collected")
 
     def _absent(self, path: str, place: str) -> bool:
-        """Return whether it was looked for: then its absence says that it does not exist."""
+        """Return whether it was looked for: only then absence means that it does not exist."""
         above, _, name = place.rpartition("/")
         names = self.answer.directories.get(above)
         if names is not None and name not in names:
@@ -224,18 +224,18 @@ class CollectedHost(Host):
 
 @dataclass(frozen=True, slots=True)
 class _Requested:
-    """The paths that a request asks for by name, and its patterns as one."""
+    """The paths that a request names, and its patterns combined."""
 
     exact: frozenset[str]
     pattern: re.Pattern[str]
 
     def holds(self, path: str) -> bool:
-        """Return whether the path was asked for; a star of a pattern stays within its part."""
+        """Return whether the path was requested; a star matches within one path component."""
         return path in self.exact or self.pattern.fullmatch(path) is not None
 
 
 def _all_above(paths: Iterable[str]) -> set[str]:
-    """Return every directory above any of the paths; the root is the empty text."""
+    """Return every directory above any of the paths; the root is the empty string."""
     directories = {""}
     waiting = {path.rpartition("/")[0] for path in paths}
     while waiting:
@@ -247,13 +247,13 @@ def _all_above(paths: Iterable[str]) -> set[str]:
 @lru_cache(maxsize=16)
 def _sorted_out(paths: tuple[str, ...]) -> _Requested:
     wild = [path for path in paths if re.search(r"[*?\[]", path)]
-    # With no pattern at all: an expression that nothing matches.
+    # Without any pattern: an expression that never matches.
     either = "|".join(map(_expression, wild)) or "(?!)"
     return _Requested(frozenset(paths).difference(wild), re.compile(either, re.DOTALL))
 
 
 def _expression(glob: str) -> str:
-    """Return a glob of a path as a regular expression; its signs match no slash."""
+    """Return a path glob as a regular expression; wildcards never match a slash."""
     signs = re.findall(r"\[!?[^\]/]+\]|.", glob, re.DOTALL)
     special = {"*": "[^/]*", "?": "[^/]"}
     return "".join(

@@ -1,4 +1,4 @@
-"""What is sent to a server, and what is made of what comes back."""
+"""Builds the program that is sent to a server, and parses its answer."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from trimtab.visible import visible
 
 _PARTS: Final = ("collector_tree.py", "collector.py")
 _MARK: Final = b'{"format":'
-"""How an answer begins. Inside of its own strings every quotation mark is escaped."""
+"""Start of an answer; inside its strings every quotation mark is escaped."""
 
 OWN_IMPORT: Final = re.compile(r"^from trimtab\.\S+ import (?:\([^)]*\)|[^\n(]*)\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class CommandAnswer:
-    """How one command of a request ended on a server.
+    """The result of one command of a request on a server.
 
     Attributes
     ----------
     key
-        Which of the request's commands; those for each drive have it in common.
+        Key of the command in the request; the commands for all drives share it.
     argv
-        As it was run, sudo's words included.
+        As run, including sudo.
     stdout, stderr
-        Undecodable bytes are surrogates. Only the lines that the request keeps.
+        Only the lines that the request keeps; undecodable bytes are surrogates.
     exit_code, signal
-        Both ``None`` when it could not be killed, or was not there at all (see ``error``).
+        Both ``None`` if it could not be killed or not be started (see ``error``).
     error
-        Why it could not be started, as the system says it.
+        The system's error if it could not be started.
     """
 
     key: str
@@ -53,38 +53,38 @@ class CommandAnswer:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing of its output is missing, whatever its exit code says."""
+        """Whether its output is complete, whatever its exit code."""
         over = self.exit_code is not None or self.signal is not None
         return over and not self.timed_out and not self.truncated and self.error is None
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one server told.
+    """The answer of one server.
 
     Attributes
     ----------
     node
-        As it was asked.
+        The name under which it was queried.
     host
-        As it calls itself; ``None`` without an answer.
+        Its own host name; ``None`` without an answer.
     files, links, directories
-        Path to text, to where it leads (``None``: nowhere), to sorted names.
+        Path to text, to link target (``None``: dangling), to sorted names.
     times
-        Path to the time of its last change, in seconds since 1970.
+        Path to modification time, in seconds since 1970.
     commands
         In the request's order.
     skipped
-        Path or command to why it is missing: a limit, the deadline, a permission. The empty name
-        stands for the rest of the files.
+        Path or command to the reason it is missing: a limit, the deadline, a permission. The empty
+        name stands for all remaining files.
     problem
-        Why there is no answer; then everything else is empty.
+        Why there is no answer; if set, everything else is empty.
     whole
-        Whether the answer came to its end; there is no half one.
+        Whether the answer is complete; a partial one is never used.
     euid
-        Effective user there; 0 is root.
+        Effective user id there; 0 is root.
     started_at_s
-        By that machine's clock, in seconds since 1970.
+        Start time by that machine's clock, in seconds since 1970.
     """
 
     node: str
@@ -102,34 +102,34 @@ class Answer:
     elapsed_s: float | None = None
 
     def command(self, key: str) -> CommandAnswer | None:
-        """Return the first command of that key, ``None`` when there is none."""
+        """Return the first command with that key, ``None`` if there is none."""
         return next((command for command in self.commands if command.key == key), None)
 
 
 def program(request: Mapping[str, Any]) -> bytes:
-    """Return the text that a server's Python reads: the collector and the request."""
+    """Return the program for a server's Python: the collector with its request."""
     return program_of(_PARTS, "main", request)
 
 
 def program_of(parts: tuple[str, ...], call: str, request: Mapping[str, Any]) -> bytes:
-    """Return files of this package as one program that calls a function with a request."""
+    """Join files of this package into one program that calls a function with a request."""
     text = json.dumps(request, ensure_ascii=True, separators=(",", ":"))
     return _joined(parts) + f"\n{call}({text!r})\n".encode("ascii")
 
 
 @cache
 def _joined(names: tuple[str, ...]) -> bytes:
-    """Return the files as one; what they import from one another is taken out."""
+    """Join the files, without their imports of one another."""
     package = files("trimtab.drivers.lustre")
     parts = [(package / name).read_text("ascii") for name in names]
     return "\n".join(OWN_IMPORT.sub("", part) for part in parts).encode("ascii")
 
 
 def parse_answer(node: str, result: ProcessResult) -> Answer:
-    """Return what a server told, or a problem that says what came instead; never an error.
+    """Return the answer of a server, or a problem that quotes its output; never an error.
 
-    A login shell may print around the answer. Of half an answer nothing is used: what it lacks
-    would look like what is not there.
+    A login shell may print text around the answer. A partial answer is discarded: what it lacks
+    would look as if it did not exist.
     """
     start = result.stdout.find(_MARK)
     if start < 0:
@@ -137,24 +137,24 @@ def parse_answer(node: str, result: ProcessResult) -> Answer:
     end = result.stdout.find(b"\n", start)
     line = result.stdout[start : end if end >= 0 else None]
     if result.stdout.find(_MARK, start + len(line)) >= 0:
-        return Answer(node, problem="two answers came in one")
+        return Answer(node, problem="the output has two answers")
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
         cut = end < 0
-        problem = f"half an answer came ({len(line)} bytes)" if cut else "what came is no JSON"
+        problem = f"the answer was cut after {len(line)} bytes" if cut else "the answer is not JSON"
         return Answer(node, problem=f"{problem}{_because(result)}")
     try:
         return _answer(node, value)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        return Answer(node, problem=f"the answer is not of the right form: {_short(str(error))}")
+        return Answer(node, problem=f"the answer has the wrong format: {_short(str(error))}")
 
 
 def _answer(node: str, value: dict[str, Any]) -> Answer:
     if value["format"] != FORMAT:
         raise ValueError(f"format {value['format']!r}, not {FORMAT}")
     if value["end"] is not True:
-        raise ValueError("it has no end")
+        raise ValueError("it has no end marker")
     return Answer(
         node=node,
         host=_of(str, value["host"]),
@@ -202,7 +202,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 def _number(value: Any, *more: type) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, *more)):
-        raise TypeError(f"{value!r:.40} where a number belongs")
+        raise TypeError(f"{value!r:.40} in place of a number")
     return value
 
 
@@ -212,7 +212,7 @@ def _mapping(value: Any, *kinds: type) -> dict[str, Any]:
 
 
 def _all_of(values: Collection[Any], *kinds: type) -> None:
-    # Their types are few, the values a hundred thousand.
+    # There are few types, but a hundred thousand values.
     if not {*map(type, values)} <= {*kinds}:
         for value in values:
             if not isinstance(value, kinds):
@@ -220,18 +220,18 @@ def _all_of(values: Collection[Any], *kinds: type) -> None:
 
 
 def _instead(result: ProcessResult) -> str:
-    """Return what came where an answer was expected."""
+    """Describe the output that came instead of an answer."""
     if result.problem is not None:
         return f"no answer{_because(result)}"
     printed = result.stdout.strip()
     if not printed:
         return f"nothing came{_because(result)}"
-    return f"no answer came, but {_short(printed.decode('utf-8', 'replace'))!r}"
+    return f"no answer, but the output {_short(printed.decode('utf-8', 'replace'))!r}"
 
 
 def why_ended(result: ProcessResult) -> str:
-    """Return why a program on a server ended as it did; empty where nothing says it."""
-    # ssh and a shell say last why they failed; warnings and banners stand before.
+    """Return why a program on a server failed; empty if nothing shows it."""
+    # ssh and shells print the error last; warnings and banners come first.
     complaints = result.stderr.decode("utf-8", "replace").strip().splitlines()
     reasons = [result.problem, _short(complaints[-1]) if complaints else None]
     return ": ".join(reason for reason in reasons if reason)

@@ -1,20 +1,20 @@
-"""What a server's files and tools say, printed as one line of JSON. It reads and never writes.
+"""Collects a server's files and command outputs into one line of JSON. Reads, never writes.
 
-This text is sent to a server, behind that of `collector_tree`, on the standard input of
-``python3 -I -S -`` and is not installed there. So the two stand alone: Python 3.6, standard
-library, no other module of Trimtab; the import of the first half is taken out. The last line of
-what is sent is ``main(<the request, JSON in a string>)``.
+This source is sent to a server, after that of `collector_tree`, on the standard input of ``python3
+-I -S -``; it is not installed there. So both are self-contained: Python 3.6, standard library, no
+other module of Trimtab; the import of the first half is removed. The last line sent is ``main(<the
+request, JSON in a string>)``.
 
 ::
 
     main -+- reader (a forked child: a file that hangs costs this child, not the answer)
           +- lctl get_param ...   } each in a session of its own, with its own deadline,
           +- nvme smart-log ...   } a few at a time
-          +--> one line of JSON, then os._exit: nobody is waited for
+          +--> one line of JSON, then os._exit: no child is waited for
 """
 
 # ruff: noqa: PTH119, PTH208
-# Importing pathlib takes longer than all of this takes to run.
+# Importing pathlib takes longer than running all of this.
 
 import contextlib
 import json
@@ -33,19 +33,19 @@ STDERR_LIMIT_BYTES = 1 << 16
 EACH_LIMIT = 512
 JOBS_AT_ONCE = 4
 STALL_S = 3.0
-"""A file of /proc or /sys answers in microseconds; a busy server may make one wait a second."""
+"""A file of /proc or /sys is read in microseconds, on a busy server within a second."""
 RESTARTS_LIMIT = 8
 GRACE_S = 0.5
 HUNG_S = 300.0
 HUNG_LIMIT = 8
-"""A tool that hangs in the kernel stays until the server is restarted: asked every hour, they
-would become thousands. So many of one name, and no more of it is started."""
+"""A tool that hangs in the kernel stays until the server restarts; one more every hour would become
+thousands. With this many of one name hanging, no more are started."""
 ALARM_S = 30
-"""Beyond the deadline: then the kernel ends a collector that did not end itself."""
+"""Time after the deadline at which the kernel kills a collector that is still running."""
 
 
 def commands_of(request, tree, euid):
-    """Return the commands to run, ``each`` unfolded and sudo's words put in front."""
+    """Return the commands to run, with ``each`` expanded and sudo prepended."""
     unfolded = []
     for requested in request.get("commands") or ():
         command = dict(requested, program=os.path.basename(requested["argv"][0]))
@@ -66,7 +66,7 @@ def commands_of(request, tree, euid):
 
 
 class Lines:
-    """The output of a command as it comes: lines are filtered, and kept to a limit."""
+    """Filters the lines of a command's output as it arrives, up to a size limit."""
 
     def __init__(self, command, limit_bytes):
         self.keep = re.compile(command["keep"]) if command.get("keep") else None
@@ -80,11 +80,11 @@ class Lines:
         self._overlong = False
 
     def feed(self, chunk):
-        """Take some more output."""
+        """Add more output."""
         lines = (self._rest + chunk).split(b"\n")
         self._rest = lines.pop()
         for line in lines:
-            # The end of a line whose beginning was dropped is not a line.
+            # The end of a line whose start was dropped is not a line.
             if not self._overlong:
                 self._line(line + b"\n")
             self._overlong = False
@@ -93,7 +93,7 @@ class Lines:
             self._rest = b""
 
     def finish(self, whole):
-        """Take what stands behind the last line feed, unless the command was stopped in it."""
+        """Add the text after the last line feed, unless the command was stopped there."""
         if whole and self._rest and not self._overlong:
             self._line(self._rest)
         self._rest = b""
@@ -115,7 +115,7 @@ class Lines:
 
 
 class Job:
-    """A forked child with pipes from it: how it is started, read, stopped and, at worst, left."""
+    """A forked child with pipes: starts, reads, stops and, at worst, abandons it."""
 
     def __init__(self, timeout_s):
         self.timeout_s = timeout_s
@@ -130,7 +130,7 @@ class Job:
         self.killed = False
 
     def start(self, names):
-        """Fork; in the child run `work` with the writing ends, and never come back."""
+        """Fork; the child runs `work` with the write ends and never returns."""
         pairs = [(name, os.pipe()) for name in names]
         self.began_s = time.monotonic()
         self.pid = os.fork()
@@ -147,15 +147,15 @@ class Job:
             self.pipes[reading] = name
 
     def work(self, ends) -> int:
-        """Do what the child is for and return its exit code."""
+        """Do the child's work and return its exit code."""
         return 0
 
     def take(self, name, chunk):
-        """Take a piece of what the child wrote."""
+        """Handle a chunk of the child's output."""
 
     @property
     def kept_bytes(self) -> int:
-        """How much of what it wrote is part of the answer's size limit for commands."""
+        """Bytes of its output that count towards the answer's size limit for commands."""
         return 0
 
     def read(self, descriptor):
@@ -172,7 +172,7 @@ class Job:
             self.take(self.pipes[descriptor], chunk)
 
     def step(self, now_s):
-        """Look after the child; return whether it is over, or given up."""
+        """Check on the child; return whether it has ended or was abandoned."""
         if now_s - self.began_s >= self.timeout_s and self.stopping_s is None:
             self.timed_out = True
             self.stop(now_s)
@@ -198,13 +198,13 @@ class Job:
         return True
 
     def stop(self, now_s):
-        """Ask the child to end; what asks twice is killed by `step`."""
+        """Ask the child to end; `step` kills it if it does not."""
         self.stopping_s = now_s
         with contextlib.suppress(OSError):
             os.killpg(self.pid, signal.SIGTERM)
 
     def leave(self):
-        """Close the pipes, whoever still holds their other ends."""
+        """Close the pipes, even if other processes hold their write ends."""
         for descriptor in self.pipes:
             os.close(descriptor)
         self.pipes = {}
@@ -221,7 +221,7 @@ class Command(Job):
         self.error = ""
 
     def work(self, ends):
-        """Become the command; say why not on a pipe of its own, where it cannot be started."""
+        """Execute the command; if it cannot start, write the reason to a separate pipe."""
         try:
             os.dup2(self.input(), 0)
             os.dup2(ends["stdout"], 1)
@@ -235,11 +235,11 @@ class Command(Job):
         return 127
 
     def input(self):
-        """Return a descriptor of what the command reads: nothing."""
+        """Return a descriptor for the command's standard input: empty."""
         return os.open("/dev/null", os.O_RDONLY)
 
     def take(self, name, chunk):
-        """Keep what is wanted of the output."""
+        """Keep the requested lines of the output."""
         if name == "stdout":
             self.lines.feed(chunk)
             if self.lines.truncated and self.stopping_s is None:
@@ -255,7 +255,7 @@ class Command(Job):
         return self.lines.kept_bytes
 
     def answer(self):
-        """Return how the command ended, for the answer."""
+        """Return the command's result, for the answer."""
         self.lines.finish(whole=self.over and self.stopping_s is None)
         return {
             "key": self.command.get("key"),
@@ -273,13 +273,13 @@ class Command(Job):
 
 
 class Reader(Job):
-    """The child that reads the files; started anew behind a file that does not answer."""
+    """The child that reads the files; restarted after a file that does not answer."""
 
     def __init__(self, request, tree, answer, timeout_s):
         Job.__init__(self, timeout_s)
         self.request, self.tree, self.answer = request, tree, answer
         self.limit_bytes = request.get("limit_bytes") or (64 << 20)
-        # Where the child is: its number and path, seen by both even when the child hangs.
+        # The child's position (number and path), shared so that it is visible even if it hangs.
         self.place = mmap.mmap(-1, 8192)
         self.begin = 0
         self.restarts = 0
@@ -289,7 +289,7 @@ class Reader(Job):
     def work(self, ends):
         """Read everything and write a line of JSON for each."""
         signal.alarm(int(self.timeout_s) + ALARM_S)
-        # Not ours to keep open: a child that cannot be killed must not hold the answer's pipe.
+        # Close it: a child that cannot be killed must not hold the answer's pipe open.
         for number in (0, 1, 2):
             os.dup2(os.open("/dev/null", os.O_RDONLY), number)
         for record in records(self.request, self.tree, self.begin, self.progress):
@@ -298,13 +298,13 @@ class Reader(Job):
         return 0
 
     def progress(self, number, path):
-        """Write down where the child is."""
+        """Record the child's position."""
         name = path.encode("utf-8", "surrogateescape")[:4096]
         self.place[0:16] = b"%8d%8d" % (number, len(name))
         self.place[16 : 16 + len(name)] = name
 
     def take(self, name, chunk):
-        """Take records into the answer."""
+        """Add records to the answer."""
         lines = (self._rest + chunk).split(b"\n")
         self._rest = lines.pop()
         for line in lines:
@@ -314,13 +314,13 @@ class Reader(Job):
             elif record[0] == "skipped":
                 self.answer["skipped"].append(record[1:])
             elif len(line) > self.limit_bytes:
-                self.answer["skipped"].append([record[1], "the answer is long enough without it"])
+                self.answer["skipped"].append([record[1], "the answer reached its size limit"])
             else:
                 self.limit_bytes -= len(line)
                 self.answer[record[0]][record[1]] = record[2]
 
     def step(self, now_s):
-        """As `Job.step`; and restart the child when one file keeps it."""
+        """As `Job.step`, and restart the child if it hangs on a file."""
         place = bytes(self.place[0:16])
         if place != self.moved[0]:
             self.moved = (place, now_s)
@@ -338,7 +338,7 @@ class Reader(Job):
         waited = "did not answer in %g s" % (now_s - self.moved[1]) if not over else "was not read"
         self.answer["skipped"].append([path, f"{path} {waited}"])
         if late:
-            self.answer["skipped"].append(["", f"what comes after {path} was not read in time"])
+            self.answer["skipped"].append(["", f"files after {path} were not read in time"])
             return True
         self.restarts += 1
         self.begin, self._rest = number + 1, b""
@@ -349,13 +349,13 @@ class Reader(Job):
 
 
 def environment():
-    """Return the environment of commands: plain texts, UTC, and where a server keeps its tools."""
+    """Return the environment of commands: C locale, UTC, and the PATH of a server's tools."""
     path = os.environ.get("PATH") or "/usr/bin:/bin"
     return dict(os.environ, LC_ALL="C", TZ="UTC", PATH=path + ":/usr/sbin:/sbin:/usr/local/sbin")
 
 
 def kill_session(session):
-    """Send SIGKILL to every process of a session that lets us."""
+    """Send SIGKILL to every process of a session that we may signal."""
     with contextlib.suppress(OSError):
         os.killpg(session, signal.SIGKILL)
     for name in os.listdir("/proc"):
@@ -366,10 +366,10 @@ def kill_session(session):
 
 
 def hanging():
-    """Return of each name how many processes have been waiting in the kernel for minutes.
+    """Count, by name, the processes that have been blocked in the kernel for minutes.
 
-    From ``/proc/PID/stat``, which never waits; reading the command line of a process that hangs
-    may hang, too.
+    Reads ``/proc/PID/stat``, which never blocks; reading the command line of a hanging process may
+    hang too.
     """
     counts = {}
     tick = os.sysconf("SC_CLK_TCK")
@@ -381,7 +381,7 @@ def hanging():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 before, _, after = own_text("/proc/" + name + "/stat").rpartition(")")
                 fields = after.split()
-                # Lustre waits in state I (idle) as well, proc_pid_stat(5).
+                # Lustre also waits in state I (idle), proc_pid_stat(5).
                 if fields[0] in ("D", "I") and up_s - int(fields[19]) / tick >= HUNG_S:
                     program = before.partition("(")[2]
                     counts[program] = counts.get(program, 0) + 1
@@ -389,7 +389,7 @@ def hanging():
 
 
 def own_text(path):
-    """Return the text of a short file, which need not be among those that are read."""
+    """Return the text of a short file, which need not be on the list of allowed ones."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return as_text(read_to_end(descriptor, 1 << 16) or b"")
@@ -398,14 +398,14 @@ def own_text(path):
 
 
 def write_all(descriptor, content):
-    """Write all of it, however little is taken at a time."""
+    """Write everything, also in several short writes."""
     view = memoryview(content)
     while view:
         view = view[os.write(descriptor, view) :]
 
 
 def run_jobs(request, tree, answer, end_s):
-    """Run the reader and the commands, a few at a time, and put what they say into the answer."""
+    """Run the reader and the commands, a few at a time, and add their output to the answer."""
     budget_bytes = request.get("limit_bytes") or (64 << 20)
     hung = hanging()
     running: list[Job] = []
@@ -425,7 +425,7 @@ def run_jobs(request, tree, answer, end_s):
                 words = " ".join(command["argv"])
                 many = hung.get(command["program"][:15], 0)
                 if many >= HUNG_LIMIT:
-                    why = f"{many} {command['program']} hang there already: no more is started"
+                    why = f"{many} {command['program']} already hang there: no more are started"
                     answer["skipped"].append([words, why])
                     continue
                 if now_s >= end_s:
@@ -446,17 +446,17 @@ def run_jobs(request, tree, answer, end_s):
                     if again is not None:
                         waiting.append(again)
     finally:
-        # Also when something failed on the way: what has come is kept.
+        # Even after a failure: keep what has arrived.
         answer["commands"] = [job.answer() for job in commands if job.ended_s]
         for job in running:
             kill_session(job.pid)
 
 
 def without_sudo(job, commands, request, answer):
-    """Return the command that sudo refused, to be run as it is; ``None`` for all others.
+    """Return a command that sudo refused, to run without sudo; ``None`` for all others.
 
-    sudo compares whole commands. After an upgrade on one side only it refuses, and most of what
-    is asked needs no rights: the site must not go blind for it.
+    sudo compares complete commands, so after an upgrade of one side only it refuses. Most of the
+    request needs no rights: the site must not lose its view for that.
     """
     before = list(request.get("sudo") or ())
     if job not in commands or not before:
@@ -473,14 +473,14 @@ def without_sudo(job, commands, request, answer):
 
 
 def wait_for(jobs):
-    """Wait a moment for any of the children to say something, and take it."""
+    """Wait briefly for output of any child, and handle it."""
     poller = select.poll()
     owners = {}
     for job in jobs:
         for descriptor in job.pipes:
             poller.register(descriptor, select.POLLIN)
             owners[descriptor] = job
-    # A child that closed its pipes is about to end; one that keeps them open is looked at, too.
+    # A child that closed its pipes is about to end; check those with open pipes, too.
     silent = any(not job.pipes for job in jobs)
     for descriptor, _ in poller.poll(1 if silent else 20):
         owners[descriptor].read(descriptor)
@@ -514,7 +514,7 @@ def collect(request):
 
 
 def main(text):
-    """Print the answer to a request, one line, and end without waiting for anybody."""
+    """Print the answer to a request in one line, and exit without waiting for any child."""
     request = json.loads(text)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(int(request.get("deadline_s") or 20) + ALARM_S)

@@ -1,7 +1,7 @@
-"""The files of a server: which are read, how, and which never. The first half of the collector.
+"""Reads a server's files, and refuses the dangerous ones. First half of the collector.
 
-This text is sent to a server before that of `collector` and stands alone as it does: Python 3.6,
-standard library, no other module of Trimtab. Nothing here writes.
+This source is sent to a server before that of `collector` and is as self-contained: Python 3.6,
+standard library, no other module of Trimtab. Never writes.
 """
 
 # ruff: noqa: PTH116, PTH119, PTH120, PTH208
@@ -17,8 +17,8 @@ import stat
 FILE_LIMIT_BYTES = 4 << 20
 DEVICES_LIMIT = 4096
 
-# Reading mb_groups to its end turns targets read-only on some ldiskfs kernels. Reading kmsg takes
-# messages from whoever logs them.
+# Reading mb_groups to its end turns targets read-only on some ldiskfs kernels. Reading kmsg steals
+# messages from the system's logger.
 NEVER_OPENED = ("mb_groups", "kmsg", "kcore")
 READ = re.compile(
     r"/(?:proc|sys|run/udev/data|run/systemd|etc/systemd|usr/lib/systemd|lib/systemd"
@@ -26,7 +26,7 @@ READ = re.compile(
 )
 LISTED = re.compile(READ.pattern + r"|/dev(?:/|\Z)")
 _STAMPS = "/var/lib/systemd/"
-"""Of files below, the time of the last change is told: systemd stamps its timers there."""
+"""Files below are reported with their modification time: systemd stamps its timers there."""
 
 _QUEUE_FILES = (
     "wbt_lat_usec",
@@ -65,20 +65,20 @@ BLOCK_NAMES = frozenset(
     + _LINK_FILES
     + tuple(name for part in _PARTS.values() for name in part)
 )
-"""What is looked for at every block device: of these, what did not come is not there."""
+"""Looked for at every block device: a missing one of these does not exist."""
 _LINKED = ("/dev/mapper", "/dev/md", "/dev/disk/by-uuid", "/sys/dev/block")
 NAMED_DIRECTORIES = ("/dev", "/sys/class/block", "/sys/fs/btrfs", *_LINKED)
-"""Where devices are found by name or number."""
+"""Directories that list devices by name or number."""
 _PCI = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]\Z")
 _CONTROLLER = re.compile(r"nvme\d+\Z")
 
 
 class Refused(Exception):
-    """A path that is not read, whatever the request says."""
+    """A path that is never read, whatever the request."""
 
 
 class Tree:
-    """The files of this server, and what was looked at once."""
+    """The files of this server, with a cache of listings and links."""
 
     def __init__(self):
         self._listings = {}
@@ -93,15 +93,15 @@ class Tree:
         return self._listings[path]
 
     def real(self, path):
-        """Return where a path leads when every link is followed."""
+        """Return a path with every link resolved."""
         if path not in self._reals:
             real = os.path.realpath(as_bytes(path))
-            os.lstat(real)  # realpath of Python 3.6 does not say that there is nothing
+            os.lstat(real)  # realpath of Python 3.6 does not fail for missing files
             self._reals[path] = as_text(real)
         return self._reals[path]
 
     def leads_to(self, path):
-        """Return as `real`, but ``None`` for a link to nothing."""
+        """As `real`, but ``None`` for a dangling link."""
         try:
             return self.real(path)
         except OSError:
@@ -109,7 +109,7 @@ class Tree:
             return None
 
     def names(self, path):
-        """Return the names in a directory, none where it cannot be listed."""
+        """Return the names in a directory, none if it cannot be listed."""
         try:
             return self.listing(path)
         except (OSError, Refused):
@@ -139,12 +139,12 @@ class Tree:
         return as_text(content)
 
     def changed_at_s(self, path):
-        """Return when a file was last changed, in seconds since 1970."""
+        """Return a file's modification time, in seconds since 1970."""
         allowed(path, READ)
         return os.stat(as_bytes(path)).st_mtime
 
     def expand(self, pattern):
-        """Return the paths that a pattern stands for; its last parts need not exist."""
+        """Return the paths that match a pattern; its last components need not exist."""
         paths = [""]
         for part in pattern.strip("/").split("/"):
             if not any(sign in part for sign in "*?["):
@@ -160,26 +160,26 @@ class Tree:
 
 
 def allowed(path, where):
-    """Raise `Refused` for a path that is not to be looked at."""
+    """Raise `Refused` for a path that must not be read."""
     name = os.path.basename(path)
     if name in NEVER_OPENED:
         raise Refused(f"{path} is never opened")
     if where.match(path) is None or "\0" in path or ".." in path.split("/"):
-        raise Refused(f"{path} is not among what is read")
+        raise Refused(f"{path} is not on the list of readable files")
 
 
 def as_bytes(path):
-    """Return a path as the system has it."""
+    """Return a path as bytes."""
     return path.encode("utf-8", "surrogateescape")
 
 
 def as_text(content):
-    """Return bytes as text that can be turned back, and that JSON can carry in ASCII."""
+    """Return bytes as text that can be converted back and that JSON can encode in ASCII."""
     return content.decode("utf-8", "surrogateescape")
 
 
 def read_to_end(descriptor, limit_bytes):
-    """Return what a descriptor gives, ``None`` when it is more than the limit."""
+    """Read a descriptor to its end; ``None`` beyond the limit."""
     chunks = []
     size_bytes = 0
     while True:
@@ -193,7 +193,7 @@ def read_to_end(descriptor, limit_bytes):
 
 
 def tasks(request, tree):
-    """Yield kind and path of everything that the request asks of the files."""
+    """Yield kind and path of every file in the request."""
     for kind in ("files", "links", "directories"):
         for pattern in request.get(kind) or ():
             for path in tree.expand(pattern):
@@ -205,7 +205,7 @@ def tasks(request, tree):
 
 
 def block_tasks(tree):
-    """Yield kind and path of everything that tells of the block devices."""
+    """Yield kind and path of every file about block devices."""
     yield from named_tasks(tree)
     seen = set()
     devices = tree.names("/sys/class/block")
@@ -224,7 +224,7 @@ def block_tasks(tree):
 
 
 def named_tasks(tree):
-    """Yield kind and path of the directories in which devices are found by name or number."""
+    """Yield kind and path of the directories that list devices by name or number."""
     yield "directories", "/dev"
     yield "directories", "/sys/class/block"
     for directory in _LINKED:
@@ -232,7 +232,7 @@ def named_tasks(tree):
         for name in tree.names(directory):
             yield "links", directory + "/" + name
     if not tree.names("/dev/disk/by-uuid"):
-        # The same from udev's database, at a kilobyte or two for each device.
+        # The same from udev's database, a kilobyte or two for each device.
         for name in tree.names("/sys/dev/block"):
             yield "files", "/run/udev/data/b" + name
     yield "directories", "/sys/fs/btrfs"
@@ -241,7 +241,7 @@ def named_tasks(tree):
 
 
 def device_tasks(tree, directory):
-    """Yield kind and path of what tells of one device, given its real directory."""
+    """Yield kind and path of the files about one device, given its real directory."""
     names = tree.names(directory)
     parent = os.path.dirname(directory)
     yield "directories", directory
@@ -275,7 +275,7 @@ def own_tasks(directory, names):
 
 
 def drive_tasks(tree, drive, parent):
-    """Yield what a drive says of itself: beside its ``device`` link, or in the directory above."""
+    """Yield a drive's attributes: next to its ``device`` link, or in the directory above."""
     for place in (drive, parent) if drive else (parent,):
         names = tree.names(place)
         for name in _DRIVE_FILES:
@@ -288,7 +288,7 @@ def drive_tasks(tree, drive, parent):
 
 
 def multipath_tasks(tree, subsystem):
-    """Yield what leads from an NVMe subsystem to its controllers and their hidden devices."""
+    """Yield the links from an NVMe subsystem to its controllers and their hidden devices."""
     yield "directories", subsystem
     for name in tree.names(subsystem):
         if _CONTROLLER.match(name):
@@ -298,14 +298,14 @@ def multipath_tasks(tree, subsystem):
 
 
 def upwards(path):
-    """Yield a path and what lies above it, down to but without the root."""
+    """Yield a path and its parents, without the root."""
     while len(path) > 1:
         yield path
         path = os.path.dirname(path)
 
 
 def read_one(tree, kind, path):
-    """Return what is recorded of a path: text, time, names, or where it leads."""
+    """Return the content of a path: text, time, names, or link target."""
     if kind == "files":
         return tree.text(path)
     if kind == "directories":
@@ -319,9 +319,9 @@ def read_one(tree, kind, path):
 
 
 def records(request, tree, begin=0, progress=None):
-    """Yield ``[kind, path, value]`` for what is there, ``["skipped", path, why]`` for the unread.
+    """Yield ``[kind, path, value]`` for what exists, ``["skipped", path, why]`` for the unread.
 
-    What does not exist is left out without a word: it was asked for, so its absence tells.
+    What does not exist is omitted: it was requested, so its absence is the answer.
     """
     for number, (kind, path) in enumerate(tasks(request, tree)):
         if number < begin:

@@ -1,14 +1,14 @@
-"""What becomes of the space of deleted files, as the MDSs tell it.
+"""Space of deleted files that is not free yet, as the MDSs report it.
 
 ::
 
     unlink ─▶ MDT: the file is gone ─▶ its objects wait ─▶ OST destroys them ─▶ commits: space free
                                        └──────── destroys_in_flight ────────────────┘
 
-``osp.*.destroys_in_flight`` counts it for one MDT and one OST: what waits on the MDT
-(``sync_changes``) and what is under way and not committed (``sync_in_progress``) are both in it,
-so nothing is added to it (``lustre/osp/lproc_osp.c``). It does not count what was left when the MDT
-was mounted: until that is worked off, ``old_sync_processed`` is 0.
+``osp.*.destroys_in_flight`` counts it for one MDT and one OST: it includes what waits on the MDT
+(``sync_changes``) and what is in progress and not committed (``sync_in_progress``), so neither is
+added (``lustre/osp/lproc_osp.c``). It excludes what was pending when the MDT was mounted: until
+that is processed, ``old_sync_processed`` is 0.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trimtab.units import enumerated
 from trimtab.visible import visible
 
 _COUNT_MAXIMUM: Final = 2**31 - 1
-"""The kernel adds two signed numbers and prints them without a sign: more is less than 0."""
+"""The kernel prints a signed sum as unsigned: a larger value is a negative number."""
 
 
 Pair = tuple[str, str]
@@ -36,22 +36,22 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class DeletedSpace:
-    """What is not free yet of the space of deleted files.
+    """Objects of deleted files whose space is not free yet.
 
     Attributes
     ----------
     objects
-        What each MDT has still to have destroyed on each OST, zeros included; ``None``: it is not
-        known of all. OSTs that are ``held`` are not among them.
+        Number that each MDT still has to destroy on each OST, including zeros; ``None`` unless all
+        are known. OSTs in ``held`` are not included.
     uncounted
-        Pairs with objects besides, from before the MDT was mounted; nothing counts them.
+        Pairs with further objects, from before the MDT was mounted, which nothing counts.
     held
-        The same where the MDT has switched the OST off (``osp.*.active=0``): nothing is destroyed
-        there before it is switched on.
+        Pairs whose OST the MDT has deactivated (``osp.*.active=0``): nothing is destroyed there
+        until it is activated.
     trash_cans
-        Parameters that say that deleted files are kept: ``mdd.scratch-MDT0000.trash_can_enable=1``.
+        Parameters that keep deleted files: ``mdd.scratch-MDT0000.trash_can_enable=1``.
     problems
-        Why something is not known.
+        Why something is unknown.
     """
 
     objects: Mapping[Pair, int] | None
@@ -63,7 +63,7 @@ class DeletedSpace:
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """What one MDT has for one OST; ``None`` is what was not printed, or is no such value."""
+    """The destroy queue of one MDT for one OST; ``None`` for missing or invalid values."""
 
     active: bool | None
     objects: int | None
@@ -71,17 +71,17 @@ class _Queue:
 
     @property
     def whole(self) -> bool:
-        """Whether all of it is known."""
+        """Whether all values are known."""
         return None not in (self.active, self.objects, self.old_done)
 
 
 def ask_deleted_space(servers: Servers, file_system: str, *, fan_out: FanOut) -> DeletedSpace:
-    """Return what the MDSs of a site say now: one round trip to each.
+    """Query the MDSs of a site: one round trip to each.
 
     Raises
     ------
     ToolError
-        There is no ssh, or no such Python here.
+        ssh, or the Python to run here, is missing.
     """
     if not servers.mds:
         return DeletedSpace(None, problems=("the site names no MDS",))
@@ -91,10 +91,10 @@ def ask_deleted_space(servers: Servers, file_system: str, *, fan_out: FanOut) ->
 
 
 def deleted_space(views: list[ServerView], file_system: str) -> DeletedSpace:
-    """Return what is said by the answers of all MDSs.
+    """Combine the answers of all MDSs.
 
-    A count is known only if every MDT that anybody speaks of has one for every OST that anybody
-    speaks of. That an MDS did not answer matters only then: another may serve its MDTs.
+    A count is known only if every MDT mentioned anywhere has one for every OST mentioned anywhere.
+    A silent MDS matters only if it is not: another may serve its MDTs.
     """
     problems = [view.why_no("parameters") for view in views if view.lacks("parameters")]
     whole = [view for view in views if not view.lacks("parameters")]
@@ -147,7 +147,7 @@ def _queues(view: ServerView, file_system: str) -> Iterator[tuple[TargetName, _Q
 
 
 def _gaps(queues: Mapping[Pair, _Queue], servers: Mapping[str, list[str]]) -> Iterator[str]:
-    """Yield for every MDT why it is not known what it has for every OST."""
+    """Yield, for every MDT, why its count for some OST is unknown."""
     osts = sorted({ost for _, ost in queues})
     for mdt, serving in sorted(servers.items()):
         if len(serving) != 1:
@@ -161,7 +161,7 @@ def _gaps(queues: Mapping[Pair, _Queue], servers: Mapping[str, list[str]]) -> It
 
 
 def _trash_cans(views: list[ServerView], file_system: str) -> Iterator[str]:
-    """Yield the switches of trash cans that are not off; what they say is taken as it is."""
+    """Yield the trash-can switches that are not off, as printed."""
     for view in views:
         for name, value in view.parameters.matching("mdd.*.trash_can_enable").items():
             device = parse_name(name.split(".")[1])

@@ -1,16 +1,16 @@
-"""Whether objects that waited at one moment are destroyed by now, while users go on deleting.
+"""Detects when the objects pending at one moment are destroyed, while users keep deleting.
 
-On a busy file system there are always some objects being destroyed, and a wait for none at all
-would never end. What matters is those that were there at its beginning. Changes go to an OST in
-the order in which they were made, so these go first; of the count only the sum is seen::
+On a busy file system some objects are always being destroyed, so a wait for zero would never end.
+What matters is the objects that were pending at its start. An OST gets changes in the order in
+which they were made, so these go first; only the total count is visible::
 
     count     10   12    9   11    8   13    0        first look: 10 are old
     fell by         -    3    -    3    -   13
     old, at most   10    7    7    4    4    0
 
-Whatever the count fell by between two looks has gone, and the old go first. What is made and gone
-between two looks hides, so this errs to the safe side: it may call some old that are new, never the
-other way.
+Whatever the count fell by between two looks is destroyed, oldest first. Objects that come and go
+between two looks are invisible, so this errs on the safe side: it may count new objects as old,
+never the reverse.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from trimtab.drivers.lustre.destroys import Pair
 
 
 class Drain:
-    """How many of the objects that were there at a first look may still be there."""
+    """Upper bound on the objects of a first look that still exist."""
 
     def __init__(self) -> None:
         self._seen: dict[Pair, int] = {}
         self._old: dict[Pair, int] | None = None
 
     def restart(self) -> None:
-        """Take the next look for the first."""
+        """Make the next look the first."""
         self._old = None
 
     @property
     def old(self) -> Mapping[Pair, int] | None:
-        """As many as may be left of each pair; ``None`` before the first look."""
+        """Upper bound for each pair; ``None`` before the first look."""
         return self._old
 
     def look(self, objects: Mapping[Pair, int], uncounted: Set[Pair] = frozenset()) -> int:
-        """Return how many may be left, given what is there now.
+        """Return how many may be left, given the current counts.
 
         Parameters
         ----------
         objects
-            Of each MDT and OST.
+            Current count of each MDT and OST.
         uncounted
-            Pairs with objects besides that nothing counts: there is at least one old one, and when
-            they come to be counted, that is the first look at the pair.
+            Pairs with further objects that nothing counts: at least one is old. Once they are
+            counted, that is the first look at the pair.
         """
         before = self._old or {}
         self._old = {

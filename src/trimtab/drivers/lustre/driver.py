@@ -63,11 +63,10 @@ TRIM_TIMEOUT_S: Final = 4 * 3600.0
 
 @contextmanager
 def _no_search_for_cycles() -> Iterator[None]:
-    """Keep Python from searching for reference cycles in the block.
+    """Suspend Python's cyclic garbage collection inside the block.
 
-    Some 300,000 values come into being there and none refers back: for a large site the search
-    would go over all of them ten times. Nor are they searched once after it: they are put with
-    what is old.
+    About 300,000 objects without cycles are created there: for a large site the collector would
+    scan all of them ten times. They are frozen afterwards, so that they are never scanned.
     """
     searched = gc.isenabled()
     gc.disable()
@@ -82,24 +81,24 @@ def _no_search_for_cycles() -> Iterator[None]:
 
 @dataclass(eq=False)
 class LustreDriver:
-    """A Lustre file system, as a client and its servers show it.
+    """A Lustre file system, seen through a client and its servers.
 
     Attributes
     ----------
     path
-        Where it is mounted on this host.
+        Mount point on this host.
     file_system
         Lustre's name of it.
     servers
-        Who serves it and how they are asked; without any, only the client's view is there.
+        Its servers and how to reach them; without any, only the client's view is available.
     execute
         Runs ``lfs`` and ``lctl``: `trimtab.launch.process.execute`.
     fan_out
-        Asks the servers: `trimtab.launch.fleet.fan_out`.
+        Runs programs on the servers: `trimtab.launch.fleet.fan_out`.
     clock
-        Returns the time now, aware UTC.
+        Returns the current time, aware UTC.
     writer
-        Writes on the servers; ``None``: this driver only reads.
+        Writes on the servers; ``None`` for a read-only driver.
     mechanism
         How targets are closed to new files: ``auto``, ``max_create_count`` or ``no_create``.
     """
@@ -126,9 +125,9 @@ class LustreDriver:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What can be done: reading and running programs; changing, where it was opened for that.
+        """What this driver can do: read and run programs; change, if it was opened for that.
 
-        Writing needs root or sudo on the servers.
+        Writing requires root or sudo on the servers.
         """
         able = frozenset({"settings", "placement", "run"})
         if self.writer is None or not self._has_rights:
@@ -142,7 +141,7 @@ class LustreDriver:
         return any(server.answer.euid == 0 for server in self._view.servers.values())
 
     def view(self) -> View:
-        """Return what client and servers say now: one round trip."""
+        """Query the client and all servers, in one round trip."""
         views = ask_servers(self.servers, self.file_system, fan_out=self.fan_out)
         serving = set(self.servers.names)
         servers = {name: view for name, view in views.items() if name in serving}
@@ -158,7 +157,7 @@ class LustreDriver:
         return self._view
 
     def snapshot(self, at: datetime) -> Snapshot:
-        """Return what every target and machine looks like; what did not answer says so."""
+        """Return the state of every target and host; silent ones have the reason."""
         with _no_search_for_cycles():
             view = self.view()
             cpu = self._cpu(view)
@@ -178,27 +177,27 @@ class LustreDriver:
         return self._last
 
     def targets(self) -> tuple[Target, ...] | NotAvailable:
-        """Return every target that client, servers or site file know of."""
+        """Return every target known to the client, a server or the site file."""
         targets = tuple(target.target for target in self._latest().targets)
-        return targets or NotAvailable(f"nothing is known of the targets of {self.file_system}")
+        return targets or NotAvailable(f"the targets of {self.file_system} are unknown")
 
     def settings(self, target: str) -> dict[str, Setting | NotAvailable]:
-        """Return the settings of a target as the last snapshot of this driver found them."""
+        """Return the settings of a target as of this driver's last snapshot."""
         snapshot = self._latest().of(target)
         if snapshot is None:
             raise self._no_such(target)
         return {**snapshot.settings, **self._read_back(target)}
 
     def _read_back(self, place: str) -> dict[str, Setting]:
-        """Return what was set on a target or client since the last snapshot."""
-        written = self._written.copy()  # threads set on other servers meanwhile
+        """Return the settings changed on a target or client since the last snapshot."""
+        written = self._written.copy()  # other threads set other servers concurrently
         return {name: setting for (of, name), setting in written.items() if of == place}
 
     def set(self, target: str, name: str, value: str) -> Setting | NotAvailable:
-        """Write a setting wherever it is one (each MDT, each drive) and return it as read back.
+        """Write a setting everywhere it applies (each MDT, each drive) and read it back.
 
-        The name of a client sets what that client has. When a part fails, those before are put
-        back.
+        With the name of a client it sets that client's. If a part fails, the earlier parts are
+        reverted.
         """
         here = target == platform.node()
         known = self._client_settings(target)
@@ -208,7 +207,7 @@ class LustreDriver:
             raise UsageError(f"there is no setting {name!r} on {target}", code="setting-unknown")
         if self.writer is None:
             raise RefusedError(
-                f"{name} is not written: {_READ_ONLY.reason}", code="driver-read-only"
+                f"{name} cannot be written: {_READ_ONLY.reason}", code="driver-read-only"
             )
         view, current = self._seen(), known[name]
         if self._latest().of(target) is None:
@@ -230,7 +229,7 @@ class LustreDriver:
         return setting
 
     def set_permanent(self, target: str, name: str, value: str | None) -> str | NotAvailable:
-        """Set a setting on the MGS for every mount to come; see `Driver.set_permanent`."""
+        """Set a permanent value on the MGS; see `Driver.set_permanent`."""
         self._check(target)
         if self.writer is None:
             return _READ_ONLY
@@ -242,11 +241,11 @@ class LustreDriver:
 
     @property
     def changelogs(self) -> Registrar:
-        """Who reads the changelogs of the MDTs."""
+        """Trimtab's changelog users on the MDTs."""
         return Registrar(self.servers, self.file_system, self.writer, self.fan_out)
 
     def trim(self, target: str, start: int = 0, length: int | None = None) -> int | NotAvailable:
-        """Trim a byte range of a target on the server that has it mounted now."""
+        """Trim a byte range of a target on the server that mounts it now."""
         self._check(target)
         check_range(start, length)
         end = None if length is None else start + length
@@ -269,12 +268,12 @@ class LustreDriver:
         range_bytes: int = TRIM_RANGE_BYTES,
         timeout_s: float = TRIM_TIMEOUT_S,
     ) -> Result | NotAvailable:
-        """Trim a target range by range, until the end or the deadline.
+        """Trim a target range by range, to its end or until the deadline.
 
         Returns
         -------
         Result
-            With each range. ``next_start`` is where to go on; ``None``: all of it was trimmed.
+            All ranges; ``next_start`` is where to continue, ``None`` if everything was trimmed.
 
         Raises
         ------
@@ -301,7 +300,7 @@ class LustreDriver:
         return act_alone(self.writer, order, f"trim of {target}", timeout_s=timeout_s)
 
     def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
-        """Return how a target was trimmed without Trimtab, as the last snapshot found it."""
+        """Return how a target is trimmed without Trimtab, as of the last snapshot."""
         self._check(target)
         backing = self._backing(target)
         if isinstance(backing, NotAvailable):
@@ -309,7 +308,7 @@ class LustreDriver:
         return backing.trim_practice()
 
     def write_times(self, target: str) -> WriteTimes | NotAvailable:
-        """Return how long writes of the drives beneath a target have taken: asks its server."""
+        """Return the write times of the drives beneath a target; queries its server."""
         self._check(target)
         seen = serving(self._seen(), target)
         if isinstance(seen, NotAvailable):
@@ -337,21 +336,22 @@ class LustreDriver:
         return server if isinstance(server, NotAvailable) else read_backing(server, target)
 
     def set_creation(self, target: str, enabled: bool) -> NotAvailable | None:
-        """Close a target to new files for every MDT, or open it again as it was.
+        """Close a target to new files for every MDT, or reopen it with its previous value.
 
-        ``max_create_count`` on every MDS, else ``no_create`` on the OSS. When one MDT cannot be
-        closed, those before are put back; when one cannot be opened, the others are all the same.
+        Uses ``max_create_count`` on every MDS, else ``no_create`` on the OSS. If it cannot be
+        closed for one MDT, the earlier ones are reverted; if it cannot be opened for one, the
+        others still are.
 
         Raises
         ------
         ToolError
-            It is closed or open for a part of the MDTs: which, is told.
+            It is closed or open for some of the MDTs only; the message names them.
         """
         self._check(target)
         if self.writer is None:
             return _READ_ONLY
         if not target.startswith("OST"):
-            return not_available("not-supported", "only OSTs are closed to new files")
+            return not_available("not-supported", "only OSTs can be closed to new files")
         view = self._seen()
         counts = self._as_written(creation_orders(view, target, None if enabled else "0"))
         switch = self._as_written(switch_orders(view, target, "0" if enabled else "1"))
@@ -374,7 +374,7 @@ class LustreDriver:
         counts: tuple[Order, ...] | NotAvailable,
         switch: tuple[Order, ...] | NotAvailable,
     ) -> NotAvailable | None:
-        """Open a target by every mechanism by which it is closed now."""
+        """Open a target by every mechanism that keeps it closed."""
         known = [orders for orders in (counts, switch) if not isinstance(orders, NotAvailable)]
         closed = [orders for orders in known if not is_open(orders)]
         if not closed and isinstance(counts, NotAvailable):
@@ -384,14 +384,16 @@ class LustreDriver:
             failures = [pair for pair in attempt.results if not pair[1].done]
             if failures and len(failures) < len(attempt.results):
                 names = "; ".join(f"{order.name}: {result.detail}" for order, result in failures)
-                raise ToolError(f"{target} is open in part, not: {names}", code="partly-written")
+                raise ToolError(
+                    f"{target} is only partly open, not for: {names}", code="partly-written"
+                )
             why = answer_of(attempt, f"opening {target}")
             if why is not None:
                 return why
         return None
 
     def reset_allocator(self, target: str) -> NotAvailable | None:
-        """Set the goal of ldiskfs's allocator to the first group."""
+        """Reset the goal of ldiskfs's allocator to the first group."""
         self._check(target)
         if self.writer is None:
             return _READ_ONLY
@@ -400,7 +402,7 @@ class LustreDriver:
             return backing
         names = [name for name in self.settings(target) if "/mb_last_group" in name]
         if not names:
-            return not_available("not-supported", f"{target} shows no mb_last_group")
+            return not_available("not-supported", f"{target} has no mb_last_group")
         orders = setting_orders(self._seen(), target, backing, names[0], "0")
         if isinstance(orders, NotAvailable):
             return orders
@@ -408,15 +410,15 @@ class LustreDriver:
 
     @property
     def dead_man_s(self) -> float | NotAvailable:
-        """After how many seconds a server puts back what was not confirmed."""
+        """Seconds after which a server reverts an unconfirmed change."""
         if self.writer is None:
             return _READ_ONLY
         if self.writer.dead_man_s is None:
-            return not_available("not-put-back", "its servers were told to put nothing back")
+            return not_available("not-put-back", "its servers are configured not to revert changes")
         return self.writer.dead_man_s
 
     def confirm(self) -> NotAvailable | None:
-        """Let what this thread changed stay; see `Driver.confirm`."""
+        """Confirm the changes of this thread; see `Driver.confirm`."""
         if isinstance(self.dead_man_s, NotAvailable):
             return self.dead_man_s
         waiting = self._unconfirmed.pop(threading.get_ident(), {})
@@ -436,7 +438,7 @@ class LustreDriver:
         for order, result in attempt.results:
             if result.found is not None:
                 self._now[order.server, order.name] = result.found
-            # What failed is put back: by this driver, or by a server that it lost.
+            # Failed changes are reverted: by this driver, or by a server it lost contact with.
             if result.armed and attempt.failure is None and result.id is not None:
                 waiting = self._unconfirmed.setdefault(threading.get_ident(), {})
                 waiting.setdefault((order.server, here), {})[order.name] = result.id
@@ -445,7 +447,7 @@ class LustreDriver:
     def _as_written(
         self, orders: tuple[Order, ...] | NotAvailable
     ) -> tuple[Order, ...] | NotAvailable:
-        """Return orders with what was read back since the last snapshot as the value before."""
+        """Return orders whose value before is the last one read back."""
         if isinstance(orders, NotAvailable):
             return orders
         return tuple(
@@ -461,7 +463,7 @@ class LustreDriver:
         return self._view
 
     def _client_settings(self, name: str) -> Mapping[str, Setting | NotAvailable] | None:
-        """Return the settings of a client of that name, ``None`` where there is none."""
+        """Return the settings of a client of that name, ``None`` if there is none."""
         hosts = self._latest().hosts if self.writer is not None else ()
         client = next((h for h in hosts if h.name == name and h.role == "client"), None)
         if client is None:
@@ -469,17 +471,17 @@ class LustreDriver:
         return {**client.settings, **self._read_back(name)}
 
     def placement(self, path: str) -> tuple[str, ...] | NotAvailable:
-        """Return on which OSTs a file lies."""
+        """Return the OSTs that hold a file."""
         return read_placement(path, self.execute)
 
     def pools(self) -> Mapping[str, tuple[int, ...]] | NotAvailable:
-        """Return the OSTs of each pool, by their index, as this client knows them."""
+        """Return the OST indices of each pool, as this client knows them."""
         return read_pools(self.file_system, self.execute)
 
     def run(
         self, server: str | None, argv: Sequence[str], timeout_s: float
     ) -> ProcessResult | NotAvailable:
-        """Run a program on this host, a server or a client that the site names."""
+        """Run a program on this host, or on a server or client of the site."""
         if server is None:
             return self.execute(argv, timeout_s=timeout_s)
         if server not in (*self.servers.names, *self.servers.clients):
@@ -494,7 +496,7 @@ class LustreDriver:
         return results[server]
 
     def _mount(self) -> Mount | None:
-        """Return the mount of the site's path on this host, from the mount table alone."""
+        """Return the mount of the site's path on this host, from the mount table only."""
         return find_mount(mount_table(Host()), self.path)
 
     def _latest(self) -> Snapshot:
@@ -513,7 +515,7 @@ class LustreDriver:
         )
 
     def _cpu(self, view: View) -> Cpu:
-        """Return how busy each server was since the last snapshot of this driver."""
+        """Return how busy each server's CPUs were since this driver's last snapshot."""
         return {
             name: self._processors[name].busy_fraction(server.host)
             if server.answered

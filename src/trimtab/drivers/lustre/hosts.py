@@ -1,4 +1,4 @@
-"""What a snapshot keeps of the machines: who answered, versions, network, integrity."""
+"""The hosts in a snapshot: which answered, versions, network, integrity."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NO_ATIME: Final = frozenset({"noatime", "ro"})
 
 
 def server_snapshot(server: ServerView, cpu: Cpu) -> HostSnapshot:
-    """Return one server: dead ones with the reason, others with what is of no single target."""
+    """Return one server: if silent the reason, else the readings that belong to no target."""
     if not server.answered:
         return HostSnapshot(server.name, "server", False, server.answer.problem)
     busy = cpu.get(server.name)
@@ -39,23 +39,23 @@ def server_snapshot(server: ServerView, cpu: Cpu) -> HostSnapshot:
 
 
 def _partly(server: ServerView) -> str | None:
-    """Return what a server left out, ``None`` when it told everything that it was asked."""
-    # Files that may not be read are told where they are missed; a limit or deadline is told here.
-    # So are logs of drives: without them the state of a target is known as before.
+    """Return what a server left out, ``None`` if its answer is complete."""
+    # Unreadable files are reported with the readings that lack them; limits and deadlines are
+    # reported here. Logs of drives are not: a target's state is known without them.
     left = [
         reason
         for name, reason in server.answer.skipped.items()
         if not name or (reason.endswith("run without it") and not _OF_DRIVES & set(name.split()))
     ]
-    # Without these two a server's targets are not known; what else is missing is told where it is.
+    # Without these two a server's targets are unknown; other gaps are reported with their readings.
     left += filter(None, map(server.lacks, ("parameters", "imports")))
     return "; ".join(dict.fromkeys(left)) or None
 
 
 def of_kernel(host: Host) -> dict[str, Setting | NotAvailable]:
-    """Return the kernel's release and hostname, and what it says of its processors' weaknesses.
+    """Return the kernel's release, hostname and mitigations of CPU vulnerabilities.
 
-    A mitigation that was switched on or off changes the cost of every system call and copy.
+    Switching a mitigation changes the cost of every system call and copy.
     """
     places = {
         "kernel_release": "/proc/sys/kernel/osrelease",
@@ -91,7 +91,7 @@ def _server_settings(server: ServerView) -> dict[str, Setting | NotAvailable]:
 def _of_client(
     parameters: Parameters, file_system: str, why: str
 ) -> dict[str, Setting | NotAvailable]:
-    """Return the settings of a client, folded over its connections; else why they are missing."""
+    """Return the settings of a client, folded over its connections, or why they are missing."""
     settings: dict[str, Setting | NotAvailable] = {}
     for setting, pattern in CLIENT_SETTINGS.items():
         values = {
@@ -109,19 +109,19 @@ def _of_client(
 def client_snapshot(
     view: View, name: str, mount: Mount | None = None, host: Host | None = None
 ) -> HostSnapshot:
-    """Return this host as a client: what it could not see, its version, settings and atime.
+    """Return this host as a client: its problems, version, settings and atime recording.
 
     Parameters
     ----------
     host
-        Its ``/proc`` and ``/sys``; ``None``: not looked at.
+        Its ``/proc`` and ``/sys``; ``None`` if not read.
     """
     parameters = view.client.parameters
     settings: dict[str, Setting | NotAvailable] = {}
     version = parameters.get("version")
     if version is not None:
         settings["lustre_version"] = Setting("lustre_version", version, "lctl get_param version")
-    # A client is blamed for what it lacks, not for what got lost on the way.
+    # Blame the client for what it lacks, not for what was lost in transfer.
     lost = () if parameters.text and parameters.complete else view.client.problems
     why = "; ".join(problem for problem in lost if "lctl" in problem)
     settings |= _of_client(parameters, view.file_system, why)
@@ -138,7 +138,7 @@ def client_snapshot(
 
 
 def other_client(client: ServerView) -> HostSnapshot:
-    """Return another client: its versions, and whether reads through it are recorded."""
+    """Return another client: its versions, and whether its reads update atime."""
     if not client.answered:
         return HostSnapshot(client.name, "client", False, client.answer.problem)
     settings = _server_settings(client)
@@ -168,8 +168,8 @@ def _of_mount(mount: Mount) -> dict[str, Setting | NotAvailable]:
 
 
 def records_atime(mount: Mount) -> bool:
-    """Return whether a read through this mount moves a file's atime.
+    """Return whether a read through this mount updates a file's atime.
 
-    Seen on a running 2.17: through a client mounted with ``noatime`` atime stays for ever.
+    Observed on 2.17: a client mounted with ``noatime`` never updates it.
     """
     return _NO_ATIME.isdisjoint(mount.all_options)

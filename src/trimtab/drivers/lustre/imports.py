@@ -1,7 +1,7 @@
-"""What ``import`` parameters tell: how one machine is connected to one target. Pure.
+"""Parses ``import`` parameters: how one host is connected to one target. Pure.
 
-The import's state is the reliable sign that a target is away: ``lctl dl``, ``lfs check`` and
-``health_check`` call it well until much later. Versions before 2.16 print NIDs without quotes.
+The import's state is the reliable sign that a target is gone: ``lctl dl``, ``lfs check`` and
+``health_check`` report it healthy until much later. Before 2.16 NIDs have no quotes.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _LINE_CHARACTERS_MAXIMUM: Final = 65536
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """One connection; ``None``, or an empty tuple, where the text does not tell.
+    """One connection; fields missing in the text are ``None`` or an empty tuple.
 
     Attributes
     ----------
     name
-        The device: ``scratch-OST0001-osc-MDT0000``.
+        Device name: ``scratch-OST0001-osc-MDT0000``.
     target
         ``scratch-OST0001_UUID``.
     state
-        ``FULL``; ``IDLE`` (a client's connection that nobody needs now); ``DISCONN``,
+        ``FULL``; ``IDLE`` (a client's connection that is not in use); ``DISCONN``,
         ``CONNECTING``, ``REPLAY``, ``RECOVER``, ``EVICTED`` ... otherwise.
     failover_nids
-        Where the target can be found, at home first.
+        NIDs of the servers that may serve the target, its home first.
     """
 
     name: str | None = None
@@ -41,12 +41,12 @@ class Import:
 
 
 def parse_import(text: str) -> Import | None:
-    """Return the connection that the value of an ``import`` parameter, or a part, describes.
+    """Parse the value, or part of the value, of an ``import`` parameter.
 
     Returns
     -------
     Import or None
-        ``None`` where neither name nor target nor state is told.
+        ``None`` if the name, target and state are all missing.
     """
     fields: dict[str, str] = {}
     for line in text.split("\n"):
@@ -69,7 +69,7 @@ def _value(fields: dict[str, str], key: str, form: re.Pattern[str]) -> str | Non
 
 
 def _nids(value: str) -> tuple[str, ...]:
-    """Return the items of ``[ a, b ]``; none of them where the list has no end or odd items."""
+    """Return the items of ``[ a, b ]``; none if the list is cut or has invalid items."""
     if not (value.startswith("[") and value.endswith("]")):
         return ()
     items = [_unquoted(item.strip()) for item in value[1:-1].split(",") if item.strip()]

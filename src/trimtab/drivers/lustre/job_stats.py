@@ -1,4 +1,4 @@
-r"""``job_stats`` of a target: what each job moved and asked. Pure: text in, values out.
+r"""Parses ``job_stats`` of a target: bytes and operations of each job. Pure.
 
 ::
 
@@ -8,8 +8,8 @@ r"""``job_stats`` of a target: what each job moved and asked. Pure: text in, val
       read_bytes:      { samples:           5, unit: bytes, min:  1048576, max:  4194304, sum: ...
       open:            { samples:           2, unit: usecs, min: ...
 
-Names with blanks or signs are quoted, with ``\x20`` for what YAML would take amiss. The kernel
-looks at single bytes: of a letter in UTF-8 one byte may be escaped and the other not.
+Names with blanks or special characters are quoted, with ``\x20`` for what YAML would misread. The
+kernel escapes byte by byte: one byte of a UTF-8 letter may be escaped and another not.
 
 Source: lustre/obdclass/lprocfs_jobstats.c, 2.10 to 2.17.
 """
@@ -32,12 +32,12 @@ _JOBS_MAXIMUM: Final = 1_000_000
 
 @dataclass(slots=True)
 class Job:
-    """One job on one target, since it was first seen there.
+    """Counters of one job on one target, since it was first seen there.
 
     Attributes
     ----------
     samples, sums
-        By counter: how often it happened, and the sum of what was counted.
+        By counter: number of events, and the sum of the counted quantity.
     """
 
     samples: dict[str, int] = field(default_factory=dict)
@@ -45,15 +45,15 @@ class Job:
 
 
 def parse_job_stats(text: str) -> Mapping[str, Job]:
-    """Return job id to what it did; of an id that stands there twice the first.
+    """Return job id to counters; for a repeated id, the first entry.
 
-    A counter whose line was cut is left out, and with it a job of which nothing else is there.
+    A counter whose line was cut is omitted, and so is a job without any other counter.
 
     Parameters
     ----------
     text
-        Bytes that are not UTF-8 as lone surrogates (``surrogateescape``), or names that differ in
-        them alone are one. Names are returned in the same form.
+        Decoded with ``surrogateescape``: otherwise names that differ only in non-UTF-8 bytes would
+        be merged. Names are returned in the same form.
     """
     jobs: dict[str, Job] = {}
     job: Job | None = None

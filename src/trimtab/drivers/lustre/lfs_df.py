@@ -1,4 +1,4 @@
-"""What ``lfs df`` prints, and whether all of it is there. Pure: text in, values out.
+"""Parses ``lfs df`` and detects incomplete output. Pure: text in, values out.
 
 ::
 
@@ -9,9 +9,9 @@
 
     filesystem_summary:     15332464        6112    14421968   1%  /scratch
 
-The summary is Lustre's own sum over the lines. Where it differs from the sum taken here, a line
-was lost or altered on the way. What the sums cannot tell: ``lfs df -l`` leaves out a target that
-is down, and sums the others. Which targets there should be, the caller knows.
+The summary is Lustre's own sum over the lines. If it differs from the sum computed here, a line was
+lost or altered in transfer. The sums cannot detect that ``lfs df -l`` omits a target that is down
+and sums the others: the caller must know which targets to expect.
 
 Sources: lustre/utils/lfs.c (``showdf``, ``mntdf``), outputs of 2.5 and 2.17.
 """
@@ -47,21 +47,21 @@ _PROBLEMS_MAXIMUM: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class LfsDfLine:
-    """What one line says of one target.
+    """One line, about one target.
 
     Attributes
     ----------
     target
         ``OST000a``.
     total, used, available
-        Bytes, or inodes (``available`` are the free ones); ``None`` where the line tells a problem
-        instead. ``available`` is less than ``total - used``: it leaves out what is reserved for
-        root and granted to clients.
+        Bytes, or inodes (``available`` are the free ones); ``None`` if the line reports a problem
+        instead. ``available`` is less than ``total - used``: it excludes what is reserved for root
+        and granted to clients.
     flags
         ``D`` degraded, ``R`` read-only, ``N`` no new objects, ``S`` no space, ``I`` no inodes,
-        ``f`` flash (with ``-v`` only). Empty does not mean that all is well.
+        ``f`` flash (only with ``-v``). Empty does not mean healthy.
     line
-        In the output, from 1; 0 when it was on the error output.
+        Line number in the output, from 1; 0 for a line of the error output.
     problem
         ``inactive device``, ``Transport endpoint is not connected`` ...
     """
@@ -77,7 +77,7 @@ class LfsDfLine:
 
 @dataclass(frozen=True, slots=True)
 class LfsDfSummary:
-    """What Lustre says of the file system as a whole, in the unit of the lines."""
+    """Totals of the file system, in the unit of the lines."""
 
     total: int
     used: int
@@ -87,23 +87,23 @@ class LfsDfSummary:
 
 @dataclass(slots=True)
 class LfsDf:
-    """What ``lfs df`` printed of one file system.
+    """The output of ``lfs df`` for one file system.
 
     Attributes
     ----------
     complete
-        Whether the summary is there and agrees with the lines.
+        Whether there is a summary that agrees with the lines.
     stray
-        It is of no file system: a place for what stands before the first header.
+        Not a file system: holds problems before the first header.
     file_system
-        Lustre's name of it; ``None`` where no line tells.
+        Lustre's name; ``None`` if no line has it.
     mount
-        Where it is mounted; ``None`` where no line tells.
+        Mount point; ``None`` if no line has it.
     lines
         By target.
     problems
-        What is missing or odd, in words. A complete output can have some: targets that did not
-        answer, lines that belong to nothing.
+        What is missing or odd. A complete output can have some: targets that did not answer,
+        unrelated lines.
     """
 
     usable: bool
@@ -116,53 +116,53 @@ class LfsDf:
     problems: list[str] = field(default_factory=list)
 
     def complain(self, problem: str, *, wrong: bool = True) -> None:
-        """Take note of a problem; ``wrong``: something is missing for it."""
+        """Record a problem; ``wrong`` marks the output as incomplete."""
         if len(self.problems) < _PROBLEMS_MAXIMUM:
             self.problems.append(problem)
         self.complete = self.complete and not wrong
 
     def is_of(self, file_system: str | None, mount: str | None) -> bool:
-        """Return whether a line is of this file system, and note which one that is."""
+        """Return whether a line belongs to this file system, and record its names."""
         self.file_system = self.file_system or file_system
         self.mount = self.mount or mount
         return file_system in (None, self.file_system) and mount in (None, self.mount)
 
     def check_sums(self, *, inodes: bool) -> None:
-        """Complain where the lines do not come to what the summary says."""
+        """Record a problem if the lines do not add up to the summary."""
         if self.summary is None:
             self.complain("the summary is missing: the output was cut")
             return
         wanted = _inode_sums(self.lines) if inodes else _sums_of(self.lines, "OST")
-        # Lustre sums bytes and each line is rounded to KiB: one KiB for each line may be lost.
+        # Lustre sums bytes but rounds each line to KiB: allow one KiB per line.
         slack = 0 if inodes else len(self.lines) * _KIB
         noun = "inodes" if inodes else "bytes"
         for column in COLUMNS:
             summed = getattr(self.summary, column)
             if abs(wanted[column] - summed) > slack:
                 self.complain(
-                    f"a line is missing or was altered: the {column} of the lines comes to"
-                    f" {wanted[column]} {noun}, the summary says {summed}"
+                    f"a line is missing or was altered: the lines have {wanted[column]} {noun} "
+                    f"{column}, the summary {summed}"
                 )
 
 
 def parse_lfs_df(stdout: str, stderr: str = "", *, inodes: bool = False) -> list[LfsDf]:
-    """Return what ``lfs df`` said of each file system.
+    """Parse the output of ``lfs df``, by file system.
 
-    Nothing at all is a possible output: with the root of a file system gone, ``lfs df`` prints
-    nothing and ends with 0.
+    The output may be empty: without the root of a file system, ``lfs df`` prints nothing and exits
+    with 0.
 
     Parameters
     ----------
     stderr
-        Its error output: targets that did not answer stand there or on stdout.
+        Its error output: silent targets are reported there or on stdout.
     inodes
-        Whether it was asked for inodes (``-i``). Output in another unit is not used.
+        Whether inodes were requested (``-i``). Output in another unit is ignored.
     """
     reader = _Reader(inodes)
     lines = stdout.split("\n")
     for number, line in enumerate(lines[:-1], start=1):
         if len(line) > _LINE_CHARACTERS_MAXIMUM:
-            reader.complain(f"line {number} is too long to be one of lfs df")
+            reader.complain(f"line {number} is too long for lfs df")
         elif line.strip():
             reader.read(line.rstrip(" "), number)
     if lines[-1].strip():
@@ -173,7 +173,7 @@ def parse_lfs_df(stdout: str, stderr: str = "", *, inodes: bool = False) -> list
 
 
 class _Reader:
-    """Sort lines into blocks, one for each file system."""
+    """Sorts lines into blocks, one for each file system."""
 
     def __init__(self, inodes: bool) -> None:
         self.blocks: list[LfsDf] = []
@@ -181,7 +181,7 @@ class _Reader:
         self._open: LfsDf | None = None
 
     def done(self) -> list[LfsDf]:
-        """Return the blocks; what stood before the first header goes to the block after it."""
+        """Return the blocks; problems before the first header go to the first block."""
         for block in self.blocks:
             if block.usable:
                 block.check_sums(inodes=self._inodes)
@@ -192,12 +192,12 @@ class _Reader:
         return self.blocks
 
     def unended(self) -> None:
-        """Take note of a last line without a line feed: it is not used."""
-        # After a summary it belongs to the next file system, of which nothing is known yet.
-        self.complain("the last line has no end", wrong=self._open is not None)
+        """Record a last line without a line feed, which is ignored."""
+        # After a summary it belongs to the next file system, which has no block yet.
+        self.complain("the last line was cut", wrong=self._open is not None)
 
     def complain(self, problem: str, *, wrong: bool = True) -> None:
-        """Put a problem where it belongs: to the file system that was read last."""
+        """Record a problem with the file system that was read last."""
         if not self.blocks:
             self.blocks.append(LfsDf(usable=False, stray=True))
         self.blocks[-1].complain(problem, wrong=wrong)
@@ -225,7 +225,7 @@ class _Reader:
         elif _HUMAN.search(line):
             block.usable = False
             block.lines.clear()
-            block.complain("the numbers are rounded for people (-h): they are not used")
+            block.complain("the numbers are rounded (-h) and therefore ignored")
         else:
             block.complain(f"line {number} has an unknown format: {_short(line)}")
 
@@ -235,7 +235,7 @@ class _Reader:
         match = _COMPLAINT.fullmatch(line[:_LINE_CHARACTERS_MAXIMUM])
         block = None if match is None else self._block_of(match[1])
         if match is None or block is None:
-            self.complain(f"lfs df says: {_short(line)}", wrong=False)
+            self.complain(f"lfs df printed: {_short(line)}", wrong=False)
         else:
             self._complaint(block, match, 0)
 
@@ -244,7 +244,7 @@ class _Reader:
         self._open = LfsDf(usable=unit == wanted)
         self.blocks.append(self._open)
         if unit != wanted:
-            self._open.complain(f"the numbers are {unit}, not {wanted}: they are not used")
+            self._open.complain(f"the numbers are {unit}, not {wanted}, and therefore ignored")
 
     def _numbers(self, block: LfsDf, match: re.Match[str], number: int) -> None:
         name = parse_name(f"{match[1]}_UUID")
@@ -265,7 +265,7 @@ class _Reader:
             return
         total, used, available = map(self._quantity, match.group(1, 2, 3))
         block.summary = LfsDfSummary(total, used, available, number)
-        # What follows belongs to the next file system, which has a header of its own.
+        # The next lines belong to the next file system, which has its own header.
         self._open = None
 
     def _complaint(self, block: LfsDf, match: re.Match[str], number: int) -> None:
@@ -292,10 +292,10 @@ def _sums_of(lines: Mapping[str, LfsDfLine], kind: str) -> dict[Column, int]:
 
 
 def _inode_sums(lines: Mapping[str, LfsDfLine]) -> dict[Column, int]:
-    """Return the sums as Lustre takes them: of the MDTs, or of what the OSTs can still hold.
+    """Return the sums as Lustre computes them: of the MDTs, limited by the OSTs' objects.
 
-    A file needs an inode on an MDT and an object on an OST: where fewer objects than inodes are
-    free, the total and the free ones are those of the objects.
+    A file needs an inode on an MDT and an object on an OST: if fewer objects than inodes are free,
+    the totals and free counts are those of the objects.
     """
     sums, objects = _sums_of(lines, "MDT"), _sums_of(lines, "OST")["available"]
     if objects < sums["available"]:

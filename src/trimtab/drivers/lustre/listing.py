@@ -1,4 +1,4 @@
-"""Directories of a mounted Lustre listed by FID, and the MDTs that FIDs are on."""
+"""Lists directories of a mounted Lustre by FID, and finds the MDTs of FIDs."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from trimtab.visible import visible
 
 _TIMEOUT_S: Final = 600.0
 _BATCH: Final = 1000
-"""Directories that one child lists: what it answers is kept in memory."""
+"""Directories per child: its answer is held in memory."""
 
 _Answer = TypeVar("_Answer")
 
 
 def list_directories(root: str, directories: Sequence[bytes]) -> Iterator[tuple[bytes, Names, int]]:
-    """Yield each directory with what it holds, and its error number: 0, also of one that is gone.
+    """Yield each directory, its entries and its error number (0 also for a deleted one).
 
     Raises
     ------
     ToolError
-        They could not be listed, or not in time.
+        They could not be listed in time.
     """
     from trimtab._core import GONE_ERRNOS
 
@@ -36,12 +36,12 @@ def list_directories(root: str, directories: Sequence[bytes]) -> Iterator[tuple[
 
 
 def mdts_of_fids(root: str, files: Sequence[bytes]) -> Mapping[bytes, str | None]:
-    """Return the MDT of each FID by its sequence; ``None``: Lustre does not tell.
+    """Return the MDT of each FID, from its sequence; ``None`` if Lustre does not know.
 
     Raises
     ------
     ToolError
-        They could not be asked for, or not in time.
+        They could not be queried in time.
     """
     one_each = list({file[:8]: file for file in files}.values())
     indices = _answer(partial(mdt_indices, root, one_each), root)
@@ -59,5 +59,5 @@ def _answer(question: Callable[[], _Answer], root: str) -> _Answer:
         raise ToolError(
             f"directories of {visible(root)} cannot be listed: {reason_of(error)}",
             code="listing-failed",
-            hint="the index is as it was or better; give the same command again",
+            hint="the index is intact; repeat the command",
         ) from error

@@ -1,4 +1,4 @@
-"""Lists directories of a Lustre by FID, and tells which MDT FIDs are on; for a child that may hang.
+"""Lists directories by FID and finds the MDTs of FIDs, in a child process that may hang.
 
 FIDs have 16 bytes, big-endian.
 """
@@ -17,17 +17,17 @@ FID2MDTIDX = 0xC01066F8
 """``LL_IOC_FID2MDTIDX`` of ``lustre_user.h``: _IOWR('f', 248, struct lu_fid)."""
 
 Names = Sequence[tuple[int, bytes]]
-"""Inode number, as the directory holds it, and name."""
+"""Inode number as the directory has it, and name."""
 
 
 def list_by_fid(
     root: str, fids: Sequence[bytes], gone: Container[int]
 ) -> Sequence[tuple[Names, int]]:
-    """Return what each directory holds, and its error number; no file is looked at.
+    """Return the entries and error number of each directory, without accessing any file.
 
-    Without an error, or of what is gone by one of the numbers ``gone``, it is 0.
+    The number is 0 without an error, and for errors in ``gone`` (deleted directories).
     """
-    open_directory(root)  # without the root, everything would be gone
+    open_directory(root)  # without the root, everything would seem deleted
     places = (
         f"{root}/.lustre/fid/[{sequence:#x}:{number:#x}:{version:#x}]"
         for sequence, number, version in _parts(fids)
@@ -41,7 +41,7 @@ def _parts(fids: Sequence[bytes]) -> Iterator[tuple[int, int, int]]:
 
 def _listing(directory: str, gone: Container[int]) -> tuple[Names, int]:
     try:
-        # To list it must not move its time of access.
+        # Listing must not update its atime.
         descriptor = open_directory(directory)
         try:
             with os.scandir(descriptor) as entries:
@@ -54,7 +54,7 @@ def _listing(directory: str, gone: Container[int]) -> tuple[Names, int]:
 
 
 def settled(directory: str | bytes, number: int) -> int:
-    """Return what an error means: EFAULT of an open that a stat explains is the stat's own."""
+    """Return the real error number: for EFAULT of an open, that of a stat if it fails too."""
     if number == errno.EFAULT:
         try:
             os.lstat(directory)
@@ -64,7 +64,7 @@ def settled(directory: str | bytes, number: int) -> int:
 
 
 def mdt_indices(root: str, fids: Sequence[bytes]) -> Sequence[int | None]:
-    """Return the index of the MDT of each FID; ``None``: Lustre does not tell."""
+    """Return the MDT index of each FID; ``None`` if Lustre does not know."""
     mount, indices = open_directory(root), list[int | None]()
     for sequence, number, version in _parts(fids):
         fid = bytearray(struct.pack("<QII", sequence, number, version))

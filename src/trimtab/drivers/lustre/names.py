@@ -1,4 +1,4 @@
-"""Lustre's names of targets and devices, taken apart. Pure.
+"""Parses Lustre's names of targets and devices. Pure.
 
 ================================  ============  =========  =================
 name                              target        by         device
@@ -12,8 +12,8 @@ name                              target        by         device
 ``scratch-OST0001-osd``           ``OST0001``   ``None``   ``osd``
 ================================  ============  =========  =================
 
-The number in a target's name is hexadecimal (``OST000a`` is the eleventh), the one that ``lfs df``
-prints in brackets is decimal.
+The number in a target's name is hexadecimal (``OST000a`` is the eleventh); ``lfs df`` prints it in
+brackets as decimal.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from typing import Final, Literal
 TargetKind = Literal["ost", "mdt"]
 
 _TARGET: Final = r"(?:OST|MDT)[0-9a-fA-F]{4}"
-# A file system's name is at most eight letters, digits, "_" and "-" (LUSTRE_MAXFSNAME), so that
-# no target name and dash fits into it: the split is never in doubt. On a target that has not
-# registered yet the separator is ":" (new) or "=" (configuration to be rewritten).
+# A file system's name has at most eight letters, digits, "_" and "-" (LUSTRE_MAXFSNAME): too short
+# for a target name and dash, so the split is unambiguous. Before a target has registered, the
+# separator is ":" (new) or "=" (configuration to be rewritten).
 _NAME: Final = re.compile(
     rf"(?P<file_system>[A-Za-z0-9_-]{{1,8}})[-:=](?P<target>{_TARGET})"
     rf"(?:-(?P<link>osc|osp|mdc|lwp)-(?P<by>{_TARGET}|[0-9a-f]{{8,16}})|-(?P<own>mdtlov|osd))?"
@@ -40,17 +40,17 @@ _NAME_CHARACTERS_MAXIMUM: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class TargetName:
-    """What one name says.
+    """The parts of one name.
 
     Attributes
     ----------
     file_system
         Lustre's own name of the file system.
     target
-        ``OST000a`` or ``MDT0000``, spelt as Lustre prints it.
+        ``OST000a`` or ``MDT0000``, as Lustre prints it.
     by
-        Who holds this connection: ``MDT0000``, the id of a client's mount in hexadecimal; ``None``
-        for the target itself and for what belongs to it.
+        The owner of this connection: ``MDT0000``, or the hexadecimal id of a client's mount;
+        ``None`` for the target itself and its own devices.
     device
         ``osc``, ``osp``, ``mdc``, ``lwp`` (connections), ``mdtlov``, ``osd``; ``None`` for the
         target itself.
@@ -63,17 +63,17 @@ class TargetName:
 
     @property
     def kind(self) -> TargetKind:
-        """Whether the target holds objects or metadata."""
+        """The kind of the target: OST or MDT."""
         return "ost" if self.target.startswith("OST") else "mdt"
 
     @property
     def index(self) -> int:
-        """The index that ``lfs`` prints and takes, in decimal."""
+        """The target's index, which ``lfs`` prints and accepts in decimal."""
         return int(self.target[3:], 16)
 
 
 def parse_name(text: str) -> TargetName | None:
-    """Return the parts of the name of a target or of a connection to one, ``None`` for others.
+    """Parse the name of a target or of a connection to one; ``None`` for other names.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def target_of(kind: TargetKind, index: int) -> str:
     Raises
     ------
     ValueError
-        Lustre has no such index: it has 16 bits.
+        The index does not fit into 16 bits.
 
     Examples
     --------
@@ -113,10 +113,10 @@ def target_of(kind: TargetKind, index: int) -> str:
     'OST000a'
     """
     if not 0 <= index <= 0xFFFF:
-        raise ValueError(f"{index} is not the index of a target (0 to 65535)")
+        raise ValueError(f"{index} is not a target index (0 to 65535)")
     return f"{kind.upper()}{index:04x}"
 
 
 def spelt(target: str) -> str:
-    """Return the name of a target as Lustre prints it, its digits in lower case."""
+    """Return the name of a target as Lustre prints it, with lower-case digits."""
     return target[:3] + target[3:].lower()

@@ -1,17 +1,17 @@
-"""What ``lctl get_param`` prints. Pure: text in, values out.
+"""Parses the output of ``lctl get_param``. Pure: text in, values out.
 
-A parameter stands in one of two forms::
+A parameter has one of two forms::
 
     osp.scratch-OST0000-osc-MDT0000.active=1        a value of one line
-    osd-ldiskfs.scratch-OST0000.brw_stats=          a value with a line feed in it: all of its
-    snapshot_time:         1795190466.966 secs      lines follow the name's own
+    osd-ldiskfs.scratch-OST0000.brw_stats=          a value with line feeds: all its
+    snapshot_time:         1795190466.966 secs      lines follow the name's line
 
-Nothing ends a value but the next name, and lines of a value may have a ``=`` of their own
-(``flags=0xa04``). So a line begins a parameter only where its name starts with one of Lustre's
-trees and a dot, or is one of the names that stand in no tree.
+A value ends only at the next name, and its lines may contain a ``=`` (``flags=0xa04``). So a line
+starts a parameter only if its name starts with one of Lustre's trees and a dot, or is a known name
+outside of all trees.
 
-The exit status of ``lctl`` tells nothing: it is 0 though files could not be read, and 2 though
-all patterns but one printed what they should. Only what was printed counts.
+The exit status of ``lctl`` is useless: 0 although files could not be read, or 2 although all
+patterns but one succeeded. Only the output counts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TREES: Final = frozenset((
     "qsd", "quota", "seq", "sptlrpc",
 ))
 # fmt: on
-"""The first parts of names, as 2.10 to 2.17 have them; besides these, ``osd-`` and its backend."""
+"""First parts of names in 2.10 to 2.17; in addition, ``osd-`` and its backend."""
 _ALONE: Final = re.compile(
     "allow_register|at_[a-z_]+|buffers|bulk_timeout|catastrophe|checksum_speed|console_[a-z_]+"
     "|cpu_partition_[a-z]+|daemon_file|debug|debug_[a-z_]+|devices|dump_on_[a-z]+|enable_[a-z_]+"
@@ -39,31 +39,31 @@ _ALONE: Final = re.compile(
     "|panic_on_lbug|peers|ping_interval|pinger|portal_rotor|printk|routers|routes|stats"
     "|subsystem_[a-z]+|suppress_pings|swap_pages|timeout|version|watchdog_ratelimit"
 )
-"""Names that stand in no tree, as 2.10 to 2.17 have them."""
+"""Names outside of all trees in 2.10 to 2.17."""
 _LINE: Final = re.compile(
     r"^(?P<first>[a-z][a-z0-9_-]{0,31})(?P<rest>\.[!-<>-~]{1,400})?=(?P<value>[^\n]*)", re.MULTILINE
 )
-# The address of a NID is the one part of a name that has dots of its own.
+# The address of a NID is the only part of a name that contains dots.
 _ANY_PART: Final = r"(?:[^.]+|[A-Za-z]*[0-9]+(?:\.[0-9]+){3}@[^.]+)"
 _NUMBER: Final = re.compile(r"\s*([+-]?[0-9]{1,20})\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Parameters by name, as one run of ``lctl get_param`` printed them.
+    """The parameters in the output of one ``lctl get_param``, by name.
 
     Attributes
     ----------
     text
-        What was printed.
+        The output.
     complete
-        Whether all of it is there. Where it is not, the parameter that may have been cut is left
-        out: every value that is here is whole.
+        Whether the output is complete. If not, the parameter that may have been cut is omitted, so
+        every value is whole.
 
     Notes
     -----
-    Of a name that stands twice the first value is kept: a text that is cut then never shows
-    another value than the whole would.
+    For a repeated name the first value counts: then a cut output never shows a value that differs
+    from the complete one.
     """
 
     text: str = field(repr=False)
@@ -73,29 +73,29 @@ class Parameters:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every name, in the order of printing."""
+        """All names, in the order of the output."""
         return tuple(self._spans)
 
     def get(self, name: str) -> str | None:
-        """Return the value without its last line feed; ``None`` where it was not printed."""
+        """Return the value without its last line feed; ``None`` if missing."""
         span = self._spans.get(name)
         return None if span is None else self.text[span[0] : span[1]]
 
     def number(self, name: str) -> int | None:
-        """Return a value that is a whole number and nothing else; else ``None``."""
+        """Return a value that is an integer and nothing else; otherwise ``None``."""
         value = self.get(name)
         match = None if value is None else _NUMBER.fullmatch(value)
         return None if match is None else int(match[1])
 
     def matching(self, pattern: str) -> dict[str, str]:
-        """Return name to value for the names that match, in the order of printing.
+        """Return name to value for the matching names, in the order of the output.
 
         Parameters
         ----------
         pattern
-            ``*``, ``?`` and ``[...]`` as in ``lctl get_param``. They stay within one part between
-            dots: ``obdfilter.*.stats`` is not ``obdfilter.X.exports.Y.stats``. A part that is
-            ``*`` alone matches a NID too, dots and all.
+            ``*``, ``?`` and ``[...]`` as in ``lctl get_param``. They match within one part between
+            dots: ``obdfilter.*.stats`` does not match ``obdfilter.X.exports.Y.stats``. A part that
+            is only ``*`` also matches a NID with its dots.
         """
         first, last = _ends(pattern)
         if _is_plain(first) and _is_plain(last):
@@ -118,13 +118,13 @@ class Parameters:
 
 
 def parse_parameters(stdout: str, *, complete: bool = True) -> Parameters:
-    r"""Return the parameters in what ``lctl get_param`` printed.
+    r"""Parse the output of ``lctl get_param``.
 
     Parameters
     ----------
     complete
-        False when the output was cut, or ``lctl`` was stopped before it ended. A text without a
-        line feed at its end is taken as cut in any case.
+        False if the output was cut or ``lctl`` was stopped. A text without a final line feed always
+        counts as cut.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def parse_parameters(stdout: str, *, complete: bool = True) -> Parameters:
             spans.setdefault(name, _lines(start, match.start()))
             name = None
         if match.start() >= last_line:
-            # The last line has no end: its value need not be whole.
+            # The last line was cut: its value may be incomplete.
             break
         if match["value"]:
             spans.setdefault(first + (rest or ""), match.span("value"))
@@ -167,7 +167,7 @@ def _begins(first: str, rest: str | None) -> bool:
 
 
 def _lines(start: int, end: int) -> tuple[int, int]:
-    """Return the span of the lines after a name's, without the line feeds around them."""
+    """Return the span of the lines after the name's, without the surrounding line feeds."""
     return (start, start) if end - start < 2 else (start + 1, end - 1)
 
 
@@ -182,7 +182,7 @@ def _is_plain(part: str) -> bool:
 
 @lru_cache(maxsize=512)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Return a pattern of ``lctl`` as a regular expression, see `Parameters.matching`."""
+    """Return a pattern of ``lctl`` as a regular expression; see `Parameters.matching`."""
     return re.compile(r"\.".join(_part(part) for part in pattern.split(".")))
 
 

@@ -1,4 +1,4 @@
-"""On which OSTs a file lies, as ``lfs getstripe`` says."""
+"""Finds the OSTs of a file with ``lfs getstripe``."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _ROW: Final = re.compile(r"^\s+(\d+)\s+(?:0x)?[0-9a-f]+\s+0x[0-9a-f]+\s+\S+\s*$"
 
 
 def read_placement(path: str, execute: Execute) -> tuple[str, ...] | NotAvailable:
-    """Return the OSTs of a file in stripe order, or why they are not known.
+    """Return the OSTs of a file in stripe order, or why they are unknown.
 
-    ``lfs getstripe`` of 2.17 takes no ``--`` before a path: it misses the path then.
+    ``lfs getstripe`` of 2.17 does not support ``--`` before a path: it would ignore the path.
     """
     path = str(Path(path).absolute())
     argv = ("lfs", "getstripe", path)
@@ -35,13 +35,13 @@ def read_placement(path: str, execute: Execute) -> tuple[str, ...] | NotAvailabl
 
 
 def parse_placement(path: str, text: str) -> tuple[str, ...] | NotAvailable:
-    """Return the names of the OSTs from the text of ``lfs getstripe``.
+    """Return the OSTs in the output of ``lfs getstripe``.
 
     Plain files list a table (``obdidx objid ...``), composite ones ``l_ost_idx`` for each object;
-    components that are not yet instantiated have none. An OST that several components use counts
+    components that are not yet instantiated have none. An OST used by several components counts
     once.
     """
-    # The name comes first, as it is: whatever stands in it is not layout.
+    # The name comes first, unescaped: nothing in it is layout.
     text = text.removeprefix(path)
     indices = [int(index) for index in _LISTED.findall(text)]
     if not indices:

@@ -1,4 +1,4 @@
-"""Which OSTs are in which pool, as ``lfs pool_list`` says on a client.
+"""Finds the OSTs of each pool with ``lfs pool_list`` on a client.
 
 ::
 
@@ -7,9 +7,9 @@
     scratch.flash                      scratch-OST0000_UUID
     scratch.disk                       scratch-OST0001_UUID
 
-Nothing at the end of a list says that it is one. A pool that has lost an OST on the way would be
-promised too little, so anything that does not fit makes all of it unknown: an exit code, a line
-that is no member, one that is not ended. Neither server nor network is asked: the client knows it.
+A list has no end marker. A pool that lost an OST in transfer would be promised too little, so any
+irregularity makes everything unknown: an exit code, a line that is not a member, a cut line. This
+needs no server and no network: the client knows its pools.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _SHOWN: Final = 80
 
 
 def read_pools(file_system: str, execute: Execute) -> dict[str, tuple[int, ...]] | NotAvailable:
-    """Return the OSTs of each pool of a file system by their index, or why they are not known.
+    """Return the OST indices of each pool of a file system, or why they are unknown.
 
     Parameters
     ----------
     file_system
-        Lustre's name of it, which is not in the names of the pools here.
+        Lustre's name of it; the returned pool names do not contain it.
     execute
-        Runs ``lfs``: once, and once for each pool.
+        Runs ``lfs``: once for the list and once for each pool.
     """
     listed = _ask(file_system, execute)
     names = listed if isinstance(listed, NotAvailable) else parse_pools(file_system, listed)
@@ -55,7 +55,7 @@ def read_pools(file_system: str, execute: Execute) -> dict[str, tuple[int, ...]]
 
 
 def parse_pools(file_system: str, text: str) -> tuple[str, ...] | NotAvailable:
-    r"""Return the names of the pools in the text of ``lfs pool_list FSNAME``.
+    r"""Return the pool names in the output of ``lfs pool_list FSNAME``.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def parse_pools(file_system: str, text: str) -> tuple[str, ...] | NotAvailable:
     for line in lines:
         before, dot, name = line.partition(".")
         if before != file_system or not dot or _NAME.fullmatch(name) is None:
-            return _unreadable(f"{line[:_SHOWN]!r} is no pool of {file_system}")
+            return _unreadable(f"{line[:_SHOWN]!r} is not a pool of {file_system}")
         if name in names:
             return _unreadable(f"it names {line} twice")
         names.append(name)
@@ -77,7 +77,7 @@ def parse_pools(file_system: str, text: str) -> tuple[str, ...] | NotAvailable:
 
 
 def parse_members(pool: str, text: str) -> tuple[int, ...] | NotAvailable:
-    r"""Return the OSTs in the text of ``lfs pool_list FSNAME.POOL``, by their index, in order.
+    r"""Return the OST indices in the output of ``lfs pool_list FSNAME.POOL``, in order.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def parse_members(pool: str, text: str) -> tuple[int, ...] | NotAvailable:
             or (member.file_system, member.by, member.device) != (file_system, None, None)
             or not line.endswith("_UUID")
         ):
-            return _unreadable(f"{line[:_SHOWN]!r} is no OST of {file_system}")
+            return _unreadable(f"{line[:_SHOWN]!r} is not an OST of {file_system}")
         if member.index in indices:
             return _unreadable(f"it names {member.target} twice")
         indices.add(member.index)
@@ -112,7 +112,7 @@ def _ask(pool: str, execute: Execute) -> str | NotAvailable:
 
 
 def _lines(head: str, text: str) -> Sequence[str] | NotAvailable:
-    """Return what follows the first line, which has to be ``head``; each line has to be ended."""
+    """Return the lines after the first, which must be ``head``; no line may be cut."""
     first, *rest = text.split("\n")
     if first != head:
         return _unreadable(f"it begins with {first[:_SHOWN]!r}, not with {head!r}")
@@ -122,4 +122,4 @@ def _lines(head: str, text: str) -> Sequence[str] | NotAvailable:
 
 
 def _unreadable(why: str) -> NotAvailable:
-    return NotAvailable(f"what lfs pool_list printed cannot be read: {visible(why)}")
+    return NotAvailable(f"the output of lfs pool_list cannot be read: {visible(why)}")

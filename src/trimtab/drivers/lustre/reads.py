@@ -1,8 +1,7 @@
-"""What is read of a Lustre file system: every file and every command, in one place.
+"""Everything that is read from a Lustre file system: all files and commands, in one place.
 
-The page on rights, the sudoers example and the tests rest on these tables. Nothing here writes,
-and nothing here is dangerous to read: ``mb_groups`` is not among it and the collector refuses it
-besides.
+The docs on required rights, the sudoers example and the tests use these tables. Nothing here writes
+or is dangerous to read: ``mb_groups`` is not among them, and the collector refuses it too.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 LAST: Final = "version"
-"""Asked last, every time. ``lctl`` prints in the order of asking and its exit code says nothing: an
-answer that has this one has not lost its end. Every host with Lustre has it, and everybody may
-read it."""
+"""Always the last one requested. ``lctl`` prints in the order of its arguments and its exit code is
+useless: output with this parameter is complete. It exists on every host with Lustre and is readable
+by all users."""
 
 SERVER_PARAMETERS: Final = (
     "health_check",
-    # MDS: which OSTs may get new objects
+    # MDS: which OSTs accept new objects
     "osp.*.active",
     "osp.*.max_create_count",
     "osp.*.prealloc_status",
@@ -41,7 +40,7 @@ SERVER_PARAMETERS: Final = (
     "mdt.*.no_create",
     "mdt.*.recovery_status",
     "mdt.*.md_stats",
-    # what lies beneath either
+    # the backing file system of either
     "osd-*.*.fstype",
     "osd-*.*.mntdev",
     "osd-*.*.nonrotational",
@@ -69,17 +68,17 @@ CLIENT_SETTINGS: Final = {
     "read_ahead_mb": "llite.*.max_read_ahead_mb",
     "read_ahead_per_file_mb": "llite.*.max_read_ahead_per_file_mb",
 }
-"""What decides how fast a client is, by the setting; a client that the site names is asked, too."""
+"""Settings that decide a client's speed; also read on the clients that the site names."""
 CLIENT_PARAMETERS: Final = ("osc.*.active", *CLIENT_SETTINGS.values(), "llite.*.stats", LAST)
 CLIENT_IMPORTS: Final = ("osc.*.import", "mdc.*.import", LAST)
 IMPORT_LINES: Final = (
     r"^[a-z]+\..*\.import=|^version="
     r"|^\s+(name|target|state|failover_nids|current_connection|connection_attempts):"
 )
-"""An MDS has an import for each OST: 300 of 1.3 KB each, of which these lines matter."""
+"""An MDS has an import for each OST (300 of 1.3 KB each); only these lines matter."""
 
 SERVED_DEVICES: Final = r" (obdfilter|mdt|mgs) "
-"""An MDS has a device for each OST besides the targets that it serves."""
+"""An MDS has a device for each OST, in addition to the targets it serves."""
 
 _LDISKFS_SETTINGS: Final = (
     "errors_count",
@@ -154,7 +153,7 @@ SERVER_DIRECTORIES: Final = (
 )
 
 PURGE_PARAMETERS: Final = (
-    # first, so that an answer that was cut names OSTs of which it has no count
+    # first, so that a cut answer shows which OSTs lack a count
     "osp.*.active",
     "osp.*.destroys_in_flight",
     "osp.*.old_sync_processed",
@@ -164,14 +163,14 @@ PURGE_PARAMETERS: Final = (
 OF_PURGE: Final[Mapping[str, Mapping[str, Any]]] = {
     "parameters": {"argv": ("lctl", "get_param", *PURGE_PARAMETERS)}
 }
-"""What a purge asks an MDS, every few seconds while it waits. Everybody may read all of it, so it
-never goes through sudo, whose log would fill with it."""
+"""What a waiting purge reads from an MDS every few seconds. All users may read it, so it never uses
+sudo, whose log it would fill."""
 
 KERNEL_LOG_LINES: Final = (
     r"CHECKSUM|(LDISKFS|EXT4)-fs error|Aborting journal|Remounting filesystem read-only"
     r"|evict|mounted filesystem|Skipped [0-9]+ previous similar message"
 )
-"""Of a kernel log of a megabyte, these lines are sent back."""
+"""Lines of the kernel log (about a megabyte) that are sent back."""
 
 COMMANDS: Final[Mapping[str, Mapping[str, Any]]] = {
     "parameters": {
@@ -183,16 +182,16 @@ COMMANDS: Final[Mapping[str, Mapping[str, Any]]] = {
         "argv": ("lctl", "get_param", *SERVER_IMPORTS),
         "sudo": True,
         "keep": IMPORT_LINES,
-        "why": "whether each MDT reaches each target, and by which of its servers",
+        "why": "whether each MDT reaches each target, and through which server",
     },
     "client-settings": {
         "argv": ("lctl", "get_param", *CLIENT_SETTINGS.values(), LAST),
-        "why": "how a node that probes run on is set as a client",
+        "why": "client settings of a node that runs probes",
     },
     "devices": {
         "argv": ("lctl", "dl"),
         "keep": SERVED_DEVICES,
-        "why": "which targets the server serves, and whether the MGS is there",
+        "why": "which targets the server serves, and whether it runs the MGS",
     },
     "kernel-log": {
         "argv": ("dmesg",),
@@ -203,7 +202,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "trim-timer": {
         "argv": ("systemctl", "show", "fstrim.timer", "-p", "ActiveState", "-p", "LastTriggerUSec"),
-        "why": "whether something trims by itself",
+        "why": "whether a timer already trims",
     },
     "smart": {
         "argv": ("nvme", "smart-log", "-o", "json", "{}"),
@@ -217,10 +216,10 @@ COMMANDS: Final[Mapping[str, Mapping[str, Any]]] = {
         "each": "/dev/nvme*n*",
         "match": r"nvme\d+n\d+",
         "sudo": True,
-        "why": "bytes written to the flash itself: the drive's write amplification",
+        "why": "bytes written to flash: the drive's write amplification",
     },
 }
-"""Every command on a server by its key; ``why`` is for people and is not sent."""
+"""Every command on a server by its key; ``why`` is documentation and is not sent."""
 
 OF_FOLLOWING: Final[Mapping[str, Mapping[str, Any]]] = {
     "parameters": {
@@ -232,23 +231,23 @@ OF_FOLLOWING: Final[Mapping[str, Mapping[str, Any]]] = {
             LAST,
         ),
         "sudo": True,
-        "why": "whether the changelog user that follows for a purge is still there",
+        "why": "whether the purge's changelog user is still registered",
     }
 }
-"""What following an index asks an MDS each round: whether its reader is still registered."""
+"""What following an index reads from an MDS each round: whether its user still exists."""
 
 _SENT: Final = ("argv", "sudo", "keep", "first_line", "each", "match")
 
 
 def server_request(*, deadline_s: float, sudo: Sequence[str] | None) -> dict[str, Any]:
-    """Return what a server is asked in its one round trip, for the collector.
+    """Return the collector's request for everything a server is asked, in one round trip.
 
     Parameters
     ----------
     deadline_s
-        For everything together; the collector tells what it had to leave out.
+        For everything together; the collector reports what it had to skip.
     sudo
-        What stands before commands that need rights; ``None`` runs them as they are.
+        Prefix of commands that need root; ``None`` runs them without.
     """
     return {
         **request(COMMANDS, deadline_s=deadline_s, sudo=sudo),
@@ -265,9 +264,9 @@ def request(
     deadline_s: float,
     sudo: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Return a request for the output of commands by key, see `COMMANDS`.
+    """Return a collector request for commands by key; see `COMMANDS`.
 
-    Without any it asks for nothing: every answer has the time at which it was begun.
+    Without any it requests nothing: every answer has its start time.
     """
     return {
         "format": 1,

@@ -1,4 +1,4 @@
-"""Who reads the changelogs of a Lustre's MDTs, and the right to change that."""
+"""Reads, registers and removes Trimtab's changelog users on the MDTs of a Lustre."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from trimtab.model.telemetry import NotAvailable, not_available
 
 @dataclass(frozen=True, slots=True)
 class Registrar:
-    """The changelog users of Trimtab's on the MDTs of a file system.
+    """Trimtab's changelog users on the MDTs of a file system.
 
     Attributes
     ----------
     writer
-        ``None``: nothing is changed.
+        ``None`` for read-only use.
     """
 
     servers: Servers
@@ -31,16 +31,16 @@ class Registrar:
     fan_out: FanOut
 
     def user(self, mdt: str) -> str | NotAvailable:
-        """Return the user of an MDT, empty where it has none; see `ChangelogUsers.user`."""
+        """Return the user of an MDT, empty if it has none; see `ChangelogUsers.user`."""
         users = ask_users(self.servers, self.file_system, fan_out=self.fan_out).get(mdt)
         if users is None:
             return not_available("server-silent", f"the server of {mdt} does not answer")
         return ", ".join(user.name for user in users.of(CHANGELOG_USER))
 
     def change(self, server: str, mdt: str, before: str, *, registered: bool) -> str | NotAvailable:
-        """Register the user of an MDT, or remove it; see `ChangelogUsers.change`."""
+        """Register or remove the user of an MDT; see `ChangelogUsers.change`."""
         if self.writer is None:
-            return not_available("driver-read-only", "this driver only reads")
+            return not_available("driver-read-only", "this driver is read-only")
         fields = {"fs": self.file_system, "mdt": mdt}
         instruction = {
             "do": "changelog", "fields": fields, "place": {"service": mdt_service(fields)},

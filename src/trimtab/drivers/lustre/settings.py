@@ -1,7 +1,7 @@
-"""Named settings of a target: Lustre's parameters, ldiskfs's knobs, the queues beneath.
+"""Named settings of a target: Lustre parameters, ldiskfs tunables, block queues.
 
-Drives are many and alike. What all of them have stands under ``drives/``; a drive that differs
-is named there: ``none (11), mq-deadline (nvme3n1)``.
+Drives are many and alike. Their common values are under ``drives/``, which names the drives that
+differ: ``none (11), mq-deadline (nvme3n1)``.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ _HISTOGRAMS: Final = {
     "I/O time (1/1000s)": ("io_time", "ms"),
     "block maps msec": ("block_maps", "ms"),
 }
-"""Sections of ``brw_stats`` that tell a struggling allocator or drive: name and unit, as kept."""
+"""Sections of ``brw_stats`` that reveal a struggling allocator or drive: our name and unit."""
 _NAMED_DRIVES: Final = 4
-"""So many drives that differ are named; of more their number is told."""
+"""Name at most this many differing drives; of more, give the number."""
 
 
 def target_settings(
     view: View, target: str, server: ServerView | None, backing: Backing | None
 ) -> Settings:
-    """Return every named setting of a target; those known to exist and unreadable say why."""
+    """Return every named setting of a target; an unreadable one has its reason."""
     settings: Settings = {**dict(_of_mds(view, target)), **dict(_partners(view, target))}
     if server is None or backing is None:
         settings["server"] = NotAvailable(why_not_served(view, target))
@@ -68,7 +68,7 @@ def target_settings(
 
 
 def _of_mds(view: View, target: str) -> Iterator[tuple[str, Setting | NotAvailable]]:
-    """Yield what the MDTs hold of an OST, folded: 16 MDTs mostly say the same."""
+    """Yield the MDTs' settings for an OST, folded: 16 MDTs mostly agree."""
     if target.startswith("MDT"):
         return
     for parameter in _OF_OSP:
@@ -85,13 +85,13 @@ def _of_mds(view: View, target: str) -> Iterator[tuple[str, Setting | NotAvailab
 
 
 def _partners(view: View, target: str) -> Iterator[tuple[str, Setting | NotAvailable]]:
-    """Yield the servers that may serve a target, by the NIDs that its connections list."""
+    """Yield the servers that may serve a target, from the NIDs of its connections."""
     link = next((link for link in view.links_to(target) if link.nids), None)
     name = "failover/servers"
     if link is None:
         yield name, not_available("no-connection", f"no connection to {target} is visible")
         return
-    # A NID of a server that did not answer stands for itself.
+    # The NID of a silent server stands for the server.
     servers = dict.fromkeys(view.server_of_nid.get(nid, nid) for nid in link.nids)
     yield name, Setting(name, " ".join(servers), link.source)
 
@@ -115,7 +115,7 @@ def _of_server(
 
 
 def histograms(parameters: Parameters, device: str, where: str) -> Iterator[tuple[str, Setting]]:
-    """Yield what ``brw_stats`` counted since a target was mounted: ``write 1048576:312 B``."""
+    """Yield the ``brw_stats`` histograms since the target was mounted: ``write 1048576:312 B``."""
     for parameter in (
         f"osd-ldiskfs.{device}.brw_stats",
         f"osd-zfs.{device}.brw_stats",
@@ -168,7 +168,7 @@ def _of_ldiskfs(backing: Backing) -> Settings:
 
 
 def _tree(backing: Backing) -> str:
-    """Return the devices beneath from the top down: ``md12 (raid6), 10 x PM1733``."""
+    """Return the devices beneath, top down: ``md12 (raid6), 10 x PM1733``."""
     description = backing.description
     drives = description.own_drives
     names = {drive.name for drive in drives}
@@ -188,7 +188,7 @@ def _shown(device: BlockDevice) -> str:
 
 
 def folded(values: dict[str, str]) -> str:
-    """Return the one value of many, or each value with who has it, the commonest first.
+    """Return the common value, or each value with its owners, the most frequent first.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A site on Lustre: its driver, and the name of its file system."""
+"""Opens the driver of a site on Lustre, and finds Lustre's name of the file system."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trimtab.model.mounts import lustre_name as name_in_mounts
 from trimtab.model.site import Site
 
 DEAD_MAN_S: Final = 120.0
-"""Longer than a change of a target takes on its servers, one of which may have to be waited for."""
+"""Longer than a change of a target takes on its servers, including a slow one."""
 
 __all__ = ["lustre_name", "name_at", "name_in_mounts", "open_for_acting", "open_site"]
 
@@ -27,7 +27,7 @@ def open_site(site: Site, clock: Clock) -> LustreDriver:
     Raises
     ------
     UsageError
-        The path does not exist, or the name of the file system is not known.
+        The path does not exist, or the name of the file system is unknown.
     """
     return LustreDriver(site.path, lustre_name(site), site.servers, clock=clock)
 
@@ -40,7 +40,7 @@ def open_for_acting(site: Site, clock: Clock, *, token: int, who: str) -> Lustre
     token
         The fencing token of the lease under which it is changed.
     who
-        The user and host that act, for the logs of the servers.
+        The acting user and host, for the servers' logs.
 
     Raises
     ------
@@ -56,8 +56,8 @@ def open_for_acting(site: Site, clock: Clock, *, token: int, who: str) -> Lustre
 
 
 def name_at(path: str, description: PathDescription, execute: Execute) -> str | None:
-    """Return Lustre's name of what is mounted at a path; ``None`` where it is not Lustre."""
-    # The mount table usually says it; what lfs prints for the path is as good.
+    """Return Lustre's name of the file system at a path; ``None`` if it is not Lustre."""
+    # The mount table usually has it; else use lfs.
     name = name_in_mounts(description.fs_type, description.source)
     return name or ask_name(path, execute)
 
@@ -68,7 +68,7 @@ def lustre_name(site: Site) -> str:
     Raises
     ------
     UsageError
-        Neither the site file nor the mount says.
+        Neither the site file nor the mount has it.
     """
     if site.file_system is not None:
         return site.file_system
@@ -76,8 +76,8 @@ def lustre_name(site: Site) -> str:
     name = name_in_mounts(description.fs_type, description.source)
     if name is None:
         raise UsageError(
-            f"{site.path} is not a Lustre mount that names its file system",
+            f"{site.path} is not a Lustre mount with a file system name",
             code="file-system-name-unknown",
-            hint="name it in the site file: [site] file_system",
+            hint="set it in the site file: [site] file_system",
         )
     return name

@@ -1,10 +1,10 @@
-"""In which state a target really is: served, connected, open for creation, degraded, read-only.
+"""Determines the actual state of a target: served, connected, creating, degraded, read-only.
 
-Lustre calls a target healthy that is lost or takes no writes (``health_check``, ``lctl dl``,
-``lfs check``; seen on a running 2.17). What tells the truth, and is read here:
+Lustre reports lost and read-only targets as healthy (``health_check``, ``lctl dl``, ``lfs check``;
+observed on 2.17). The reliable signs, which are read here:
 
-- **lost**: the ``state`` of the imports of MDTs and client; a line that ``lfs df`` left out;
-- **closed to new objects**: any of five mechanisms, of which ``lfs df`` shows only two;
+- **lost**: the import ``state`` on MDTs and client; a line missing in ``lfs df``;
+- **closed to new objects**: any of five mechanisms; ``lfs df`` shows only two;
 - **read-only**: ``errors_count`` of ldiskfs and the kernel log; every flag still says ``rw``.
 
 Sources: lustre/osp/osp_precreate.c, lustre/ofd/ofd_dev.c, lustre/lod/lod_qos.c; lfs-df(1).
@@ -35,16 +35,16 @@ def state_readings(
 
 
 def serving(view: View, target: str) -> ServerView | NotAvailable:
-    """Return the server that serves a target, or why none is known to."""
+    """Return the server that serves a target, or why it is unknown."""
     servers = view.serving(target)
     return servers[0] if len(servers) == 1 else NotAvailable(why_not_served(view, target))
 
 
 def why_not_served(view: View, target: str) -> Message:
-    """Return why no server can be named: who did not answer, or that none has it, or several."""
+    """Return why the server is unknown: silent servers, none with the target, or several."""
     if servers := view.serving(target):
         names = " and ".join(server.name for server in servers)
-        return Message("served-twice", f"{names} all say that they serve {target}")
+        return Message("served-twice", f"{names} all claim to serve {target}")
     silent = [server for server in view.servers.values() if not server.answered]
     home = view.home.get(target)
     if home is not None and any(server.name == home for server in silent):
@@ -52,7 +52,7 @@ def why_not_served(view: View, target: str) -> Message:
     if silent:
         names = ", ".join(server.name for server in silent[:4]) + (", ..." if silent[4:] else "")
         return Message(
-            "server-silent", f"no server that answered serves {target}; not answered: {names}"
+            "server-silent", f"no server that answered serves {target}; no answer from {names}"
         )
     if not view.servers:
         return Message("no-servers", "the site file names no servers")
@@ -60,11 +60,11 @@ def why_not_served(view: View, target: str) -> Message:
 
 
 def lost(view: View, target: str) -> str | None:
-    """Return why a target counts as lost from here, ``None`` if anybody still reaches it.
+    """Return why a target counts as lost, ``None`` if any machine still reaches it.
 
-    Nobody is connected to it and no server says that it serves it: numbers of ``lfs df`` are then
-    the last that were known. A client that was told not to use it, or is idle, knows nothing of
-    that.
+    It is lost if no machine is connected to it and no server claims to serve it; the numbers of
+    ``lfs df`` are then the last known ones. A client with an idle or deactivated connection is no
+    evidence.
     """
     links = [link for link in view.links_to(target) if link.state not in UNTOLD]
     if not links or view.serving(target) or any(link.state in CONNECTED for link in links):
@@ -74,7 +74,7 @@ def lost(view: View, target: str) -> str | None:
 
 
 def _server(view: View, target: str) -> Iterator[Reading]:
-    """Yield who serves a target; where several say so, each with its own name as label."""
+    """Yield the server of a target; if several claim it, each with its name as label."""
     name, servers = "server", view.serving(target)
     if len(servers) == 1:
         source = f"{servers[0].served[target]} on {servers[0].name}"
@@ -87,10 +87,10 @@ def _server(view: View, target: str) -> Iterator[Reading]:
 
 
 def _failover(view: View, target: str) -> Reading:
-    """Return whether a target is served elsewhere than at home, which the site file knows.
+    """Return whether a target is served away from home, according to the site file.
 
-    The order of ``failover_nids`` in an import does not tell: the one in use may be moved to the
-    head (import_set_conn in lustre/ldlm/ldlm_lib.c), and a server can have several.
+    The order of ``failover_nids`` in an import does not show it: the NID in use may be moved to the
+    front (import_set_conn in lustre/ldlm/ldlm_lib.c), and a server can have several.
     """
     name = "failover_active"
     server = serving(view, target)
@@ -98,21 +98,21 @@ def _failover(view: View, target: str) -> Reading:
         return Reading(name, reason=server.reason)
     home = view.home.get(target)
     if home is None:
-        reason = "the site file's [servers.home] names no home for it"
+        reason = "[servers.home] of the site file has no home for it"
         return Reading(name, reason=reason)
-    source = f"home is {home}: the site file's [servers.home]"
+    source = f"home is {home}: [servers.home] of the site file"
     return Reading(name, server.name != home, source=source)
 
 
 def _import_state(view: View, target: str) -> Iterator[Reading]:
-    """Yield the worst state of a target's connections; where one is not whole, each by who has it.
+    """Yield the worst state of a target's connections; if one is broken, also each by owner.
 
-    Those that are whole stand beside it: whom the target is lost to tells what is broken.
+    Intact ones are included: which machines lost the target shows what is broken.
     """
     links = view.links_to(target)
     known = [link for link in links if link.state is not None]
     apart = [link for link in known if link.state not in CONNECTED]
-    # Switched off here is less than lost: it says nothing of the target.
+    # A connection deactivated here says nothing about the target.
     worst = next((link for link in apart if link.state != INACTIVE), next(iter(apart), None))
     shown = worst or next(iter(known), None)
     if shown is None:
@@ -121,14 +121,14 @@ def _import_state(view: View, target: str) -> Iterator[Reading]:
         yield Reading("import_state", shown.state, source=shown.source)
     for link in _one_of_each(links):
         if link.state is None:
-            reason = f"{link.source} names no state"
+            reason = f"{link.source} has no state"
             yield Reading("import_state", reason=reason, label=link.by)
         elif apart:
             yield Reading("import_state", link.state, source=link.source, label=link.by)
 
 
 def _one_of_each(links: tuple[Link, ...]) -> tuple[Link, ...]:
-    """Return one link for each who has one; where several mounts have one, the worst."""
+    """Return one link for each machine; the worst if it has several mounts."""
     worst: dict[str, Link] = {}
     for link in links:
         before = worst.get(link.by)
@@ -141,10 +141,10 @@ def _one_of_each(links: tuple[Link, ...]) -> tuple[Link, ...]:
 
 
 def _creation(view: View, target: str, server: ServerView | None) -> Iterator[Reading]:
-    """Yield whether new objects can be made, and each MDT for which that is not so or not known.
+    """Yield whether new objects can be created, and each MDT that cannot or is unknown.
 
-    A target is closed as a whole when its server closes it, or when every MDT does: of one that
-    did not answer that is not known.
+    A target is closed entirely if its server closes it, or if every MDT does, which is unknown if
+    one did not answer.
     """
     name = "create_enabled"
     if target.startswith("MDT"):
@@ -167,12 +167,12 @@ def _creation(view: View, target: str, server: ServerView | None) -> Iterator[Re
         yield Reading(name, reason=reason)
     else:
         yield Reading(name, False, source=known[0].source)
-    # One row for each MDT would be 5,000 on a large system, all alike: those that are.
+    # A row for each MDT would make 5,000 on a large system, all alike: yield only exceptions.
     yield from (reading for reading in by_mdt if reading.value is not True)
 
 
 def _creation_by(view: View, target: str, mdt: str) -> Reading:
-    """Return whether one MDT makes objects on an OST; ``source`` is what decides."""
+    """Return whether one MDT creates objects on an OST; ``source`` is the deciding value."""
     name = "create_enabled"
     mds = view.mds_of.get(mdt)
     if mds is None:
@@ -202,7 +202,7 @@ def _creation_by(view: View, target: str, mdt: str) -> Reading:
 
 
 def _closed_by_server(view: View, target: str, server: ServerView | None) -> str | None:
-    """Return the parameter or flag by which a server closes its target, ``None`` if none does."""
+    """Return the parameter or flag by which a server closes its target, ``None`` if open."""
     if server is not None:
         kind = "mdt" if target.startswith("MDT") else "obdfilter"
         for name in ("no_create", "no_precreate", "readonly"):
@@ -247,7 +247,7 @@ def _degraded(view: View, target: str, server: ServerView | None) -> Reading:
     if line is not None and "D" in line.flags:
         return Reading(name, True, source=f"{view.client.space_source}: flag D")
     if target.startswith("MDT"):
-        return Reading(name, reason="Lustre keeps no such flag for an MDT")
+        return Reading(name, reason="Lustre has no such flag for an MDT")
     if line is not None and line.problem is None:
         return Reading(name, False, source=f"{view.client.space_source}: no flag D")
     return Reading(name, reason=why_not_served(view, target))
@@ -256,11 +256,11 @@ def _degraded(view: View, target: str, server: ServerView | None) -> Reading:
 def _read_only(
     view: View, target: str, server: ServerView | None, backing: Backing | None
 ) -> Reading:
-    """Return whether a target takes no writes, as far as that can be known.
+    """Return whether a target is read-only, as far as that can be known.
 
-    After an error ldiskfs aborts its journal and takes no more writes, and every flag of Lustre
-    and of the mount stays as it was. ``errors_count`` is 0 then no longer, but it also keeps
-    errors of long ago: only the kernel log tells the two apart.
+    After an error ldiskfs aborts its journal and stops writing, but no flag of Lustre or of the
+    mount changes. ``errors_count`` is then above 0, but it also counts errors from long ago: only
+    the kernel log distinguishes them.
     """
     name = "read_only"
     line = view.client.space.get(target)
@@ -277,8 +277,9 @@ def _read_only(
         return Reading(name, True, source=f"mount options on {server.name}")
     if backing.ext4 is None:
         if backing.description.fs_type == "ldiskfs":
-            # Its flag stays 0 when it aborts its journal, so without errors_count nothing is known.
-            reason = f"no device of {target} was found on {server.name}: errors_count is not known"
+            # Its flag stays 0 when the journal is aborted, so without errors_count the state is
+            # unknown.
+            reason = f"no device of {target} was found on {server.name}: errors_count is unknown"
             return Reading(name, reason=reason)
         if flag is None:
             return Reading(name, reason=server.why_no("parameters", f"{kind}.*.readonly"))
@@ -302,13 +303,13 @@ def _read_only_by_errors(server: ServerView, backing: Backing) -> Reading:
     if backing.ext4.device in log.read_only:
         return Reading(name, True, source=f"kernel log of {server.name}: journal aborted")
     if log.begins_at_boot:
-        return Reading(name, False, source=f"kernel log of {server.name} from boot: no abort")
+        return Reading(name, False, source=f"kernel log of {server.name} since boot: no abort")
     reason = f"{path} is {errors}: it may have turned read-only; the kernel log begins after boot"
     return Reading(name, reason=reason)
 
 
 def error_text(code: int) -> str:
-    """Return a negative errno with its name.
+    """Format a negative errno with its name.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The counters that Lustre prints, in the formats of 2.10 to 2.17. Pure: text in, values out.
+"""Parses Lustre's counters, in the formats of 2.10 to 2.17. Pure: text in, values out.
 
-Every function takes the value of a parameter as `Parameters.get` gives it: whole. Lines in no
-known form are passed over: what is missing is missing, and nothing becomes 0.
+Every function takes the complete value of a parameter, from `Parameters.get`. Lines of unknown
+format are skipped: what they would have had is missing, never 0.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _COUNTER: Final = re.compile(
     r"([!-~]{1,64})\s{1,64}([0-9]{1,20}) samples \[[!-\\^-~]{1,16}\](?: (.*))?"
 )
 _COLUMNS: Final = re.compile(r"-?[0-9]{1,24} -?[0-9]{1,24} (-?[0-9]{1,24})(?: -?[0-9]{1,24})?")
-"""Smallest, largest and sum, and since 2.10 the sum of squares."""
+"""Minimum, maximum and sum; since 2.10 also the sum of squares."""
 _TIME: Final = re.compile(r"(snapshot|start)_time:?\s{1,64}([0-9]{1,12}\.[0-9]{1,9})\s.*")
 _BUCKET: Final = re.compile(
     r"\s{0,8}([0-9]{1,12})([KMGTP]?):\s{1,32}([0-9]{1,20})\s{1,16}[0-9]{1,3}\s{1,16}([0-9]{1,3})"
@@ -37,9 +37,9 @@ class Counter:
     Attributes
     ----------
     samples
-        How often it happened.
+        Number of events.
     sum
-        Over all samples: bytes, microseconds ...; ``None`` where it has no such column.
+        Sum over all samples: bytes, microseconds ...; ``None`` without such a column.
     """
 
     samples: int
@@ -53,12 +53,12 @@ class Stats:
     Attributes
     ----------
     snapshot_time_s
-        When it was read, in seconds of the server's clock since 1970 (since its boot in some
-        versions); ``None`` where it is not told.
+        Time of reading by the server's clock, in seconds since 1970 (since boot in some versions);
+        ``None`` if missing.
     counters
-        What never happened has no line in a file, and is not here.
+        Counters by name; events that never happened have no line and are missing.
     unread
-        First words of lines in no known form: of these counters nothing is known.
+        First words of lines of unknown format: these counters are unknown.
     """
 
     snapshot_time_s: float | None
@@ -68,7 +68,7 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """One row of a histogram: how many fell at ``start`` or between it and the next row's."""
+    """One row of a histogram: counts from ``start`` up to the next row's ``start``."""
 
     start: int
     reads: int
@@ -82,7 +82,7 @@ class Histogram:
     Attributes
     ----------
     complete
-        Whether the rows add up to all of the section: Lustre's cumulated percentages say so.
+        Whether no row is missing, according to Lustre's cumulative percentages.
     """
 
     buckets: tuple[Bucket, ...]
@@ -90,23 +90,23 @@ class Histogram:
 
     @property
     def reads(self) -> int:
-        """The sum over the buckets."""
+        """Reads, summed over the buckets."""
         return sum(bucket.reads for bucket in self.buckets)
 
     @property
     def writes(self) -> int:
-        """The sum over the buckets."""
+        """Writes, summed over the buckets."""
         return sum(bucket.writes for bucket in self.buckets)
 
 
 @dataclass(frozen=True, slots=True)
 class LnetStats:
-    """What went over LNet since it was loaded, all networks together.
+    """LNet traffic of all networks together, since the module was loaded.
 
     Attributes
     ----------
     errors, drops
-        Messages that failed, and those that were thrown away.
+        Messages that failed, and messages that were dropped.
     """
 
     send_bytes: int
@@ -116,17 +116,17 @@ class LnetStats:
 
 
 def parse_stats(text: str) -> Stats:
-    """Return the counters of a ``stats`` or ``md_stats`` file.
+    """Parse a ``stats`` or ``md_stats`` file.
 
-    Of a name that stands there twice the first is kept.
+    For a repeated name the first line counts.
     """
     times: dict[str, float] = {}
     counters: dict[str, Counter] = {}
     unread: dict[str, None] = {}
     for line in _lines(text):
         if match := _COUNTER.fullmatch(line):
-            # With other columns the counter stays without: left out, it would look like nothing
-            # counted.
+            # Keep a counter with other columns, without a sum: omitted, it would look like no
+            # events.
             columns = _COLUMNS.fullmatch((match[3] or "").strip())
             total = None if columns is None else int(columns[1])
             counters.setdefault(match[1], Counter(int(match[2]), total))
@@ -138,7 +138,7 @@ def parse_stats(text: str) -> Stats:
 
 
 def parse_brw_stats(text: str) -> dict[str, Histogram]:
-    """Return section title to histogram of a ``brw_stats`` file, in the order of printing."""
+    """Return section title to histogram of a ``brw_stats`` file, in the order of the file."""
     sections: dict[str, list[tuple[Bucket, int, int]]] = {}
     rows: list[tuple[Bucket, int, int]] | None = None
     for line in _lines(text):
@@ -148,9 +148,9 @@ def parse_brw_stats(text: str) -> dict[str, Histogram]:
             if rows is not None and (not rows or rows[-1][0].start < start):
                 rows.append(row)
         elif "% cum % |" in line and line.count("% cum %") == 2:
-            title = line.split("%", 1)[0].split()[:-1]  # behind it stands what is counted
+            title = line.split("%", 1)[0].split()[:-1]  # the counted things follow it
             rows = []
-            # A title that comes again is another file's: the first is kept.
+            # A repeated title belongs to another file: keep the first.
             sections.setdefault(" ".join(title), rows)
         else:
             rows = None
@@ -161,11 +161,11 @@ def parse_brw_stats(text: str) -> dict[str, Histogram]:
 
 
 def parse_lnet_stats(text: str) -> LnetStats | None:
-    """Return LNet's counters from the parameter ``stats`` or from ``lnetctl stats show``.
+    """Parse LNet's counters from the parameter ``stats`` or ``lnetctl stats show``.
 
     The former is eleven numbers: messages allocated and their maximum, errors, messages sent,
     received, routed and dropped, then bytes sent, received, routed and dropped
-    (lnet/lnet/router_proc.c). ``None`` where the text is neither, or was cut.
+    (lnet/lnet/router_proc.c). ``None`` if the text is neither, or was cut.
     """
     words = text[: 2 * _LINE_CHARACTERS_MAXIMUM].split()
     if len(words) == _LNET_NUMBERS and all(_DIGITS.fullmatch(word) for word in words):
@@ -174,7 +174,7 @@ def parse_lnet_stats(text: str) -> LnetStats | None:
             send_bytes=numbers[7], receive_bytes=numbers[8], errors=numbers[2], drops=numbers[6]
         )
     fields = _fields(text)
-    # The last line of the document: with it, all others are whole.
+    # The last line of the document: if present, all others are complete.
     if "statistics:" not in text or "drop_length" not in fields:
         return None
     names = ("send_length", "recv_length", "errors", "drop_count")
@@ -185,14 +185,14 @@ def parse_lnet_stats(text: str) -> LnetStats | None:
 
 
 def parse_nis(text: str) -> tuple[str, ...]:
-    """Return the own NIDs from the parameter ``nis``, each once."""
-    # A NID has a line for each CPU partition that serves it.
+    """Return a host's own NIDs from the parameter ``nis``, each once."""
+    # A NID has a line for each of its CPU partitions.
     rows = map(_NID.fullmatch, _lines(text))
     return tuple(dict.fromkeys(row[1] for row in rows if row is not None))
 
 
 def _lines(text: str) -> list[str]:
-    # No line of Lustre's is as long: what is left of a longer one is in no known form.
+    # No line of Lustre is this long: the rest of a longer one is of unknown format.
     return [line[: _LINE_CHARACTERS_MAXIMUM + 1] for line in text.split("\n")]
 
 
@@ -205,9 +205,9 @@ def _fields(text: str) -> dict[str, str]:
 
 
 def _adds_up(rows: list[tuple[Bucket, int, int]]) -> bool:
-    """Tell whether the cumulated percentages of the last row are 100, or nothing was counted.
+    """Return whether the cumulative percentages reach 100, or nothing was counted.
 
-    They can be more: Lustre sums first, and goes on counting while it prints.
+    They can exceed 100: Lustre sums first and keeps counting while it prints.
     """
     if not rows:
         return True

@@ -1,7 +1,7 @@
-"""The contract's telemetry of one target of Lustre: every name, with its source or its reason.
+"""The contract's telemetry of one Lustre target: every name, with its source or its reason.
 
-What the target's own server shows of the file system and the drives beneath comes first; what
-Lustre and the client say of the target takes the place of the same names there.
+Starts with the server's readings of the backing file system and drives; Lustre's and the client's
+readings of the target then replace those of the same name.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from trimtab.model.telemetry import (
 )
 
 Cpu = dict[str, float | NotAvailable]
-"""Server to the share of its processors that was busy since the last snapshot."""
+"""Server to the busy share of its CPUs since the last snapshot."""
 
 _SPACE: Final = ("capacity_bytes", "used_bytes", "available_bytes")
 _INODES: Final = ("inodes_total", "inodes_free")
-_NOT_COUNTED: Final = NotAvailable("the server's processors were not looked at")
+_NOT_COUNTED: Final = NotAvailable("the server's CPUs were not read")
 _NOT_METADATA: Final = frozenset({
     "statfs",
     "samedir_rename", "crossdir_rename", "parallel_rename_file", "parallel_rename_dir",
     "read", "write", "read_bytes", "write_bytes", "punch",
 })  # fmt: skip
-"""What ``md_stats`` counts beside the operations: every client's ``df`` asks ``statfs``, no job
-does; each rename is counted as ``rename`` already; the rest moves data that lies on the MDT
+"""Counters of ``md_stats`` that are not job operations: ``statfs`` comes from ``df`` on clients;
+each rename is already counted as ``rename``; the rest moves data on the MDT
 (lustre/mdt/mdt_lproc.c, ``mdt_stats``)."""
 
 
 def target_snapshot(view: View, target: str, cpu: Cpu) -> TargetSnapshot:
-    """Return what is known of one target."""
+    """Return all readings of one target."""
     servers = view.serving(target)
     server = servers[0] if len(servers) == 1 else None
     backing = None if server is None else read_backing(server, target)
@@ -56,7 +56,7 @@ def target_snapshot(view: View, target: str, cpu: Cpu) -> TargetSnapshot:
         _jobs(view),
     ]
     replaced = {reading.name for reading in of_lustre}
-    # An md array that is degraded is told beside Lustre's own flag.
+    # A degraded md array is reported in addition to Lustre's own flag.
     of_backing = [
         reading
         for reading in beneath
@@ -72,7 +72,7 @@ def target_snapshot(view: View, target: str, cpu: Cpu) -> TargetSnapshot:
 
 
 def _jobs(view: View) -> Reading:
-    """Return the running jobs of the whole machine, the same with each target."""
+    """Return the running jobs of the whole cluster, the same for every target."""
     name, jobs = "concurrent_jobs", view.client.jobs
     if isinstance(jobs, NotAvailable):
         return Reading(name, reason=jobs.reason)
@@ -85,7 +85,7 @@ def _nothing(reason: str, names: Iterable[str] = TELEMETRY_UNITS) -> Iterator[Re
 
 
 def _space(view: View, target: str, backing: Backing | None) -> Iterator[Reading]:
-    """Yield space and inodes as ``lfs df`` prints them; from the server where that has no line."""
+    """Yield space and inodes from ``lfs df``, or from the server if it has no line there."""
     gone = lost(view, target)
     for names, lines, source in (
         (_SPACE, view.client.space, view.client.space_source),
@@ -93,7 +93,7 @@ def _space(view: View, target: str, backing: Backing | None) -> Iterator[Reading
     ):
         line = lines.get(target)
         if gone is not None:
-            yield from _nothing(f"{gone}: lfs df shows at most the last known numbers", names)
+            yield from _nothing(f"{gone}: lfs df has at most the last known numbers", names)
         elif line is not None and line.problem is None:
             used = (line.used,) if names is _SPACE else ()
             for name, value in zip(names, (line.total, *used, line.available), strict=True):
@@ -121,19 +121,19 @@ def _space_of_server(
         "inodes_total": space.inodes,
         "inodes_free": space.inodes_free,
     }
-    # Grants to clients are not taken off here: a little fuller than lfs df would say.
+    # Grants to clients are not deducted here, unlike in lfs df.
     for name in names:
         yield Reading(name, values[name], source=f"the server's own count ({why_not_df})")
 
 
 def _traffic(view: View, target: str, server: ServerView | None) -> Iterator[Reading]:
-    """Yield what clients moved and asked, counted since the target was mounted."""
+    """Yield bytes and operations of clients since the target was mounted."""
     moved = ("client_bytes_written_total", "client_bytes_read_total")
     operations = "metadata_operations_total"
     is_mdt = target.startswith("MDT")
     names = (operations, *moved) if is_mdt else moved
     if not is_mdt:
-        yield Reading(operations, reason="an OST serves no metadata operations")
+        yield Reading(operations, reason="OSTs serve no metadata operations")
     if server is None:
         yield from _nothing(why_not_served(view, target), names)
         return
@@ -151,22 +151,22 @@ def _traffic(view: View, target: str, server: ServerView | None) -> Iterator[Rea
         yield Reading(operations, counted_operations(stats), source=parameter)
     for name, counter in zip(moved, ("write_bytes", "read_bytes"), strict=True):
         if is_mdt and counter not in stats.counters:
-            # Data-on-MDT is counted where there is some; older versions do not count it at all.
-            reason = f"{parameter} lists no {counter}: no data on this MDT, or it is not counted"
+            # Data-on-MDT is counted only if there is some; older versions never count it.
+            reason = f"{parameter} has no {counter}: this MDT has no data, or does not count it"
             yield Reading(name, reason=reason)
         else:
             yield counted_bytes(name, stats, counter, parameter)
 
 
 def counted_operations(stats: Stats) -> int:
-    """Return the metadata operations of clients in ``md_stats``."""
+    """Return the number of clients' metadata operations in ``md_stats``."""
     return sum(
         counter.samples for name, counter in stats.counters.items() if name not in _NOT_METADATA
     )
 
 
 def counted_bytes(name: str, stats: Stats, counter: str, source: str) -> Reading:
-    """Return bytes moved; a counter that is not listed has counted nothing yet."""
+    """Return bytes moved; a missing counter is 0, as nothing was counted yet."""
     counted = stats.counters.get(counter)
     if counted is None:
         if stats.snapshot_time_s is None or counter in stats.unread:
@@ -178,7 +178,7 @@ def counted_bytes(name: str, stats: Stats, counter: str, source: str) -> Reading
 
 
 def _machine(view: View, target: str, server: ServerView | None) -> Iterator[Reading]:
-    """Yield what is of the server and shown with each of its targets."""
+    """Yield the server's readings that appear with each of its targets."""
     if server is None:
         names = ("network_bytes_total", "network_errors_total", "checksum_errors_total")
         yield from _nothing(why_not_served(view, target), names)
@@ -189,7 +189,7 @@ def _machine(view: View, target: str, server: ServerView | None) -> Iterator[Rea
 
 
 def network(server: ServerView) -> Iterator[Reading]:
-    """Yield what a server moved over LNet, and its errors and dropped messages, since its start."""
+    """Yield a server's LNet traffic, errors and dropped messages since it started."""
     names = ("network_bytes_total", "network_errors_total")
     stats = parse_lnet_stats(server.parameters.get("stats") or "")
     if stats is None:
@@ -201,11 +201,11 @@ def network(server: ServerView) -> Iterator[Reading]:
 
 
 def checksum_errors(server: ServerView) -> Reading:
-    """Return how many bulk transfers a server found with a bad checksum.
+    """Return the number of bulk transfers with a bad checksum on a server.
 
-    Lustre counts them nowhere but in the kernel log, which forgets: none seen in a log that no
-    longer reaches back to boot is not known to be none. The log leaves out repeated messages, of
-    whichever target, so the count is the server's.
+    Only the kernel log has them, and it is a ring: if it no longer reaches back to boot, seeing
+    none does not mean 0. The log omits repeated messages of any target, so the count is the
+    server's.
     """
     name = "checksum_errors_total"
     log = server.kernel_log
@@ -217,5 +217,5 @@ def checksum_errors(server: ServerView) -> Reading:
         return Reading(name, count, source=source)
     if count:
         return Reading(name, count, source=f"{source}, which no longer reaches back to boot")
-    reason = f"the kernel log of {server.name} no longer reaches back to boot; it shows none"
+    reason = f"the kernel log of {server.name} no longer reaches back to boot, and has none"
     return Reading(name, reason=reason)

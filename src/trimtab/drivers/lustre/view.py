@@ -1,4 +1,4 @@
-"""What the client and each server said, parsed, before it is put under the contract's names."""
+"""The parsed answers of client and servers, before they are mapped to the contract's names."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _NO_SCHEDULER: Final = NotAvailable("no scheduler was queried")
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The connection of one machine to one target, as that machine sees it.
+    """One machine's connection to one target, as that machine sees it.
 
     Attributes
     ----------
     by
         ``MDT0000``, or ``client``.
     state
-        Of the import (``FULL``, ``DISCONN`` ...), or `INACTIVE`.
+        Import state (``FULL``, ``DISCONN`` ...), or `INACTIVE`.
     """
 
     target: str
@@ -47,14 +47,14 @@ class Link:
 
 @dataclass
 class ServerView:
-    """One server: its answer, parsed when it is first needed.
+    """One server's answer, parsed on first use.
 
     Attributes
     ----------
     file_system
-        Lustre's name; targets of others on the same server are passed over.
+        Lustre's name; targets of other file systems on the server are skipped.
     request
-        What it was asked.
+        The request it answers.
     """
 
     name: str
@@ -64,7 +64,7 @@ class ServerView:
 
     @property
     def answered(self) -> bool:
-        """Whether there is a whole answer to look into."""
+        """Whether there is a complete answer."""
         return self.answer.problem is None
 
     @cached_property
@@ -74,7 +74,7 @@ class ServerView:
 
     @cached_property
     def _printed(self) -> dict[str, Parameters]:
-        """What ``lctl get_param`` printed, by the key of its command."""
+        """Parsed output of ``lctl get_param``, by the key of its command."""
         printed = dict.fromkeys(("parameters", "imports", "client-settings"), NOTHING)
         for key in printed:
             if (command := self.answer.command(key)) is not None:
@@ -88,17 +88,17 @@ class ServerView:
 
     @property
     def imports(self) -> Parameters:
-        """What ``lctl get_param`` printed of the connections of its MDTs."""
+        """Parameters of its MDTs' connections."""
         return self._printed["imports"]
 
     @property
     def client_parameters(self) -> Parameters:
-        """What ``lctl get_param`` printed of it as a client."""
+        """Parameters of the server as a client."""
         return self._printed["client-settings"]
 
     @cached_property
     def links(self) -> tuple[Link, ...]:
-        """The connections of its MDTs to the targets."""
+        """The connections of its MDTs to targets."""
         return tuple(links(self.imports, self.file_system, on=self.name))
 
     @cached_property
@@ -108,12 +108,12 @@ class ServerView:
 
     @property
     def has_mgs(self) -> bool:
-        """Whether the MGS, which keeps permanent parameters, runs here."""
+        """Whether it runs the MGS, which stores permanent parameters."""
         return any(device.type == "mgs" for device in self._devices)
 
     @cached_property
     def served(self) -> dict[str, str]:
-        """Every target that it serves now, with what says so."""
+        """Every target that it serves now, with the evidence."""
         sources: dict[str, str] = {}
         for device in self._devices:
             if device.type in {"obdfilter", "mdt"}:
@@ -129,7 +129,7 @@ class ServerView:
 
     @cached_property
     def measured(self) -> frozenset[str]:
-        """Every target whose space it tells."""
+        """Every target whose space it reports."""
         sources: dict[str, str] = {}
         for name in self.parameters.matching("osd-*.*.kbytestotal"):
             self._add(sources, name.split(".")[1], "lctl get_param")
@@ -147,7 +147,7 @@ class ServerView:
 
     @cached_property
     def target_mounts(self) -> dict[str, Mount]:
-        """Target to the mount of it on this server."""
+        """Target to its mount on this server."""
         mounts_of_targets = {}
         for mount in self._mounts:
             parsed = parse_name(service_of(mount) or "")
@@ -157,7 +157,7 @@ class ServerView:
 
     @cached_property
     def client_mount(self) -> Mount | None:
-        """The mount of the file system as a client of it, ``None`` where there is none."""
+        """Its client mount of the file system, ``None`` if there is none."""
         of_client = (
             mount
             for mount in self._mounts
@@ -167,7 +167,7 @@ class ServerView:
 
     @cached_property
     def nids(self) -> tuple[str, ...]:
-        """Its own NIDs, without the loopback's."""
+        """Its own NIDs, without loopback."""
         nids = parse_nis(self.parameters.get("nis") or "")
         return tuple(nid for nid in nids if not nid.endswith("@lo"))
 
@@ -178,16 +178,16 @@ class ServerView:
 
     @cached_property
     def kernel_log(self) -> KernelLog | NotAvailable:
-        """The lines of its kernel log that matter."""
+        """Its parsed kernel log."""
         log = self.answer.command("kernel-log")
-        # Of half a log nothing is known: what it does not show may stand in the rest.
+        # A partial log proves nothing: what it lacks may be in the rest.
         if log is None or log.exit_code != 0 or not log.complete:
             return NotAvailable(self.why_no("kernel-log"))
         first = log.first_line
         return parse_kernel_log(log.stdout if first is None else f"{first}\n{log.stdout}")
 
     def why_no(self, key: str, noun: str | None = None) -> Message:
-        """Return why a command gave nothing, or why a value in its output is missing."""
+        """Return why a command has no output, or why a value is missing in it."""
         if self.answer.problem is not None:
             return Message("server-silent", f"{self.name} did not answer: {self.answer.problem}")
         command = self.answer.command(key)
@@ -198,16 +198,18 @@ class ServerView:
         if command.error is not None:
             return Message("command-not-started", f"{words}: {command.error}")
         if command.timed_out:
-            return Message("command-timed-out", f"{words} did not end in its time")
+            return Message("command-timed-out", f"{words} timed out")
         if not command.stdout and command.exit_code != 0:
             complaints = command.stderr.strip().splitlines()
             if not complaints:
-                return Message("command-failed", f"{words} ended with {command.exit_code}")
+                return Message(
+                    "command-failed", f"{words} failed with exit code {command.exit_code}"
+                )
             return Message("command-failed", f"{words}: {complaints[0][:160]}")
         if not command.complete:
             return Message("output-cut", f"{words}: its output was cut")
         parameters = self._printed.get(key)
-        # A kernel is blamed for what it lacks, not for what got lost on the way.
+        # Blame the kernel for what it lacks, not for what was lost in transfer.
         if parameters is not None and not parameters.text:
             return Message("output-empty", f"{words} gave nothing")
         if parameters is not None and not parameters.complete:
@@ -218,7 +220,7 @@ class ServerView:
         )
 
     def _why_not_run(self, key: str) -> Message:
-        """Return why a command is not among the answers: skipped, or there was nothing to ask."""
+        """Return why a command has no answer: skipped, or nothing to run it on."""
         requested = next(
             (command for command in self.request["commands"] if command["key"] == key), None
         )
@@ -229,11 +231,11 @@ class ServerView:
             if words in name:
                 return Message("command-skipped", f"{self.name}: {why}")
         if requested.get("each"):
-            return Message("no-device", f"{self.name} has no device to ask")
+            return Message("no-device", f"{self.name} has no device to query")
         return Message("command-not-started", f"{self.name} had no time left for it")
 
     def lacks(self, key: str) -> Message | None:
-        """Return why not all that ``lctl get_param`` was asked came, ``None`` when all of it did.
+        """Return why output of ``lctl get_param`` is incomplete, ``None`` if it is complete.
 
         Parameters
         ----------
@@ -247,16 +249,16 @@ class ServerView:
 
 @dataclass(frozen=True, slots=True)
 class ClientView:
-    """What this host, as a client, sees of the file system.
+    """The file system as this host, a client, sees it.
 
     Attributes
     ----------
     space, inodes
         The lines of ``lfs df`` by target.
     problems
-        What did not come, and why; empty when everything came.
+        What is missing and why; empty if nothing is.
     jobs
-        How many jobs Slurm runs now, or why that is not known: no problem of the file system.
+        Jobs that Slurm runs now, or why that is unknown, which is no problem of the file system.
     """
 
     parameters: Parameters = NOTHING
@@ -271,14 +273,14 @@ class ClientView:
 
 @dataclass
 class View:
-    """A whole file system as it was seen at one time.
+    """The state of a whole file system at one time.
 
     Attributes
     ----------
     home
-        Target to the server that serves it when nothing has failed over, as the site file says.
+        Target to the server that normally serves it, from the site file.
     clients
-        Other clients that were asked, by name.
+        Answers of other clients, by name.
     """
 
     file_system: str
@@ -288,7 +290,7 @@ class View:
     clients: Mapping[str, ServerView] = field(default_factory=dict)
 
     def serving(self, target: str) -> tuple[ServerView, ...]:
-        """Return the servers that say they serve a target: one, when all is well."""
+        """Return the servers that claim to serve a target: normally one."""
         return self._serving.get(target, ())
 
     def links_to(self, target: str) -> tuple[Link, ...]:
@@ -302,7 +304,7 @@ class View:
 
     @cached_property
     def mds_of(self) -> dict[str, ServerView]:
-        """MDT to the server that serves it; of one that two servers claim nothing is believed."""
+        """MDT to its server; an MDT claimed by two servers is omitted."""
         return {
             target: servers[0]
             for target, servers in self._serving.items()
@@ -311,15 +313,15 @@ class View:
 
     @cached_property
     def targets(self) -> tuple[str, ...]:
-        """Every target that anybody knows of: MDTs, then OSTs, by index."""
+        """Every target known to any machine: MDTs, then OSTs, by index."""
         names = {*self.client.space, *self.client.inodes, *self.home, *self._serving, *self._links}
         return tuple(sorted(names, key=lambda name: (not _is_mdt(name), int(name[3:], 16))))
 
     def _as_used(self, link: Link) -> Link:
-        """Return the client's link as ``lfs df`` found it, which asked after the import was read.
+        """Return the client's link as updated by ``lfs df``, which ran after the import was read.
 
-        ``osc.*.active=0`` keeps this client from a target that everybody else uses: its import may
-        be whole. And an import stays FULL or IDLE until somebody asks for a target that is lost.
+        With ``osc.*.active=0`` this client cannot use a target that all others use, although its
+        import may be intact. And the import of a lost target stays FULL or IDLE until it is used.
         """
         line = self.client.space.get(link.target)
         if line is None or line.problem is None:
@@ -349,12 +351,12 @@ class View:
 
 
 def parse_asked(stdout: str, *, complete: bool) -> Parameters:
-    """Return what ``lctl get_param`` printed; not complete where what was asked last is not there.
+    """Parse ``lctl get_param``; incomplete if the parameter requested last is missing.
 
     Parameters
     ----------
     complete
-        False when it is known already that some of it is missing.
+        False if some output is already known to be missing.
     """
     parameters = parse_parameters(stdout, complete=complete)
     if parameters.complete and stdout and parameters.get(LAST) is None:
@@ -363,10 +365,10 @@ def parse_asked(stdout: str, *, complete: bool) -> Parameters:
 
 
 def links(parameters: Parameters, file_system: str, *, on: str) -> Iterator[Link]:
-    """Yield the connections that ``import`` parameters tell of, each target and machine once.
+    """Yield the connections in ``import`` parameters, once for each target and machine.
 
-    On a machine that is client and MDS, ``osc.*`` shows the MDT's connections as well as the
-    client's; those are taken from ``osp.*``.
+    On a machine that is both client and MDS, ``osc.*`` also lists the MDT's connections, which are
+    taken from ``osp.*``.
     """
     for pattern in ("osp.*.import", "osc.*.import", "mdc.*.import"):
         for name, text in parameters.matching(pattern).items():
@@ -387,7 +389,7 @@ def links(parameters: Parameters, file_system: str, *, on: str) -> Iterator[Link
 
 
 def service_of(mount: Mount) -> str | None:
-    """Return the target that a server's mount is of (``svname=``), ``None`` for other mounts."""
+    """Return the target of a server's mount (``svname=``), ``None`` for other mounts."""
     if mount.fs_type != "lustre":
         return None
     return next(

@@ -1,21 +1,21 @@
-"""Writes on a server what the table of `writes` allows, and answers each instruction as it goes.
+"""Writes on a server what the table in `writes` allows, and reports each instruction.
 
-This text is sent to a server behind those of `collector_tree`, `collector`, `writes`,
+This source is sent to a server after those of `collector_tree`, `collector`, `writes`,
 `writer_machine`, `writer_looks`, `writer_permanent`, `writer_changelog` and `writer_trim`, on the
-standard input of ``python3 -I -S - [ROOT [STATE]]``. It stands alone as they do: Python 3.6,
-standard library. The last line of what is sent is ``act(<the request, JSON in a string>)``.
+standard input of ``python3 -I -S - [ROOT [STATE]]``. It is as self-contained: Python 3.6, standard
+library. The last line sent is ``act(<the request, JSON in a string>)``.
 
 ::
 
     hello --> for each instruction, under the lock:
-              fencing token, mounted here?, in recovery?, the value of before?
-              what leads back is kept, a line in the log, "begun"
+              fencing token, mounted here?, in recovery?, the expected old value?
+              the old value is stored, a line in the log, "begun"
               written, read back, a line in the log, "ended"
           --> over
 
-Every line is flushed before what it announces: of an answer that was cut, an instruction that is
-"ended" is known, all others are not. When a line cannot be written nothing more is done, and after
-an instruction that did not end well the rest is left undone.
+Every line is flushed before the step it announces: in a cut answer, instructions that "ended" have
+a known result, all others do not. If a line cannot be written the program stops; after an
+instruction that failed the rest is skipped.
 """
 
 import contextlib
@@ -61,25 +61,25 @@ _WHO = "[A-Za-z0-9@._-]{1,80}"
 
 
 class Cut(Exception):
-    """Nobody reads the answer any more."""
+    """The reader of the answer is gone."""
 
 
 # Setting -----------------------------------------------------------------------------------------
 
 
 def write_setting(machine, setting, value):
-    """Write a value of the table, and return how that ended."""
+    """Write a value of the table and return the result."""
     row, name = setting
     check_value(row, value)
     if row.kind == "file":
         return machine.write(name, value, WRITE_TIMEOUT_S)
     if machine.hanging("lctl"):
-        raise End("skipped", "tool-hangs", "an lctl hangs here already: no other is started")
+        raise End("skipped", "tool-hangs", "an lctl already hangs here: no other is started")
     return machine.run(set_words(row, name, value), WRITE_TIMEOUT_S, rights=True)
 
 
 def outcome_of(machine, setting, value, before, result):
-    """Return what became of a write: by what reads back, then by what the tool said."""
+    """Return the result of a write: from the value read back, then from the tool's output."""
     row, name = setting
     complaint = complaint_of(result)
     failed = result["exit_code"] != 0
@@ -89,13 +89,13 @@ def outcome_of(machine, setting, value, before, result):
         code = "write-hangs" if result["timed_out"] else "read-back-failed"
         return End("unknown", code, "{}; {}".format(complaint or "written", reason))
     if result["timed_out"]:
-        # It may still come about, however the value reads now.
+        # The write may still happen, whatever the value is now.
         return End("unknown", "write-hangs", f"{name}: {complaint}", found=current)
     if failed and current == before:
         return _refused(complaint, current, result)
     if is_same(row, current, value):
         return End("done", "done", complaint, found=current)
-    text = f"{name} was set to {value} and reads {current}"
+    text = f"{name} was set to {value} but reads {current}"
     text = ": ".join(filter(None, (text, complaint)))
     return End("not-stored", "setting-not-kept", text, found=current)
 
@@ -109,11 +109,11 @@ def _refused(complaint, current, result):
         code = "tool-missing"
     else:
         code = "permission-denied" if denied else "setting-value-refused"
-    return End("refused", code, complaint or "it was refused without a word", found=current)
+    return End("refused", code, complaint or "it was refused without a message", found=current)
 
 
 def do_set(acting, n, instruction):
-    """Carry out ``set``: one value of the table, the one of before kept where that is wanted."""
+    """Carry out ``set``: write one value, storing the old one if requested."""
     machine, request = acting.machine, acting.request
     setting = row, name = own_name(request, instruction)
     value, before = instruction.get("value"), instruction.get("before")
@@ -121,7 +121,7 @@ def do_set(acting, n, instruction):
     check_place(machine, row, instruction["fields"], instruction.get("place") or {})
     current = read_now(machine, setting)
     if before is not None and row.back != "moving" and current != as_read(row, before):
-        text = f"{name} reads {current}, and read {before} when it was planned"
+        text = f"{name} is {current}, but was {before} when the change was planned"
         raise End("changed", "changed-by-others", text, found=current)
     acting.supersede(name)
     if row.back != "moving" and value != "-1" and is_same(row, current, value):
@@ -129,7 +129,7 @@ def do_set(acting, n, instruction):
     if instruction.get("keep"):
         check_value(row, current)
         machine.state.store(kept_name(request, name), json.dumps({"before": current}))
-    # A value of before that is never written (checksums off) cannot be put back either.
+    # An old value that is never written (checksums off) cannot be restored either.
     armed = request.get("dead_man_s") is not None and row.back != "moving"
     armed = armed and row.grammar.takes(current)
     if armed:
@@ -140,9 +140,9 @@ def do_set(acting, n, instruction):
 
 
 def do_restore(acting, n, instruction):
-    """Carry out ``restore``: the value kept when a target was closed, else the default.
+    """Carry out ``restore``: the value stored when a target was closed, else the default.
 
-    What is not closed is left as it is.
+    Does nothing if the target is not closed.
     """
     machine, request = acting.machine, acting.request
     setting = row, name = own_name(request, instruction)
@@ -166,20 +166,20 @@ def do_restore(acting, n, instruction):
 
 
 def own_name(request, instruction):
-    """Return row and name of an instruction's setting, which is of the request's file system."""
+    """Return row and name of an instruction's setting, checking its file system."""
     row, name = name_of(instruction.get("row"), instruction.get("fields"))
     if instruction["fields"].get("fs", request["file_system"]) != request["file_system"]:
-        raise NotInTable("name-invalid", f"{name} is of another file system")
+        raise NotInTable("name-invalid", f"{name} belongs to another file system")
     return row, name
 
 
 def kept_name(request, name):
-    """Return under which name the value before closing is kept."""
+    """Return the file name of the value stored before closing."""
     return "{}.before.{}".format(request["file_system"], name)
 
 
 def write_and_tell(acting, n, setting, current, value):
-    """Write, between two lines in the log, and return what became of it."""
+    """Write, between two lines in the log, and return the result."""
     name = setting[1]
     text = f"{name} {current} -> {value}"
     acting.announce(n, "begun " + text)
@@ -193,30 +193,30 @@ def write_and_tell(acting, n, setting, current, value):
     return end
 
 
-# The way back by itself --------------------------------------------------------------------------
+# Reverting by itself -----------------------------------------------------------------------------
 
 
 def do_confirm(acting, n, instruction):
-    """Carry out ``confirm``: a change stays; ``skipped`` where it was taken back already."""
+    """Carry out ``confirm``: a change stays; ``skipped`` if it was already reverted."""
     state, name = acting.machine.state, acting.pending_name(instruction.get("id"))
     text = state.load(name)
     if text is None:
-        raise End("skipped", "nothing-pending", "nothing waits for this confirmation here")
+        raise End("skipped", "nothing-pending", "no change here waits for this confirmation")
     record = json.loads(text)
     if record["token"] != acting.request["token"]:
-        raise End("refused", "fenced", "it was begun under token {}".format(record["token"]))
+        raise End("refused", "fenced", "it was started under token {}".format(record["token"]))
     setting = row, full_name = name_of(record["row"], record["fields"])
     current = read_now(acting.machine, setting)
     state.remove(name)
     if not is_same(row, current, record["value"]):
-        text = f"{full_name} reads {current} by now"
+        text = f"{full_name} is now {current}"
         raise End("changed", "changed-by-others", text, found=current)
     acting.log(f"confirmed {full_name} {current}")
     raise End("done", "done", "", found=current)
 
 
 def guard(machine, file_system, is_over):
-    """Put back what is due, until nothing is pending and the writing program has ended."""
+    """Revert overdue changes until none is pending and the writing program has ended."""
     while True:
         ended = is_over()
         if not put_back_due(machine, file_system) and ended:
@@ -225,7 +225,7 @@ def guard(machine, file_system, is_over):
 
 
 def put_back_due(machine, file_system):
-    """Put back what nobody confirmed in time; return how much is still pending."""
+    """Revert the changes not confirmed in time; return how many are still pending."""
     pending = 0
     for name in machine.state.names(file_system + ".pending."):
         with machine.state.locked(file_system + ".lock", LOCK_WAIT_S) as lock:
@@ -234,7 +234,7 @@ def put_back_due(machine, file_system):
                 continue
             record = json.loads(text)
             if record["boot"] != machine.boot():
-                machine.state.remove(name)  # the settings of before the restart are gone
+                machine.state.remove(name)  # a restart lost the settings
             elif lock is None or machine.monotonic() < record["due_s"]:
                 pending += 1
             else:
@@ -244,7 +244,7 @@ def put_back_due(machine, file_system):
 
 
 def put_back(machine, record):
-    """Put one value back, if it is still the one that was written."""
+    """Restore one old value, if the current one is still the one that was written."""
     about = "dead-man {}: {}".format(record["who"], record["name"])
     try:
         setting = name_of(record["row"], record["fields"])
@@ -274,7 +274,7 @@ _UNDER_LOCK = {
 
 
 class Acting:
-    """One request on its way."""
+    """A request in progress."""
 
     def __init__(self, request, machine, emit):
         self.request = request
@@ -284,40 +284,40 @@ class Acting:
         self.guarded = None
 
     def left_s(self):
-        """Return how much time is left, at least a moment."""
+        """Return the time left, at least a moment."""
         spent_s = self.machine.monotonic() - self.begun_s
         return max(0.1, self.request["deadline_s"] - spent_s)
 
     def is_late(self):
-        """Return whether the time of the request is over."""
+        """Return whether the request's deadline has passed."""
         return self.machine.monotonic() - self.begun_s >= self.request["deadline_s"]
 
     def log(self, text):
-        """Leave a line in the system's log; an answer says whether every line was taken."""
+        """Write to the system's log; the answer says whether every line was accepted."""
         about = "{file_system} token {token} {who}: ".format(**self.request)
         return self.machine.log(about + text)
 
     def announce(self, n, text):
-        """Say that something is about to be written, in the log and to who asked for it."""
+        """Announce a write, in the log and in the answer."""
         self.emit({"n": n, "begun": True, "logged": self.log(text)})
 
     def check_fence(self):
-        """End the instruction where a later token was seen; keep a later one of its own."""
+        """End the instruction if a later token was seen; store its own if that is later."""
         state, name = self.machine.state, self.request["file_system"] + ".token"
         text = state.load(name)
         if text is not None and not re.fullmatch("[0-9]{1,18}\n?", text):
-            raise End("refused", "fence-unreadable", "the token kept here is no number")
+            raise End("refused", "fence-unreadable", "the token stored here is not a number")
         highest = int(text or 0)
         if self.request["token"] < highest:
-            text = f"token {self.request['token']} is too old: {highest} was here"
+            text = f"token {self.request['token']} is too old: {highest} was used here"
             raise End("refused", "fenced", text)
         if self.request["token"] > highest:
             state.store(name, str(self.request["token"]) + "\n")
 
     def pending_name(self, identifier):
-        """Return under which name a change waits for its confirmation."""
+        """Return the file name of a change that waits for confirmation."""
         if not isinstance(identifier, str) or not re.fullmatch(_ID, identifier):
-            raise NotInTable("name-invalid", f"{shortened(identifier)} is no id")
+            raise NotInTable("name-invalid", f"{shortened(identifier)} is not an id")
         return "{}.pending.{}".format(self.request["file_system"], identifier)
 
     def _pending(self, name):
@@ -328,17 +328,17 @@ class Acting:
                 yield pending, record
 
     def supersede(self, name):
-        """Forget what would be put back of a setting: it is about to be written anew."""
+        """Cancel the pending revert of a setting that is about to be written again."""
         for pending, _ in list(self._pending(name)):
             self.machine.state.remove(pending)
 
     def now_reads(self, name, value):
-        """Remember which value was stored instead of the one written: that one is put back."""
+        """Record the value stored instead of the one written: that is the one to revert."""
         for pending, record in list(self._pending(name)):
             self.machine.state.store(pending, json.dumps(dict(record, value=value)))
 
     def arm(self, instruction, setting, before, value):
-        """Write down what is to be put back, and make sure that somebody will."""
+        """Store what to revert, and make sure that a process will do it."""
         machine, wait_s = self.machine, self.request["dead_man_s"]
         _, name = setting
         pending = self.pending_name(instruction.get("id"))
@@ -359,7 +359,7 @@ class Acting:
             self.guarded = machine.detach(lambda is_over: guard(machine, name, is_over), wait_s)
 
     def end_of(self, n, instruction):
-        """Return the end of one instruction."""
+        """Carry out one instruction and return its end."""
         try:
             self._begin(n, instruction)
         except End as end:
@@ -368,24 +368,24 @@ class Acting:
             return {"outcome": "refused", "code": refusal.code, "detail": str(refusal)}
         except (OSError, Refused) as error:
             return {"outcome": "skipped", "code": "machine-unreadable", "detail": str(error)}
-        raise AssertionError("an instruction ends by saying what became of it")
+        raise AssertionError("an instruction must end with a result")
 
     def _begin(self, n, instruction):
         action = instruction.get("do") if isinstance(instruction, dict) else None
         if action not in _UNDER_LOCK and action != "trim":
-            raise NotInTable("action-unknown", f"{shortened(action)} is not done")
+            raise NotInTable("action-unknown", f"{shortened(action)} is not an action")
         place = instruction.get("place") or {}
         service = place.get("service") if isinstance(place, dict) else 0
-        # The token is of one file system: it says nothing about another's targets.
+        # The token belongs to one file system and says nothing about another's targets.
         prefix = self.request["file_system"] + "-"
         if service is not None and not (isinstance(service, str) and service.startswith(prefix)):
-            raise NotInTable("name-invalid", f"{shortened(service)} is of another file system")
+            raise NotInTable("name-invalid", f"{shortened(service)} belongs to another file system")
         if self.is_late():
-            raise End("skipped", "deadline", "the time is over")
+            raise End("skipped", "deadline", "the deadline has passed")
         wait_s = min(LOCK_WAIT_S, self.left_s())
         with self.machine.state.locked(self.request["file_system"] + ".lock", wait_s) as lock:
             if lock is None:
-                raise End("skipped", "busy", "another change is under way here")
+                raise End("skipped", "busy", "another change is in progress here")
             self.check_fence()
             if action in _UNDER_LOCK:
                 _UNDER_LOCK[action](self, n, instruction)
@@ -393,25 +393,29 @@ class Acting:
 
 
 def check_request(request):
-    """Raise `NotInTable` for a request that is not of the right form."""
+    """Raise `NotInTable` for a malformed request."""
     for name, form in (("file_system", FIELDS["fs"]), ("who", _WHO)):
         if not isinstance(request.get(name), str) or not re.fullmatch(form, request[name]):
-            raise NotInTable("request-invalid", f"{shortened(request.get(name))} is no {name}")
+            raise NotInTable(
+                "request-invalid", f"{shortened(request.get(name))} is not a valid {name}"
+            )
     token = request.get("token")
     if isinstance(token, bool) or not isinstance(token, int) or not 0 < token < 10**18:
-        raise NotInTable("request-invalid", f"{shortened(token)} is no token")
+        raise NotInTable("request-invalid", f"{shortened(token)} is not a token")
     if request.get("sudo") not in (None, SUDO_WORDS):
-        raise NotInTable("request-invalid", "only sudo -n stands in front of commands")
+        raise NotInTable("request-invalid", "only sudo -n may precede commands")
     if request.get("format") != ACT_FORMAT:
-        raise NotInTable("request-invalid", f"{shortened(request.get('format'))} is another format")
+        raise NotInTable(
+            "request-invalid", f"{shortened(request.get('format'))} is not the supported format"
+        )
     # Without a dead-man a change stays.
     for seconds in (request.get("deadline_s"), request.get("dead_man_s") or 1):
         number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
         if not (number and 0 < seconds <= LONGEST_S):
-            raise NotInTable("request-invalid", f"{shortened(seconds)} are no seconds")
+            raise NotInTable("request-invalid", f"{shortened(seconds)} is not a number of seconds")
     instructions = request.get("instructions")
     if not isinstance(instructions, list) or len(instructions) > INSTRUCTIONS_LIMIT:
-        raise NotInTable("request-invalid", "instructions are a list, and not thousands")
+        raise NotInTable("request-invalid", "instructions must be a list of limited length")
 
 
 def carry_out(request, machine, emit):

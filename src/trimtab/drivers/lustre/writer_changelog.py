@@ -1,7 +1,7 @@
-"""How the writing program registers the changelog user of an MDT, and removes it.
+"""Registers and removes the changelog user of an MDT, in the writing program.
 
-Part of the text that is sent to a server; see `writer`. What ``lctl`` prints is not relied on: the
-MDT's list of users is read before and after. Its lines, as recorded::
+Part of the program sent to a server; see `writer`. The output of ``lctl`` is not trusted: the MDT's
+list of users is read before and after. Its lines, as recorded::
 
     current_index: 8
     ID                            index (idle) mask
@@ -30,7 +30,7 @@ from trimtab.drivers.lustre.writes import (
 )
 
 REGISTER_TIMEOUT_S = 30.0
-"""A registration waits for the MDT's journal; one that takes longer hangs."""
+"""A registration waits for the MDT's journal; if it takes longer, it hangs."""
 _USER_LINE = re.compile(
     r"(cl[1-9][0-9]{0,8}(?:-[A-Za-z0-9_.-]{1,15})?)\s+[0-9]+ \([0-9]+\)(?: .*)?"
 )
@@ -49,46 +49,46 @@ def _read(machine, fields, leaf):
 
 
 def changelog_user_now(machine, fields):
-    """Return the changelog user of Trimtab's on an MDT, empty where there is none."""
+    """Return Trimtab's changelog user on an MDT, empty if there is none."""
     lines = [line.strip() for line in _read(machine, fields, "changelog_users").splitlines()]
     lines = [line for line in lines if line]
     if len(lines) < 2 or not lines[0].startswith("current_index:") or lines[1][:3] != "ID ":
         text = shortened(" ".join(lines))
-        raise End("skipped", "changelog-users-unreadable", f"no list of changelog users: {text}")
+        raise End("skipped", "changelog-users-unreadable", f"not a list of changelog users: {text}")
     ours = []
     for line in lines[2:]:
         match = _USER_LINE.fullmatch(line)
         if match is None:
-            text = f"no changelog user: {shortened(line)}"
+            text = f"not a changelog user: {shortened(line)}"
             raise End("skipped", "changelog-users-unreadable", text)
         if match.group(1).partition("-")[2] == CHANGELOG_USER:
             ours.append(match.group(1))
     if len(ours) > 1:
-        text = "several changelog users have the name {}".format(", ".join(ours))
+        text = "several changelog users have our name: {}".format(", ".join(ours))
         raise End("skipped", "changelog-user-ambiguous", text)
     return ours[0] if ours else ""
 
 
 def do_changelog(acting, n, instruction):
-    """Carry out ``changelog``: register the user, or with ``registered`` false remove it."""
+    """Carry out ``changelog``: register the user, or remove it if ``registered`` is false."""
     machine, registered = acting.machine, instruction.get("registered")
     fields, needed = instruction.get("fields"), instruction.get("needed")
     service = mdt_service(fields)
     if not isinstance(registered, bool) or not isinstance(needed, list):
-        raise NotInTable("request-invalid", "whether there is to be a user is not said")
+        raise NotInTable("request-invalid", "registered must be true or false")
     if not all(isinstance(word, str) and re.fullmatch(_MASK_WORD, word) for word in needed):
-        raise NotInTable("request-invalid", f"{shortened(needed)} are no records")
+        raise NotInTable("request-invalid", f"{shortened(needed)} is not a list of record types")
     if (instruction.get("place") or {}).get("service") != service:
-        raise NotInTable("name-invalid", f"it is a changelog of {service}")
+        raise NotInTable("name-invalid", f"the changelog belongs to {service}")
     if fields["fs"] != acting.request["file_system"]:
-        raise NotInTable("name-invalid", f"{service} is of another file system")
+        raise NotInTable("name-invalid", f"{service} belongs to another file system")
     mount_here(machine, {"service": service})
     check_recovery(machine, service)
     current = changelog_user_now(machine, fields)
     if bool(current) is registered:
         raise End("done", "already", "", found=current, wrote=False)
     if current != instruction.get("before"):
-        text = "it has {} by now".format(current or "no changelog user")
+        text = "it now has {}".format(current or "no changelog user")
         raise End("changed", "changed-by-others", text, found=current)
     words = register_words(fields) if registered else deregister_words(fields)
     text = " ".join(words)
@@ -100,10 +100,10 @@ def do_changelog(acting, n, instruction):
 
 
 def _registration_end(machine, fields, instruction, before, result):
-    """Return what became of it, by whom the MDT lists now."""
+    """Return the result, from the MDT's current list of users."""
     complaint = complaint_of(result)
     if result["timed_out"]:
-        # Nothing more is asked of an MDT that hangs.
+        # Ask nothing more of an MDT that hangs.
         return End("unknown", "write-hangs", complaint)
     try:
         current = changelog_user_now(machine, fields)
@@ -112,14 +112,14 @@ def _registration_end(machine, fields, instruction, before, result):
         return End("unknown", "read-back-failed", str(reason))
     if bool(current) is not instruction["registered"]:
         if result["exit_code"] == 0:
-            text = "the MDT has {} all the same".format(current or "no such user")
+            text = "the MDT still has {}".format(current or "no such user")
             return End("not-stored", "setting-not-kept", text, found=current)
         denied = complaint.startswith("sudo:") or "ermission denied" in complaint
         code = "permission-denied" if denied else "changelog-user-refused"
-        return End("refused", code, complaint or "it was refused without a word", found=before)
+        return End("refused", code, complaint or "it was refused without a message", found=before)
     missing = sorted(set(instruction["needed"]) - mask) if current else []
     if missing:
-        text = "{} is registered, and records of {} are not written: lctl set_param {}={}".format(
+        text = "{} is registered, but records of {} are not written: lctl set_param {}={}".format(
             current,
             ", ".join(missing),
             changelog_parameter(fields, "changelog_users").replace("_users", "_mask"),

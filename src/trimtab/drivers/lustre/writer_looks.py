@@ -1,6 +1,6 @@
-"""What the writing program looks at before and after it writes: mounts, devices, values.
+"""Checks of the writing program before and after a write: mounts, devices, values.
 
-Part of the text that is sent to a server; see `writer`.
+Part of the program sent to a server; see `writer`.
 """
 
 # ruff: noqa: PTH119, PTH120
@@ -18,7 +18,7 @@ _RECOVERING = re.compile(r"status:\s*(RECOVERING|WAITING[A-Z_]*)")
 
 
 class End(Exception):
-    """An instruction is over: what became of it, and why."""
+    """Ends an instruction, with its outcome and reason."""
 
     def __init__(self, outcome, code, detail, **more):
         Exception.__init__(self, detail)
@@ -42,17 +42,16 @@ def mounts_of(machine):
 
 
 def mount_here(machine, place):
-    """Return the one mount of a target on this machine; end the instruction without it.
+    """Return the only mount of a target on this machine; else end the instruction.
 
-    A target is named by its service (``svname=``), a file system of a single machine by the number
-    of its device.
+    A target is identified by its service (``svname=``), a local file system by its device number.
     """
     service, number = place.get("service"), place.get("number")
     if service is None:
         if not re.fullmatch(_NUMBER, str(number)):
-            raise NotInTable("name-invalid", f"{shortened(number)} is no device number")
+            raise NotInTable("name-invalid", f"{shortened(number)} is not a device number")
         mounts = [mount for mount in mounts_of(machine) if mount["number"] == number]
-        # Bind mounts of the same file system are as good: one of them is enough.
+        # Bind mounts of the same file system are equivalent: any one will do.
         mounts = mounts[:1]
     else:
         option = "svname=" + service
@@ -67,32 +66,32 @@ def mount_here(machine, place):
 
 
 def check_reached(machine, mount, label):
-    """End the instruction where the path of a mount leads to another, or to another device.
+    """End the instruction if the mount's path leads to another mount or device.
 
-    The mount's own number is what tells: another may lie over it. Up to Lustre 2.15 stat of a
-    server's mount answers the number in the table of mounts, since 2.16 that of the target's device
-    (``server_getattr``); whatever is neither is not the target.
+    The mount's own number decides, as another mount may hide it. Up to Lustre 2.15 stat of a
+    server's mount returns the number in the mount table, since 2.16 that of the target's device
+    (``server_getattr``); anything else is not the target.
     """
     point, source = mount["point"], mount["source"]
     number, seen, device = machine.leads_to(point, source, READ_TIMEOUT_S)
     if number != mount["id"]:
-        text = f"another mount lies over that of {label} at {point}: see findmnt {point}"
+        text = f"another mount hides {label} at {point}: see findmnt {point}"
         raise End("skipped", "mount-changed", text)
     if seen not in (mount["number"], device):
-        text = f"{point} lies on device {seen}, and {label} on {mount['number']}"
+        text = f"{point} is on device {seen}, but {label} on {mount['number']}"
         text += f" or {device} ({source:.80})" if device else f": {source:.80} is no block device"
         raise End("skipped", "mount-changed", text)
 
 
 def kernel_name(machine, source):
-    """Return the kernel's name of the device that a mount names."""
+    """Return the kernel name of a mount's device."""
     if not source.startswith("/dev/"):
-        raise End("skipped", "no-device", f"{source:.80} is no block device")
+        raise End("skipped", "no-device", f"{source:.80} is not a block device")
     return os.path.basename(machine.real(source))
 
 
 def devices_under(machine, device):
-    """Return a device and all that lies beneath it; the disk for each partition."""
+    """Return a device and all devices beneath it; for a partition, its disk."""
     names, waiting = [], [device]
     while waiting and len(names) < 256:
         name = waiting.pop(0)
@@ -107,20 +106,20 @@ def devices_under(machine, device):
 
 
 def check_recovery(machine, service):
-    """End the instruction while a target is in recovery, or where that cannot be told."""
+    """End the instruction if a target is in recovery, or if that is unknown."""
     name = recovery_name(service)
     result = machine.run(get_words(name), READ_TIMEOUT_S, rights=True)
     if result["exit_code"] != 0 or "status:" not in result["stdout"]:
         why = complaint_of(result) or "it printed nothing"
         if why.startswith("sudo:"):
             raise End("refused", "permission-denied", why)
-        raise End("skipped", "recovery-unknown", f"whether {service} is in recovery: {why}")
+        raise End("skipped", "recovery-unknown", f"unknown whether {service} is in recovery: {why}")
     if _RECOVERING.search(result["stdout"]):
         raise End("skipped", "in-recovery", f"{service} is in recovery")
 
 
 def check_place(machine, row, fields, place):
-    """Return the mount that a row's setting belongs to, ``None`` for a client's; or end."""
+    """Return the mount of a row's setting (``None`` for a client's), or end the instruction."""
     if row.service == "client":
         return None
     service = place.get("service")
@@ -141,7 +140,7 @@ def check_place(machine, row, fields, place):
 
 
 def read_now(machine, setting):
-    """Return the value of a setting now; end the instruction where it cannot be read."""
+    """Return the current value of a setting, or end the instruction if it cannot be read."""
     row, name = setting
     if row.kind == "file":
         try:
@@ -159,9 +158,9 @@ def read_now(machine, setting):
 
 
 def complaint_of(result):
-    """Return why a command failed, in its own words; empty where it has none."""
+    """Return a failed command's error message; empty if it has none."""
     if result["timed_out"]:
-        return "it did not end in its time"
+        return "it timed out"
     if result.get("error"):
         return result["error"]
     lines = [line for line in result["stderr"].splitlines() if line.strip()]

@@ -1,19 +1,19 @@
-"""What the writing program needs of a machine: its files, tools, log, and what it keeps there.
+"""The writing program's access to a machine: files, tools, log and stored state.
 
-This text is sent to a server behind those of `collector_tree`, `collector` and `writes`, and stands
-alone as they do: Python 3.6, standard library, no other module of Trimtab.
+This source is sent to a server after those of `collector_tree`, `collector` and `writes`, and is as
+self-contained: Python 3.6, standard library, no other module of Trimtab.
 
 ::
 
-    /var/lib/trimtab-act/FS.token       the highest fencing token that this machine has seen
+    /var/lib/trimtab-act/FS.token       the highest fencing token seen on this machine
                          FS.before.*    the value before a target was closed, until it is opened
-                         FS.pending.*   what is put back unless it is confirmed in time
-                         FS.lock        held from the precondition to the reading back
+                         FS.pending.*   what is reverted unless it is confirmed in time
+                         FS.lock        held from the precondition to the read-back
                          trim.lock      held while a target is trimmed, by fstrim too
 """
 
 # ruff: noqa: PTH103, PTH104, PTH108, PTH116, PTH208
-# As in the collector: importing pathlib takes longer than all of this takes to run.
+# As in the collector: importing pathlib takes longer than running all of this.
 
 import contextlib
 import errno
@@ -34,32 +34,32 @@ WRITTEN = re.compile(r"/sys/(?:devices|class/block|fs/ldiskfs)/|/proc/fs/ldiskfs
 KEPT_NAME = re.compile(r"[A-Za-z0-9._-]{1,120}")
 OUTPUT_LIMIT_BYTES = 1 << 16
 SYSLOG_PRIORITY = 85
-"""authpriv.notice, where sudo logs as well."""
+"""authpriv.notice, which sudo uses too."""
 LOCK_TICK_S = 0.05
 
 
 class State:
-    """What the writing program keeps on a machine: small files in a directory of its own."""
+    """The writing program's state on a machine: small files in its own directory."""
 
     def __init__(self, directory):
         self.directory = directory
 
     def prepare(self):
-        """Make the directory; raise `OSError` where it cannot be used."""
+        """Create the directory; raise `OSError` if it cannot be used."""
         with contextlib.suppress(FileExistsError):
             os.makedirs(self.directory, 0o700)
         if os.lstat(self.directory).st_uid not in (0, os.geteuid()):
-            raise PermissionError(errno.EPERM, "is somebody else's", self.directory)
+            raise PermissionError(errno.EPERM, "belongs to another user", self.directory)
         if not os.access(self.directory, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), self.directory)
 
     def _path(self, name):
         if not KEPT_NAME.fullmatch(name):
-            raise NotInTable("name-invalid", f"{shortened(name)} is not kept")
+            raise NotInTable("name-invalid", f"{shortened(name)} is not a name of stored state")
         return self.directory + "/" + name
 
     def load(self, name):
-        """Return what is kept under a name, ``None`` when nothing is."""
+        """Return the text stored under a name, ``None`` if there is none."""
         try:
             descriptor = os.open(self._path(name), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -70,7 +70,7 @@ class State:
             os.close(descriptor)
 
     def store(self, name, text):
-        """Keep a text under a name; it is on disk when this returns."""
+        """Store a text under a name; it is on disk when this returns."""
         path = self._path(name)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(path + ".new", flags, 0o600)
@@ -83,7 +83,7 @@ class State:
         self._sync()
 
     def remove(self, name):
-        """Keep nothing under a name any more."""
+        """Remove the text stored under a name."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path(name))
             self._sync()
@@ -96,7 +96,7 @@ class State:
             os.close(descriptor)
 
     def names(self, beginning):
-        """Return the names that begin so."""
+        """Return the names that start with ``beginning``."""
         return sorted(
             name
             for name in os.listdir(self.directory)
@@ -105,7 +105,7 @@ class State:
 
     @contextlib.contextmanager
     def locked(self, name, wait_s):
-        """Hold a lock inside the block and yield its descriptor; ``None``: it was not to be had."""
+        """Hold a lock inside the block; yield its descriptor, ``None`` if it is taken."""
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(self._path(name), flags, 0o600)
         try:
@@ -126,7 +126,7 @@ class State:
 
 
 class Fed(Command):
-    """A command with something to read, and a lock that it holds as long as it lives."""
+    """A command with input, which holds a lock as long as it lives."""
 
     def __init__(self, argv, timeout_s, text, lock):
         Command.__init__(self, {"argv": argv}, timeout_s, OUTPUT_LIMIT_BYTES)
@@ -146,7 +146,7 @@ class Fed(Command):
 
 
 class Doing(Job):
-    """A call that may hang in the kernel, made in a child; its value or the number of its error."""
+    """A call that may hang in the kernel, run in a child; returns its value or errno."""
 
     def __init__(self, call, timeout_s):
         Job.__init__(self, timeout_s)
@@ -165,12 +165,12 @@ class Doing(Job):
         return 0
 
     def take(self, name, chunk):
-        """Take a piece of the result."""
+        """Handle a chunk of the result."""
         self.result += chunk
 
 
 def run_to_end(job, names):
-    """Start a child and look after it until it is over or given up."""
+    """Run a child until it has ended or was abandoned."""
     job.start(names)
     while not job.step(time.monotonic()):
         wait_for([job])
@@ -185,19 +185,19 @@ class Machine:
         self.sudo = list(SUDO_WORDS) if sudo and os.geteuid() != 0 else []
 
     def identity(self):
-        """Return how the machine calls itself, and who this program is there."""
+        """Return the machine's host name and this program's user."""
         return {"host": os.uname().nodename, "euid": os.geteuid(), "started": time.time()}
 
     def monotonic(self):
-        """Return seconds since the machine was started: the same for all its processes."""
+        """Return seconds since boot, the same for all processes."""
         return time.monotonic()
 
     def boot(self):
-        """Return what names this start of the machine."""
+        """Return the id of the current boot."""
         return self.text("/proc/sys/kernel/random/boot_id", 5.0).strip()
 
     def hanging(self, program):
-        """Return how many processes of that name have been waiting in the kernel for minutes."""
+        """Return how many processes of that name have been blocked in the kernel for minutes."""
         return hanging().get(program, 0)
 
     def _done(self, call, path, timeout_s):
@@ -215,32 +215,32 @@ class Machine:
         return self._done(lambda: Tree().text(path), path, timeout_s)
 
     def real(self, path):
-        """Return where a path leads."""
+        """Return a path with every link resolved."""
         return self.tree.real(path)
 
     def names(self, path):
-        """Return the names in a directory, none where it cannot be listed."""
+        """Return the names in a directory, none if it cannot be listed."""
         return Tree().names(path)
 
     def leads_to(self, mount_point, source, timeout_s):
-        """Return where a mount point leads now, and which device its source is.
+        """Return what a mount point leads to now, and the device number of its source.
 
         Returns
         -------
         list
-            The mount's own number in ``/proc/self/mountinfo``; ``major:minor`` as stat answers it;
-            ``major:minor`` of the source. ``None`` for what cannot be told.
+            The mount's own number in ``/proc/self/mountinfo``; ``major:minor`` according to stat;
+            ``major:minor`` of the source. ``None`` for unknown ones.
         """
         return self._done(lambda: _leads_to(mount_point, source), mount_point, timeout_s)
 
     def run(self, argv, timeout_s, *, rights=False, text=None, lock=None):
-        """Return how a command ended, as the collector's answers do."""
+        """Run a command and return its result, in the form of the collector's answers."""
         job = Fed((self.sudo if rights else []) + argv, timeout_s, text, lock)
         run_to_end(job, ["stdout", "stderr", "error"])
         return job.answer()
 
     def write(self, path, value, timeout_s):
-        """Write a file of the table: return as `run` does, with the error's number as exit code."""
+        """Write a file of the table; return as `run`, with the errno as exit code."""
         if self.sudo:
             return self.run(tee_words(path), timeout_s, rights=True, text=value + "\n")
         job = Doing(lambda: self._write(path, value), timeout_s)
@@ -267,7 +267,7 @@ class Machine:
             os.close(descriptor)
 
     def log(self, text):
-        """Send a line to the system's log; return whether it was taken."""
+        """Send a line to the system's log; return whether it was accepted."""
         line = f"<{SYSLOG_PRIORITY}>trimtab[{os.getpid()}]: {text}"
         log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
@@ -283,14 +283,14 @@ class Machine:
     def detach(self, work, lasts_s):
         """Run ``work(is_over)`` in a process that outlives this one and its connection.
 
-        ``is_over()`` says whether this one has ended.
+        ``is_over()`` returns whether this one has ended.
         """
         reading, writing = os.pipe()
         child = os.fork()
         if child:
             os.close(reading)
             os.waitpid(child, 0)
-            return writing  # kept open for as long as this process lives
+            return writing  # open as long as this process lives
         with contextlib.suppress(BaseException):
             os.setsid()
             if os.fork() == 0:
@@ -300,17 +300,17 @@ class Machine:
         os._exit(0)
 
     def sleep(self, seconds):
-        """Let time pass."""
+        """Sleep for that many seconds."""
         time.sleep(seconds)
 
 
 def _leads_to(mount_point, source):
-    # Only the path is opened: a user may not open the directory of a Lustre target.
+    # O_PATH only: a user may not open the directory of a Lustre target.
     descriptor = os.open(mount_point, os.O_PATH | os.O_CLOEXEC)
     info = os.open(f"/proc/self/fdinfo/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
     mount = re.search(r"^mnt_id:\s*([0-9]+)$", as_text(os.read(info, 1 << 12)), re.MULTILINE)
     device = None
-    with contextlib.suppress(OSError):  # a dataset of ZFS, or a name that is gone
+    with contextlib.suppress(OSError):  # a ZFS dataset, or a name that no longer exists
         status = os.stat(source)
         device = _number(status.st_rdev) if stat.S_ISBLK(status.st_mode) else None
     return [mount and mount.group(1), _number(os.fstat(descriptor).st_dev), device]
@@ -321,8 +321,8 @@ def _number(device):
 
 
 def _be_daemon(pipe):
-    """Let go of everything that this process has open, and of signals that end a session."""
-    import resource  # here, since only this process needs it
+    """Close all descriptors, and ignore signals that end a session."""
+    import resource  # here, because only this process needs it
     import signal
 
     signal.alarm(0)

@@ -1,7 +1,7 @@
-"""How the writing program sets a parameter for every mount to come, on the MGS.
+"""Sets a permanent parameter on the MGS, in the writing program.
 
-Part of the text that is sent to a server; see `writer`. ``lctl set_param -P`` prints nothing that
-tells what is stored: the MGS's own log is read before and after. Its lines, as recorded::
+Part of the program sent to a server; see `writer`. The output of ``lctl set_param -P`` does not
+show what is stored, so the MGS's own log is read before and after. Its lines, as recorded::
 
     - { index: 2, event: set_param, device: scratch, parameter: NAME, value: VALUE }
 """
@@ -18,10 +18,10 @@ _ENTRY = re.compile(r"- \{.* event: set_param,.* parameter: ([!-~]+), value: ([ 
 
 
 def permanent_now(machine, setting):
-    """Return the permanent value of a parameter, empty where it has none; end without an MGS.
+    """Return the permanent value of a parameter, empty if none; end without an MGS.
 
-    The MGS makes its log with the first ``set_param -P``: before that the log is not there, as
-    recorded, while a server without an MGS has no such device.
+    The MGS creates its log with the first ``set_param -P``: before, the log does not exist
+    (recorded), while a server without an MGS has no such device.
     """
     row, name = setting
     result = machine.run(LIST_PERMANENT, READ_TIMEOUT_S, rights=True)
@@ -43,14 +43,14 @@ def permanent_now(machine, setting):
 
 
 def is_denied(complaint):
-    """Return whether sudo or the MGS refuses whoever asks."""
+    """Return whether sudo or the MGS denied permission."""
     return complaint.startswith("sudo:") or complaint.endswith("Permission denied")
 
 
 def do_permanent(acting, n, instruction, setting):
-    """Carry out ``permanent``: a value of the table, or none (``null``), for mounts to come.
+    """Carry out ``permanent``: a value of the table, or none (``null``), for future mounts.
 
-    The answer has the permanent value of before: what leads back.
+    The answer has the previous permanent value, for the revert.
     """
     machine, value = acting.machine, instruction.get("value")
     row, name = setting
@@ -68,7 +68,7 @@ def do_permanent(acting, n, instruction, setting):
 
 
 def _end(machine, setting, values, result):
-    """Return what became of it, by what the MGS's log has now."""
+    """Return the result, from the MGS's current log."""
     current, wanted = values
     complaint = complaint_of(result)
     try:
@@ -82,6 +82,6 @@ def _end(machine, setting, values, result):
         return End("done", "done", complaint, **known)
     if stored == current and result["exit_code"] != 0:
         code = "permission-denied" if is_denied(complaint) else "setting-value-refused"
-        return End("refused", code, complaint or "it was refused without a word", **known)
+        return End("refused", code, complaint or "it was refused without a message", **known)
     text = f"the MGS has {stored or 'no value'} for {setting[1]}"
     return End("not-stored", "setting-not-kept", text, **known)

@@ -1,6 +1,6 @@
-"""How the writing program trims a target: range after range, and no longer than is good.
+"""Trims a target range by range, within a deadline, in the writing program.
 
-Part of the text that is sent to a server; see `writer`.
+Part of the program sent to a server; see `writer`.
 """
 
 import contextlib
@@ -22,10 +22,10 @@ _TRIMMED = re.compile(r"\(([0-9]{1,20}) bytes\) trimmed")
 
 
 def do_trim(acting, n, instruction):
-    """Carry out ``trim``: ranges one after the other, each told when it is done."""
+    """Carry out ``trim``: one range after the other, reporting each."""
     with acting.machine.state.locked("trim.lock", 0.0) as lock:
         if lock is None:
-            raise End("skipped", "trim-under-way", "another trim runs on this machine")
+            raise End("skipped", "trim-under-way", "another trim is running on this machine")
         trim_ranges(acting, n, instruction, lock)
 
 
@@ -38,11 +38,13 @@ def trim_ranges(acting, n, instruction, lock):
     end = size_bytes if end is None else min(end, size_bytes)
     start = start or 0
     if start >= end:
-        raise End("refused", "range-invalid", f"{start} lies behind the last byte, {end}")
+        raise End("refused", "range-invalid", f"{start} is beyond the last byte, {end}")
     total = 0
     while start < end:
         if acting.is_late():
-            raise End("done", "deadline", "the time is over", found=str(total), next_start=start)
+            raise End(
+                "done", "deadline", "the deadline has passed", found=str(total), next_start=start
+            )
         acting.check_fence()
         length = min(step or end - start, end - start)
         mount = mount_here(machine, place)
@@ -68,14 +70,14 @@ def _size(instruction, name):
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < LIMIT_BYTES:
-        raise NotInTable("range-invalid", f"{shortened(value)} is no {name}")
+        raise NotInTable("range-invalid", f"{shortened(value)} is not a valid {name}")
     if name == "range_bytes" and not value:
-        raise NotInTable("range-invalid", "a range has at least one byte")
+        raise NotInTable("range-invalid", "a range must have at least one byte")
     return value
 
 
 def check_trim(machine, place):
-    """Return the device of a target that may be trimmed now; end the instruction otherwise."""
+    """Return the device of a target that may be trimmed now, or end the instruction."""
     mount = mount_here(machine, place)
     if place.get("service") is not None:
         check_recovery(machine, place["service"])
@@ -83,7 +85,7 @@ def check_trim(machine, place):
         raise End("skipped", "target-read-only", "{} is mounted read-only".format(mount["point"]))
     device = kernel_name(machine, mount["source"])
     kind = "ext4" if place.get("service") is None else "ldiskfs"
-    # A target with an aborted journal still says rw, and fstrim on it ends with 0.
+    # A target with an aborted journal still shows rw, and fstrim on it exits with 0.
     with contextlib.suppress(FileNotFoundError):
         errors = machine.text(f"/sys/fs/{kind}/{device}/errors_count", READ_TIMEOUT_S)
         if int(errors or 0):
@@ -93,7 +95,7 @@ def check_trim(machine, place):
 
 
 def trim_failure(result, start, total):
-    """Return what became of a range that fstrim did not trim."""
+    """Return the result for a range that fstrim did not trim."""
     complaint = complaint_of(result) or "fstrim printed no number of bytes"
     outcome, code = "failed", "trim-failed"
     if result["timed_out"]:

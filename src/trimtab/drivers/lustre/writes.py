@@ -1,11 +1,11 @@
-"""What may ever be written on a server or client: every parameter, file and command, in one table.
+"""Everything that may be written on a server or client: parameters, files and commands.
 
-The program that writes, the page on rights, the sudoers example and the tests rest on this table.
-It is sent to a server with the writing program and checked there once more, so it stands alone:
-Python 3.6, standard library, no other module of Trimtab. Names are built here from a template and
-fields whose form is checked; a name, path, value or wildcard from outside never gets through.
+The writing program, the docs on rights, the sudoers example and the tests use this table. It is
+sent to servers with the writing program and checked there again, so it is self-contained: Python
+3.6, standard library, no other module of Trimtab. Names are built here from a template and
+validated fields; a name, path, value or wildcard from outside never gets through.
 
-Left out on purpose: ``osp.*.active`` (it blocks destroys), ``conf_param``, ``set_param -P`` of
+Deliberately excluded: ``osp.*.active`` (it blocks destroys), ``conf_param``, ``set_param -P`` of
 anything but `PERMANENT`, ``discard_max_bytes`` (0 cannot be undone), checksums off, statistics (a
 write resets them), ``reserved_clusters``, ``trigger_fs_error``.
 """
@@ -21,17 +21,17 @@ FIELDS = {
     "device": "dm-[0-9]{1,3}|md[0-9]{1,3}|nvme[0-9]{1,3}n[0-9]{1,2}|sd[a-z]{1,2}|vd[a-z]"
     "|loop[0-9]{1,3}",
 }
-"""Form of each part of a name. ``client`` is hexadecimal: ``osc.*`` has the MDTs' devices too."""
+"""Format of each part of a name. ``client`` is hexadecimal, as ``osc.*`` includes MDTs."""
 
 SUDO_WORDS = ["sudo", "-n"]
 MOUNT_POINT = "/[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*"
 MOUNT_POINT_CHARACTERS = 200
 LIMIT_BYTES = 1 << 62
-"""First number of bytes that is too large: those below begin with the hexadecimal digits 0 to 3."""
+"""Exclusive limit of byte counts: smaller ones start with the hexadecimal digits 0 to 3."""
 
 
 class NotInTable(Exception):
-    """A name or value that is not in the table: nothing is written."""
+    """A name or value outside of the table: nothing is written."""
 
     def __init__(self, code, text):
         Exception.__init__(self, text)
@@ -39,7 +39,7 @@ class NotInTable(Exception):
 
 
 class Grammar:
-    """The values of a setting: a regular expression for the whole text, and limits of numbers."""
+    """The valid values of a setting: a regular expression and limits of numbers."""
 
     def __init__(self, text, pattern, limits=None, words=(), increasing=False):
         self.text = text
@@ -49,7 +49,7 @@ class Grammar:
         self.increasing = increasing
 
     def takes(self, value):
-        """Return whether a value is one of them."""
+        """Return whether a value is valid."""
         if not isinstance(value, str) or len(value) > 200 or not re.fullmatch(self.pattern, value):
             return False
         numbers = [int(digits) for digits in re.findall("[0-9]+", value)]
@@ -61,14 +61,14 @@ class Grammar:
 
 
 def whole(low, high, *words):
-    """Return the grammar of whole numbers within limits, and of words beside them."""
+    """Return the grammar of integers within limits, and of additional words."""
     pattern = "|".join(("0|[1-9][0-9]{0," + str(len(str(high)) - 1) + "}", *words))
     text = " or ".join((*words, f"{low} to {high}"))
     return Grammar(text, pattern, (low, high), words)
 
 
 def percent():
-    """Return the grammar of whole percentages, with or without the sign."""
+    """Return the grammar of integer percentages, with or without ``%``."""
     return Grammar("0 to 100, with % or without", "(?:0|[1-9][0-9]{0,2})%?", (0, 100))
 
 
@@ -84,31 +84,32 @@ def increasing():
 
 
 Row = collections.namedtuple("Row", "key kind name grammar service back undo why")
-"""One thing that may be written.
+"""One writable parameter or file.
 
 key
-    As instructions name it.
+    Its name in instructions.
 kind
     ``parameter`` of lctl or ``file``.
 name
-    Template over `FIELDS`.
+    Template with `FIELDS`.
 grammar
-    The values that it takes.
+    Its valid values.
 service
-    Whose mount must be on the machine: ``mdt``, ``ost``, ``target`` (either), or ``client``.
+    What must be mounted on the machine: ``mdt``, ``ost``, ``target`` (either), or ``client``.
 back
-    How it reads back: ``plain``, ``percent`` (``17%``), ``choice`` (the word in brackets),
-    ``list``, ``default`` (``-1`` reads as the kernel's own value), ``moving`` (it changes alone).
+    Form in which it reads back: ``plain``, ``percent`` (``17%``), ``choice`` (the word in
+    brackets), ``list``, ``default`` (``-1`` reads as the kernel's own value), ``moving`` (it
+    changes by itself).
 undo
-    What brings the previous value back.
+    How the previous value is restored.
 why
-    What it is good for.
+    What it does.
 """
 
-_BEFORE = "the value of before, which the action keeps; a remount brings Lustre's default"
-_BEFORE_DEVICE = "the value of before, which the action keeps; the default after a restart"
-_NOTHING = "nothing: Trimtab never switches them off; a remount of the client"
-_BEFORE_CLIENT = "the value of before, which the action keeps; a remount of the client"
+_BEFORE = "the previous value, which the action stores; a remount restores Lustre's default"
+_BEFORE_DEVICE = "the previous value, which the action stores; the default after a restart"
+_NOTHING = "not needed: Trimtab never switches them off; a remount of the client"
+_BEFORE_CLIENT = "the previous value, which the action stores; a remount of the client"
 
 
 def _parameter(key, name, grammar, service, why, back="plain", undo=_BEFORE):  # noqa: PLR0917
@@ -137,7 +138,7 @@ def _llite(name, grammar, why):
     return _parameter("llite/" + name, parameter, grammar, "client", why, undo=undo)
 
 
-_SKIP = "how full a target is when the allocator skips a search, in percent of free blocks"
+_SKIP = "free blocks, in percent, below which the allocator skips a search"
 _SEARCH = "how long the block allocator searches"
 _CHECKSUM_TYPES = ("adler", "crc32", "crc32c", "t10ip512", "t10ip4K", "t10crc512", "t10crc4K")
 
@@ -149,8 +150,8 @@ ROWS = (
         whole(32, 20000, "0"),
         "mdt",
         "0 closes an OST to new files, for one MDT",
-        undo="the number of before, which the MDS keeps until the target is opened; a remount of "
-        "the MDT brings 20000",
+        undo="the previous number, which the MDS stores until the target is opened; a remount of "
+        "the MDT restores 20000",
     ),
     _parameter(
         "obdfilter/no_create",
@@ -173,7 +174,7 @@ ROWS = (
         "lod.{fs}-{mdt}-mdtlov.qos_threshold_rr",
         percent(),
         "mdt",
-        "from which imbalance on new files follow free space",
+        "imbalance above which new files are placed by free space",
         "percent",
     ),
     _parameter(
@@ -181,7 +182,7 @@ ROWS = (
         "lod.{fs}-{mdt}-mdtlov.qos_prio_free",
         percent(),
         "mdt",
-        "how much free space weighs against spreading over servers",
+        "weight of free space against spreading over servers",
         "percent",
     ),
     _parameter(
@@ -189,30 +190,30 @@ ROWS = (
         "lod.{fs}-{mdt}-mdtlov.qos_maxage",
         whole(1, 3600),
         "mdt",
-        "how old an MDT's knowledge of free space may be, in seconds; not stored on 2.17",
+        "maximum age of an MDT's free-space data, in seconds; not stored on 2.17",
     ),
-    _osc("max_rpcs_in_flight", whole(1, 256), "requests of a client to an OST at a time"),
+    _osc("max_rpcs_in_flight", whole(1, 256), "concurrent requests of a client to an OST"),
     _osc("max_pages_per_rpc", whole(1, 4096), "size of a request"),
-    _osc("max_dirty_mb", whole(1, 2047), "how much a client buffers for an OST"),
-    _osc("checksums", words("1"), "data checked on the way; never switched off"),
-    _osc("checksum_type", words(*_CHECKSUM_TYPES), "with which algorithm", "choice"),
-    _llite("max_read_ahead_mb", whole(0, 1048576), "read-ahead of a client in all"),
+    _osc("max_dirty_mb", whole(1, 2047), "dirty data a client buffers for an OST"),
+    _osc("checksums", words("1"), "checksums of data in transfer; never switched off"),
+    _osc("checksum_type", words(*_CHECKSUM_TYPES), "checksum algorithm", "choice"),
+    _llite("max_read_ahead_mb", whole(0, 1048576), "total read-ahead of a client"),
     _llite("max_read_ahead_per_file_mb", whole(0, 1048576), "read-ahead of one file"),
-    _llite("checksums", words("1"), "data checked on the way; never switched off"),
+    _llite("checksums", words("1"), "checksums of data in transfer; never switched off"),
     _ldiskfs("mb_c1_threshold", whole(0, 100), _SKIP),
     _ldiskfs("mb_c2_threshold", whole(0, 100), _SKIP),
     _ldiskfs("mb_c3_threshold", whole(0, 100), _SKIP),
-    _ldiskfs("mb_optimize_scan", words("0", "1"), "whether groups are found by order lists"),
+    _ldiskfs("mb_optimize_scan", words("0", "1"), "whether groups are found through order lists"),
     _ldiskfs("mb_max_to_scan", whole(1, 100000), _SEARCH),
     _ldiskfs("mb_min_to_scan", whole(1, 100000), _SEARCH),
-    _ldiskfs("mb_order2_req", whole(0, 64), "from which size on buddies are searched"),
-    _ldiskfs("mb_stream_req", whole(0, 1048576), "up to which size files share a group"),
-    _ldiskfs("mb_small_req", whole(1, 1048576), "the same, in Lustre's own form"),
-    _ldiskfs("mb_large_req", whole(1, 1048576), "from which size on the stream goal is used"),
+    _ldiskfs("mb_order2_req", whole(0, 64), "request size from which buddies are searched"),
+    _ldiskfs("mb_stream_req", whole(0, 1048576), "file size up to which files share a group"),
+    _ldiskfs("mb_small_req", whole(1, 1048576), "the same, in Lustre's patch"),
+    _ldiskfs("mb_large_req", whole(1, 1048576), "request size from which the stream goal is used"),
     _ldiskfs("mb_group_prealloc", whole(0, 1048576), "blocks preallocated for small files"),
     _ldiskfs("mb_max_linear_groups", whole(0, 100000), _SEARCH),
-    _ldiskfs("mb_best_avail_max_trim_order", whole(0, 64), "how far a request may be cut"),
-    _ldiskfs("mb_stats", words("0", "1"), "whether the allocator counts; nothing is reset"),
+    _ldiskfs("mb_best_avail_max_trim_order", whole(0, 64), "how far a request may be trimmed"),
+    _ldiskfs("mb_stats", words("0", "1"), "allocator counters on or off; never resets them"),
     Row(
         "ldiskfs/prealloc_table",
         "file",
@@ -221,7 +222,7 @@ ROWS = (
         "target",
         "list",
         _BEFORE,
-        "sizes of preallocation in blocks; anything else would empty the table without an error",
+        "preallocation sizes in blocks; an invalid list would silently empty the table",
     ),
     Row(
         "ldiskfs/mb_last_group",
@@ -231,7 +232,7 @@ ROWS = (
         "target",
         "moving",
         "nothing: the allocator moves it with the next large write",
-        "the allocator starts at the first group again",
+        "the allocator starts again at the first group",
     ),
     Row(
         "ldiskfs/mb_last_groups",
@@ -250,46 +251,46 @@ ROWS = (
         "I/O scheduler",
         "choice",
     ),
-    _queue("nr_requests", whole(4, 65536), "requests waiting at the device"),
+    _queue("nr_requests", whole(4, 65536), "maximum number of queued requests"),
     _queue("read_ahead_kb", whole(0, 1048576), "read-ahead of the device"),
     _queue("max_sectors_kb", whole(4, 65536), "largest request to the device"),
 )
 BY_KEY = {row.key: row for row in ROWS}
 
 PERMANENT = ("lod/qos_threshold_rr", "lod/qos_prio_free", "lod/qos_maxage")
-"""Rows that may be set for every mount to come too: never what closes a target."""
+"""Rows that may also be set permanently: never one that closes a target."""
 LIST_PERMANENT = ["lctl", "--device", "MGS", "llog_print", "params"]
 
 CHANGELOG_USER = "trimtab"
-"""The one name under which changelog users are registered, and removed, by Trimtab."""
+"""The name of Trimtab's changelog users."""
 
 
 def shortened(value):
-    """Return a value from outside as a message may show it."""
+    """Return a value from outside, shortened for a message."""
     return repr(value)[:80]
 
 
 def name_of(key, fields):
     """Return the row and the exact name of a setting.
 
-    Raises `NotInTable` for a row that is not there, and for a field of another form.
+    Raises `NotInTable` for an unknown row or a malformed field.
     """
     row = BY_KEY.get(key) if isinstance(key, str) else None
     if row is None:
-        raise NotInTable("setting-not-writable", f"{shortened(key)} is not among what is written")
+        raise NotInTable("setting-not-writable", f"{shortened(key)} is not writable")
     needed = set(re.findall(r"\{([a-z]+)\}", row.name))
     if not isinstance(fields, dict) or set(fields) != needed:
         raise NotInTable("name-invalid", "{} needs {}".format(key, ", ".join(sorted(needed))))
     for field, value in fields.items():
         if not isinstance(value, str) or not re.fullmatch(FIELDS[field], value):
-            raise NotInTable("name-invalid", f"{shortened(value)} is no {field} of {key}")
+            raise NotInTable("name-invalid", f"{shortened(value)} is not a valid {field} of {key}")
     return row, row.name.format(**fields)
 
 
 def check_value(row, value):
-    """Raise `NotInTable` for a value that a row does not take."""
+    """Raise `NotInTable` for a value that is invalid for a row."""
     if not row.grammar.takes(value):
-        text = f"{row.key} takes {row.grammar.text}, not {shortened(value)}"
+        text = f"{row.key} accepts {row.grammar.text}, not {shortened(value)}"
         raise NotInTable("setting-value-refused", text)
 
 
@@ -300,9 +301,9 @@ def set_words(row, name, value):
 
 
 def permanent_words(row, name, value):
-    """Return the command that sets a parameter for every mount to come; ``None`` forgets it."""
+    """Return the command that sets a parameter permanently; ``None`` removes it."""
     if row.key not in PERMANENT:
-        raise NotInTable("setting-not-writable", f"{row.key} is not set permanently")
+        raise NotInTable("setting-not-writable", f"{row.key} cannot be set permanently")
     if value is None:
         return ["lctl", "set_param", "-P", "-d", name]
     check_value(row, value)
@@ -315,31 +316,31 @@ def get_words(name):
 
 
 def tee_words(path):
-    """Return the command that writes its input into a file, for those who are not root."""
+    """Return the command that writes its input to a file, for users other than root."""
     return ["tee", path]
 
 
 def changelog_parameter(fields, leaf):
-    """Return the parameter that tells of an MDT's changelog: its users, or what is recorded."""
+    """Return the parameter of an MDT's changelog: its users, or its record types."""
     if leaf not in ("changelog_users", "changelog_current_mask"):
-        raise NotInTable("name-invalid", f"{shortened(leaf)} is not read")
+        raise NotInTable("name-invalid", f"{shortened(leaf)} is not a changelog parameter")
     return f"mdd.{mdt_service(fields)}.{leaf}"
 
 
 def mdt_service(fields):
-    """Return the name of an MDT's service, which is that of its device, too."""
+    """Return the name of an MDT's service, which is also its device's."""
     if not isinstance(fields, dict) or set(fields) != {"fs", "mdt"}:
-        raise NotInTable("name-invalid", "an MDT is a file system and a number")
+        raise NotInTable("name-invalid", "an MDT must have a file system and a number")
     for field, value in fields.items():
         if not isinstance(value, str) or not re.fullmatch(FIELDS[field], value):
-            raise NotInTable("name-invalid", f"{shortened(value)} is no {field}")
+            raise NotInTable("name-invalid", f"{shortened(value)} is not a valid {field}")
     return "{fs}-{mdt}".format(**fields)
 
 
 def register_words(fields):
     """Return the command that registers the changelog user of an MDT.
 
-    Without a mask of its own the user gets the default one, which has all that is followed.
+    Without its own mask the user gets the default one, which includes all required types.
     """
     return ["lctl", "--device", mdt_service(fields), "changelog_register", "-u", CHANGELOG_USER]
 
@@ -347,16 +348,16 @@ def register_words(fields):
 def deregister_words(fields):
     """Return the command that removes the changelog user of an MDT.
 
-    By name, which an MDT gives to one user alone (`mdd_changelog_name_check`): by number it would
-    take those of others, too. It is known to every Lustre that registers by name, from 2.15 on.
+    By name, which is unique on an MDT (`mdd_changelog_name_check`): by number it could remove
+    another's. Every Lustre that registers by name supports it, since 2.15.
     """
     return ["lctl", "--device", mdt_service(fields), "changelog_deregister", "-u", CHANGELOG_USER]
 
 
 def recovery_name(service):
-    """Return the parameter that says whether a target is in recovery, of its service's name."""
+    """Return the parameter with a target's recovery status, from its service's name."""
     if not re.fullmatch("{}-(?:{}|{})".format(FIELDS["fs"], FIELDS["ost"], FIELDS["mdt"]), service):
-        raise NotInTable("name-invalid", f"{shortened(service)} is no service")
+        raise NotInTable("name-invalid", f"{shortened(service)} is not a service")
     tree = "obdfilter" if service[-7:-4] == "OST" else "mdt"
     return tree + "." + service + ".recovery_status"
 
@@ -364,7 +365,7 @@ def recovery_name(service):
 def trim_words(mount_point, start, length):
     """Return the command that trims a range.
 
-    Numbers are hexadecimal and of one length, so that sudoers can name every form.
+    Numbers are hexadecimal and of fixed length, so that sudoers can list every form.
     """
     numbers = (start, length)
     if any(isinstance(n, bool) or not isinstance(n, int) for n in numbers) or not (
@@ -377,20 +378,22 @@ def trim_words(mount_point, start, length):
         or len(mount_point) > MOUNT_POINT_CHARACTERS
         or not re.fullmatch(MOUNT_POINT, mount_point)
     ):
-        raise NotInTable("mount-point-invalid", f"{shortened(mount_point)} is not trimmed")
+        raise NotInTable(
+            "mount-point-invalid", f"{shortened(mount_point)} is not a valid mount point"
+        )
     offsets = ["--offset", f"0x{start:016x}", "--length", f"0x{length:016x}"]
     return ["fstrim", *offsets, "--verbose", mount_point]
 
 
 def as_read(row, text):
-    """Return the value in what a setting reads as.
+    """Return the value in the text that a setting reads as.
 
-    Raises `NotInTable` for text that is none of its forms.
+    Raises `NotInTable` for text of unknown format.
     """
     value = " ".join(text.split())
     if row.back == "choice":
         active = re.findall(r"\[([^][ ]+)\]", value)
-        # A queue with no scheduler to choose from says only "none".
+        # A queue without schedulers reads only "none".
         value = active[0] if len(active) == 1 else value
     if row.back == "percent":
         value = value if value.endswith("%") else value + "%"
@@ -400,7 +403,7 @@ def as_read(row, text):
 
 
 def is_same(row, value, wanted):
-    """Return whether a value that was read is the wanted one."""
+    """Return whether a value read back equals the wanted one."""
     if row.back == "moving" or (row.back == "default" and wanted == "-1"):
         return re.fullmatch(r"(?:[0-9]+|[0-9]+# [0-9]+)(?: [0-9]+# [0-9]+)*", value) is not None
     return value == as_read(row, wanted)

@@ -1,4 +1,4 @@
-"""Writing on the servers of a site: what is sent to one, and what became of each instruction."""
+"""Sends instructions to the servers of a site, and parses the result of each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PARTS: Final = (
 )
 _OUTPUT_LIMIT_BYTES: Final = 16 * 2**20
 _GRACE_S: Final = 20.0
-"""What ssh may take beyond the deadline there; a command that hangs has its own few seconds."""
+"""Time for ssh on top of the server's deadline; a hanging command has its own seconds."""
 _NEVER_LOGGED_IN: Final = re.compile(
     r"^ssh: |Permission denied|Host key verification failed|Connection refused|No route to host"
     r"|Could not resolve|REMOTE HOST IDENTIFICATION|Too many authentication failures"
@@ -46,30 +46,30 @@ _NO_PYTHON: Final = frozenset({126, 127})
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one instruction on one server.
+    """The result of one instruction on one server.
 
     Attributes
     ----------
     server
-        Where it was to be done.
+        The server it was for.
     outcome
-        What became of it.
+        Its outcome.
     detail
-        The code of the reason, and the system's own words.
+        The reason: its code and the system's message.
     found
-        The value as read back, or the bytes of a trim; ``None`` where it is not known.
+        The value read back, or the bytes of a trim; ``None`` if unknown.
     wrote
         Whether anything may have been written.
     ranges
-        Of a trim: start, length and trimmed bytes of each range.
+        For a trim: start, length and trimmed bytes of each range.
     next_start
-        Of a trim that was stopped: where to go on.
+        For a stopped trim: where to continue.
     id
-        By which a change is confirmed.
+        Id by which the change is confirmed.
     armed
-        Whether the server puts it back unless it is confirmed.
+        Whether the server reverts it unless it is confirmed.
     before
-        Of a permanent setting: its permanent value before, empty where it had none.
+        For a permanent setting: its previous permanent value, empty if it had none.
     """
 
     server: str
@@ -85,7 +85,7 @@ class Result:
 
     @property
     def done(self) -> bool:
-        """Whether it reads back as wanted."""
+        """Whether the value read back is the wanted one."""
         return self.outcome is Outcome.DONE
 
 
@@ -96,12 +96,11 @@ class Writer:
     Attributes
     ----------
     token
-        The fencing token of the lease: servers refuse what comes with a lower one than they saw.
+        The fencing token of the lease: servers refuse a lower token than they have seen.
     who
-        The user and host that act, for the servers' logs.
+        The acting user and host, for the servers' logs.
     dead_man_s
-        After so many seconds a server puts a changed setting back unless it was confirmed;
-        ``None``: it stays.
+        Seconds after which a server reverts an unconfirmed setting; ``None``: never.
     """
 
     servers: Servers
@@ -120,16 +119,16 @@ class Writer:
         go_on: bool = False,
         here: bool = False,
     ) -> tuple[Result, ...]:
-        """Carry out instructions on a server, in their order: a result for each of them.
+        """Carry out instructions on a server, in order; return a result for each.
 
         Parameters
         ----------
         timeout_s
-            For all of them; the site's deadline of a server where ``None``.
+            Deadline of all together; ``None``: the site's deadline for a server.
         go_on
-            Whether those after one that did not end well are tried as well.
+            Whether to try the rest after an instruction that failed.
         here
-            Whether ``server`` is this very host: a client, whose settings are written too.
+            Whether ``server`` is this host, a client whose settings are written.
         """
         deadline_s = timeout_s or self.servers.timeout_s
         orders = [{"id": secrets.token_hex(16), **instruction} for instruction in instructions]
@@ -167,13 +166,13 @@ class Writer:
 
 
 def program(request: Mapping[str, Any]) -> bytes:
-    """Return the text that a server's Python reads: the writing program and the request."""
+    """Return the program for a server's Python: the writing program with its request."""
     return program_of(_PARTS, "act", request)
 
 
 @dataclass(slots=True)
 class _Lines:
-    """The lines of an answer, by the instruction that they are of."""
+    """The lines of an answer, by instruction."""
 
     hello: bool = False
     over: Mapping[str, Any] | None = None
@@ -183,10 +182,10 @@ class _Lines:
 
 
 def parse_answer(server: str, count: int, result: ProcessResult) -> tuple[Result, ...]:
-    """Return what became of each of ``count`` instructions, by what a server answered.
+    """Return the result of each of ``count`` instructions, from a server's answer.
 
-    What the answer does not say to have ended is unknown, unless the program came to its end, or
-    never began. Lines that make no sense are passed over: they prove nothing.
+    Without an "ended" line the result is unknown, unless the program finished or never started.
+    Invalid lines are skipped: they prove nothing.
     """
     lines = _read(result.stdout)
     return tuple(_result(server, n, lines, result) for n in range(count))
@@ -194,7 +193,7 @@ def parse_answer(server: str, count: int, result: ProcessResult) -> tuple[Result
 
 def _read(stdout: bytes) -> _Lines:
     lines = _Lines()
-    # The last line may have been cut: without its end it is not one.
+    # The last line may have been cut: without a line feed it does not count.
     for content in stdout.split(b"\n")[:-1]:
         try:
             line = json.loads(content)
@@ -227,7 +226,7 @@ def _result(server: str, n: int, lines: _Lines, result: ProcessResult) -> Result
             outcome = Outcome(line["outcome"])
             detail = Message(str(line["code"]), visible(str(line["detail"])))
         except (KeyError, ValueError):
-            reason = Message("answer-invalid", f"{server} answered something else than an outcome")
+            reason = Message("answer-invalid", f"{server} returned an invalid outcome")
             return Result(server, Outcome.UNKNOWN, reason, wrote=True, ranges=ranges)
         current = line.get("found")
         return Result(
@@ -245,18 +244,18 @@ def _result(server: str, n: int, lines: _Lines, result: ProcessResult) -> Result
         code, text = str(lines.over["refused"]), visible(str(lines.over.get("detail")))
         return Result(server, Outcome.REFUSED, Message(code, text))
     if lines.over is not None:
-        reason = Message("stopped-before", "an instruction before it did not end well")
+        reason = Message("stopped-before", "an earlier instruction failed")
         return Result(server, Outcome.SKIPPED, reason)
-    why = why_ended(result) or "it ended without a word"
+    why = why_ended(result) or "it ended without a message"
     if not lines.hello and _never_began(result):
         return Result(server, Outcome.UNREACHABLE, Message("server-unreachable", why))
     following = ranges[-1][0] + ranges[-1][1] if ranges else None
-    reason = Message("answer-cut", f"{server} did not answer to the end: {why}")
+    reason = Message("answer-cut", f"the answer of {server} is incomplete: {why}")
     return Result(server, Outcome.UNKNOWN, reason, wrote=True, ranges=ranges, next_start=following)
 
 
 def _never_began(result: ProcessResult) -> bool:
-    """Return whether it is certain that nothing ran there; a lost connection proves nothing."""
+    """Return whether certainly nothing ran there; a lost connection proves nothing."""
     if result.not_started is not None:
         return True
     if result.timed_out or result.truncated or result.signal is not None or result.stdout:

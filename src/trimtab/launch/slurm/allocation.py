@@ -1,4 +1,4 @@
-"""The life of one job: submitted, waited for, used, and given back whatever happened."""
+"""Manages one job: submits it, waits for it, uses it, and always releases it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from trimtab.message import Message
 from trimtab.units import format_duration
 
 FIRST_STEP_S: Final = 300.0
-"""For the first step, which does nothing: a prolog may still mount the file system."""
+"""For the first step, which does nothing: the prolog may still mount the file system."""
 
 GIVING_BACK_S: Final = 60.0
-"""For a silent controller, when somebody may be waiting after Ctrl-C; then the time limit does."""
+"""For a silent controller, when a user may be waiting after Ctrl-C; then the time limit acts."""
 
 _POLITE_S: Final = 10.0
-"""For the script to end by itself, which counts as completed in the site's accounting."""
+"""For the script to end by itself, so that accounting shows the job as completed."""
 
 
 class SlurmAllocation:
@@ -41,12 +41,12 @@ class SlurmAllocation:
         cluster: str | None = None,
         on_wait: Waiting | None = None,
     ) -> None:
-        """Refuse what sbatch must not be asked.
+        """Refuse invalid names and options.
 
         Raises
         ------
         UsageError
-            The name or an option cannot be used.
+            The name or an option is invalid.
         """
         self._arguments = batch_arguments(demand)
         self._client = client
@@ -65,12 +65,12 @@ class SlurmAllocation:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The job's nodes; none before it has begun."""
+        """The job's nodes; none before it has started."""
         return self._nodes
 
     @property
     def facts(self) -> dict[str, object]:
-        """See `trimtab.launch.allocation.Allocation`; times are of the controller's clock."""
+        """See `trimtab.launch.allocation.Allocation`; times are by the controller's clock."""
         view = self._view
         facts = job_facts(
             "slurm",
@@ -89,14 +89,14 @@ class SlurmAllocation:
         return facts | {"cluster": self._cluster}
 
     def __enter__(self) -> Self:
-        """Return itself, when the job has begun and a first step has run on each of its nodes.
+        """Return itself when the job has started and a first step has run on each node.
 
         Raises
         ------
         NeverStarted
-            Slurm refused it, it waited too long, or somebody took it out of the queue.
+            Slurm refused it, it waited too long, or it was cancelled in the queue.
         JobLost
-            It began, and was lost before it could be used.
+            It started, but was lost before it could be used.
         """
         entered = False
         try:
@@ -112,19 +112,19 @@ class SlurmAllocation:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Give the nodes back; if Slurm does not take them, ``facts`` say so."""
+        """Release the nodes; if Slurm does not respond, ``facts`` have the reason."""
         self._give_back()
 
     def execute(
         self, argv: Sequence[str], *, tasks: int, timeout_s: float, **options: Any
     ) -> ProcessResult:
-        """Return how ``argv`` ran as a step of the job; ``trimtab.launch.allocation`` says more.
+        """Run ``argv`` as a step of the job; see `trimtab.launch.allocation.Allocation`.
 
         Raises
         ------
         JobLost
-            Also when the job was suspended meanwhile, or a task was killed for its memory: what
-            was printed then says nothing about the file system.
+            Also if the job was suspended, or a task was killed for its memory: then the output says
+            nothing about the file system.
         """
         if not 1 <= tasks <= self._demand.tasks:
             raise ValueError(f"{tasks} tasks in a job for {self._demand.tasks}")
@@ -137,7 +137,7 @@ class SlurmAllocation:
     # Getting the nodes.
 
     def _get_nodes(self) -> None:
-        # What an earlier try of the same run, ended by force, left in the queue.
+        # Jobs left in the queue by an earlier, killed try of the same run.
         for job_id in self._client.named(job_name(self._demand.name)):
             self._client.cancel(job_id)
         self._submit()
@@ -179,16 +179,16 @@ class SlurmAllocation:
         )
 
     def _ended_early(self, view: JobView) -> NeverStarted | JobLost:
-        """Return the error for a job that ended before it was seen to run."""
+        """Return the error for a job that ended before it was seen running."""
         if view.started_at is None and view.final_state != "BOOT_FAIL":
             return NeverStarted(f"{self._job} never ran: {_meaning(view)}", code="job-never-ran")
         return self._loss(view, None)
 
     def _take_nodes(self) -> None:
-        """Note the nodes, and run a first step that does nothing as all tasks on all of them.
+        """Note the nodes, and run a first step that does nothing, with all tasks on all nodes.
 
-        What it reveals, a node that is not ready or an MPI plug-in that is not there, would
-        otherwise look like a benchmark that failed; and the prolog is over when it has run.
+        It reveals a node that is not ready or a missing MPI plug-in, which would otherwise look
+        like a failed benchmark, and it waits for the prolog.
         """
         view = self._seen()
         self._nodes = unfold(view.node_list, view.node_count)
@@ -210,7 +210,7 @@ class SlurmAllocation:
         patience_s: float | None = None,
         **options: Any,
     ) -> Step:
-        """Return how srun ran; a step that Slurm could not create for now is tried again."""
+        """Run srun; retry a step that Slurm could not create for now."""
         client = self._client
         arguments = step_arguments(self._known_id(), self._demand, tasks, argv)
 
@@ -231,13 +231,13 @@ class SlurmAllocation:
     def _ask_tasks_to_end(self) -> None:
         """Send SIGTERM to the tasks, so that a benchmark can remove its files.
 
-        srun ends them with SIGKILL when it gets SIGTERM itself. Without a step id scancel signals
-        all steps and leaves the batch script alone (scancel(1), ``--batch``).
+        srun kills them with SIGKILL when it receives SIGTERM itself. Without a step id scancel
+        signals all steps but not the batch script (scancel(1), ``--batch``).
         """
         self._client.cancel("--signal=TERM", self._known_id(), patience_s=0.0)
 
     def _confirmed(self, step: Step) -> ProcessResult:
-        """Return a step's result if it is one, or raise what became of the job meanwhile."""
+        """Return a step's result if it is valid, or raise an error about the job."""
         result = step.result
         try:
             view = self._look_after(step)
@@ -245,7 +245,7 @@ class SlurmAllocation:
             if step.ended_by_itself:
                 return result
             raise JobLost(
-                f"what became of {self._job} is not known: {error.message}",
+                f"the state of {self._job} is unknown: {error.message}",
                 code="job-state-unknown",
                 state=None,
                 result=result,
@@ -272,9 +272,9 @@ class SlurmAllocation:
         return result
 
     def _look_after(self, step: Step) -> JobView:
-        """Return the job once its state is that of its end, if the step ended with the job."""
+        """Return the job; if the step ended with it, once its final state is known."""
         patience = self._client.patience
-        # A step dies a moment before its job is said to be over; srun often tells which it was.
+        # A step dies a moment before its job is reported as ended; srun often shows the reason.
         limit_s = patience.ending_s if step.ended_with_job else patience.first_pause_s
         may_run_on = step.ended_by_itself
         view = patience.until(
@@ -287,7 +287,7 @@ class SlurmAllocation:
         )
 
     def _after_the_end(self, view: JobView, step: Step) -> ProcessResult:
-        """Return what still counts of a step whose job does not run any more, or raise."""
+        """Return the result of a step whose job no longer runs if it is valid, or raise."""
         result = step.result
         loss = self._loss(view, result)
         self._lost = loss
@@ -311,7 +311,7 @@ class SlurmAllocation:
         )
 
     def _end_steps(self) -> None:
-        """End what may be left of a step on the nodes: its files are about to be removed."""
+        """End the remaining tasks of a step, whose files are about to be removed."""
         patience = self._client.patience
         job_id = self._known_id()
         for _ in patience.pauses(patience.ending_s):
@@ -321,7 +321,7 @@ class SlurmAllocation:
             self._client.cancel("--signal=KILL", *steps)
         self._unclean = Message(
             "tasks-left-running",
-            f"tasks of an earlier command still run in {self._job}, and do not end",
+            f"tasks of an earlier command still run in {self._job} and do not end",
         )
 
     # Giving them back.
@@ -339,12 +339,12 @@ class SlurmAllocation:
             except ToolError as error:
                 self._why_unknown = Message(
                     "job-not-cancelled",
-                    f"{self._job} may still hold its nodes, until its time limit: {error.message}",
+                    f"{self._job} may hold its nodes until its time limit: {error.message}",
                 )
             self._given_back = True
 
     def _end_job(self) -> None:
-        """End the job and look how it ended.
+        """End the job and check how it ended.
 
         Raises
         ------
@@ -379,12 +379,12 @@ class SlurmAllocation:
     # Looking.
 
     def _look(self) -> JobView:
-        """Return the job as it is now.
+        """Query the current state of the job.
 
         Raises
         ------
         ToolError
-            Slurm does not answer, or has forgotten it.
+            Slurm does not answer, or no longer knows it.
         """
         job_id = self._known_id()
         view = self._client.job(job_id)
@@ -396,7 +396,7 @@ class SlurmAllocation:
         return view
 
     def _seen(self) -> JobView:
-        """Return the job as it was when it was last looked at."""
+        """Return the job as last queried."""
         return self._view if self._view is not None else self._look()
 
     def _known_id(self) -> str:
@@ -411,4 +411,4 @@ class SlurmAllocation:
 
 def _meaning(view: JobView) -> str:
     state = view.final_state
-    return f"{MEANING.get(state, 'Slurm says')} ({state})"
+    return f"{MEANING.get(state, 'Slurm reports')} ({state})"

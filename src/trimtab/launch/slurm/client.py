@@ -1,7 +1,7 @@
-"""Slurm's own commands, asked with patience: a controller that restarts is waited for.
+"""Runs Slurm's commands, and waits for a controller that restarts.
 
-Everything goes through the commands, not through a library or the REST service: they are what
-every site has, in every version, with its authentication.
+Uses the commands, not a library or the REST service: every site has them, in every version, with
+its authentication.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trimtab.visible import visible
 Answer = TypeVar("Answer")
 
 ASKING_TIMEOUT_S: Final = 60.0
-"""Of one question; Slurm's commands give a silent controller up after some 20 s themselves."""
+"""Deadline of one command; Slurm's commands give up on a silent controller after 20 s."""
 
 _SILENT: Final = re.compile(
     r"unable to contact slurm controller|socket timed out|connection (?:refused|timed out|failure)"
@@ -32,32 +32,31 @@ _SILENT: Final = re.compile(
     r"|communication shutdown failure",
     re.IGNORECASE,
 )
-"""How the errors read that pass when the controller is back (slurm_errno.c, errno.h)."""
+"""Temporary errors, which pass when the controller is back (slurm_errno.c, errno.h)."""
 
 _KEPT_VARIABLES: Final = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT"})
 _OURS: Final = re.compile(
     r"(?:SLURMD?|SBATCH|SRUN|SALLOC|SQUEUE|SACCT|SCANCEL|SCONTROL)_\w+"
     r"|(?:PMIX?_(?!MCA_)|OMPI_COMM_WORLD_)\w+"
 )
-"""Variables that stand for options of Slurm's commands, or say which task of which job we are.
+"""Variables for options of Slurm's commands, or for the job and task we run in.
 
-Trimtab may itself run in a job or under mpirun: that job's own numbers must not reach another's.
+Trimtab may itself run in a job or under mpirun: that job's variables must not reach another.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long Slurm is waited for, and by which clock.
+    """How long to wait for Slurm, and by which clock.
 
     Attributes
     ----------
     first_pause_s, longest_pause_s
-        Between two questions: each is twice the one before.
+        Between two queries: each is twice the previous one.
     controller_s
-        A restart of slurmctld with its state takes seconds to a minute on large clusters.
+        A restart of slurmctld takes seconds to a minute on large clusters.
     ending_s
-        For processes to be gone and nodes to be cleaned; KillWait is 30 s by default
-        (slurm.conf(5)).
+        For processes to end and nodes to be cleaned; KillWait is 30 s by default (slurm.conf(5)).
     """
 
     first_pause_s: float = 1.0
@@ -68,9 +67,9 @@ class Patience:
     sleep: Callable[[float], None] = time.sleep
 
     def pauses(self, limit_s: float) -> Iterator[float]:
-        """Pause between the turns of a loop; it ends when ``limit_s`` are over.
+        """Pause between iterations of a loop until ``limit_s`` have passed.
 
-        Yields the seconds that have passed: first 0, at last the limit.
+        Yields the elapsed seconds, from 0 to the limit.
         """
         began_s, pause_s = self.monotonic(), self.first_pause_s
         passed_s = 0.0
@@ -85,7 +84,7 @@ class Patience:
     def until(
         self, attempt: Callable[[], Answer], good: Callable[[Answer], bool], limit_s: float
     ) -> Answer:
-        """Return the first good answer, or the last one when the time is over."""
+        """Return the first good answer, or the last one at the time limit."""
         pauses = self.pauses(limit_s)
         next(pauses)
         answer = attempt()
@@ -95,7 +94,7 @@ class Patience:
 
 
 def silence_of(result: ProcessResult) -> str | None:
-    """Return what shows that the controller does not answer; ``None`` if it did."""
+    """Return the error of a silent controller; ``None`` if it answered."""
     if result.timed_out:
         return f"{result.problem}"
     if result.problem is None:
@@ -105,13 +104,13 @@ def silence_of(result: ProcessResult) -> str | None:
 
 
 def last_line(text: str) -> str:
-    """Return the last line with something in it, harmless and short."""
+    """Return the last line that is not empty, escaped and shortened."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return visible(lines[-1][:300]) if lines else "it says nothing"
+    return visible(lines[-1][:300]) if lines else "no message"
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str | None]:
-    """Return what to change in an environment so that Slurm's commands take options from us alone.
+    """Return the changes to an environment after which Slurm's commands use only our options.
 
     Examples
     --------
@@ -132,8 +131,8 @@ class Client:
     Attributes
     ----------
     programs
-        Name to path: ``sbatch``, ``srun``, ``squeue``, ``scancel``, ``scontrol``, and ``sacct``
-        where jobs are accounted for.
+        Name to path: ``sbatch``, ``srun``, ``squeue``, ``scancel``, ``scontrol``, and ``sacct`` if
+        there is accounting.
     """
 
     programs: Mapping[str, str]
@@ -143,13 +142,13 @@ class Client:
     def ask(
         self, program: str, *arguments: str, patience_s: float | None = None, stdin: bytes = b""
     ) -> ProcessResult:
-        """Return what one of the commands answered; while nobody answers, it is asked again.
+        """Run a command and return its result; retry while the controller is silent.
 
         Parameters
         ----------
         patience_s
-            For the controller; `Patience.controller_s` by default. Whether it answered in the end
-            is told by `silence_of`.
+            For the controller; default: `Patience.controller_s`. `silence_of` shows whether it
+            finally answered.
         """
         limit_s = self.patience.controller_s if patience_s is None else patience_s
 
@@ -165,12 +164,12 @@ class Client:
         return self.patience.until(once, lambda result: silence_of(result) is None, limit_s)
 
     def job(self, job_id: str) -> JobView | None:
-        """Return what Slurm says about a job; ``None`` when it knows no such job any more.
+        """Query a job; ``None`` if Slurm no longer knows it.
 
         Raises
         ------
         ToolError
-            It does not answer, or not to that.
+            Slurm does not answer, or refuses the query.
         """
         result = self.ask(
             "squeue",
@@ -183,16 +182,16 @@ class Client:
         complaint = result.stderr.decode("utf-8", "replace")
         if result.problem is not None and "invalid job id" not in complaint.lower():
             raise ToolError(
-                f"squeue cannot be asked for job {job_id}: {last_line(complaint)}",
+                f"squeue failed for job {job_id}: {last_line(complaint)}",
                 code="squeue-failed",
             )
         view = of_squeue(result.stdout.decode("utf-8", "replace"), job_id)
         return view if view is not None else self.accounted(job_id)
 
     def accounted(self, job_id: str) -> JobView | None:
-        """Return what the accounting says about a job; ``None`` without accounting.
+        """Query a job in the accounting; ``None`` without accounting.
 
-        slurmctld forgets a job some minutes after its end (MinJobAge), the accounting does not.
+        slurmctld forgets a job some minutes after its end (MinJobAge); the accounting does not.
         """
         if "sacct" not in self.programs:
             return None
@@ -208,9 +207,9 @@ class Client:
         return of_sacct(result.stdout.decode("utf-8", "replace"), job_id)
 
     def submit(self, script: bytes, arguments: Sequence[str], name: str) -> str | None:
-        """Return the id of a new job, or ``None`` while Slurm does not answer.
+        """Submit a job and return its id, or ``None`` if Slurm does not answer.
 
-        An answer may get lost on its way: the job is looked for by its name.
+        The answer may get lost, so the job is also searched by its name.
 
         Raises
         ------
@@ -226,7 +225,7 @@ class Client:
             return None
 
     def named(self, name: str, *, patience_s: float | None = None) -> tuple[str, ...]:
-        """Return the ids of this user's jobs of that name that wait or run, oldest first.
+        """Return the ids of this user's pending and running jobs with that name, oldest first.
 
         Raises
         ------
@@ -242,7 +241,7 @@ class Client:
         )
 
     def steps(self, job_id: str) -> tuple[str, ...]:
-        """Return the ids of a job's steps that run, without those of Slurm's own.
+        """Return the ids of a job's running steps, without Slurm's own.
 
         Raises
         ------
@@ -261,7 +260,7 @@ class Client:
         return match is not None and match[1] not in {"None", "Unknown", "0"}
 
     def cancel(self, *arguments: str, patience_s: float | None = None) -> str | None:
-        """Ask scancel for something; return why it did not, and ``None`` where there is no need."""
+        """Run scancel; return why it failed, ``None`` if it succeeded or was not needed."""
         result = self.ask("scancel", *arguments, patience_s=patience_s)
         if result.problem is None:
             return None

@@ -1,4 +1,4 @@
-"""Whether there is a Slurm here, and what it is like."""
+"""Detects Slurm and its version, and starts commands with it."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from trimtab.model.telemetry import NotAvailable, not_available
 NEEDED: Final = ("sbatch", "srun", "squeue", "scancel", "scontrol")
 
 OLDEST: Final = (20, 11)
-"""``srun --overlap`` came with it."""
+"""The first version with ``srun --overlap``."""
 
 ONCE_S: Final = 60.0
-"""How long a command outside of an allocation may wait for nodes of its own."""
+"""How long a command outside of an allocation may wait for nodes."""
 
 FINDING_S: Final = 20.0
-"""For the controller, when all that is asked is whether there is one: a person may be waiting."""
+"""For the controller during detection, when a user may be waiting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slurm:
-    """Slurm's srun, in one job for all commands of a probe.
+    """Slurm's srun, with one job for all commands of a probe.
 
     Attributes
     ----------
     version
-        Of its commands, as ``22.05.8``.
+        Version of its commands: ``22.05.8``.
     programs
-        Name to path; ``sacct`` where ended jobs can be asked for with it.
+        Name to path; with ``sacct`` if it can query ended jobs.
     cluster
-        As Slurm names it.
+        Slurm's name of the cluster.
     """
 
     version: str
@@ -52,9 +52,9 @@ class Slurm:
     processes: bool = True
 
     def wrap(self, argv: Sequence[str], tasks: int) -> tuple[str, ...]:
-        """Return srun with a job of its own for this one command, given up after a minute.
+        """Return srun with a separate job for this command, which gives up after a minute.
 
-        A probe runs in an allocation instead, where its commands share one job.
+        A probe uses an allocation instead, in which its commands share one job.
         """
         if tasks < 1:
             raise ValueError(f"{tasks} tasks")
@@ -64,12 +64,12 @@ class Slurm:
     def allocate(
         self, demand: Demand, *, run: Execute = execute, on_wait: Waiting | None = None
     ) -> Allocation:
-        """Return the nodes of one job, submitted when they are entered.
+        """Return the allocation of one job, which is submitted on entering.
 
         Raises
         ------
         UsageError
-            An option of the site file, or the name, cannot be used.
+            An option of the site file, or the name, is invalid.
         """
         return SlurmAllocation(
             self._client(run),
@@ -80,7 +80,7 @@ class Slurm:
         )
 
     def give_back(self, name: str, *, run: Execute = execute) -> tuple[str, ...]:
-        """Cancel what a broken-off run left in the queue, by its demand's name; return the ids.
+        """Cancel jobs that an aborted run left in the queue, by its demand's name; return the ids.
 
         Raises
         ------
@@ -98,12 +98,12 @@ class Slurm:
 
 
 def find_slurm(*, path: str | None = None, run: Execute = execute) -> Slurm | NotAvailable:
-    """Return the Slurm whose commands are on PATH, or why it cannot be used here.
+    """Return the Slurm whose commands are on PATH, or why it is unusable here.
 
     Parameters
     ----------
     path
-        Of srun where it is not on PATH; the others are looked for beside it.
+        Path of srun if it is not on PATH; the others are searched next to it.
     """
     programs = _programs(path)
     if missing := [name for name in NEEDED if name not in programs]:
@@ -142,7 +142,7 @@ def _version(client: Client) -> str | NotAvailable:
     match = re.match(r"slurm(?:-wlm)? ([0-9]+)\.([0-9]+)(\S*)", text)
     if match is None:
         complaint = last_line(answer.stderr.decode("utf-8", "replace") or text)
-        why = "cannot be used here" if answer.problem else "is not the one that is known"
+        why = "cannot be used here" if answer.problem else "is not supported"
         return not_available("slurm-unusable", f"Slurm {why}: {complaint}")
     version = f"{match[1]}.{match[2]}{match[3]}"
     if (int(match[1]), int(match[2])) < OLDEST:
@@ -153,5 +153,5 @@ def _version(client: Client) -> str | NotAvailable:
 
 
 def _settings(text: str) -> dict[str, str]:
-    """Return what ``scontrol show config`` lists as ``Name = value``."""
+    """Parse ``scontrol show config``: lines of ``Name = value``."""
     return dict(re.findall(r"^(\w+)\s*= (.*?)\s*$", text, re.MULTILINE))

@@ -1,7 +1,7 @@
-"""What a site file may ask of Slurm: a fixed list of sbatch's own options, each value checked.
+"""The Slurm options a site file may use: a fixed list of sbatch options, all validated.
 
-Nothing else reaches a command line. What Trimtab says itself (nodes, tasks, time, name) is not
-among them, nor is what runs programs on the nodes (``--prolog``, ``--bcast``, ``--container``).
+Nothing else reaches a command line. Excluded are options that Trimtab sets itself (nodes, tasks,
+time, name) and those that run programs on the nodes (``--prolog``, ``--bcast``, ``--container``).
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _VALUES: Final[dict[str, re.Pattern[str]]] = {
 """Options of sbatch(1) with a value."""
 
 _SWITCHES: Final = frozenset({"contiguous", "exclusive", "oversubscribe", "spread-job"})
-"""Options of sbatch(1) that are there or not."""
+"""Options of sbatch(1) without a value."""
 
 _EXCLUSIVE: Final = frozenset({"user", "mcs", "topo"})
 
 KNOWN: Final = frozenset({*_VALUES, *_SWITCHES, "mpi"})
-"""All names; ``mpi`` is srun's, for every command of the probe."""
+"""All names; ``mpi`` is an srun option, for every command of the probe."""
 
 
 def sbatch_options(options: Mapping[str, str]) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ def sbatch_options(options: Mapping[str, str]) -> tuple[str, ...]:
     Raises
     ------
     UsageError
-        An unknown name, or a value that it does not take.
+        An unknown name, or an invalid value.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def sbatch_options(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def srun_options(options: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the arguments for srun: the MPI type, if the site names one.
+    """Return the arguments for srun: the MPI type, if the site sets one.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def _arguments(options: Mapping[str, str]) -> list[tuple[str, str]]:
             raise UsageError(
                 f"launcher slurm has no option {visible(option[:80])!r}",
                 code="launcher-option-unknown",
-                hint=f"there are {', '.join(sorted(KNOWN))}",
+                hint=f"options: {', '.join(sorted(KNOWN))}",
             )
     return arguments
 
@@ -115,7 +115,7 @@ def _is_on(name: str, value: str) -> bool:
     if word in _NO:
         return False
     raise UsageError(
-        f"launcher slurm: {name} is true or false, not {visible(value[:80])!r}",
+        f"launcher slurm: {name} must be true or false, not {visible(value[:80])!r}",
         code="launcher-option-invalid",
     )
 

@@ -1,4 +1,4 @@
-"""The batch script that holds the nodes while the commands of a probe arrive as steps."""
+"""The batch script that holds the nodes while a probe's commands run as steps."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from trimtab.launch.slurm.options import sbatch_options
 from trimtab.visible import visible
 
 NAME_PREFIX: Final = "trimtab-"
-"""Of every job: jobs are cancelled by their name, and must then be nobody else's."""
+"""Prefix of every job: jobs are cancelled by name, so the name must be ours only."""
 
 SPARE_S: Final = 300
-"""The script outlives Slurm's limit by this, so that it is Slurm who ends it, as TIMEOUT; and
-where a site sets no limit (OverTimeLimit), it ends by itself."""
+"""The script outlives Slurm's limit by this, so that Slurm ends it with TIMEOUT; if a site does not
+enforce limits (OverTimeLimit), it ends by itself."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,180}")
 
@@ -37,7 +37,7 @@ def job_name(name: str) -> str:
     Raises
     ------
     UsageError
-        It holds what a job's name should not.
+        It has characters that are invalid in a job name.
 
     Examples
     --------
@@ -50,12 +50,12 @@ def job_name(name: str) -> str:
 
 
 def limit_minutes(demand: Demand) -> int:
-    """Return the time limit as Slurm counts it, in whole minutes."""
+    """Return the time limit in whole minutes, as Slurm counts."""
     return max(1, math.ceil(demand.time_limit_s / 60.0))
 
 
 def batch_script(demand: Demand) -> bytes:
-    """Return the script; the only thing in it that varies is a number."""
+    """Return the script, in which only a number varies."""
     seconds = limit_minutes(demand) * 60 + SPARE_S
     return _SCRIPT.substitute(seconds=str(seconds)).encode("ascii")
 
@@ -63,7 +63,7 @@ def batch_script(demand: Demand) -> bytes:
 def batch_arguments(demand: Demand) -> tuple[str, ...]:
     """Return the arguments for sbatch.
 
-    ``--no-requeue``: a job that lost a node would otherwise begin again behind our back.
+    Uses ``--no-requeue``: otherwise a job that lost a node would restart unnoticed.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""What the state of a job means for a probe: every word of Slurm is in one of the sets.
+"""Classifies job states for a probe: every state of Slurm is in one of the sets.
 
-Slurm shows one word: the job's base state, or in its place a flag that is set at the moment
-(``doc/html/job_state_codes``). A word that stands here nowhere is told, not guessed.
+Slurm shows one word: the job's base state, or a currently set flag in its place
+(``doc/html/job_state_codes``). An unknown word is reported as such, not guessed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 
 class Stage(Enum):
-    """How far a job is."""
+    """The stage of a job."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -26,18 +26,18 @@ WAITING: Final = frozenset(
     {"PENDING", "CONFIGURING", "POWER_UP_NODE", "EXPEDITING", "REQUEUED", "REQUEUE_FED"}
     | {"REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
 )
-"""Not begun, or sent back to the queue. ``CONFIGURING``: it has nodes, which are still booting."""
+"""Not started, or requeued. ``CONFIGURING``: it has nodes, which are still booting."""
 
 HELD: Final = frozenset({"REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"})
-"""Of those that wait: nothing happens before a person releases them."""
+"""Waiting states that only a person can end."""
 
 RUNNING: Final = frozenset({"RUNNING", "SIGNALING", "RESIZING", "UPDATE_DB"})
 
 PAUSED: Final = frozenset({"SUSPENDED", "STOPPED"})
-"""Begun and not going on. What was measured meanwhile includes the pause."""
+"""Started but paused. A measurement meanwhile includes the pause."""
 
 ENDING: Final = frozenset({"COMPLETING", "STAGE_OUT"})
-"""Over, while its nodes are cleaned; how it ended is behind this word until they are."""
+"""Ended, with nodes being cleaned; until then this word hides how it ended."""
 
 ENDED: Final = frozenset(
     {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL"}
@@ -57,22 +57,22 @@ _STAGES: Final = {
 }
 
 MEANING: Final = {
-    "BOOT_FAIL": "a node of it did not boot",
-    "CANCELLED": "somebody cancelled it",
-    "COMPLETED": "its script came to its end",
-    "DEADLINE": "its deadline came",
+    "BOOT_FAIL": "one of its nodes did not boot",
+    "CANCELLED": "it was cancelled",
+    "COMPLETED": "its script ended",
+    "DEADLINE": "it reached its deadline",
     "FAILED": "its script failed",
     "LAUNCH_FAILED": "it could not be launched on a node",
-    "NODE_FAIL": "a node of it failed",
-    "OUT_OF_MEMORY": "it used more memory than it was given",
+    "NODE_FAIL": "one of its nodes failed",
+    "OUT_OF_MEMORY": "it exceeded its memory limit",
     "PREEMPTED": "a job of higher priority took its nodes",
-    "RECONFIG_FAIL": "a node of it could not be set up",
+    "RECONFIG_FAIL": "one of its nodes could not be set up",
     "REVOKED": "another cluster took it",
     "STOPPED": "it was stopped while a command ran",
     "SUSPENDED": "it was suspended while a command ran",
-    "TIMEOUT": "its time limit came",
+    "TIMEOUT": "it reached its time limit",
 }
-"""In words, for messages."""
+"""Descriptions for messages."""
 
 _NEVER: Final = frozenset(
     {"AccountNotAllowed", "BadConstraints", "DependencyNeverSatisfied", "InvalidAccount"}
@@ -91,7 +91,7 @@ _STATE_OF_REASON: Final = {
 
 
 def stage_of(state: str) -> Stage:
-    """Return what a state means; ``UNKNOWN`` for a word that no version known here has.
+    """Return the stage of a state; ``UNKNOWN`` for an unknown word.
 
     Examples
     --------
@@ -102,11 +102,11 @@ def stage_of(state: str) -> Stage:
 
 
 def never_starts(state: str, reason: str) -> bool:
-    """Return whether a job that waits goes on waiting until somebody changes it or the site.
+    """Return whether a pending job will wait until someone changes it or the site.
 
-    Reasons are of squeue(1), JOB REASON CODES, and resource_limits of Slurm's documentation: a
-    limit of one job is never met by waiting, a limit of a group is. ``PartitionNodeLimit`` is not
-    among them: it is also said while nodes are down.
+    Reasons are from squeue(1), JOB REASON CODES, and resource_limits of Slurm's documentation:
+    waiting never resolves a per-job limit, but does resolve a group limit. ``PartitionNodeLimit``
+    is not included: it also occurs while nodes are down.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def never_starts(state: str, reason: str) -> bool:
 
 
 def state_behind(state: str, reason: str) -> str:
-    """Return how a job ends that is still ``COMPLETING``, where the reason tells it.
+    """Return the final state of a ``COMPLETING`` job, if the reason shows it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""One command of a probe as a step of its job, and what srun's own words say about its end."""
+"""One command of a probe as a job step, and how it ended according to srun's messages."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from trimtab.launch.slurm.client import last_line, silence_of
 from trimtab.launch.slurm.options import srun_options
 
 CREATED_WITHIN_S: Final = 5
-"""For a step that is not created by then another try is made; see `step_arguments`."""
+"""A step not created by then is retried; see `step_arguments`."""
 
 _MARK: Final = b"trimtab: begun\n"
 
 _BEGIN: Final = 'if [ "$SLURM_PROCID" = 0 ]; then echo "trimtab: begun" >&2; fi; exec "$@"'
-"""Run by each task in front of the command.
+"""Runs in each task before the command.
 
-Without it nobody could tell a command that was too slow, which counts as 0, from one that Slurm
-had not started when its time was over, which is none of the file system's business.
+It distinguishes a command that was too slow, which counts as 0, from one that Slurm had not started
+by its deadline, which has nothing to do with the file system.
 """
 
 _BUSY: Final = re.compile(r"nodes are busy|(?:temporarily|still) disabled|prolog", re.IGNORECASE)
-"""Why a step is not created for now (slurm_errno.c)."""
+"""Why a step cannot be created for now (slurm_errno.c)."""
 
 _OUT_OF_MEMORY: Final = re.compile(
     r"^srun: error: .*: Out Of Memory$"
@@ -34,12 +34,12 @@ _OUT_OF_MEMORY: Final = re.compile(
     r"|.*exceeded (?:job|step|memory) (?:memory )?limit)",
     re.MULTILINE,
 )
-"""Of the kernel's control groups, and of Slurm's own counting (OverMemoryKill, slurm.conf(5))."""
+"""From the kernel's control groups, and from Slurm (OverMemoryKill, slurm.conf(5))."""
 
 _ABORTED: Final = re.compile(
     r"^slurmstepd[^:\n]*: error: \*\*\* .* CANCELLED AT|^srun: Job step aborted", re.MULTILINE
 )
-"""Slurm's own words for a step that was ended by more than its command, also by a failed task."""
+"""Slurm's messages for a step that did not end by itself, also after a failed task."""
 
 _WITH_THE_JOB: Final = re.compile(
     r"^slurmstepd[^:\n]*: error: \*\*\* .* CANCELLED AT \S+ DUE TO"
@@ -47,19 +47,19 @@ _WITH_THE_JOB: Final = re.compile(
     r"|^srun: error: Node failure on|^srun: error: .*already completing or completed",
     re.MULTILINE,
 )
-"""The same, where its job goes down with it: the state of the job will tell (slurmstepd/req.c)."""
+"""The same, if the job ends with it: the job's state has the reason (slurmstepd/req.c)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How one command went.
+    """The result of one command.
 
     Attributes
     ----------
     result
-        Of srun, without what `step_arguments` added to its output.
+        srun's result, without the output added by `step_arguments`.
     begun
-        Whether the command itself began, at least as its first task.
+        Whether the command itself started, at least in its first task.
     """
 
     result: ProcessResult
@@ -71,13 +71,13 @@ class Step:
 
     @property
     def complaint(self) -> str:
-        """What srun says, in one line."""
+        """The error message of srun, in one line."""
         errors = re.findall(r"^srun: error: (.*)$", self._printed, re.MULTILINE)
         return last_line(errors[0] if errors else self._printed)
 
     @property
     def may_begin_later(self) -> bool:
-        """Whether it did not begin, and another try may."""
+        """Whether it did not start, but a retry may."""
         if self.begun or self.result.timed_out or self.result.problem is None:
             return False
         return silence_of(self.result) is not None or _BUSY.search(self._printed) is not None
@@ -89,59 +89,58 @@ class Step:
 
     @property
     def ended_with_job(self) -> bool:
-        """Whether srun says that the whole job was ended."""
+        """Whether srun reports that the whole job was ended."""
         return _WITH_THE_JOB.search(self._printed) is not None
 
     @property
     def aborted(self) -> bool:
-        """Whether srun says that it was cut short.
+        """Whether srun reports that it was cut short.
 
-        That counts more than the exit code: Slurm 22.05 ends with 0 when the only node of a step
-        dies.
+        This overrides the exit code: Slurm 22.05 exits with 0 when a step's only node dies.
         """
         return self.ended_with_job or _ABORTED.search(self._printed) is not None
 
     @property
     def ended_by_itself(self) -> bool:
-        """Whether the command came to its end, and well."""
+        """Whether the command ended by itself, successfully."""
         return self.result.problem is None and self.begun and not self.aborted
 
     @property
     def killed(self) -> bool:
-        """Whether srun was ended by us or by a signal, and may have left tasks on the nodes."""
+        """Whether we or a signal ended srun, so that tasks may be left on the nodes."""
         result = self.result
         return result.timed_out or result.truncated or result.abandoned or result.signal is not None
 
 
 def step_of(result: ProcessResult) -> Step:
-    """Return a step from how srun ran."""
+    """Return the step of srun's result."""
     begun = _MARK in result.stderr
     stderr = result.stderr.replace(_MARK, b"", 1)
     return Step(dataclasses.replace(result, stderr=stderr), begun)
 
 
 def step_arguments(job_id: str, demand: Demand, tasks: int, argv: Sequence[str]) -> tuple[str, ...]:
-    """Return the arguments for srun that run ``argv`` as that many tasks of a job.
+    """Return the srun arguments that run ``argv`` as that many tasks of a job.
 
-    Tasks fill one node after the other, the same number on each: ranks that read what their
-    neighbour wrote reach another node by as many steps as a node has tasks.
+    Tasks fill one node after the other, with the same number on each: a rank reaches another node's
+    data with an offset of the tasks per node.
     """
     nodes = min(demand.nodes, tasks)
     return (
         f"--jobid={job_id}",
-        # Beside the batch script, which has the job's processors already.
+        # In parallel to the batch script, which already has the job's CPUs.
         "--overlap",
         f"--nodes={nodes}",
         f"--ntasks={tasks}",
         f"--ntasks-per-node={-(-tasks // nodes)}",
         "--distribution=block",
-        # Bound to a core each, tasks that wait for the disk would share one while others idle.
+        # If bound to cores, tasks that wait for the disk would share one while others idle.
         "--cpu-bind=none",
         "--kill-on-bad-exit=1",
-        # A site's WaitTime would end the slower tasks that long after the first.
+        # A site's WaitTime would kill slower tasks that long after the first has ended.
         "--wait=0",
-        # Otherwise srun waits for minutes, in the command's time, for what another try gets at
-        # once: after a restart of the controller it is told that its nodes are busy.
+        # Otherwise srun waits for minutes, in the command's time, where a retry succeeds at once:
+        # after a restart the controller reports that its nodes are busy.
         f"--immediate={CREATED_WITHIN_S}",
         "--chdir=/",
         "--input=none",

@@ -1,7 +1,7 @@
-"""What Slurm says about one job, read from the lines of squeue and sacct.
+"""Parses squeue's and sacct's line about one job.
 
-Both are asked for fields by name with ``|`` between them, and for times as seconds since the epoch
-(``SLURM_TIME_FORMAT=%s``), so that neither locale nor time zone has a part in it.
+Both print named fields separated by ``|``, and times as seconds since the epoch
+(``SLURM_TIME_FORMAT=%s``), so neither locale nor time zone matters.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class JobView:
     Attributes
     ----------
     state
-        Slurm's word, as ``RUNNING``.
+        Slurm's state: ``RUNNING``.
     reason
-        Why it waits or ended, as Slurm says it; ``None`` from sacct, which does not.
+        Slurm's reason for waiting or ending; ``None`` from sacct, which has none.
     started_at, ended_at
-        By the controller's clock, in whole seconds; ``None`` before, and where it never had nodes.
+        By the controller's clock, in whole seconds; ``None`` before, and if it never had nodes.
     node_list
         Folded, as Slurm prints it; empty without nodes.
     """
@@ -51,17 +51,17 @@ class JobView:
 
     @property
     def stage(self) -> Stage:
-        """How far it is."""
+        """The stage of the job."""
         return stage_of(self.state)
 
     @property
     def final_state(self) -> str:
-        """How it ended, where that is known while its nodes are still cleaned."""
+        """Its final state, if already known while its nodes are being cleaned."""
         return state_behind(self.state, self.reason or "")
 
 
 def of_squeue(text: str, job_id: str) -> JobView | None:
-    """Return the job in what squeue printed with `SQUEUE_FORMAT`; ``None`` if it is not there.
+    """Parse squeue's output in `SQUEUE_FORMAT`; ``None`` if the job is missing.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def of_squeue(text: str, job_id: str) -> JobView | None:
 
 
 def of_sacct(text: str, job_id: str) -> JobView | None:
-    """Return the job in what ``sacct --parsable2`` printed with `SACCT_FORMAT`, or ``None``.
+    """Parse ``sacct --parsable2`` in `SACCT_FORMAT`; ``None`` if the job is missing.
 
     Examples
     --------
@@ -91,18 +91,18 @@ def of_sacct(text: str, job_id: str) -> JobView | None:
 
 
 def _fields_of(text: str, job_id: str, count: int) -> list[str] | None:
-    """Return what follows the id of a job in its line of so many fields."""
+    """Return the fields after the id in the job's line, if the number of fields fits."""
     lines = ([field.strip() for field in line.split("|")] for line in text.splitlines())
     return next((line[1:] for line in lines if len(line) == count and line[0] == job_id), None)
 
 
 def unfold(node_list: str, count: int | None) -> tuple[str, ...]:
-    """Return the names in a folded list of nodes, in order.
+    """Expand a folded list of nodes, in order.
 
     Raises
     ------
     ToolError
-        It cannot be unfolded, or not into as many names as Slurm says.
+        It cannot be expanded, or the number of names differs from Slurm's.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def unfold(node_list: str, count: int | None) -> tuple[str, ...]:
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 
     try:
-        # Without groups: "@all" is no node of Slurm's, whatever this host's ClusterShell knows.
+        # Without groups: "@all" is not a node, whatever this host's ClusterShell knows.
         names = tuple(str(name) for name in NodeSet(node_list, resolver=RESOLVER_NOGROUP))
     except NodeSetException as error:
         raise ToolError(
@@ -125,8 +125,7 @@ def unfold(node_list: str, count: int | None) -> tuple[str, ...]:
         )
     if not names or (count is not None and len(names) != count):
         raise ToolError(
-            f"Slurm's node list {visible(node_list[:120])!r} is of {len(names)} nodes, "
-            f"and Slurm says {count}",
+            f"Slurm's node list {visible(node_list[:120])!r} has {len(names)} nodes, not {count}",
             code="node-list-invalid",
         )
     return names
@@ -137,8 +136,8 @@ def _view(job_id: str, state: str, reason: str | None, rest: list[str]) -> JobVi
     had_nodes = node_list not in {"", "(null)", "None assigned"}
     stage = stage_of(state)
     submitted, started, ended = map(_time, times)
-    # For a job that waits the start is a guess of the scheduler, and for one that was cancelled in
-    # the queue it is the moment of that: only a job with nodes has begun.
+    # For a pending job the start is the scheduler's estimate, and for one cancelled in the queue
+    # the time of cancelling: only a job with nodes has started.
     began = had_nodes and stage not in {Stage.WAITING, Stage.UNKNOWN}
     return JobView(
         job_id=job_id,
@@ -153,5 +152,5 @@ def _view(job_id: str, state: str, reason: str | None, rest: list[str]) -> JobVi
 
 
 def _time(text: str) -> datetime | None:
-    """Return the time; ``N/A``, ``Unknown`` and ``None`` are none."""
+    """Parse a time; ``None`` for ``N/A``, ``Unknown`` and ``None``."""
     return datetime.fromtimestamp(int(text), UTC) if _TIME.fullmatch(text) else None

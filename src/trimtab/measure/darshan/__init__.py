@@ -1,18 +1,18 @@
-"""Darshan: what an application itself read and wrote, by rank and by OST.
+"""Darshan: bytes and times of an application's own I/O, by rank and by OST.
 
-A log of Darshan is binary, and only PyDarshan reads it (the extra ``darshan``). `dump_command`
-gives the process that turns one into JSON lines, and this format reads those; see
-`trimtab.measure.darshan.dump` for why.
+Darshan logs are binary and only PyDarshan reads them (the extra ``darshan``). `dump_command`
+returns the command that converts one to JSON lines, which this format reads; see
+`trimtab.measure.darshan.dump` for the reason.
 
-Each module of Darshan that moved bytes is a result of its own: ``posix``, ``mpi-io`` and
-``stdio``. MPI-IO calls POSIX, so their bytes are the same ones and must not be added.
+Each Darshan module that moved bytes is a separate result: ``posix``, ``mpi-io`` and ``stdio``.
+MPI-IO calls POSIX, so their bytes are the same and must not be added.
 
 Bandwidth is bytes over the time of the slowest rank, as Darshan's own ``agg_perf_by_slowest``
-(darshan-util/darshan-logutils-accumulator.c): the longest time that any one rank spent in files of
-its own (reading, writing, metadata), and for each file that ranks shared the time of the slowest of
-them. Darshan adds reading and writing up in it. So it is the bandwidth of a job that did one of
-them (``total``). For each by itself (``data``) metadata is left out, and where one shared file was
-read and written Darshan kept no time of each.
+(darshan-util/darshan-logutils-accumulator.c): the longest time that any rank spent in its own files
+(reading, writing, metadata), plus, for each shared file, the time of its slowest rank. Darshan adds
+reading and writing, so this is the bandwidth of a job that did only one of them (``total``). The
+bandwidth of each alone (``data``) excludes metadata, and is missing if a shared file was both read
+and written, as Darshan has no separate times.
 """
 
 from __future__ import annotations
@@ -39,45 +39,44 @@ from trimtab.model.run import RunStatus, Sample
 
 KIND: Final = "darshan"
 
-# DARSHAN_MAGIC_NR, eight bytes after the version, in the byte order of the machine that wrote.
+# DARSHAN_MAGIC_NR, eight bytes after the version, in the byte order of the writing machine.
 _MAGIC: Final = (6567223).to_bytes(8, "little")
 _MAGIC_AT: Final = 8
-# Sums of doubles, taken in another order.
+# Sums of doubles differ with the order of addition.
 _TOLERANCE: Final = 1e-9
 
 
 def is_log(content: bytes) -> bool:
-    """Return whether the content is a binary log, which `dump_command` has to turn into text."""
+    """Return whether the content is a binary log, to be converted with `dump_command`."""
     magic = content[_MAGIC_AT : _MAGIC_AT + len(_MAGIC)]
     return magic in (_MAGIC, _MAGIC[::-1])
 
 
 def dump_command(path: str) -> tuple[str, ...]:
-    """Return the command that prints the log at ``path`` as this format reads it.
+    """Return the command that prints the log at ``path`` in this format.
 
-    Run it with a deadline. Exit code 1 and an ``{"error": ...}`` as the last line mean that
-    PyDarshan is missing or cannot read the log; `read` tells which.
+    Run it with a deadline. Exit code 1 and an ``{"error": ...}`` in the last line mean that
+    PyDarshan is missing or cannot read the log; `read` raises the reason.
     """
-    # -P: nothing in the directory where it is started may stand in for a module (Python 3.11).
+    # -P: files in the current directory must not shadow modules (Python 3.11).
     return (sys.executable, "-P", "-m", "trimtab.measure.darshan.dump", path)
 
 
 def read(source: Source) -> tuple[Measurement, ...]:
     """Return a result for each module that moved bytes; see `trimtab.measure.source`.
 
-    Lines are those of the dump. Per OST there are the bytes and times of files that lie on one OST
-    alone.
+    Line numbers refer to the dump. Figures per OST cover the files on a single OST.
 
     Raises
     ------
     DataError
-        It is not a whole dump, PyDarshan could not read the log, or its figures do not add up.
+        The dump is incomplete, PyDarshan could not read the log, or the figures do not add up.
     """
     if is_log(source.content):
         raise DataError(
             "a Darshan log is binary",
             code="darshan-log-binary",
-            hint=f"PyDarshan reads it: {install_command('darshan')}",
+            hint=f"install PyDarshan to read it: {install_command('darshan')}",
         )
     header, job, modules = _parts(source)
     moving = [
@@ -120,7 +119,9 @@ def _parts(source: Source) -> tuple[dict[str, Any], _Job, list[Module]]:
             modules.append(_module(line, number, lines))
         elif line == {"end": True}:
             if (more := next(lines, None)) is not None:
-                raise DataError("the dump goes on after its end", code="dump-damaged", line=more[0])
+                raise DataError(
+                    "the dump continues after its end", code="dump-damaged", line=more[0]
+                )
             return header, job, modules
         else:
             _refuse(line, number)
@@ -167,7 +168,7 @@ def _job(value: dict[str, Any], number: int, line: dict[str, Any]) -> _Job:
 def _module(
     line: dict[str, Any], number: int, lines: Iterable[tuple[int, dict[str, Any]]]
 ) -> Module:
-    """Return a module with the groups that follow it; they must add up to its sums."""
+    """Return a module with the groups that follow it, which must add up to its sums."""
     name, count = line["module"], as_whole(line.get("groups"))
     sums = {key: as_number(line.get(key)) for key in SUMS if key not in TIMES}
     known = {key: value for key, value in sums.items() if value is not None}
@@ -189,7 +190,7 @@ def _module(
         if math.isnan(total):
             known[key] = total
         elif not math.isclose(total, known[key], rel_tol=_TOLERANCE, abs_tol=1e-6):
-            problem = f"{key} of {name} is given as {known[key]:g}, its files make {total:g}"
+            problem = f"{key} of {name} is {known[key]:g}, but its files add up to {total:g}"
             problem += ": a line was lost or altered"
             raise DataError(problem, code="sum-mismatch", line=number)
     return Module(name.lower(), line.get("partial") is True, number, known, tuple(groups))
@@ -220,7 +221,7 @@ def _measurement(header: dict[str, Any], job: _Job, module: Module) -> Measureme
         status, problem = RunStatus.PARTIAL, damaged[0].reason
     elif module.partial:
         status = RunStatus.PARTIAL
-        text = "Darshan ran out of memory for its records: some files are not in the log"
+        text = "Darshan ran out of memory for its records: some files are missing in the log"
         problem = Message("records-incomplete", text)
     return Measurement(
         kind=KIND,
@@ -243,7 +244,7 @@ def _measurement(header: dict[str, Any], job: _Job, module: Module) -> Measureme
 
 
 def _totals(module: Module) -> Iterator[Sample]:
-    """Yield the bandwidths, then bytes and times of all ranks together."""
+    """Yield the bandwidths, then bytes and times over all ranks."""
     moved = {access: module.sums[targets.BYTES[access]] for access in ACCESSES}
     sample = partial(Sample, repetition=0, output=0, line=module.line)
     slowest = module.slowest_s()
@@ -267,7 +268,7 @@ def _totals(module: Module) -> Iterator[Sample]:
 
 
 def _slowest_rank(module: Module) -> dict[str, object]:
-    """Return the rank that spent the longest in files of its own, and how long."""
+    """Return the rank that spent the longest time in its own files, and that time."""
     times = module.own_s()
     if not times or any(map(math.isnan, times.values())):
         return {}

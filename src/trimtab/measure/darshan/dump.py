@@ -1,15 +1,15 @@
 """Print a Darshan log as JSON lines: ``python -m trimtab.measure.darshan.dump FILE``.
 
-PyDarshan hands the bytes of the log to a C library. A log that is damaged, or made to do harm, may
-crash it or keep it busy, so it runs in a process of its own that its caller can end.
+PyDarshan passes the log to a C library. A damaged or malicious log may crash or hang it, so it runs
+in a separate process that the caller can end.
 
-What is printed, one object a line: a header; the job; for each module of files (POSIX, MPI-IO,
-STDIO) its sums and then its groups; ``{"end": true}``. A group is what one process did to all files
-that lie alike (same mount, same OSTs), or one file that several processes shared. Names of files
-are left out: nothing rests on them, and they tell of their owners.
+Prints one object a line: a header; the job; for each module (POSIX, MPI-IO, STDIO) its sums and
+then its groups; ``{"end": true}``. A group is one process's I/O to all files with the same mount
+and OSTs, or one file shared by several processes. File names are omitted: they are not needed and
+are private.
 
-The library reports errors on its error output only and then acts as if the records had ended, so
-that output is caught: a log with any is refused as a whole.
+The library reports errors only on its error output and then acts as if the records had ended. So
+that output is captured, and a log with any error is refused entirely.
 
 Sources: include/darshan-log-format.h, darshan-posix-log-format.h, darshan-lustre-log-format.h.
 """
@@ -33,9 +33,9 @@ from trimtab.message import Message
 
 FORMAT_VERSION: Final = 1
 MODULES: Final = {"POSIX": "POSIX", "MPI-IO": "MPIIO", "STDIO": "STDIO"}
-"""Modules that count bytes and times of files, with the prefix of their counters."""
+"""Modules that count bytes and times of files, and the prefix of their counters."""
 SHARED: Final = -1
-"""The rank of a record that several processes share."""
+"""The rank in records that several processes share."""
 
 _EXECUTABLE_MAXIMUM: Final = 4096
 
@@ -43,8 +43,8 @@ _Group = dict[str, Any]
 
 
 def main(path: str, out: TextIO) -> int:
-    """Print the log at ``path``; return the exit code: 0, or 1 with the error as the last line."""
-    # A crash is expected of a damaged log: nobody wants its core file.
+    """Print the log at ``path``; return exit code 0, or 1 with the error in the last line."""
+    # A damaged log may crash it: do not leave a core file.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         with _complaints() as complaints:
@@ -53,7 +53,7 @@ def main(path: str, out: TextIO) -> int:
         problem = complaints[0] if complaints else None
     except ImportError:
         problem = f"PyDarshan is not installed: {install_command('darshan')}"
-    # Whatever PyDarshan raises on a damaged log (it has no errors of its own) is about the log.
+    # PyDarshan has no exceptions of its own: whatever it raises is about the log.
     except Exception as error:  # noqa: BLE001
         problem = Message(
             "darshan-log-unreadable",
@@ -67,7 +67,7 @@ def main(path: str, out: TextIO) -> int:
 
 @contextlib.contextmanager
 def _complaints() -> Iterator[list[str]]:
-    """Catch what the C library writes to the error output; the list is filled at the end."""
+    """Capture the C library's error output; the list is filled at the end."""
     complaints: list[str] = []
     with tempfile.TemporaryFile() as caught:
         sys.stderr.flush()
@@ -118,10 +118,10 @@ def _lines(path: str) -> Iterator[dict[str, Any]]:
 
 
 class _Places:
-    """Where each file lies: the mount, its type, and the OSTs that hold it."""
+    """The location of each file: mount, type of file system, and OSTs."""
 
     def __init__(self, library: Any, log: Any, modules: dict[str, Any]) -> None:
-        # The longest mount point that a name begins with is its own.
+        # A file belongs to the longest mount point that is a prefix of its name.
         self._mounts = sorted(library.log_get_mounts(log), key=lambda mount: -len(mount[0]))
         self._names: dict[int, str] = library.log_get_name_records(log)
         self._targets: dict[int, set[int]] = {}
@@ -129,14 +129,14 @@ class _Places:
             record = library.log_get_record(log, "LUSTRE", dtype="dict")
             if record is None:
                 break
-            # PyDarshan before 3.5 knows of one layout a file, later ones of components.
+            # PyDarshan before 3.5 has one layout per file, later versions have components.
             layouts = record.get("components", [record])
             held = self._targets.setdefault(record["id"], set())
             held.update(int(target) for layout in layouts for target in layout["ost_ids"])
         self._known: dict[str, tuple[str | None, str | None]] = {}
 
     def of(self, record: int) -> tuple[str | None, str | None, tuple[int, ...] | None]:
-        """Return mount point, type and OSTs of a file, ``None`` for what the log does not tell."""
+        """Return mount point, type and OSTs of a file, ``None`` for each one missing in the log."""
         name = self._names.get(record, "")
         directory = name.rpartition("/")[0]
         if directory not in self._known:
@@ -184,7 +184,7 @@ def _module_lines(
 
 
 def _group(record: Any, prefix: str, places: _Places) -> _Group:
-    """Return what one record says: of the files of one process, or of one shared file."""
+    """Return the group of one record: files of one process, or one shared file."""
     counters, times = record["counters"], record["fcounters"]
     mount, kind, targets = places.of(record["id"])
     group: _Group = {
@@ -207,7 +207,7 @@ def _group(record: Any, prefix: str, places: _Places) -> _Group:
 
 
 def _seconds(value: Any) -> float | None:
-    """Return a time; ``None`` for what is none, so that it costs itself and no other figure."""
+    """Return a time; ``None`` if invalid, so that only this figure is lost."""
     seconds = float(value)
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
 

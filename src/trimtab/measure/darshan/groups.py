@@ -1,4 +1,4 @@
-"""What a dump says of one module, in groups of files; and the times of the slowest rank."""
+"""One module of a dump, in groups of files, and the time of its slowest rank."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ SUMS: Final = ("bytes_read", "bytes_written", *TIMES)
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What one process did to all its files that lie alike, or all processes to one shared file.
+    """I/O of one process to all files with the same location, or of all to one shared file.
 
-    A time that is damaged in the log (negative, or none) is NaN, and so is all that is made of it.
+    A time that is damaged in the log (negative or invalid) is NaN, and so is everything computed
+    from it.
 
     Attributes
     ----------
     rank
         ``None`` for a file that several processes share.
     mount, type
-        Mount point and type of the file system; ``None`` where the log does not tell.
+        Mount point and type of the file system; ``None`` if missing in the log.
     targets
-        Indices of the OSTs that hold the files; empty where the log does not tell.
+        Indices of the OSTs that hold the files; empty if missing in the log.
     read_s, write_s, metadata_s
-        Of a shared file the times of all processes together.
+        For a shared file, the times of all processes together.
     slowest_s
-        Of a shared file: all time of the process that took the longest; 0 otherwise.
+        For a shared file, the total time of its slowest process; otherwise 0.
     """
 
     rank: int | None
@@ -67,7 +68,7 @@ class Module:
     groups: tuple[Group, ...]
 
     def own_s(self) -> dict[int, float]:
-        """Return rank to seconds in files of its own: reading, writing and metadata."""
+        """Return rank to seconds in its own files: reading, writing and metadata."""
         times: dict[int, float] = {}
         for group in self.groups:
             if group.rank is not None:
@@ -82,10 +83,10 @@ class Module:
 
 
 def slowest_of(groups: tuple[Group, ...] | list[Group], access: Access) -> float | None:
-    """Return the time of the slowest rank in one access to these files, without metadata.
+    """Return the slowest rank's time for one access to these files, without metadata.
 
-    Of a shared file it is all the time of its slowest process, with metadata: there is no other.
-    ``None`` where a shared file was read and written.
+    For a shared file it is the total time of its slowest process, including metadata, as there is
+    no other. ``None`` if a shared file was both read and written.
     """
     seconds: dict[int, float] = {}
     shared = 0.0
@@ -102,19 +103,19 @@ def slowest_of(groups: tuple[Group, ...] | list[Group], access: Access) -> float
 
 
 def _longest(seconds: Iterable[float]) -> float:
-    """Return the longest of some times, NaN where one of them is not known; 0 of none."""
+    """Return the longest time, NaN if one is unknown, 0 if there are none."""
     times = list(seconds)
     return math.nan if any(map(math.isnan, times)) else max(times, default=0.0)
 
 
 def time_of(value: object) -> float:
-    """Return a time of the dump, NaN where the log has none: an endian or clock error."""
+    """Return a time of the dump, NaN if it is invalid: an endian or clock error."""
     seconds = as_number(value)
     return math.nan if seconds is None else seconds
 
 
 def group_of(value: dict[str, Any], line: int) -> Group | None:
-    """Return a group of the dump, ``None`` where something in it cannot be."""
+    """Return a group of the dump, ``None`` if a value is impossible."""
     rank, files = value.get("rank"), as_whole(value.get("files"))
     moved = [as_number(value.get(key)) for key in SUMS[: -len(TIMES)]]
     times = [time_of(value.get(key)) for key in TIMES if key in value]

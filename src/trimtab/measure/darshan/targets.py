@@ -1,7 +1,7 @@
-"""What an application met at each OST, from files that lie on one OST alone.
+"""An application's I/O to each OST, from files on a single OST.
 
-Where a file is striped over several OSTs, Darshan does not tell which of them took how long: such
-files are counted and left out.
+For a file striped over several OSTs Darshan has no time of each: such files are counted and
+excluded.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from trimtab.model.run import Access, Sample
 
 BYTES: Final = {"write": "bytes_written", "read": "bytes_read"}
 NO_TIME: Final = Message("no-time", "Darshan recorded no time")
-DAMAGED: Final = Message("time-damaged", "a time in the log is negative or no number")
+DAMAGED: Final = Message("time-damaged", "a time in the log is negative or not a number")
 _SHARED_FILE: Final = Message(
-    "shared-file-no-time", "a shared file was read and written: Darshan records no separate times"
+    "shared-file-no-time", "a shared file was read and written: Darshan has no separate times"
 )
 SLOW_RATIO: Final = 3.0
-"""An OST is named where a byte takes at least this much longer than at the median OST: in a healthy
-job on 24 OSTs the slowest takes 1.6 times as long, on an OST that failed slowly 49 times."""
+"""An OST is reported if a byte takes at least this much longer than on the median OST: in a healthy
+job on 24 OSTs the slowest took 1.6 times as long, a slowly failing OST 49 times."""
 _TARGETS_MINIMUM: Final = 4
 _SHARE_MINIMUM: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class ByTarget:
-    """Samples of each OST, what stands out, and what could not be told."""
+    """Samples of each OST, the outlier, and what is missing."""
 
     samples: tuple[Sample, ...]
     reported: dict[str, object]
@@ -41,10 +41,10 @@ class ByTarget:
 
 
 def by_target(module: Module) -> ByTarget:
-    """Return bytes, times and bandwidth of each OST, and the one that is far slower than others.
+    """Return bytes, times and bandwidth of each OST, and the one far slower than the others.
 
-    ``read_time`` and ``write_time`` are of all processes together; the bandwidth is bytes over
-    the time of the slowest process there.
+    ``read_time`` and ``write_time`` are summed over all processes; the bandwidth is bytes over the
+    time of the slowest process.
     """
     single, gaps = _single(module)
     if not single:
@@ -72,7 +72,7 @@ def seconds(value_s: float) -> tuple[float | None, str | None]:
 def _single(
     module: Module,
 ) -> tuple[tuple[str, dict[int, list[Group]]] | None, list[Missing]]:
-    """Return the groups on one OST each by its index, of the mount where most bytes went."""
+    """Return the groups on single OSTs, by OST index, of the mount with the most bytes."""
     mounts: dict[str, dict[int, list[Group]]] = {}
     gaps: list[Missing] = []
     striped = 0
@@ -83,14 +83,14 @@ def _single(
         elif group.targets:
             striped += group.files
     if striped:
-        reason = "the files span several OSTs, and Darshan records no time for each"
+        reason = "the files span several OSTs, and Darshan has no time for each"
         gaps.append(missing(f"{striped} files per OST", "several-osts", reason))
     elif not mounts:
         reason = "no Lustre records: another file system, or Darshan without its Lustre module"
         gaps.append(missing("figures per OST", "no-lustre-record", reason))
     if not mounts:
         return None, gaps
-    # OSTs of two file systems have the same indices: only those of one can be named.
+    # OSTs of two file systems have the same indices: report only one file system.
     mount = max(mounts, key=lambda mount: (_bytes(mounts[mount]), mount))
     for other in sorted(set(mounts) - {mount}):
         reason = f"most bytes are on {mount}"
@@ -122,10 +122,10 @@ def _samples(target: str, groups: list[Group]) -> list[Sample]:
 
 
 def _slowest(held: dict[int, list[Group]]) -> dict[str, object]:
-    """Return the OST where a byte takes far longer than at the others, if there is one.
+    """Return the OST on which a byte takes far longer than on the others, if any.
 
-    Compared are the seconds of all processes over the bytes, of the access that moved more; an OST
-    with little on it is left out, for opening a small file takes as long as of a large one.
+    Compares seconds of all processes per byte, of the access that moved more bytes. OSTs with few
+    bytes are excluded, as opening a small file takes as long as a large one.
     """
     written = sum(group.bytes_written for groups in held.values() for group in groups)
     access: Access = "write" if 2 * written >= _bytes(held) else "read"

@@ -1,16 +1,16 @@
 """elbencho: threads of one or many hosts that write and read files.
 
-`rows` takes apart what it prints, `results` makes runs of it. A probe runs each phase for a fixed
-time, on a file for each thread.
+`rows` parses its output, `results` builds runs from it. A probe runs each phase for a fixed time,
+with one file per thread.
 
 Notes
 -----
-What was found out by experiment with elbencho 3.1-10:
-- ``--infloop --timelimit S`` sends a thread back to the beginning of its file until the time is
-  over, and elbencho ends with 0. It looks at the clock every 2 s, so a phase of 1 s takes 2 s.
-- As many files as threads: each thread has one of its own. A file grows as it is written, without
+Found by experiment with elbencho 3.1-10:
+- With ``--infloop --timelimit S`` a thread restarts its file until the time is up, and elbencho
+exits with 0. It checks the clock every 2 s, so a phase of 1 s takes 2 s.
+- With as many files as threads each thread has its own. A file grows as it is written, without
   preallocation, so that a write that stops early leaves no hole.
-- It has no flush of its own: ``--sync`` is another phase, which a time limit leaves out. The time
+- It has no flush: ``--sync`` is a separate phase, which a time limit skips. The time
   of a write therefore ends with its last call. A buffered write would measure memory, and is
   refused; with O_DIRECT only what the drives hold in their caches is not flushed.
 - Results go to standard output as JSON, where bytes are exact; by default elbencho writes files
@@ -40,21 +40,21 @@ _RESERVED_OPTIONS: Final = frozenset(
     | {"trunc", "trunctosize", "preallocfile", "treefile", "treescan", "c", "configfile", "start"}
     | {"livecsv", "livejson", "help", "help-all", "version"}
 )
-"""What the command says itself, and what would make it do something else than a probe."""
+"""Options that the command sets itself, or that would make it something other than a probe."""
 
 version: Final = Version(
     "elbencho", ("--version",), r"^ \* Version: ([0-9]\S*)\s*$", oldest="3.0-37"
 )
-"""The oldest is the first whose JSON has the parameters of the run."""
+"""The oldest version is the first whose JSON has the parameters of the run."""
 
 
 def command(phase: PhaseRequest) -> tuple[str, ...]:
-    """Return elbencho's command; it makes its own ``spec.tasks`` threads.
+    """Return elbencho's command, which starts ``spec.tasks`` threads.
 
     Raises
     ------
     UsageError
-        A buffered write whose flush is to be within its time.
+        A buffered write whose time must include the flush.
     """
     spec = phase.spec
     if phase.access == "write" and spec.flush and not spec.direct:
@@ -95,9 +95,9 @@ def _recognises(source: Source) -> bool:
 
 
 _WORDS: Final = ("RESULT TYPE", JSON_HEAD, "operation,time ms ", "Label,Phase,")
-"""One of them stands in every line that shows it: they tell fast that there is none."""
+"""Every line that identifies elbencho contains one of these: a fast way to rule it out."""
 _LINES: Final = 1000
-"""Services print before the table; a job's output may be a large file of something else."""
+"""Services print before the table; a job's output may be large and unrelated."""
 PHASES: Final = Phases(KIND, ("elbencho",), ("local",), command, parse, version, _RESERVED_OPTIONS)
 FORMAT: Final = Format(
     KIND,

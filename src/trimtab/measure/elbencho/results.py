@@ -1,4 +1,4 @@
-"""elbencho's phases as results: those that follow one another are one run."""
+"""Builds results from elbencho's phases: consecutive phases are one run."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _ENTRIES: Final[Mapping[str, str]] = {
     "RMDIRS": "directory_removal_rate",
 }
 _BETWEEN: Final = frozenset({"SYNC", "DROPCACHE"})
-"""Stand before and after other phases, and measure nothing of a file system alone."""
+"""Phases before and after others, which measure no file system by themselves."""
 _MIXED: Final = re.compile(r"RWMIX\d{1,3}|MIX-T\d{1,6}")
 _COARSE: Final = 20
-"""A figure of fewer whole units may be more than a twentieth too low."""
+"""A figure of fewer whole units may be more than 5 % too low."""
 _OPTION: Final = re.compile(
     r'"(?:--([a-z][a-z0-9]{1,19})(?:=([^"]*))?|-([A-Za-z])([^"]*))"(?: "([^"-][^"]*)")?'
 )
@@ -58,7 +58,7 @@ _VALUES: Final = frozenset(
     {"blockvaralgo", "blockvarpct", "configfile", "fadv", "flock", "limitread", "limitwrite"}
     | {"madv", "randalgo", "randamount", "rwmixthrpct", "sharesize", "timelimit", "treefile"}
 )
-"""Options that make it another workload, beside the parameters that are printed."""
+"""Options that change the workload, in addition to the printed parameters."""
 
 
 def read(source: Source) -> tuple[Measurement, ...]:
@@ -67,7 +67,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
     Raises
     ------
     DataError
-        There is no phase in it, or it is the progress of a run.
+        It has no phase, or it is the progress of a run.
     """
     rows = rows_of(source.text)
     measurements = tuple(_measurements(rows))
@@ -83,13 +83,13 @@ def read(source: Source) -> tuple[Measurement, ...]:
 
 
 def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None) -> Measurement:
-    """Return the phase that a probe's command printed. Never raises on any input."""
+    """Return the phase that a probe's command printed. Never raises."""
     rows = rows_of(output.stdout.decode("utf-8", "replace"))
     draft = _Run(rows).draft(repetition, ordinal)
     if not draft.phases and not draft.problems:
         draft.problems.add("nothing-printed", "elbencho printed no result")
     if any(phase.access == "write" for phase in draft.phases):
-        text = "elbencho has no flush: the time of its writes ends with the last of them"
+        text = "elbencho has no flush: the time of its writes ends with the last call"
         draft.warnings.add("flush-not-included", text)
     if output.truncated:
         draft.problems.add("output-cut", "the output was cut at its limit")
@@ -109,12 +109,12 @@ def _measurements(rows: Iterable[Row]) -> Iterator[Measurement]:
 
 @dataclass(slots=True)
 class _Run:
-    """Phases of one pass over the operations that were asked for."""
+    """Phases of one pass over the requested operations."""
 
     rows: list[Row] = field(default_factory=list)
 
     def goes_on(self, row: Row) -> bool:
-        """Return whether a phase is of this pass: the same command, and an operation not had."""
+        """Return whether a phase belongs to this pass: same command, and a new operation."""
         if not row.operation:
             return True
         before = [other for other in self.rows if other.operation]
@@ -128,7 +128,7 @@ class _Run:
         return row.operation in _BETWEEN or row.operation not in {o.operation for o in before}
 
     def measurements(self) -> Iterator[Measurement]:
-        """Yield the result, or nothing where no phase measured anything."""
+        """Yield the result, unless no phase measured anything."""
         if all(row.operation in {"", *_BETWEEN} for row in self.rows):
             return
         yield replace(_finished(self.draft(0, 0)), identity=self._identity())
@@ -155,7 +155,7 @@ class _Run:
         return draft
 
     def _ended(self) -> datetime | None:
-        """Return when the last phase ended; the table has the time of the first one alone."""
+        """Return the end of the last phase; the table has only the time of the first."""
         timed = [row for row in self.rows if row.began is not None and "elapsed" in row.figures]
         if not timed or timed[-1].began is None:
             return None
@@ -193,10 +193,10 @@ class _Run:
         return requested | present({"options": further or None, "mix": ", ".join(mixed) or None})
 
     def _identity(self) -> str | None:
-        """Return what a run writes alike into its CSV, its JSON and its table.
+        """Return an identity that is equal in a run's CSV, JSON and table.
 
-        The hour, because the table has the time at which all began, and CSV the time of a phase;
-        whole seconds and MiB, because that is what all three tell.
+        Uses the hour, because the table has the start of the run and the CSV that of a phase; and
+        whole seconds and MiB, because all three have them.
         """
         first = next(row for row in self.rows if row.operation)
         if first.began is None or first.command is None:
@@ -221,7 +221,7 @@ def _switch(text: str | None) -> bool | None:
 
 
 def _finished(draft: Draft) -> Measurement:
-    """Return the result; files, directories and operations a second are figures of their own."""
+    """Return the result; files, directories and operations per second are separate figures."""
     problems = tuple(draft.problems)
     measured = draft.finished()
     if measured.status is not RunStatus.FAILED:
@@ -233,14 +233,14 @@ def _finished(draft: Draft) -> Measurement:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """Takes one phase into a draft."""
+    """Adds one phase to a draft."""
 
     draft: Draft
     row: Row
     repetition: int
 
     def take(self) -> None:
-        """Take its bytes, operations, latencies and entries."""
+        """Add its bytes, operations, latencies and entries."""
         row, operation = self.row, self.row.operation.partition("+")[0]
         access: Access = "read" if operation == "READ" else "write"
         if "bandwidth" in row.figures or "moved" in row.figures:
@@ -251,7 +251,7 @@ class _Taken:
         rate = row.figures.get("entries rate")
         if metric is None or rate is None:
             return
-        # Of large files there are few a second: their bandwidth tells more.
+        # There are few large files per second: their bandwidth is more precise.
         if rate.value >= _COARSE or operation not in {"WRITE", "READ"}:
             elapsed = row.figures.get("elapsed")
             self._add(metric, rate, "total", "entries rate", _coarse(rate) or _short(elapsed))
@@ -310,7 +310,7 @@ class _Taken:
 
 
 def _finer(bandwidth: Amount | None, moved: Amount | None, elapsed: Amount | None) -> Amount | None:
-    """Return a bandwidth; of few whole units what bytes and time say more exactly."""
+    """Return a bandwidth; if it has few whole units, bytes over time if more exact."""
     if bandwidth is None or moved is None or elapsed is None or _coarse(bandwidth) is None:
         return bandwidth
     if _coarse(moved) is not None or _short(elapsed) is not None:
@@ -320,14 +320,14 @@ def _finer(bandwidth: Amount | None, moved: Amount | None, elapsed: Amount | Non
 
 
 def _short(elapsed: Amount | None) -> Message | None:
-    """Return a reason where a phase took too few milliseconds for a rate."""
+    """Return a reason if a phase took too few milliseconds for a rate."""
     if elapsed is None or elapsed.value >= _COARSE * elapsed.step:
         return None
     return Message("too-short", f"the phase took {elapsed.value * 1000:.0f} ms")
 
 
 def _coarse(amount: Amount) -> Message | None:
-    """Return a reason where a figure has too few whole units to be one."""
+    """Return a reason if a figure has too few whole units."""
     units = amount.value / amount.step
     if units >= _COARSE:
         return None
@@ -338,7 +338,7 @@ def _coarse(amount: Amount) -> Message | None:
 def _disbelief(
     bandwidth: Amount | None, moved: Amount | None, elapsed: Amount | None
 ) -> Message | None:
-    """Return why a bandwidth is not to be believed: too coarse, or not bytes over time."""
+    """Return why a bandwidth is not credible: too coarse, or not bytes over time."""
     if bandwidth is None:
         return None
     if (coarse := _coarse(bandwidth)) is not None:
@@ -347,18 +347,18 @@ def _disbelief(
         return None
     least = moved.value / (elapsed.value + elapsed.step)
     most = (moved.value + moved.step) / elapsed.value if elapsed.value > 0 else inf
-    # What is printed was cut off, and the program counts in microseconds.
+    # Printed values are truncated, while the program counts in microseconds.
     if least <= bandwidth.value + bandwidth.step and bandwidth.value <= most:
         return None
     text = (
-        f"{bandwidth.value / MIB:.0f} MiB/s is not {moved.value / MIB:.0f} MiB in "
+        f"{bandwidth.value / MIB:.0f} MiB/s does not match {moved.value / MIB:.0f} MiB in "
         f"{elapsed.value:g} s"
     )
     return Message("figures-disagree", text)
 
 
 def options_of(command: str) -> dict[str, str]:
-    """Return the options of a printed command by their long names, with the word after each.
+    """Return the options of a printed command by long name, with the word after each.
 
     Examples
     --------
@@ -373,7 +373,7 @@ def options_of(command: str) -> dict[str, str]:
 
 
 def _config_of(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the parameters that a command names, with elbencho's defaults of the others."""
+    """Return the parameters in a command, with elbencho's defaults for the others."""
     sizes = {"block": "block size", "size": "file size"}
     config = {name: str(size_of(options.get(option, "1M" if option == "block" else "")) or "")
               for option, name in sizes.items()}  # fmt: skip

@@ -1,4 +1,4 @@
-"""What elbencho prints of a phase, as rows: from its CSV, its JSON and its table. Pure.
+"""Parses elbencho's phases from its CSV, JSON or table. Pure.
 
 ::
 
@@ -10,14 +10,14 @@
                 Total MiB        :        1008        1008
     ---
 
-FIRST DONE is what all threads together had done when the fastest had finished, LAST DONE what they
-had when the slowest had: the latter is the result. CSV and table have whole numbers, cut off and
-not rounded; JSON has bytes. The CSV writes the command as ``"a" "b"`` without doubling quotes, but
-with blanks for the commas in it, and in the last column: no reader of CSV is needed.
+FIRST DONE is the work of all threads when the fastest finished, LAST DONE when the slowest did: the
+latter is the result. CSV and table have truncated integers; JSON has bytes. The CSV has the command
+in its last column as ``"a" "b"`` without doubled quotes, but with blanks for commas, so no CSV
+reader is needed.
 
 Source: breuner/elbencho, Statistics.cpp, at the tags from 1.0 to 3.1-9. Names of the table changed
 in 1.4, 2.1 and 3.0, the CSV grew, JSON came with 3.0-27 and has the parameters since 3.0-37. Until
-3.0-25 the CSV has the time at which a phase ended, since then the time at which it began.
+3.0-25 the CSV has the end time of a phase, since then its start time.
 """
 
 from __future__ import annotations
@@ -96,14 +96,14 @@ _END: Final = "---"
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A figure as printed; what it is of lies between it and one ``step`` more."""
+    """A truncated figure: the true value is between it and one ``step`` more."""
 
     value: float
     step: float
 
     @classmethod
     def of(cls, number: float, step: float) -> Amount:
-        """Return so many steps."""
+        """Return an amount of ``number`` steps."""
         return cls(number * step if step >= 1 else number / round(1 / step), step)
 
 
@@ -116,18 +116,18 @@ class Row:
     operation
         ``WRITE``, ``READ``, ``MKDIRS`` ...; empty where the line cannot be read.
     line
-        Of the operation; each figure's own is in ``lines``.
+        Line of the operation; ``lines`` has that of each figure.
     began
-        As printed, or as it follows from the time at which it ended.
+        Start as printed, or computed from the end.
     config
         Parameters by the names of the CSV, as printed.
     figures
-        By name, in base units: the result of all threads, ``... first`` when the first was done.
-        Those that begin with ``read`` are of the reads of a mixed phase.
+        By name, in base units: the result of all threads, and ``... first`` at the end of the
+        first. Names that start with ``read`` are the reads of a mixed phase.
     problem
-        Why the row is not whole.
+        Why the row is incomplete.
     run
-        Of which run of the program it is, where that is shown.
+        The run of the program it belongs to, if known.
     """
 
     operation: str
@@ -144,7 +144,7 @@ class Row:
 
 
 def rows_of(text: str) -> list[Row]:
-    """Return every phase in an output; none where there is none."""
+    """Return every phase in an output, if any."""
     lines = list(whole_lines(text))
     for number, line in lines:
         if line.startswith(JSON_HEAD):
@@ -156,7 +156,7 @@ def rows_of(text: str) -> list[Row]:
     else:
         rows = list(_rows_of_table(lines))
     if rows and text.rpartition("\n")[2].strip():
-        problem = Message("line-cut", "its last line has no end: it was cut, and is not used")
+        problem = Message("line-cut", "its last line was cut and is ignored")
         rows.append(Row("", len(lines) + 1, problem=problem))
     return rows
 
@@ -228,7 +228,7 @@ def _rows_of_json(lines: list[tuple[int, str]]) -> Iterator[Row]:
         try:
             document = as_dict(json.loads(line))
         except (ValueError, RecursionError):
-            yield Row("", number, problem=Message("line-damaged", f"line {number} is no JSON"))
+            yield Row("", number, problem=Message("line-damaged", f"line {number} is not JSON"))
             continue
         yield _row_of_document(document, number)
 
@@ -257,7 +257,7 @@ def _row_of_document(document: dict[str, Any], number: int) -> Row:
 def _figures(values: Mapping[str, Any], prefix: str = "") -> dict[str, Amount]:
     figures: dict[str, Amount] = {}
     for key, (name, step) in _KEYS.items():
-        number = whole_of(str(values.get(key)))  # all values are texts
+        number = whole_of(str(values.get(key)))  # all values are strings
         if number is not None:
             figures[prefix + name] = Amount.of(number, step)
     if not prefix:
@@ -267,7 +267,7 @@ def _figures(values: Mapping[str, Any], prefix: str = "") -> dict[str, Amount]:
 
 @dataclass(slots=True)
 class _Table:
-    """The table while its lines are read."""
+    """State while the lines of the table are read."""
 
     run: int = 0
     began: datetime | None = None
@@ -287,12 +287,12 @@ class _Table:
         return row
 
     def unfinished(self) -> Iterator[Row]:
-        """Yield the phase that no line ended."""
+        """Yield the last phase if its end is missing."""
         if self.operation:
             yield self.row(Message("output-unfinished", "the output ends within a phase"))
 
     def headed(self, name: str, text: str) -> _Table:
-        """Return the table with one line of what stands above it; a date begins another."""
+        """Return the table after a line of its head; a date starts another table."""
         if name == "ISO DATE":
             return _Table(self.run, iso_time(text))
         if name == "LABEL":
@@ -302,7 +302,7 @@ class _Table:
         return self
 
     def take(self, number: int, label: str, text: str) -> None:
-        """Take one line of a phase; of a figure that comes twice the first."""
+        """Read one line of a phase; for a repeated figure the first counts."""
         if (name := _BRACKETS.get(label)) is not None:
             for statistic, value, unit in _LATENCIES.findall(text):
                 key = f"{name} {statistic.replace('avg', 'mean')}"
@@ -347,7 +347,7 @@ def _rows_of_table(lines: list[tuple[int, str]]) -> Iterator[Row]:
 
 
 def _elapsed(text: str) -> Amount | None:
-    """Return a time as elbencho writes it for people: ``2.004s``, ``2m3.241s``, ``1h2m3s``."""
+    """Parse a duration of the table: ``2.004s``, ``2m3.241s``, ``1h2m3s``."""
     match = _ELAPSED.fullmatch(text)
     if match is None:
         return None
@@ -359,7 +359,7 @@ def _elapsed(text: str) -> Amount | None:
 
 
 def iso_time(text: str) -> datetime | None:
-    """Return a time as elbencho prints it, with its zone; ``None`` for anything else.
+    """Parse a time with zone as elbencho prints it; ``None`` for anything else.
 
     Examples
     --------
@@ -374,5 +374,5 @@ def iso_time(text: str) -> datetime | None:
 
 
 def _normal(command: str | None) -> str | None:
-    """Return a command the same whatever it was printed into: CSV and JSON have no commas."""
+    """Return a command in the same form for all outputs: CSV and JSON have no commas."""
     return None if not command else " ".join(command.replace(",", " ").split())

@@ -1,23 +1,23 @@
-"""fio: one process with threads or processes as tasks, on files or on whole devices.
+"""fio: one process with threads or processes as tasks, on files or whole devices.
 
-`results` reads what came out, of every version from 2.1 on, `normal` what it prints for people.
+`results` reads the output of every version since 2.1, `normal` the human-readable form.
 
 Notes
 -----
-What was found out by experiment with fio 3.33, and what the options of a probe follow from:
+Found by experiment with fio 3.33; the options of a probe follow from it:
 - ``end_fsync=1`` is inside fio's own runtime: with an ``fsync`` made 3 s slower, a run of 2 s
-  reports a runtime of 5.1 s, buffered and O_DIRECT alike. Its bandwidth therefore is bytes over
-  the time with the flush, and needs no correction.
+  reports a runtime of 5.1 s, buffered and O_DIRECT alike. So its bandwidth is bytes over the time
+  including the flush, and needs no correction.
 - By default fio preallocates the whole file with ``fallocate``. A write that stops early then
-  leaves a file of full length whose rest is unwritten, and reading that costs the device nothing.
+leaves a file of full length whose unwritten rest reads without any device access.
   With ``fallocate=none`` a file ends where writing ended.
-- A read beyond the end of a file would extend it first; ``readonly`` refuses, so sizes come from
-  the caller, who has looked at the files.
+- A read beyond the end of a file would first extend it; ``readonly`` prevents that, so the caller
+must pass the actual sizes.
 - Buffers that are only "scrambled" (fio's default) hold no 4 KiB block twice; zlib leaves 92 to
-  97 % of them. ``refill_buffers`` leaves 99.5 % and costs 4 times the CPU, which would measure the
-  processor: it is left off.
+  97 % of them. ``refill_buffers`` leaves 99.5 % but costs 4 times the CPU, which would measure the
+  processor: it stays off.
 - ``directory`` is split at colons, unless escaped.
-- There is no figure of bytes over time without log files, so there is no timeline.
+- Without log files there are no bytes over time, so there is no timeline.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ _RESERVED_OPTIONS: Final = frozenset(
     | {"exec_prerun", "exec_postrun", "trigger", "trigger-file", "trigger-remote", "client"}
     | {"server", "daemonize", "remote-config", "showcmd", "parse-only", "help", "version"}
 )
-"""What the command says itself, and what would make it do something else than a probe."""
+"""Options that the command sets itself, or that would make it something other than a probe."""
 
 
 version: Final = Version("fio", ("--version",), r"\Afio-([0-9]+\S*)\s*\Z", oldest="3.0")
 
 
 def command(phase: PhaseRequest) -> tuple[str, ...]:
-    """Return fio's command; it makes its own ``spec.tasks`` threads, a file each.
+    """Return fio's command, which starts ``spec.tasks`` threads with one file each.
 
     Raises
     ------
     UsageError
-        A shared file (its holes would be read as data), or a name that fio cannot take.
+        A shared file (its holes would be read as data), or a name that fio cannot use.
     """
     spec, directory = phase.spec, phase.directory
     if not spec.file_per_process:
@@ -64,7 +64,7 @@ def command(phase: PhaseRequest) -> tuple[str, ...]:
         )
     if "\\:" in directory:
         raise UsageError(
-            f"fio cannot use {directory}: it takes \\: for a colon", code="directory-unusable"
+            f"fio cannot use {directory}: it reads \\: as a colon", code="directory-unusable"
         )
     argv = [phase.program, "--name=trimtab", f"--directory={directory.replace(':', chr(92) + ':')}"]
     argv += [f"--filename_format={FILE_NAME}.$jobnum", f"--rw={phase.access}"]

@@ -1,7 +1,8 @@
-"""The JSON objects in an output of fio, and the line that each number of them stands on.
+"""Finds the JSON objects in fio's output, and the line of each number.
 
-fio prints one object at its end, and with ``--status-interval`` one each time. Its complaints come
-on the same stream, before it. An object begins a line with ``{``; what is in it is indented.
+fio prints one object at its end, and with ``--status-interval`` one per interval. Its error
+messages come before it on the same stream. An object starts with ``{`` at the start of a line; its
+content is indented.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ _EDGES: Final = re.compile(
     r'|(?P<line>\{[ \t]*"fio version".*)|(?P<behind>\{)[ \t\r]*\n(?=[ \t]*"fio version")',
     re.MULTILINE,
 )
-"""Where an object begins and ends, or one that another program has put on one line.
+"""Start and end of an object, or an object that another program put on one line.
 
-What begins with fio's version may stand behind other text on its line.
+An object that starts with fio's version may follow other text on its line.
 """
 _NO_NUMBER: Final = re.compile(r'(?<=")( ?: ?)(?:-?nan|-?inf)(?=[,\s}])')
-"""What C prints for a number that is none; JSON has no word for it."""
+"""What C prints for NaN and infinity, which JSON does not have."""
 _ODD_MAXIMUM: Final = 1000
-"""Ends without a beginning and the reverse: what has more is no output of fio, and not tried on."""
+"""Unmatched starts and ends: a text with more is not fio's output and is given up."""
 _COMPLAINT: Final = re.compile(r"^fio:.*", re.MULTILINE)
 _SAID_MAXIMUM: Final = 200
-"""Lines of complaint that are kept; more say the same, but for one that tells of a signal."""
+"""Error lines that are kept; further ones repeat them, except one about a signal."""
 _KEY: Final = re.compile(r'\s*"([^"\\]{1,60})" ?: ?')
 _LINES_LEFT_OUT: Final = frozenset({"bins", "job options", "global options", "disk_util"})
 
@@ -45,33 +46,33 @@ class Document:
     Attributes
     ----------
     value
-        What it says.
+        The decoded object.
     text
-        As it stands in the output.
+        Its text in the output.
     first_line
-        Of the output, counted from 1.
+        Its first line in the output, from 1.
     mixed
-        Names of numbers that it gives twice, differently: two outputs in one.
+        Names of numbers that occur twice with different values: two mixed outputs.
     """
 
     echoes_options: ClassVar[bool] = True
-    """Whether an option that is not among those of a job was not given."""
+    """Whether an option missing in a job's list was certainly not given."""
     value: dict[str, Any]
     text: str
     first_line: int
     mixed: tuple[str, ...] = ()
 
     def doubt(self, job: int, access: Access) -> Message | None:
-        """Return why figures of a job are not to be believed, apart from what they are."""
+        """Return a reason to doubt a job's figures that does not follow from their values."""
         return None
 
     @cached_property
     def jobs(self) -> list[dict[str, Any]]:
-        """Its jobs, or groups of them: what fio gives figures of; of all hosts of a client."""
+        """Its jobs or groups of jobs, the units of fio's figures; of all hosts of a client."""
         listed = as_list(self.value.get("client_stats" if self.is_of_client else "jobs"))
         jobs = [job for job in listed if isinstance(job, dict)]
         if self.is_of_client and len(jobs) > 1 and jobs[-1].get("jobname") == "All clients":
-            jobs.pop()  # the sum of the others
+            jobs.pop()  # the total of the others
         return jobs
 
     @property
@@ -81,13 +82,13 @@ class Document:
 
     @cached_property
     def options(self) -> dict[str, Any]:
-        """The options that hold for all jobs, as fio echoes them since 2.3."""
+        """The global options, which fio echoes since 2.3."""
         return as_dict(self.value.get("global options"))
 
     def line_of(self, job: int, *path: str) -> int:
-        """Return the line of a number of a job, as ``write``, ``clat_ns``, ``mean``.
+        """Return the line of a job's number, given its path: ``write``, ``clat_ns``, ``mean``.
 
-        Of one that stands on no line of its own, the line of what it is in.
+        For a number without its own line, returns that of the enclosing object.
         """
         while path:
             line = self._lines.get((job, *path))
@@ -98,7 +99,7 @@ class Document:
 
     @cached_property
     def _lines(self) -> dict[tuple[int | str, ...], int]:
-        """Job and path of keys to line; one pass, whatever the number of jobs."""
+        """Job and path of keys to line, built in one pass."""
         lines: dict[tuple[int | str, ...], int] = {}
         job, path, left_out = -1, [], 0
         for number, line in enumerate(self.text.split("\n"), start=self.first_line):
@@ -124,16 +125,16 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An output of fio, taken apart.
+    """A parsed output of fio.
 
     Attributes
     ----------
     documents
-        Its JSON objects that are whole, in order.
+        Its complete JSON objects, in order.
     complaints
-        For each of them the lines of complaint before it, and one more list: those after the last.
+        The error lines before each of them, and one more list: those after the last.
     unfinished
-        Whether an object begins that does not end.
+        Whether the last object is incomplete.
     """
 
     documents: list[Document] = field(default_factory=list)
@@ -142,9 +143,9 @@ class Output:
 
 
 def take_apart(text: str) -> Output:
-    """Return the JSON objects of an output and what fio said beside them. Never raises.
+    """Return the JSON objects and error lines of an output. Never raises.
 
-    Time is linear in the length of the text: no part of it is decoded twice.
+    Takes time linear in the length of the text: no part is decoded twice.
     """
     text = _NO_NUMBER.sub(r"\1null", text)
     output = Output()
@@ -152,7 +153,7 @@ def take_apart(text: str) -> Output:
     for start, end in _segments(text):
         if broken > _ODD_MAXIMUM:
             break
-        # On one line other text may stand behind it, too.
+        # An object on one line may be followed by other text.
         document = None if end is None else _decoded(text[start:end])
         if end is None or document is None:
             broken += 1
@@ -167,7 +168,7 @@ def take_apart(text: str) -> Output:
 
 
 def _segments(text: str) -> Iterator[tuple[int, int | None]]:
-    """Yield begin and end of each object that begins a line; no end where it has none."""
+    """Yield start and end of each object at the start of a line; no end if incomplete."""
     begin: int | None = None
     odd = 0
     for edge in _EDGES.finditer(text):
@@ -191,7 +192,7 @@ def _segments(text: str) -> Iterator[tuple[int, int | None]]:
 
 
 def _decoded(text: str) -> tuple[dict[str, Any], tuple[str, ...]] | None:
-    """Return an object of fio, and which of its numbers stand in it twice and differ."""
+    """Decode an object, and return which of its numbers occur twice with other values."""
     twice: list[str] = []
     decoder = json.JSONDecoder(object_pairs_hook=lambda pairs: _object(pairs, twice))
     try:
@@ -204,10 +205,10 @@ def _decoded(text: str) -> tuple[dict[str, Any], tuple[str, ...]] | None:
 
 
 def _object(pairs: list[tuple[str, Any]], twice: list[str]) -> dict[str, Any]:
-    """Return an object as JSON has it, and note what stands in it twice, differently."""
+    """Build an object, and note names that occur twice with different values."""
     value = dict(pairs)
     if len(value) != len(pairs):
-        # fio 2 fills its list of percentiles up with "0.00" : 0; options are text, and may repeat.
+        # fio 2 pads its percentiles with "0.00" : 0; options are strings and may repeat.
         twice += [
             key
             for key, member in pairs

@@ -1,4 +1,4 @@
-"""The figures of one direction of one job, or of jobs together, in base SI whatever the version.
+"""Figures of one direction of a job, or of several jobs, in SI units for every version.
 
 | | before 2.21 | 2.21 to 3.1 | since 3.2 |
 |---|---|---|---|
@@ -8,7 +8,7 @@
 | ``total_ios`` | since 2.1.14 | | |
 | latency | ``clat`` in microseconds | ``clat_ns`` since 2.99 | |
 
-All from ``add_ddir_status_json`` in stat.c of those versions. ``runtime`` always is milliseconds.
+Source: ``add_ddir_status_json`` in stat.c of those versions. ``runtime`` is always in milliseconds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ QUANTILES: Final = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99.9": 99.9}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One direction of one entry of ``jobs``: of a job, or with ``group_reporting`` of a group."""
+    """One direction of an entry of ``jobs``: a job, or a group with ``group_reporting``."""
 
     document: Document
     index: int
@@ -43,29 +43,29 @@ class Entry:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """What it says of this direction."""
+        """The JSON object of this direction."""
         return as_dict(self.job.get(self.access))
 
     @property
     def in_kib(self) -> bool:
-        """Whether ``io_bytes`` is in KiB, as before 2.21: then its own KiB are not printed."""
+        """Whether ``io_bytes`` is in KiB, as before 2.21; then there is no ``io_kbytes``."""
         return "io_kbytes" not in self.figures and "bw_bytes" not in self.figures
 
     @property
     def moved_bytes(self) -> float | None:
-        """What was written or read."""
+        """Bytes written or read."""
         moved = as_number(self.figures.get("io_bytes"))
         return moved * KIB if moved is not None and self.in_kib else moved
 
     @property
     def elapsed_s(self) -> float | None:
-        """How long it ran, in this direction."""
+        """Runtime of this direction."""
         time_ms = as_number(self.figures.get("runtime"))
         return None if time_ms is None else time_ms / 1000
 
     @property
     def bandwidth_bytes_per_s(self) -> float | None:
-        """As printed, in bytes."""
+        """The printed bandwidth, in bytes per second."""
         if "bw_bytes" in self.figures:
             return as_number(self.figures["bw_bytes"])
         in_kib_per_s = as_number(self.figures.get("bw"))
@@ -73,7 +73,7 @@ class Entry:
 
     @property
     def operations(self) -> float | None:
-        """How many; 2.1 does not print it, but the rate that it came to."""
+        """Number of operations; 2.1 prints only their rate."""
         if "total_ios" in self.figures:
             return as_number(self.figures["total_ios"])
         rate, elapsed_s = as_number(self.figures.get("iops")), self.elapsed_s
@@ -81,21 +81,21 @@ class Entry:
 
     @property
     def bandwidth_line(self) -> int:
-        """Of the bandwidth in the output."""
+        """Line of the bandwidth in the output."""
         key = "bw_bytes" if "bw_bytes" in self.figures else "bw"
         return self.document.line_of(self.index, self.access, key)
 
     @property
     def bandwidth_step_bytes_per_s(self) -> int:
-        """What the bandwidth was rounded down to."""
+        """Unit to which the bandwidth was rounded down."""
         return 1 if "bw_bytes" in self.figures else KIB
 
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """What entries that ran at the same time moved as one.
+    """Figures of entries that ran at the same time.
 
-    Their bytes over the longest of their times, as fio counts a group (``agg`` in its stat.c).
+    Bytes over the longest of their times, as fio computes groups (``agg`` in its stat.c).
     """
 
     moved_bytes: float | None
@@ -106,7 +106,7 @@ class Together:
 
 
 def together(entries: Sequence[Entry]) -> Together:
-    """Return the figures of entries that ran at the same time, with why not to believe them."""
+    """Return the figures of entries that ran at the same time, with any doubts."""
     moved = total(entry.moved_bytes for entry in entries)
     times = [entry.elapsed_s for entry in entries]
     elapsed_s = None if None in times else max(filter(None, times), default=0.0)
@@ -123,12 +123,12 @@ def together(entries: Sequence[Entry]) -> Together:
 
 
 def iops_reason(entry: Entry) -> str | None:
-    """Return why the rate of operations that fio printed is not to be believed."""
+    """Return why fio's IOPS are not credible."""
     printed, counted = as_number(entry.figures.get("iops")), entry.operations
     if printed is None or counted is None or not entry.elapsed_s:
         return Message("figures-incomplete", "fio's output lacks operations, runtime or their rate")
     expected = counted / entry.elapsed_s
-    # Before 2.2 it is a whole number, before 2.16 or so it has two digits after the point.
+    # Before 2.2 it is an integer, before about 2.16 it has two decimals.
     step = 1.0 if isinstance(entry.figures.get("iops"), int) else 0.01
     if abs(printed - expected) <= step + expected * 1e-6:
         return None
@@ -137,7 +137,7 @@ def iops_reason(entry: Entry) -> str | None:
 
 
 def _disagreement(entry: Entry) -> str | None:
-    if not entry.document.echoes_options:  # rounded for people: looked at where it was read
+    if not entry.document.echoes_options:  # human-readable and rounded: checked when it was read
         return entry.document.doubt(entry.index, entry.access)
     moved, elapsed_s = entry.moved_bytes, entry.elapsed_s
     bandwidth = entry.bandwidth_bytes_per_s
@@ -145,7 +145,7 @@ def _disagreement(entry: Entry) -> str | None:
         return Message("figures-incomplete", "fio's output lacks bytes, runtime or bandwidth")
     if elapsed_s <= 0:
         return Message("too-short", "fio's runtime is below its resolution of 1 ms")
-    # fio divides by whole milliseconds and drops what is left: half a unit of each.
+    # fio divides by whole milliseconds and truncates: half a unit of each.
     tolerance = 0.0005 / elapsed_s + entry.bandwidth_step_bytes_per_s / max(bandwidth, 1.0)
     tolerance += KIB / max(moved, 1.0) if entry.in_kib else 0.0
     if agrees(bandwidth, moved, elapsed_s, tolerance=min(tolerance, 0.5)):
@@ -155,11 +155,11 @@ def _disagreement(entry: Entry) -> str | None:
 
 
 def total(values: Iterable[float | None]) -> float | None:
-    """Return the sum, ``None`` where one is not known."""
+    """Return the sum, ``None`` if a value is unknown."""
     numbers = list(values)
     return None if None in numbers else sum(filter(None, numbers))
 
 
 def is_decimal(text: str) -> bool:
-    """Return whether a key of JSON is a plain number."""
+    """Return whether a JSON key is a plain number."""
     return re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,12})?", text) is not None

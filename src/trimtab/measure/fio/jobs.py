@@ -1,4 +1,4 @@
-"""Jobs of fio that ran together: their phases, rates and latencies, as a whole and by device."""
+"""Phases, rates and latencies of fio jobs that ran together, in total and by device."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trimtab.model.run import Access, LatencyHistogram, Sample
 
 
 def moving(document: Document, run: Sequence[int], access: Access) -> list[Entry]:
-    """Return the entries of a run that moved something in one direction."""
+    """Return the entries of a run that moved bytes in one direction."""
     entries = [Entry(document, index, access) for index in run]
     return [
         entry
@@ -30,22 +30,24 @@ def moving(document: Document, run: Sequence[int], access: Access) -> list[Entry
 
 
 def read_jobs(draft: Draft, document: Document, run: Sequence[int], repetition: int) -> bool:
-    """Take errors, phases and latencies of jobs that ran together.
+    """Add errors, phases and latencies of jobs that ran together.
 
-    Returns whether data came back wrong.
+    Returns whether data was corrupt.
     """
     integrity_lost = False
     draft.tool_version = str(document.value.get("fio version", "")).removeprefix("fio-") or None
     for index in run:
         error = as_number(document.jobs[index].get("error"))
-        if error == errno.EILSEQ:  # what its verify.c returns
+        if error == errno.EILSEQ:  # from its verify.c
             integrity_lost = True
             draft.problems.add("data-corrupt", "fio: data read is not what was written (error 84)")
         elif error:
-            code = min(int(error), 10**9)  # more is no errno, and os.strerror would not take it
+            code = min(
+                int(error), 10**9
+            )  # larger values are no errno, and os.strerror refuses them
             draft.problems.add("tool-error", f"fio: {os.strerror(code)} (error {code})")
     if document.mixed:
-        text = f"fio's output gives {document.mixed[0]} twice: two outputs are mixed"
+        text = f"fio's output has {document.mixed[0]} twice: two outputs are mixed"
         draft.problems.add("outputs-mixed", text)
     for access in ACCESSES:
         entries = moving(document, run, access)
@@ -80,10 +82,10 @@ def _phase(entries: Sequence[Entry], repetition: int) -> Phase:
 
 
 def _tasks(entries: Sequence[Entry]) -> int | None:
-    """Return the threads behind entries: one each, or all of a section that reports as a group.
+    """Return the threads of entries: one each, or all of a section that reports as a group.
 
-    Whether it does shows in their number: fio does not always echo ``group_reporting``. What it
-    prints for people says it of each.
+    Detects groups by their number, as fio does not always echo ``group_reporting``. The
+    human-readable form has it for each.
     """
     if not entries[0].document.echoes_options:
         each_of = [tasks_of(entry.document, entry.job) for entry in entries]
@@ -102,7 +104,7 @@ def _tasks(entries: Sequence[Entry]) -> int | None:
 
 
 def _processor_time(entries: Sequence[Entry], key: str) -> float | None:
-    """Return CPU seconds: fio gives per cent of ``job_runtime``, which is summed over threads."""
+    """Return CPU seconds: fio prints percent of ``job_runtime``, which is summed over threads."""
     total_s = 0.0
     for entry in entries:
         share, time_ms = as_number(entry.job.get(key)), as_number(entry.job.get("job_runtime"))
@@ -144,7 +146,7 @@ def _read_latencies(
 
 
 def read_operations(draft: Draft, entries: Sequence[Entry], target: str | None) -> None:
-    """Take the rate of operations of entries that ran together, of the whole or of one device."""
+    """Add the IOPS of entries that ran together, in total or of one device."""
     figures = together(entries)
     if figures.iops is None:
         return
@@ -157,7 +159,7 @@ def read_operations(draft: Draft, entries: Sequence[Entry], target: str | None) 
 
 
 def read_targets(draft: Draft, entries: Sequence[Entry], *, hidden: bool) -> None:
-    """Take the figures of each file or device, where every job has one of its own."""
+    """Add the figures of each file or device, if every job has its own."""
     targets: dict[str, list[Entry]] = {}
     for entry in entries:
         names = file_names(options_of(entry.document, entry.job))

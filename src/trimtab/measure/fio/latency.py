@@ -1,8 +1,8 @@
-"""Latency of the operations of a run: completion latency, from submission to completion.
+"""Completion latency of a run's operations, from submission to completion.
 
 fio 3 counts nanoseconds under ``clat_ns``, fio 2 microseconds under ``clat``. Percentiles of
-several jobs cannot be merged, but the buckets that ``json+`` prints can: their quantiles are then
-what fio itself would have printed for the jobs as one group.
+several jobs cannot be merged, but the buckets of ``json+`` can: their quantiles equal what fio
+would print for the jobs as one group.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from trimtab.measure.plain import as_dict, as_number
 from trimtab.message import Message
 
 _LIKE_ANOTHER: Final = 1.02
-"""A percentile is a bucket's value, and buckets are 1/64 of their octave wide."""
+"""A percentile is a bucket's value, and a bucket is 1/64 of its octave wide."""
 
 
 _ROUNDED_MAXIMUM: Final = 0.01
-"""A figure is not believed when rounding in print can hide more than this fraction of it."""
+"""A figure is doubted if rounding may hide more than this fraction of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """What is known of the latency of one direction.
+    """Latency of one direction.
 
     Attributes
     ----------
     values_s
-        Name of the statistic to value and line.
+        Statistic to value and line.
     counts
-        Bucket in nanoseconds, as fio names it, to the operations in it.
+        Bucket in nanoseconds, as fio names it, to its operations.
     missing
-        Why the distribution is not there.
+        Why there is no distribution.
     reason
-        Why the values are not to be believed.
+        Why the values are not credible.
     coarse
-        Statistic to why it is not: rounding hides too much of it.
+        Statistic to the reason why it alone is not: too much rounding.
     """
 
     values_s: dict[str, tuple[float, int]] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class _Reported:
 
     @property
     def units(self) -> dict[str, float]:
-        """Statistic to one unit of its last digit, where it was rounded for people."""
+        """Statistic to one unit of its last digit, for human-readable output."""
         return as_dict(self.values.get("units"))
 
 
@@ -75,16 +75,16 @@ def latencies(entries: Sequence[Entry]) -> Latencies:
     if len(reported) == 1:
         return _of_one(entries[0], reported[0])
     if not all(entry.bins and sum(entry.bins.values()) == entry.operations for entry in reported):
-        text = "fio printed one for each job; use group_reporting or json+"
+        text = "fio printed a distribution for each job; use group_reporting or json+"
         return Latencies(missing=Message("latency-per-job", text))
     return _of_several(entries, reported)
 
 
 def upper_edges(counts: dict[int, int]) -> dict[int, int]:
-    """Return upper edge in ns to count, eight buckets to the power of two.
+    """Return upper edge in ns to count, with eight buckets per power of two.
 
-    fio names a bucket by its middle and cuts every power of two into 64 (FIO_IO_U_PLAT_BITS = 6
-    in stat.h); eight are enough to draw and to find stalls, and keep a run to about 100 rows.
+    fio names a bucket by its middle and has 64 per power of two (FIO_IO_U_PLAT_BITS = 6 in stat.h);
+    eight are enough for charts and for finding stalls, and limit a run to about 100 rows.
     """
     edges: dict[int, int] = {}
     for middle, count in counts.items():
@@ -113,11 +113,11 @@ def _of_one(entry: Entry, reported: _Reported) -> Latencies:
 
 
 def _coarse(reported: _Reported, values: dict[str, tuple[float, int]]) -> dict[str, str]:
-    """Return for each statistic that has too few digits why it is not to be believed."""
+    """Return a reason for each statistic with too few digits."""
     coarse: dict[str, str] = {}
     for name, (value_s, _) in values.items():
         unit = reported.units.get("percentile" if name in QUANTILES else name, 0.0)
-        # Percentiles are rounded up, the others to the nearest or down: all of the unit may hide.
+        # Percentiles are rounded up, the others down or to nearest: up to a full unit is hidden.
         if unit * reported.unit_s > _ROUNDED_MAXIMUM * value_s:
             text = f"fio printed {name} of the latency with too few digits: {value_s:.3g} s"
             coarse[name] = Message("too-few-digits", text)
@@ -149,7 +149,7 @@ def _of_several(entries: Sequence[Entry], reported: Sequence[_Reported]) -> Late
 
 
 def _quantile(counts: dict[int, int], wanted: float) -> int:
-    """Return the first bucket at which that many are reached, as fio's own percentiles do."""
+    """Return the first bucket that reaches a quantile, as fio's percentiles do."""
     seen = 0
     for bucket in sorted(counts):
         seen += counts[bucket]
@@ -168,13 +168,13 @@ def _reported(entry: Entry) -> _Reported:
         for share, percentile in as_dict(values.get("percentile")).items()
         if is_decimal(share) and (value := as_number(percentile)) is not None
     }
-    # Up to 3.17 lat_percentiles=1 puts those of the whole latency in place of these.
+    # Up to 3.17 lat_percentiles=1 replaces them by those of the total latency.
     options = options_of(entry.document, entry.job)
     if is_set(options, "lat_percentiles") and "percentile" not in whole:
         percentiles = {}
     bins = _bins(values)
-    # Not total_ios, which leaves out what was under way when a ramp ended. Before 3.19 only the
-    # buckets tell their number, and where there are none it is enough that there were operations.
+    # Not total_ios, which excludes operations in progress when a ramp ended. Before 3.19 only the
+    # buckets give their number; without buckets it is enough that there were operations.
     operations = as_number(values.get("N", sum(bins.values()) or as_number(values.get("max"))))
     return _Reported(values, unit_s, (entry.access, key), percentiles, bins, operations or 0.0)
 
@@ -194,7 +194,7 @@ def _in_ns(reported: _Reported) -> dict[int, int]:
 
 
 def _disorder(reported: _Reported) -> str | None:
-    """Return what is impossible in the figures: they must rise, and lie between the extremes."""
+    """Return why the figures are impossible: they must rise and be within the extremes."""
     rising = [value for _, (value, _) in sorted(reported.percentiles.items()) if value]
     least, mean, greatest = (as_number(reported.values.get(key)) for key in ("min", "mean", "max"))
     ordered = rising == sorted(rising)

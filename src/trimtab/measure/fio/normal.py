@@ -1,4 +1,4 @@
-"""fio's normal output, which is made for people, as the objects of its JSON.
+"""Converts fio's human-readable normal output to the objects of its JSON.
 
 ::
 
@@ -14,16 +14,16 @@
        READ: bw=206MiB/s (216MB/s), ..., io=207MiB (217MB), run=1002-1002msec
 
 Sizes and rates have three or four digits, but runtimes are whole milliseconds and operations are
-whole numbers. So bytes are operations times the size of each where that is one size and agrees
-with the printed bytes, and rates follow: the very figures of the JSON of the same run. Otherwise
-they are what is printed, and a figure of which rounding can hide more than 1 % is not believed.
+integers. So bytes are computed as operations times their size, if that is a single size and agrees
+with the printed bytes, and rates follow: exactly the figures of the same run's JSON. Otherwise the
+printed figures are used, and one is doubted if rounding may hide more than 1 %.
 
-A group counts only if a ``Run status`` that agrees with it follows: without one the output was cut,
-perhaps between its jobs.
+A group counts only if a matching ``Run status`` follows; otherwise the output was cut, perhaps
+between its jobs.
 
-``fio --client`` puts ``<host> `` before what its servers print before the run, and nothing before
-their results, which come as each server ends: those of all servers are one document, as in JSON. A
-sum of all, ``All clients``, ends it.
+``fio --client`` prefixes its servers' lines with ``<host> `` before the run, but not their results,
+which come as each server ends. Those of all servers are one document, as in JSON, which ends with a
+total, ``All clients``.
 
 Until 2.20 sizes were KiB under the name ``KB``: ``io=1024.0MB, bw=16.6MB/s, iops=4258, runt=...``.
 Formats: ``show_thread_status_normal``, ``show_ddir_status`` and ``show_run_stats`` of fio's stat.c.
@@ -97,16 +97,16 @@ _CUT: Final = Message("output-unfinished", "fio did not finish its output")
 
 @dataclass(frozen=True)
 class NormalDocument(Document):
-    """What one execution of fio printed for people, in the form of its JSON.
+    """The normal output of one execution of fio, in the form of its JSON.
 
     Attributes
     ----------
     doubts
-        Job and access to why its figures are not to be believed.
+        Job and access to the reason to doubt its figures.
     lines
         Job and path of keys to line.
     printed_at
-        Job to when it was printed, in the zone of the machine.
+        Job to the time of printing, in the zone of the machine.
     """
 
     echoes_options: ClassVar[bool] = False
@@ -119,12 +119,12 @@ class NormalDocument(Document):
         return self.lines
 
     def doubt(self, job: int, access: Access) -> Message | None:
-        """Return why figures of a job are not to be believed."""
+        """Return why figures of a job are not credible."""
         return self.doubts.get((job, access))
 
     def is_in(self, document: Document) -> bool:
-        """Return whether JSON tells of the same jobs: fio prints several forms when asked to."""
-        # Servers come in the order in which they ended: in JSON and here not in the same.
+        """Return whether JSON has the same jobs: fio can print several forms."""
+        # Servers are in the order in which they ended, which may differ between JSON and this.
         others = list(document.jobs)
         for job in self.jobs:
             same = next((other for other in others if _is_state_of(job, other)), None)
@@ -135,22 +135,22 @@ class NormalDocument(Document):
 
 
 def normal_documents(text: str) -> list[NormalDocument]:
-    """Return what the normal outputs in a text say, in their order. Never raises."""
+    """Return the normal outputs in a text, in order. Never raises."""
     reader = _Reader()
     for number, line in whole_lines(text):
-        # A terminal's line of progress may stand before the first line of the result.
+        # A progress line of a terminal may precede the first line of the result.
         reader.take(number, line.rpartition("\r")[2])
     return list(reader.documents())
 
 
 @dataclass(frozen=True, slots=True)
 class _Printed:
-    """A number as printed, in bytes or in whatever it counts, and one unit of its last digit.
+    """A printed number, in bytes or its own unit, and one unit of its last digit.
 
     Attributes
     ----------
     carry
-        What fio 3.7 and others lost where rounding carried over: 56.99 MiB stand as ``56.0MiB``.
+        What fio 3.7 and others lose when rounding carries over: 56.99 MiB becomes ``56.0MiB``.
     """
 
     value: float
@@ -158,19 +158,19 @@ class _Printed:
     carry: float = 0.0
 
     def may_be(self, value: float, slack: float = 0.0) -> bool:
-        """Return whether a number, known to ``slack``, could be printed like this."""
+        """Return whether a number, within ``slack``, could be printed like this."""
         distance = min(abs(self.value - value), abs(self.value + self.carry - value))
         return distance <= 1.01 * self.unit + slack
 
     @property
     def error(self) -> float:
-        """What rounding can hide, as a fraction."""
+        """The maximum rounding error, as a fraction."""
         return self.unit / 2 / self.value if self.value > 0 else float("inf")
 
 
 @dataclass(slots=True)
 class _Side:
-    """One direction of one job, while it is read."""
+    """State of one direction of one job while it is read."""
 
     line: int
     time_ms: int
@@ -198,16 +198,16 @@ class _Job:
 
 @dataclass(slots=True)
 class _Start:
-    """What one start of fio, or of its client, prints before its results.
+    """The lines of one start of fio, or of its client, before its results.
 
     Attributes
     ----------
     servers
-        How many a client tells of before they begin.
+        Number of servers that a client lists before they start.
     hosts
-        Names before the lines of servers.
+        Host names in the servers' lines.
     ending
-        Those of servers that said they end, and of which no result stands there yet.
+        Servers that reported their end and have no result yet.
     """
 
     number: int = 0
@@ -220,14 +220,14 @@ class _Start:
 
 @dataclass(slots=True)
 class _Execution:
-    """What was printed of one state of one execution, or of all servers of a client.
+    """One state of one execution, or of all servers of a client.
 
     Attributes
     ----------
     totals
-        Group and direction to what each server says of it: sizes and longest time.
+        Group and direction to each server's sizes and longest time.
     every
-        The sum over all servers, which a client prints last.
+        The total of all servers, which a client prints last.
     """
 
     start: _Start
@@ -240,12 +240,12 @@ class _Execution:
 
     @property
     def servers(self) -> int:
-        """How many servers there were; 0 where no client printed it."""
+        """Number of servers; 0 unless a client printed it."""
         return max(self.start.servers, len(self.start.hosts), self.every is not None)
 
 
 class _Reader:
-    """Keeps where it is: in which execution, job, direction and group."""
+    """Tracks the current execution, job, direction and group."""
 
     def __init__(self) -> None:
         self._executions: list[_Execution] = []
@@ -256,7 +256,7 @@ class _Reader:
         self._group: int | None = None
 
     def take(self, number: int, line: str) -> None:
-        """Read one whole line."""
+        """Read one complete line."""
         if match := _OF_SERVER.match(line):
             self._start.hosts.add(match["host"])
             line = match["text"]
@@ -266,7 +266,7 @@ class _Reader:
         elif match := _JOB.match(line):
             self._begin(number, match)
         elif match := _HEADER.match(line):
-            # A server may begin when another has ended already.
+            # A server may start after another has ended.
             if (last := self._last) and (last.every or not last.servers):
                 self._start = _Start(self._start.number + 1)
             self._start.headers[match["name"], int(match["group"])] = match
@@ -283,12 +283,12 @@ class _Reader:
 
     @property
     def _last(self) -> _Execution | None:
-        """The last state of the present execution, if there is one yet."""
+        """The last state of the current execution, if any."""
         last = self._executions[-1] if self._executions else None
         return last if last and last.start is self._start else None
 
     def documents(self) -> Iterator[NormalDocument]:
-        """Yield what was read, each execution and each of its states once."""
+        """Yield each state of each execution once."""
         for execution in self._executions:
             if execution.jobs:
                 yield _document(execution)
@@ -298,7 +298,7 @@ class _Reader:
         if last is None or (last.groups and not last.servers and match["name"] != _ALL):
             last = _Execution(self._start)
             self._executions.append(last)
-        # Several that end at once are not told apart.
+        # Several that end at once cannot be separated.
         before = last.jobs[-1] if last.jobs and self._group is None else None
         ending = self._start.ending
         alone = before is None and len({*ending}) == 1
@@ -338,7 +338,7 @@ class _Reader:
 
 
 def _join(execution: _Execution, later: _Execution) -> None:
-    """Add to the results of some servers those of others, which were taken for a later state."""
+    """Merge results of other servers that were mistaken for a later state."""
     execution.jobs += later.jobs
     execution.groups |= later.groups
     execution.every = later.every
@@ -360,13 +360,13 @@ def _side(number: int, match: re.Match[str]) -> _Side:
 
 
 def _size(text: str, match: re.Match[str]) -> _Printed:
-    """Return bytes of a size; before 2.21 ``KB`` is KiB, since then it is 1,000 bytes."""
+    """Parse a size in bytes; before 2.21 ``KB`` is KiB, since then 1,000 bytes."""
     binary = "i" in text or match.re in (_OLD_RATES, _OLD_TOTAL)
     return _printed(text.replace("i", "").removesuffix("B"), 1024 if binary else 1000)
 
 
 def _printed(text: str, base: int) -> _Printed:
-    """Return a number with a letter behind it for a power of the base."""
+    """Parse a number with a suffix letter for a power of the base."""
     letter = text[-1].lower() if text[-1].isalpha() else ""
     digits = text.rstrip("kKMGTP ")
     factor = float(base ** _POWERS[letter])
@@ -436,7 +436,7 @@ def _document(execution: _Execution) -> NormalDocument:
 
 
 def _options(header: re.Match[str] | None, jobs: int) -> dict[str, str]:
-    """Return those options that the line before the run tells, and the number of tasks."""
+    """Return the options in the line before the run, and the number of tasks."""
     options = {"numjobs": str(jobs)}
     if header is None:
         return options
@@ -451,20 +451,20 @@ def _options(header: re.Match[str] | None, jobs: int) -> dict[str, str]:
 
 
 def _block_bytes(header: re.Match[str] | None, access: str) -> int | None:
-    """Return the size of every transfer; ``None`` where it varies or its print hides it."""
+    """Return the transfer size; ``None`` if it varies or is rounded."""
     ranges = _ONE_SIZE.findall("" if header is None else header["bs"])
     place = _ACCESSES.index("write" if access == "write" else "read")
     if len(ranges) <= place or ranges[place][0] != ranges[place][1]:
         return None
     text = ranges[place][0].replace("i", "").removesuffix("B")
     exact = _printed(text, 1024).value
-    # A size with a letter is rounded; one that fio was given is a multiple of the sector then.
+    # A size with a letter is rounded; the actual one is a multiple of the sector.
     is_whole = exact == int(exact) and (not text[-1].isalpha() or exact % _SECTOR == 0)
     return int(exact) if is_whole else None
 
 
 def _figures(job: _Job, side: _Side, name: str, header: re.Match[str] | None) -> dict[str, Any]:
-    """Return the figures of one direction as JSON has them, exact where they can be."""
+    """Return the figures of one direction as in JSON, exact where possible."""
     time_s = side.time_ms / 1000
     operations = job.operations.get(name)
     figures: dict[str, Any] = {"runtime": side.time_ms, "io_kbytes": None}
@@ -491,12 +491,12 @@ def _figures(job: _Job, side: _Side, name: str, header: re.Match[str] | None) ->
 
 
 def _side_doubt(side: _Side, figures: Mapping[str, Any]) -> Message | None:
-    """Return why the figures of one direction do not fit together, or are too coarse."""
+    """Return why the figures of one direction are inconsistent or too coarse."""
     time_s, moved = side.time_ms / 1000, float(figures["io_bytes"])
     if not time_s:
         return Message("too-short", "fio's runtime is below its resolution of 1 ms")
     rates = [side.rate] if side.decimal is None else [side.rate, side.decimal]
-    # Where bytes are exact so is the rate; else both are rounded.
+    # If bytes are exact so is the rate; otherwise both are rounded.
     slack = 0.0 if figures["exact"] else side.io.unit / time_s
     for printed in rates:
         if not printed.may_be(moved / time_s, slack):
@@ -511,7 +511,7 @@ def _side_doubt(side: _Side, figures: Mapping[str, Any]) -> Message | None:
 def _group_doubt(
     execution: _Execution, jobs: list[dict[str, Any]], group: int, access: Access
 ) -> Message | None:
-    """Return why the jobs of a group are not all of it, or are not what fio summed up."""
+    """Return why the jobs of a group are incomplete or contradict fio's totals."""
     totals = execution.totals.get((group, access))
     if group not in execution.groups or not totals:
         return _CUT
@@ -523,12 +523,12 @@ def _group_doubt(
     moved = sum(figures["io_bytes"] for _, figures in of_group)
     rounding = sum(side.io.unit for side, figures in of_group if not figures["exact"])
     longest_ms = max((side.time_ms for side, _ in of_group), default=0)
-    # Those of several servers may stand between one another: they are held against their sum.
+    # Several servers' lines may be interleaved: compare them with the total.
     sizes = [_sum(of_unit) for of_unit in zip(*(sizes for sizes, _ in totals), strict=False)]
     fits = all(size.may_be(moved, rounding) for size in sizes)
     if fits and longest_ms == max(time_ms for _, time_ms in totals):
         return None
-    text = f"the jobs of group {group} are not what fio's last lines say of it"
+    text = f"the jobs of group {group} contradict fio's totals at the end"
     return Message("figures-disagree", text)
 
 
@@ -541,7 +541,7 @@ def _sum(sizes: Iterable[_Printed]) -> _Printed:
 
 
 def _servers_doubt(execution: _Execution) -> Message | None:
-    """Return why the results of servers are not those of all that a client had."""
+    """Return why the servers' results are incomplete or contradict the client's totals."""
     if execution.servers < 2:
         return None
     if execution.every is None:
@@ -549,12 +549,12 @@ def _servers_doubt(execution: _Execution) -> Message | None:
     counts = [sum(job.operations.get(access, 0) for job in execution.jobs) for access in _ACCESSES]
     if counts == [execution.every.operations.get(access, 0) for access in _ACCESSES]:
         return None
-    text = f"the jobs of {execution.servers} servers are not what fio's last lines say of all"
+    text = f"the jobs of {execution.servers} servers contradict fio's totals at the end"
     return Message("figures-disagree", text)
 
 
 def _is_state_of(job: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Return whether JSON tells of a job at the same moment; it has idle directions, too."""
+    """Return whether JSON has a job in the same state; it also lists idle directions."""
     if any(job.get(key) != other.get(key) for key in ("jobname", "groupid", "error")):
         return False
     for access in _ACCESSES:

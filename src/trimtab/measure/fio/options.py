@@ -1,4 +1,4 @@
-"""What a run of fio was asked to do, and where, from the options that it echoes since 2.3."""
+"""Parameters and files of a fio run, from the options that it echoes since 2.3."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_PARAMETERS: Final = frozenset(
         *("per_job_logs", "log_offset", "log_hist_msec", "allow_file_create", "stats"),
     }
 )
-"""Options that say where, when or how it is reported: not what makes results comparable."""
+"""Options on place, time and reporting, which do not affect comparability."""
 _SECONDS: Final = {"": 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DRIVE: Final = re.compile(
     r"/dev/(?:(?P<nvme>nvme[0-9]+(?:c[0-9]+)?n[0-9]+)(?:p[0-9]+)?|ng(?P<ng>[0-9]+n[0-9]+)"
@@ -33,16 +33,16 @@ _RAID: Final = re.compile(r"/dev/(?:md[^/]+|md/[^/]+|dm-[0-9]+|mapper/[^/]+)\Z")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What files or devices jobs worked on.
+    """The files or devices of jobs.
 
     Attributes
     ----------
     names
-        Distinct names as fio was given them; empty where it echoes none.
+        Distinct names as given to fio; empty if it echoes none.
     drives
-        How many whole drives; ``None`` where that is not known.
+        Number of whole drives; ``None`` if unknown.
     devices
-        How many devices that are no single drive, as RAID devices.
+        Number of devices that are not single drives, such as RAID devices.
     """
 
     layer: Layer | None
@@ -52,26 +52,26 @@ class Place:
 
 
 def options_of(document: Document, job: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of one job, those of all jobs included."""
+    """Return the options of one job, including the global ones."""
     return {**document.options, **as_dict(job.get("job options"))}
 
 
 def time_s(value: object) -> float | None:
-    """Return seconds of an option as fio echoes it: ``60``, ``500ms``, ``5m``."""
+    """Parse a duration as fio echoes it: ``60``, ``500ms``, ``5m``; in seconds."""
     match = re.fullmatch(r"([0-9]{1,12})(us|ms|s|m|h|d|)", str(value or "").lower())
     return None if match is None else int(match[1]) * _SECONDS[match[2]]
 
 
 def is_set(options: dict[str, Any], name: str) -> bool:
-    """Return whether a flag is known to be on.
+    """Return whether a flag is certainly on.
 
-    One that was given without a value is echoed as ``""`` by 3.42, and not at all up to 3.36.
+    A flag without a value is echoed as ``""`` by 3.42, and not at all up to 3.36.
     """
     return name in options and str(options[name]) != "0"
 
 
 def file_names(options: dict[str, Any]) -> tuple[str, ...]:
-    """Return the names in ``filename``, which a colon separates unless it is escaped."""
+    """Return the names in ``filename``, separated by unescaped colons."""
     value = options.get("filename")
     if not isinstance(value, str):
         return ()
@@ -81,13 +81,13 @@ def file_names(options: dict[str, Any]) -> tuple[str, ...]:
 def requested(options: Sequence[dict[str, Any]], *, complete: bool = True) -> dict[str, object]:
     """Return the parameters of jobs that ran together, as plain JSON values.
 
-    Those that mean what a field of `trimtab.model.run.ProbeSpec` means have its name; all others
-    keep fio's name and spelling. One in which jobs differ has a list, in the order of the jobs.
+    Equivalents of fields of `trimtab.model.run.ProbeSpec` have the field's name; all others keep
+    fio's name and spelling. If jobs differ in one, it is a list in the order of the jobs.
 
     Parameters
     ----------
     complete
-        Whether an option that is not there has its default.
+        Whether a missing option has its default.
     """
     several = [_requested_of(values_of_job, complete=complete) for values_of_job in options]
     names = dict.fromkeys(name for values_of_job in several for name in values_of_job)
@@ -110,9 +110,9 @@ def _requested_of(options: dict[str, Any], *, complete: bool) -> dict[str, Any]:
 
 
 def tasks_of(document: Document, job: dict[str, Any]) -> int | None:
-    """Return how many threads one section makes, ``None`` where fio does not tell.
+    """Return the number of threads of a section, ``None`` if fio does not print it.
 
-    Up to 3.1 and a little later it does not echo a ``numjobs`` that stands in the global section.
+    Up to about 3.1 it does not echo ``numjobs`` of the global section.
     """
     options = options_of(document, job)
     is_old = version_numbers(str(document.value.get("fio version"))) < (3, 16)
@@ -122,9 +122,9 @@ def tasks_of(document: Document, job: dict[str, Any]) -> int | None:
 
 
 def place_of(document: Document, jobs: Sequence[dict[str, Any]]) -> Place:
-    """Return what jobs that ran together worked on.
+    """Return the files or devices of jobs that ran together.
 
-    Drives that `sections_hidden` is about are counted in fio's list of disks.
+    Drives that no option names (see `sections_hidden`) are counted in fio's list of disks.
     """
     options = [options_of(document, job) for job in jobs]
     names = tuple(
@@ -159,11 +159,11 @@ def place_of(document: Document, jobs: Sequence[dict[str, Any]]) -> Place:
 def sections_hidden(document: Document, options: Sequence[dict[str, Any]]) -> bool:
     """Return whether disks took part that no echoed option names.
 
-    With ``group_reporting`` fio echoes the options of the last section of a group alone.
+    With ``group_reporting`` fio echoes only the options of a group's last section.
     """
     devices = {name for options_of_job in options for name in file_names(options_of_job)}
     if devices and all(_MD.match(name) for name in devices):
-        # A RAID device brings its members into the list.
+        # The list includes the members of RAID devices.
         return sum(_MD.match(f"/dev/{name}") is not None for name in _disks(document)) > len(
             devices
         )
@@ -174,14 +174,14 @@ def sections_hidden(document: Document, options: Sequence[dict[str, Any]]) -> bo
 
 
 def _disks(document: Document) -> list[str]:
-    """Return the names of the disks that fio watched."""
+    """Return the names in fio's list of disks."""
     disks = [as_dict(disk) for disk in as_list(document.value.get("disk_util"))]
     names = [(str(disk.get("hostname")), str(disk.get("name"))) for disk in disks]
     return [name for _, name in dict.fromkeys(names)]
 
 
 def _drive(name: str) -> str | None:
-    """Return the drive that a device file is, or is a partition of."""
+    """Return the drive of a device file or partition."""
     match = _DRIVE.match(name)
     if match is None:
         return None
@@ -203,5 +203,5 @@ _MEANINGS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "runtime": ("duration_s", time_s),
     "ramp_time": ("ramp_s", time_s),
 }
-"""fio's name to ours, and how its text is read; what cannot be read keeps fio's name and text."""
+"""fio's name to ours, and the parser; unreadable values keep fio's name and text."""
 _DEFAULTS: Final = {"rw": "read", "iodepth": 1, "direct": False}

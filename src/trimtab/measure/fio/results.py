@@ -1,8 +1,8 @@
-"""What an output of fio says: of one run that a probe made, or of whatever a file holds.
+"""Results in fio's output: of one probe run, or of everything in a file.
 
-Jobs that ran at the same time are one run: their bytes over the longest of their times. Jobs that
-``stonewall`` sets apart ran one after another and are results of their own. ``new_group`` alone
-only parts the figures.
+Jobs that ran at the same time are one run: their bytes over the longest of their times. Jobs
+separated by ``stonewall`` ran one after another and are separate results. ``new_group`` alone only
+separates the figures.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ from trimtab.message import Message
 from trimtab.model.run import RawOutput
 
 _STILL_RUNNING_S: Final = 2**31 - 1
-"""What fio prints as ``eta`` when it has no estimate."""
+"""fio's ``eta`` without an estimate."""
 _EARLIER: Final = Message(
-    "earlier-part-read", "fio did not finish its output: an earlier part of it is read"
+    "earlier-part-read", "fio did not finish its output: using an earlier part of it"
 )
 _SIGNAL: Final = "terminating on signal"
 
 
 def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None) -> Measurement:
-    """Return what an output of fio says, JSON or JSON+. Never raises on any input.
+    """Parse an output of fio, JSON or JSON+. Never raises.
 
     Several jobs count as one run: their bytes over the longest of their times.
 
     Parameters
     ----------
     repetition
-        Which one it was; an output of fio is of one repetition.
+        Number of the repetition; an output of fio has one.
     ordinal
-        Of this raw output in the run, for the samples.
+        Ordinal of this raw output in the run, for the samples.
     """
     draft = _draft(ordinal)
     text = output.stdout.decode("utf-8", "replace")
@@ -80,11 +80,10 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
 
 
 def read(source: Source) -> tuple[Measurement, ...]:
-    """Return the runs in an output that was kept in a file; see `trimtab.measure.source`.
+    """Return the runs in an output file; see `trimtab.measure.source`.
 
-    One for all jobs that ran at the same time, named after the first of them. Of what
-    ``--status-interval`` printed, the last counts; outputs one behind the other are runs of their
-    own.
+    All jobs that ran at the same time are one run, named after the first. With
+    ``--status-interval`` the last state counts; consecutive outputs are separate runs.
     """
     text = source.text
     printed = _with_normal(take_apart(text) if '"fio version"' in text else Output(), text)
@@ -107,7 +106,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
 
 
 def _with_normal(printed: Output, text: str) -> Output:
-    """Return an output with its normal form, where that is not another form of its JSON."""
+    """Add the normal outputs, unless they duplicate the JSON."""
     documents = [
         document
         for document in normal_documents(text)
@@ -127,7 +126,7 @@ def _with_normal(printed: Output, text: str) -> Output:
 
 
 def recognises(source: Source) -> bool:
-    """Return whether a file is an output of fio, those that hold no JSON included."""
+    """Return whether a file is an output of fio, including those without JSON."""
     head = source.head
     return any(word in head for word in _WORDS) and _IS_FIO.search(head) is not None
 
@@ -141,7 +140,7 @@ _IS_FIO: Final = re.compile(
     re.MULTILINE,
 )
 _WORDS: Final = ("fio", ": (g")
-"""One of them stands in every match of that: they tell fast that there is none."""
+"""Every match of it contains one of these: a fast way to rule it out."""
 _BEGINNING: Final = re.compile(
     rb'^(?:[^{\n]{0,400}\{\s{0,20}"fio version"\s{0,9}:\s{0,9}"fio-'
     rb"|\S[^\n]{0,200}: \(g=[0-9]+\): rw=)",
@@ -156,7 +155,7 @@ def _no_result(text: str) -> DataError:
     hint = "run fio with --output-format=json or json+"
     if match := _TERSE.search(text):
         line = text.count("\n", 0, match.start()) + 1
-        problem = "this is fio's terse output, which leaves out what is needed"
+        problem = "this is fio's terse output, which lacks required figures"
         return DataError(problem, code="output-format-unsupported", line=line, hint=hint)
     for number, line in enumerate(text.split("\n"), start=1):
         if line.startswith("fio:"):
@@ -169,7 +168,7 @@ def _no_result(text: str) -> DataError:
 
 
 def _executions(printed: Output) -> Iterator[tuple[Document, list[str]]]:
-    """Yield the last document of each execution of fio, with what fio said beside it."""
+    """Yield the last document of each execution of fio, with its error lines."""
     complaints: list[str] = []
     for index, document in enumerate(printed.documents):
         complaints = complaints + printed.complaints[index]
@@ -181,13 +180,13 @@ def _executions(printed: Output) -> Iterator[tuple[Document, list[str]]]:
 
 
 def _continues(document: Document, following: Document) -> bool:
-    """Return whether one document is a later state of the same execution, and not of another."""
+    """Return whether one document is a later state of the same execution."""
     if len(document.jobs) != len(following.jobs):
         return False
     if any(document.value.get(key) != following.value.get(key) for key in _SAME_OF_ALL):
         return False
     begins = _begin(document), _begin(following)
-    # Both times are cut to whole seconds, one of them after adding almost one.
+    # Both times are truncated to seconds, one of them after adding almost one.
     if None not in begins and abs(begins[1] - begins[0]) > timedelta(seconds=2):  # type: ignore[operator]
         return False
     return all(map(_grew, document.jobs, following.jobs))
@@ -198,7 +197,7 @@ _SAME_OF_A_JOB: Final = ("jobname", "groupid", "job options")
 
 
 def _grew(earlier: dict[str, Any], later: dict[str, Any]) -> bool:
-    """Return whether a job is the same, and has moved as much or more for as long or longer."""
+    """Return whether a job is the same, with no fewer bytes and no shorter runtime."""
     if any(earlier.get(key) != later.get(key) for key in _SAME_OF_A_JOB):
         return False
     return all(
@@ -210,10 +209,10 @@ def _grew(earlier: dict[str, Any], later: dict[str, Any]) -> bool:
 
 
 def _runs(document: Document) -> list[list[int]]:
-    """Return the jobs of a document by the run that they belong to.
+    """Return the jobs of a document by run.
 
-    Servers of a client begin together, and none waits for another between its groups: of several
-    groups the jobs of each server are runs of their own.
+    Servers of a client start together and do not wait for one another between groups: with several
+    groups each server's jobs are separate runs.
     """
     runs: list[list[int]] = []
     before: object = None
@@ -238,7 +237,7 @@ def _server(job: dict[str, Any]) -> tuple[object, object]:
 
 
 def _note_hosts(draft: Draft, document: Document, run: Sequence[int]) -> None:
-    """Take the servers of a client; its name is before a result that is of one among several."""
+    """Note the servers of a client; a result of one among several is named after it."""
     jobs = [document.jobs[index] for index in run]
     hosts = list(dict.fromkeys(str(job["hostname"]) for job in jobs if "hostname" in job))
     if not hosts:
@@ -251,7 +250,7 @@ def _note_hosts(draft: Draft, document: Document, run: Sequence[int]) -> None:
 
 
 def _is_last(document: Document, run: Sequence[int], following: Sequence[int]) -> bool:
-    """Return whether no group of jobs comes after one; each server counts them from 0."""
+    """Return whether this is the last group of jobs; each server counts from 0."""
     if not run or not following:
         return True
     group, after = (as_whole(document.jobs[at[0]].get("groupid")) for at in (run, following))
@@ -272,7 +271,7 @@ def _run(document: Document, run: Sequence[int], *, is_last: bool) -> Draft:
     draft.reported |= {"job_names": names, "latency": "completion"}
     draft.reported |= present({"drives": place.drives, "devices": place.devices})
     if hidden:
-        text = "group_reporting put sections together; fio names only the last one's devices"
+        text = "group_reporting merged sections; fio names only the last one's devices"
         draft.warnings.add("sections-merged", text)
         draft.phases = [replace(phase, tasks=None) for phase in draft.phases]
     elif place.names:
@@ -302,15 +301,15 @@ def _run(document: Document, run: Sequence[int], *, is_last: bool) -> Draft:
 def _note_normal(
     draft: Draft, document: NormalDocument, options: Sequence[dict[str, Any]], tasks: int | None
 ) -> None:
-    """Note what fio's normal output tells of the request, and that it does not tell all of it."""
+    """Note the parameters in fio's normal output, and which it lacks."""
     printed = requested(options, complete=False)
     draft.requested = present(
         {**printed, "job_names": draft.reported["job_names"], "tasks": tasks, "output": "normal"}
     )
-    reason = "fio's normal output does not tell size, runtime, direct and files of the jobs"
+    reason = "fio's normal output lacks size, runtime, direct and files of the jobs"
     draft.missing.append(missing("parameters", "options-not-printed", reason))
     if len(_runs(document)) > 1:
-        text = "fio's normal output does not tell whether groups of jobs ran at the same time"
+        text = "fio's normal output does not show whether groups of jobs ran at the same time"
         draft.warnings.add("groups-in-one-output", text)
 
 
@@ -327,9 +326,9 @@ def _note_said(draft: Draft, complaints: Sequence[str]) -> None:
 
 
 def _note_times(draft: Draft, document: Document, run: Sequence[int], *, is_last: bool) -> None:
-    """Take when it began and ended: ``timestamp`` is of the end, when fio prints."""
+    """Note start and end: ``timestamp`` is the end, when fio prints."""
     longest_s = max((phase.elapsed_s or 0.0 for phase in draft.phases), default=0.0)
-    if is_last and not document.is_of_client:  # a client's is of its own beginning
+    if is_last and not document.is_of_client:  # a client's is its own start
         draft.ended = _end(document, run)
     starts = [_moment(document.jobs[index].get("job_start"), 1e-3) for index in run]
     known = [start for start in starts if start is not None]
@@ -363,7 +362,7 @@ def _note_apart(draft: Draft, text: str) -> None:
 
 
 def _disbelieve(draft: Draft, reason: str, *, targets_too: bool = False) -> None:
-    """Give the figures of the whole a reason; those of single files and devices stand."""
+    """Mark the total figures as not credible; those of single files and devices stay."""
     draft.phases = [replace(phase, reason=phase.reason or reason) for phase in draft.phases]
     draft.latencies = [
         with_reason(sample, reason) if sample.target is None or targets_too else sample
@@ -372,7 +371,7 @@ def _disbelieve(draft: Draft, reason: str, *, targets_too: bool = False) -> None
 
 
 def _note_end(draft: Draft, document: Document, options: Sequence[dict[str, Any]]) -> None:
-    """Note what shows that a run was not at its end when fio printed."""
+    """Note signs that the run had not ended when fio printed."""
     for job in document.jobs:
         eta_s = as_whole(job.get("eta"))
         if eta_s is not None and 0 < eta_s < _STILL_RUNNING_S:
@@ -390,12 +389,12 @@ def _note_end(draft: Draft, document: Document, options: Sequence[dict[str, Any]
 
 
 def _note_others(draft: Draft, document: Document, run: Sequence[int]) -> None:
-    """Say what moved that has no metric: trimmed bytes, and reads and writes told as one."""
+    """Note what has no metric: trimmed bytes, and reads and writes reported as one."""
     trims = [as_dict(document.jobs[index].get("trim")) for index in run]
     trimmed = total(as_number(trim.get("io_bytes", 0)) for trim in trims)
     if trimmed:
         draft.reported["trimmed_bytes"] = trimmed
-        reason = "there is no metric of trimming by fio"
+        reason = "there is no metric for fio's trims"
         draft.missing.append(missing("trim rate", "no-metric", reason))
     if any("mixed" in document.jobs[index] for index in run) and not draft.phases:
         text = "fio reported reads and writes as one (unified_rw_reporting)"
@@ -407,7 +406,7 @@ def _note_others(draft: Draft, document: Document, run: Sequence[int]) -> None:
 
 
 def _end(document: Document, run: Sequence[int] = ()) -> datetime | None:
-    """Return when fio printed what it says of jobs, by default of the last."""
+    """Return when fio printed jobs, by default the last."""
     if isinstance(document, NormalDocument):
         last = run[-1] if run else len(document.jobs) - 1
         return document.printed_at.get(last)
@@ -416,7 +415,7 @@ def _end(document: Document, run: Sequence[int] = ()) -> datetime | None:
 
 
 def _begin(document: Document) -> datetime | None:
-    """Return when fio began, to two seconds: what it has been running for, before it printed."""
+    """Return fio's start within two seconds: the time of printing minus its runtime."""
     ended = _end(document)
     if document.is_of_client:
         return ended
@@ -426,7 +425,7 @@ def _begin(document: Document) -> datetime | None:
 
 
 def _moment(value: object, unit_s: float) -> datetime | None:
-    """Return a time in UTC of a number of units since 1970, if it is one of this age."""
+    """Convert a number of units since 1970 to UTC, if plausible."""
     number = as_whole(value)
     if number is None or not 1e9 <= number * unit_s <= 1e10:
         return None
@@ -434,7 +433,7 @@ def _moment(value: object, unit_s: float) -> datetime | None:
 
 
 def _name(drafts: Sequence[Draft]) -> None:
-    """Number results of one name, so that no two have the same."""
+    """Number results with the same name."""
     seen: dict[str | None, int] = {}
     for draft in drafts:
         name = draft.name
@@ -447,7 +446,7 @@ def _note_problems(draft: Draft, output: RawOutput, text: str, whole: bool) -> N
     draft.problems += [warning for warning in draft.warnings if _SIGNAL in warning]
     if output.truncated:
         draft.problems.add("output-cut", "the output was cut at its limit")
-    # On stderr it says what is wrong, on stdout where in its source it noticed.
+    # stderr has the error, stdout the place in fio's source.
     complaints = [
         tail(line)
         for line in output.stderr.decode("utf-8", "replace").splitlines()

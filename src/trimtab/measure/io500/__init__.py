@@ -1,11 +1,12 @@
-"""IO500: the result of a whole run, out of its ``result_summary.txt`` and ``result.txt``.
+"""IO500: the result of a whole run, from its ``result_summary.txt`` and ``result.txt``.
 
-The summary has rate, time and validity of each phase; ``result.txt`` beside it has when, how and
-why not. Either is read alone, and the output of ``io500`` itself, which holds the summary's lines.
-Of the shell scripts before 2020 ``result_summary.txt`` and ``io-500-summary.*.txt`` are read.
+The summary has rate, time and validity of each phase; ``result.txt`` next to it has times, commands
+and errors. Each can also be read alone, as can the output of ``io500`` itself, which contains the
+summary's lines. For the shell scripts before 2020, ``result_summary.txt`` and
+``io-500-summary.*.txt`` are read.
 
-``summary`` and ``details`` take the two files apart, ``figures`` says what can be believed. The
-outputs of IOR and mdtest in the same directory are results of their own.
+``summary`` and ``details`` parse the two files, ``figures`` decides which figures are credible. The
+outputs of IOR and mdtest in the same directory are separate results.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
     Raises
     ------
     DataError
-        It holds no phase of an IO500.
+        It has no IO500 phase.
     """
     runs = runs_of(source.text)
     if not runs:
@@ -60,7 +61,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
 
 
 def _printed(run: Run) -> str | None:
-    """Return the figures of a whole run, which IO500 prints and writes into its summary alike."""
+    """Return the figures of a run, which are equal in IO500's output and summary."""
     if run.score is None or run.score.total is None or run.unreadable:
         return None
     phases = (

@@ -1,4 +1,4 @@
-"""``result.txt`` of IO500: sections of keys and values, with complaints as comments.
+"""Parses IO500's ``result.txt``: sections of keys and values, with errors as comments.
 
 ::
 
@@ -40,13 +40,13 @@ _KEPT: Final = 100
 
 @dataclass(slots=True)
 class Section:
-    """One phase: its keys with their lines, and what IO500 complains about in it."""
+    """One phase: its keys with their lines, and IO500's errors about it."""
 
     values: dict[str, tuple[int, str]] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
 
     def text(self, key: str) -> str | None:
-        """Return the value of a key; ``None`` where it is missing."""
+        """Return the value of a key; ``None`` if missing."""
         entry = self.values.get(key)
         return entry[1].strip() if entry is not None else None
 
@@ -57,7 +57,7 @@ class Section:
 
 @dataclass(slots=True)
 class Details:
-    """All of the file; empty where there is none."""
+    """The whole file; empty without one."""
 
     output: int
     top: Section = field(default_factory=Section)
@@ -68,7 +68,7 @@ class Details:
 
     @property
     def version(self) -> str | None:
-        """As IO500 was built."""
+        """IO500's version."""
         return self.top.text("version")
 
     @property
@@ -78,12 +78,12 @@ class Details:
 
     @property
     def tasks(self) -> int | None:
-        """Of MPI; before 2021 it is not told."""
+        """Number of MPI tasks; missing before 2021."""
         text = self.top.text("procs") or ""
         return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
 
     def phases(self) -> list[PhaseLine]:
-        """Return its phases as of a summary, for where no summary is."""
+        """Return its phases in the form of a summary, in case there is none."""
         lines: list[PhaseLine] = []
         for name, section in self.sections.items():
             if name in ("SCORE", "SCOREX", "run") or "score" not in section.values:
@@ -104,7 +104,7 @@ class Details:
 
     @property
     def score(self) -> ScoreLine | None:
-        """The section of the score, as of a summary."""
+        """The score, in the form of a summary."""
         section = self.sections.get("SCORE")
         if section is None or "SCORE" not in section.values:
             return None
@@ -120,7 +120,7 @@ class Details:
 
 
 def details_of(text: str, *, output: int) -> Details:
-    """Return what a ``result.txt`` says; ``output`` is its ordinal among the run's outputs."""
+    """Parse a ``result.txt``; ``output`` is its ordinal among the run's outputs."""
     details = Details(output)
     section, again = details.top, Section()
     for number, line in whole_lines(text):

@@ -1,4 +1,4 @@
-"""What of an IO500 can be believed: phases that are valid and whose means are the printed score."""
+"""Decides which IO500 figures are credible: valid phases whose means match the score."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trimtab.model.run import Sample
 from trimtab.units import GIB
 
 COARSE: Final = 0.01
-"""A rate is not believed when rounding in print can hide more than this fraction of it."""
+"""A rate is doubted if rounding may hide more than this fraction of it."""
 
 _METRICS: Final = {
     "write": "file_creation_rate",
@@ -37,7 +37,7 @@ _OPERATIONS: Final = frozenset(
     | {"mdtest-hard-write", "mdtest-hard-stat", "mdtest-hard-read", "mdtest-hard-delete"}
 )
 _SCORED: Final = _BANDWIDTHS | _OPERATIONS
-"""The phases of the score. The others are of the extended run, or only for information."""
+"""The phases of the score. Others belong to the extended run or are informative."""
 _NO_METRIC: Final = ("timestamp", "mdworkbench-")
 
 
@@ -47,9 +47,9 @@ def measured(run: Run, details: Details, *, suffix: str) -> list[Measurement]:
     Parameters
     ----------
     details
-        Of ``result.txt``, empty where it is not there.
+        From ``result.txt``; empty without one.
     suffix
-        To the names, where an output holds several runs.
+        Suffix of the names if an output has several runs.
     """
     return _Judge(run, details, suffix).measurements()
 
@@ -83,7 +83,7 @@ class _Judge:
         return results
 
     def _phases(self) -> tuple[dict[str, PhaseLine], dict[str, str]]:
-        """Return the phases by name, and why some have two values."""
+        """Return the phases by name, and conflicts between values."""
         phases: dict[str, PhaseLine] = {}
         doubts: dict[str, str] = {}
         for phase in self.run.phases:
@@ -101,10 +101,10 @@ class _Judge:
         return phases, doubts
 
     def _invalid(self) -> str | None:
-        """Return why the run is none by IO500's rules.
+        """Return why the run is invalid by IO500's rules.
 
-        The line of the score decides. sc23 complained of a stonewall under 30 s in runs of 300 s
-        and called them valid; such complaints are warnings.
+        The score line decides. sc23 complained about a stonewall under 30 s in runs of 300 s but
+        marked them valid; such complaints are warnings.
         """
         score = self.run.score
         complaints = [*self.run.complaints, *self.details.top.complaints]
@@ -135,7 +135,7 @@ class _Judge:
         return problems
 
     def _means(self, phases: Mapping[str, PhaseLine]) -> dict[str, str]:
-        """Return why phases cannot be what the score was made of: they are not its means."""
+        """Return why phases contradict the score: their means differ."""
         score, wrong = self.run.score, dict[str, str]()
         if score is None:
             return wrong
@@ -252,7 +252,7 @@ def _sample(phase: PhaseLine, doubt: str | None, invalid: str | None) -> Sample:
         reason = reason or Message("phase-invalid", "IO500 marked the phase invalid")
     figure = phase.figure
     if figure is None or figure.value <= 0:
-        text = "no rate printed: the phase did not run, or ended at once"
+        text = "no rate printed: the phase did not run, or ended immediately"
         reason = reason or Message("no-rate", text)
     else:
         value = figure.value * (GIB if phase.bandwidth else 1000.0)
@@ -270,7 +270,7 @@ def _same(figure: Figure, text: str) -> bool:
 
 
 def _not_the_mean(figures: Sequence[Figure | None], printed: Figure | None) -> str | None:
-    """Return why a printed mean is not that of the phases; those without a rate do not count."""
+    """Return why a printed mean differs from the phases'; those without a rate are ignored."""
     known = [figure for figure in figures if figure is not None and figure.value > 0]
     if printed is None or printed.value <= 0 or not known:
         return None
@@ -278,12 +278,12 @@ def _not_the_mean(figures: Sequence[Figure | None], printed: Figure | None) -> s
     error = sum(figure.error for figure in known) / len(known) + printed.error
     if abs(printed.value / mean - 1) <= 1.1 * error + 1e-6:
         return None
-    text = f"the mean of its phases is {mean:.6g}, IO500 printed {printed.value:.6g}"
+    text = f"the mean of its phases is {mean:.6g}, but IO500 printed {printed.value:.6g}"
     return Message("figures-disagree", text)
 
 
 def _not_the_total(score: ScoreLine) -> str | None:
-    """Return why a total is not the root of bandwidth times operations."""
+    """Return why the total is not the root of bandwidth times IOPS."""
     if score.bandwidth is None or score.operations is None or score.total is None:
         return Message("score-unreadable", "bandwidth, operations or total is not a number")
     product = score.bandwidth.value * score.operations.value
@@ -292,12 +292,12 @@ def _not_the_total(score: ScoreLine) -> str | None:
         return None
     if product > 0 and abs(score.total.value / product - 1) <= error:
         return Message("score-is-product", "computed as before 2018: the product, not its root")
-    text = f"it is {score.total.value:.6g}, the root of the product {math.sqrt(product):.6g}"
+    text = f"it is {score.total.value:.6g}, but the root of the product is {math.sqrt(product):.6g}"
     return Message("figures-disagree", text)
 
 
 def _parameters(command: str) -> dict[str, object] | None:
-    """Return what a phase's command asks for; ``None`` without a command."""
+    """Return the parameters in a phase's command; ``None`` without a command."""
     if not command:
         return None
     words = command.split()

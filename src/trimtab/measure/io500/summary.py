@@ -1,4 +1,4 @@
-"""The lines that IO500 prints at the end of each phase, and the score.
+"""Parses IO500's result lines: one for each phase, and the score.
 
 ::
 
@@ -7,8 +7,8 @@
     [      ]            timestamp        0.000000 kIOPS : time 0.000 seconds
     [SCORE ] Bandwidth 2.384001 GiB/s : IOPS 190.904255 kiops : TOTAL 21.333448 [INVALID]
 
-In 2020 the program wrote ``[RESULT-invalid]``. Until then GB/s stands for GiB/s: the score is the
-mean of phases in GiB/s, and the scripts before divided MiB/s by 1024 (``io500_fixed.sh``):
+In 2020 the program wrote ``[RESULT-invalid]``. Until then GB/s means GiB/s: the score is the mean
+of phases in GiB/s, and earlier scripts divided MiB/s by 1024 (``io500_fixed.sh``):
 
 ::
 
@@ -40,12 +40,12 @@ _MARKS: Final = ("[RESULT", "[      ]", "[SCORE")
 _LINE_LIMIT: Final = 2000
 _KEPT: Final = 100
 _RUNS: Final = 1000
-"""In one output; what comes after them is taken for a part of the last one."""
+"""Limit in one output; later lines are added to the last run."""
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseLine:
-    """One phase: ``figure`` is ``None`` where no number stands; ``invalid`` as IO500 says."""
+    """One phase: ``figure`` is ``None`` without a number; ``invalid`` according to IO500."""
 
     name: str
     line: int
@@ -58,7 +58,7 @@ class PhaseLine:
 
 @dataclass(frozen=True, slots=True)
 class ScoreLine:
-    """The last line of a run."""
+    """The score line of a run."""
 
     line: int
     bandwidth: Figure | None
@@ -81,7 +81,7 @@ class Run:
 
 
 def runs_of(text: str) -> list[Run]:
-    """Return every run that a text has lines of."""
+    """Return every run in a text."""
     runs: list[Run] = []
     early: list[str] = []
     for number, line in whole_lines(text):
@@ -143,5 +143,5 @@ def _score(number: int, line: str) -> ScoreLine | None:
 
 
 def figure_of(word: str) -> Figure | None:
-    """Return a printed number with its rounding; ``None`` for anything else."""
+    """Parse a number with its rounding; ``None`` for anything else."""
     return plain.figure_of(word) if _FIGURE.fullmatch(word) else None

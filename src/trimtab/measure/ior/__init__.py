@@ -1,13 +1,13 @@
-"""IOR, the parallel file system benchmark of the field: its command, and what it prints.
+"""IOR, the parallel file system benchmark: its command and its output.
 
-`lines` takes an output apart into the values of `printed`, `parameters` says what was asked,
-`results` what came of each repetition, `reading` what it proves.
+`lines` parses an output into the values of `printed`, `parameters` finds what was requested,
+`results` checks each repetition, `reading` builds the measurement.
 
-`command` runs a fixed time: ``-D S`` stops a task inside its file after S seconds, and
-``minTimeDuration=S`` sends it back to the beginning when the file is full sooner. Both take whole
-seconds (``atoi`` in parse_options.c), so a fraction is rounded up. Written files are left shorter
-on a slow device, and of different lengths, while ``-b`` is one figure for all tasks: the read asks
-for the shortest, since IOR aborts when it reads past an end.
+`command` runs for a fixed time: ``-D S`` stops a task within its file after S seconds, and
+``minTimeDuration=S`` restarts the file if it is full earlier. Both take whole seconds (``atoi`` in
+parse_options.c), so a fraction is rounded up. A slow device leaves shorter files of different
+lengths, but ``-b`` is the same for all tasks: the read uses the shortest, since IOR aborts when it
+reads past the end.
 
 Data: ``-l random`` is the only packet type whose bytes do not repeat. Measured with 4.1.0+dev over
 128 MiB, zlib leaves 100 % of it, 19 % of the default and 0.7 % of the one called "incompressible".
@@ -28,12 +28,12 @@ _VERSION_ARGUMENTS: Final = (
     *("-a", "DUMMY", "-w", "-t", "1k", "-b", "1k", "-l", "random"),
     *("-O", "summaryFormat=JSON", "-o", "trimtab"),
 )
-"""IOR has no ``--version``: this writes nothing anywhere and prints it."""
+"""IOR has no ``--version``: this prints it and writes nothing."""
 _RESERVED_OPTIONS: Final = frozenset(
     {"a", "b", "C", "D", "e", "F", "k", "l", "o", "O", "r", "s", "t", "w", "posix.odirect"}
     | {"E", "f", "h", "i", "K", "m", "N", "R", "T", "u", "W", "y", "help", "dryRun"}
 )
-"""What the command says itself, and what would make it do something else than a probe."""
+"""Options that the command sets itself, or that would make it something other than a probe."""
 
 
 version: Final = Version(
@@ -52,9 +52,9 @@ def command(phase: PhaseRequest) -> tuple[str, ...]:
     spec, directory = phase.spec, phase.directory
     if "@" in directory:
         raise UsageError(
-            f"IOR cannot use {directory}: it takes @ for the end of a file name",
+            f"IOR cannot use {directory}: it reads @ as the end of a file name",
             code="directory-unusable",
-            hint="--probe fio or --probe builtin can",
+            hint="use --probe fio or --probe builtin",
         )
     seconds = str(max(1, math.ceil(spec.duration_s)))
     argv = [phase.program, "-a", "POSIX", "-w" if phase.access == "write" else "-r", "-k"]

@@ -1,9 +1,9 @@
-"""An output of IOR taken apart line by line.
+"""Parses an output of IOR line by line.
 
-Nothing is parsed as a whole: IOR mixes warnings into its JSON, and ranks into one another's lines.
-A line counts when its end is there, and a result when all of its lines are, so what was complete
-when IOR was killed still stands. The columns of both tables go by their headings, which differ
-between versions.
+Nothing is parsed as a whole: IOR mixes warnings into its JSON, and ranks write into each other's
+lines. A line counts if it is complete, and a result if all of its lines are, so results that were
+complete when IOR was killed are kept. The columns of both tables are identified by their headings,
+which differ between versions.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ _EXPLAINED: Final = re.compile(
 _INTEGRITY: Final = re.compile(r"WARNING: incorrect data on |WARNING: .*data check error", re.I)
 
 PARTS_MAX: Final = 100_000
-"""Runs, tests, results and summaries in one text: IOR every minute for a month. More is refused,
-so that no file takes minutes and gigabytes."""
+"""Runs, tests, results and summaries in one text: IOR every minute for a month. More is refused, so
+that no file takes minutes and gigabytes to read."""
 _COMPLAINTS_MAX: Final = 100
-"""Of one test: every rank may say the same."""
+"""Limit of one test: every rank may print the same."""
 _NEEDED: Final = ("bw", "iops", "block", "xfer", "wr/rd", "total")
 _JSON_COLUMNS: Final = {
     "bwMiB": "bw",
@@ -87,7 +87,7 @@ _JSON_SUMMARY: Final = {
 
 
 def runs_of(text: str) -> list[IorRun]:
-    r"""Return every start of IOR in a text, none where nothing in it is from IOR.
+    r"""Return every start of IOR in a text, if any.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def runs_of(text: str) -> list[IorRun]:
 
 
 class _Reader:
-    """Keeps where it is: in which run, which test, which object, before which result."""
+    """Tracks the current run, test and object, and the next result."""
 
     def __init__(self, text: str) -> None:
         self.runs: list[IorRun] = []
@@ -121,11 +121,11 @@ class _Reader:
         self._parts = 0
 
     def take(self, kind: str, line: str, position: int) -> None:
-        """Read one whole line, which begins at ``position``, by the method of its kind."""
+        """Read one complete line, starting at ``position``, with the method for its kind."""
         getattr(self, f"_{kind}")(line, position)
 
     def done(self) -> list[IorRun]:
-        """Return what was read, with what was said too late for a test of its own."""
+        """Return the runs, with errors printed too late for a test."""
         late, self._late = self._late, []
         for line in late:
             self._note(line, self._test_or_early())
@@ -140,7 +140,7 @@ class _Reader:
         self._parts += 1
         if self._parts > PARTS_MAX:
             raise DataError(
-                f"there are more than {PARTS_MAX} runs and results of IOR",
+                f"more than {PARTS_MAX} runs and results of IOR",
                 code="too-many-results",
                 line=self._line_of(position),
             )
@@ -156,9 +156,9 @@ class _Reader:
         return run.tests[-1] if run.tests else run.early
 
     def _next_run(self, version: str | None, position: int) -> None:
-        """Begin a run, unless nothing of the present one has been seen but complaints.
+        """Start a run, unless the current one has only errors so far.
 
-        A rank may complain before rank 0 has printed the header.
+        A rank may print an error before rank 0 prints the header.
         """
         self._count_part(position)
         run = self._run
@@ -206,7 +206,7 @@ class _Reader:
         run = self._run
         if run.finished is not None:
             return
-        run.has_table = True  # of a test whose beginning was damaged, too: its summary is not alone
+        run.has_table = True  # also for a test with a damaged start: its summary is not alone
         if not run.tests:
             return
         self._count_part(position)
@@ -252,7 +252,7 @@ class _Reader:
         run = self._run
         number = values.get("Test#", "0")
         test = next((test for test in run.tests if str(test.number) == number), None)
-        if test is None:  # IOR with verbose=-1 prints nothing but the summary
+        if test is None:  # with verbose=-1 IOR prints only the summary
             reported = whole_of(number)
             test = Test(len(run.tests) if reported is None else reported)
             run.tests.append(test)
@@ -262,14 +262,14 @@ class _Reader:
     def _complaint(self, line: str, position: int) -> None:
         if self.runs and self.runs[-1].finished is not None:
             if len(self._late) < _COMPLAINTS_MAX:
-                self._late.append(line)  # perhaps of the next run, whose header comes after it
+                self._late.append(line)  # may belong to the next run, whose header follows
         else:
             self._note(line, self._test_or_early())
 
     def _note(self, line: str, test: Test) -> None:
         complaint = line.lstrip(" [").removeprefix("ior ")
         if moved := _MOVED.match(complaint + "\n"):
-            # A sum of sizes that does not fit into 64 bits turns negative: as good as none.
+            # A total beyond 64 bits becomes negative: ignore it.
             self._moved[moved[1]] = max(int(moved[2]), 0)
         elif complaint.startswith("ERROR:"):
             if len(test.errors) < _COMPLAINTS_MAX:
@@ -309,7 +309,7 @@ class _Reader:
                 test.options.setdefault(name, value)
 
     def _key(self, name: str, value: str, position: int) -> bool:
-        """Take what has a place of its own, whatever it was printed as."""
+        """Store a key that has its own field, in any output format."""
         match name:
             case "Began":
                 if self._run.began is not None:
@@ -347,7 +347,7 @@ class _Reader:
             self._run.has_table = self._run.has_table or name == "Results"
         elif not self._key(name, value, position):
             if self._object is None and name in _JSON_COLUMNS and self._run.tests:
-                self._run.tests[-1].result_lost = True  # the line that begins it was damaged
+                self._run.tests[-1].result_lost = True  # its first line was damaged
             elif self._object is not None:
                 number = self._line_of(position) if name in ("bwMiB", "iops", "operation") else 0
                 self._object[name] = (value, number)
@@ -391,14 +391,14 @@ class _Reader:
 
 
 def _distinct(names: list[str]) -> tuple[str, ...]:
-    """Return headings with a number behind those that were there before: ``StdDev`` is twice."""
+    """Number repeated headings: ``StdDev`` occurs twice."""
     return tuple(
         name if name not in names[:place] else f"{name}#{place}" for place, name in enumerate(names)
     )
 
 
 def _without_stale_errno(message: str) -> str:
-    """Return an error without the reason that IOR 3 adds whether or not a call had failed."""
+    """Return an error without the errno that IOR 3 adds even if no call failed."""
     complaint, _, errno = message.partition(", errno ")
     of_call = any(word in complaint for word in (" failed", "unable to", "cannot "))
     return message if not errno or of_call else complaint

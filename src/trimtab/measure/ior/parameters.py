@@ -1,9 +1,9 @@
-"""What a test was asked to do, from wherever IOR says it.
+"""Finds the parameters of a test, wherever IOR prints them.
 
-That differs by version and form of the output. JSON has sizes in bytes; text rounds them to two
-decimals (``2.93 GiB``) but for its summary; 3.0 and 3.1 print no segments and no collective I/O,
-3.0 to 3.2 no nodes, no text O_DIRECT and fsync: those stand in the command line alone, and not even
-there when the test came from a script.
+That differs by version and output format. JSON has sizes in bytes; text rounds them to two decimals
+(``2.93 GiB``) except in its summary; 3.0 and 3.1 print no segments and no collective I/O, 3.0 to
+3.2 no nodes, and no text has O_DIRECT and fsync: those are only in the command line, and not even
+there if the test came from a script.
 """
 
 from __future__ import annotations
@@ -21,24 +21,23 @@ _UNITS: Final = {"bytes": 1, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) (bytes|MiB|GiB|TiB)")
 _CLIENTS: Final = re.compile(r"([0-9]+) \(([0-9]+) per node\)")
 _TAKES_VALUE: Final = frozenset("aAbdDfGijJlMNoOQstTUX")
-"""Letters of options with a value, in every version; -l took none before 3.1."""
+"""Letters of options with a value, in every version; -l had none before 3.1."""
 _DIRECTIVE: Final = re.compile(r"([^=,]+)=?([^,]*)")
 _USED: Final = re.compile(r'Used (?:FS|Capacity)"?: "?([0-9]{1,3}(?:\.[0-9]+)?)%')
 
 
 def parameters_of(run: IorRun, test: Test) -> dict[str, Any]:
-    """Return what makes two results comparable, as plain JSON values; what is unknown is left out.
+    """Return the parameters that make results comparable, as JSON values; unknown ones omitted.
 
     Returns
     -------
     dict
-        Names as in `trimtab.model.run.ProbeSpec` where they mean the same. ``block_size_bytes`` is
-        of one task in one segment, ``tasks_per_node`` of the node of the first task;
-        ``task_offset`` is by how many tasks a read is shifted from who wrote, ``random`` with
-        ``-Z``; ``flush`` is ``-e``, inside the time. ``stonewall_s``, ``wear_out``,
-        ``minimum_duration_s`` and ``maximum_duration_s`` are ``-D``, whether tasks go on until all
-        have moved as much, ``minTimeDuration``, and ``-T``, after which no further repetition is
-        begun.
+        Names as in `trimtab.model.run.ProbeSpec` for equivalent parameters. ``block_size_bytes`` is
+        per task and segment, ``tasks_per_node`` that of the first task's node; ``task_offset`` is
+        the number of tasks between writer and reader, ``random`` with ``-Z``; ``flush`` is ``-e``,
+        within the time. ``stonewall_s`` is ``-D``, ``wear_out`` whether tasks continue until all
+        have moved the same amount, ``minimum_duration_s`` is ``minTimeDuration``, and
+        ``maximum_duration_s`` is ``-T``, after which no further repetition starts.
     """
     options = test.options
     summary = test.summaries[0].values if test.summaries else {}
@@ -50,7 +49,7 @@ def parameters_of(run: IorRun, test: Test) -> dict[str, Any]:
         options.get("clients per node"), options.get("tasksPerNode"), per_node, summary.get("tPN")
     )
     block = _size(options, ("blockSize", "blocksize"), summary.get("blksiz"))
-    # A run that was cut off has no summary, and "11.64 GiB" among its options is rounded.
+    # A cut output has no summary, and "11.64 GiB" among its options is rounded.
     block = line.size("b") if block is None else block
     stonewall_s = _stonewall_s(options)
     parameters = {
@@ -80,14 +79,14 @@ def parameters_of(run: IorRun, test: Test) -> dict[str, Any]:
 
 
 def used_of_size(test: Test) -> float | None:
-    """Return the file system's used part as IOR prints it: of its size, reserved blocks counted."""
+    """Return the used fraction of the file system as IOR prints it, including reserved blocks."""
     usage = f"Used FS: {test.options.get('FS', '').partition('Used FS: ')[2]}"
     match = _USED.match(usage) or _USED.search(test.started or "")
     return round(float(match[1]) / 100, 6) if match else None
 
 
 def moved_nothing(test: Test) -> str | None:
-    """Return why a test is no measurement although IOR printed figures: it did no I/O."""
+    """Return why a test with figures is not a measurement: it did no I/O."""
     if test.options.get("dryRun", "0") != "0":
         return Message("dry-run", "a dry run does no I/O")
     if _first_word(test.options.get("api")) == "DUMMY":
@@ -96,9 +95,9 @@ def moved_nothing(test: Test) -> str | None:
 
 
 class CommandLine:
-    """The options in a command line; trusted only where it is the whole truth.
+    """The options in a command line; trusted only if it is complete.
 
-    IOR 3.2 drops what it does not understand and goes on; a script overrides the line.
+    IOR 3.2 ignores unknown options and continues; a script overrides the line.
     """
 
     def __init__(self, line: str | None, refused: Sequence[str] = ()) -> None:
@@ -110,7 +109,7 @@ class CommandLine:
         self.whole = bool(words) and "f" not in self.values and not refused
 
     def size(self, letter: str) -> int | None:
-        """Return the bytes of an option such as ``-b 16m``; ``None`` where it is not exact."""
+        """Return the bytes of an option such as ``-b 16m``; ``None`` if not exact."""
         return size_of(self.values.get(letter, "")) if self.whole else None
 
 
@@ -124,7 +123,7 @@ def _flag(printed: str | None, line: CommandLine, letter: str, directive: str) -
 
 def _flush(run: IorRun, options: dict[str, str], line: CommandLine) -> bool | None:
     if any(warning.startswith("fsync() ") for warning in run.early.warnings):
-        return False  # "only available in POSIX": IOR went on without it
+        return False  # "only available in POSIX": IOR ran without it
     return _flag(options.get("fsync"), line, "e", "fsync")
 
 
@@ -175,9 +174,9 @@ def _maximum_duration_s(options: dict[str, str], line: CommandLine) -> int | Non
 def _segments(
     options: dict[str, str], summary: dict[str, str], tasks: int | None, block: int | None
 ) -> int | None:
-    """Return the segments; for 3.0 and 3.1 what the size of everything is in blocks of all tasks.
+    """Return the segments; for 3.0 and 3.1 the total size over the blocks of all tasks.
 
-    That size is rounded to half a percent at most, which is enough for the few that are used.
+    That size is rounded by at most half a percent, which is enough for usual numbers.
     """
     known = _first_whole(
         options.get("segmentCount"), options.get("segments"), summary.get("segcnt")
@@ -196,7 +195,7 @@ def _nodes(printed: int | None, tasks: int | None, per_node: int | None) -> int 
 
 
 def _size(options: dict[str, str], names: tuple[str, str], summed: str | None) -> int | None:
-    """Return a size in bytes, from where it is exact."""
+    """Return a size in bytes, from an exact source."""
     exact, rounded = names
     known = _first_whole(options.get(exact), summed)
     if known is not None:
@@ -218,6 +217,6 @@ def _first_word(text: str | None) -> str | None:
 
 
 def _first_whole(*words: str | None) -> int | None:
-    """Return the first of some words that is a whole number."""
+    """Return the first word that is an integer."""
     numbers = (whole_of(word or "") for word in words)
     return next((number for number in numbers if number is not None), None)

@@ -1,14 +1,14 @@
-"""What IOR prints, as values: its runs, their tests, and the results of those.
+"""Parsed outputs of IOR: runs, their tests, and the tests' results.
 
-IOR prints one of three things, and puts its warnings between the lines of each::
+IOR prints one of three formats, with warnings between the lines of each::
 
     text   options as ``name : value`` (3.2 and later) or ``name = value`` (3.0, 3.1), a row of a
            table for each repetition, a row of a summary for each test and access
     JSON   the same, one key a line; with the warnings in it, it is not JSON
     CSV    rows of results alone (4.0 and later; 3.2 and 3.3 print no result in theirs)
 
-Whatever the form, results go by the names of the text's columns without their units (`COLUMNS`),
-summaries by the headings of the text.
+In every format, results use the names of the text's columns without units (`COLUMNS`), summaries
+the headings of the text.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ COLUMNS: Final[dict[int, tuple[str, ...]]] = {
         *("open", "wr/rd", "close", "total", "iter"),
     ),
 }
-"""Of the results, by their number, as IOR 3.0 to 3.2 and those since 3.3 have them; for a table
-whose headings were lost."""
+"""Columns of the results by their number, in IOR 3.0 to 3.2 and since 3.3; for a table without
+headings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One row of the results, or one object of the list of results.
+    """One row of the results, or one object in their list.
 
     Attributes
     ----------
@@ -40,18 +40,18 @@ class Result:
         By column: ``bw`` in MiB/s, ``iops``, ``block`` and ``xfer`` in KiB, ``wr/rd`` and
         ``total`` in s.
     iteration
-        As printed; ``None`` in JSON, where it is the how-many-eth of its access.
+        As printed; ``None`` in JSON, where the position among its access counts.
     countable
-        Whether every result before it was whole, so that it can be counted.
+        Whether every earlier result was complete, so that it can be counted.
     tasks
-        As a CSV says it beside each result.
+        From CSV, which has it for each result.
     lines
-        Where ``bw`` and ``iops`` are.
+        Lines of ``bw`` and ``iops``.
     doubt
-        Why it is not to be believed whatever its figures are.
+        Reason to doubt it whatever its figures are.
     in_files_bytes, moved_bytes
-        Of the warning before it, which IOR prints where it is not what was asked for; 0 bytes in
-        files where ``stat`` told nothing.
+        From the warning before it, which IOR prints if they differ from the request; 0 bytes in
+        files if ``stat`` returned nothing.
     """
 
     access: Access
@@ -67,7 +67,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One row of the summary, by the headings of the text, whatever it was printed as."""
+    """One row of the summary, by the headings of the text, in any format."""
 
     access: Access
     values: dict[str, str]
@@ -76,16 +76,16 @@ class Summary:
 
 @dataclass(slots=True)
 class Test:
-    """One test: an output without a script has one.
+    """One test; an output without a script has one.
 
     Attributes
     ----------
     summary_alone
-        No repetition was printed, as with ``verbose=-1``, but the summary was.
+        Whether only the summary was printed, as with ``verbose=-1``.
     result_lost
-        A result was not whole.
+        Whether a result was incomplete.
     commas
-        A figure of it stands with a decimal comma.
+        Whether a figure has a decimal comma.
     """
 
     number: int = 0
@@ -113,9 +113,9 @@ class IorRun:
     machine: str | None = None
     is_csv: bool = False
     has_table: bool = False
-    """Repetitions were printed, whether or not they can be read."""
+    """Whether repetitions were printed, readable or not."""
     refused: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     early: Test = field(default_factory=Test)
-    """What was said before the first test; its errors and warnings only."""
+    """Errors and warnings before the first test."""
     tests: list[Test] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What an output of IOR proves: one result for a probe's own output, one a test for a file."""
+"""Builds measurements from IOR's output: one for a probe, one per test for a file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NOT_PRINTED: Final = (
 _INTEGRITY_LOST: Final = Message(
     "data-corrupt", "data read is not what was written: IOR found errors"
 )
-_CSV: Final = Message("end-unknown", "IOR's CSV has no end, times or parameters of the run")
+_CSV: Final = Message("end-unknown", "IOR's CSV has no end marker, times or parameters of the run")
 _EMPTY_CSV: Final = Message(
     "output-format-unsupported", "IOR 3.2 and 3.3 print no result as CSV; run it with text or JSON"
 )
@@ -52,14 +52,14 @@ _ONLY_SUMMED: Final = Message(
 
 
 def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None) -> Measurement:
-    """Return what an output of one test says, JSON, text or CSV. Never raises on any input.
+    """Parse an output of one test, JSON, text or CSV. Never raises.
 
     Parameters
     ----------
     repetition
         Number of its first repetition in the run; IOR's own count is added.
     ordinal
-        Of this raw output in the run, for the samples.
+        Ordinal of this raw output in the run, for the samples.
     """
     text = output.stdout.decode("utf-8", "replace")
     try:
@@ -74,7 +74,7 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
     for run, test in tests:
         draft.phases += phases_of(test, parameters_of(run, test), repetition)
     if len(tests) > 1:
-        text = f"the output holds {len(tests)} tests, perhaps of different parameters"
+        text = f"the output has {len(tests)} tests, perhaps with different parameters"
         draft.phases = _counted_on(draft.phases, repetition, Message("several-tests", text))
     everything = [part for run in runs for part in (run.early, *run.tests)]
     draft.warnings += [warning for part in everything for warning in part.warnings]
@@ -89,7 +89,7 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
 
 
 def read(source: Source) -> tuple[Measurement, ...]:
-    """Return one result for each test in a file: of a script, or of many runs one after another."""
+    """Return one result for each test in a file: of a script, or of consecutive runs."""
     text = source.text
     measurements: list[Measurement] = []
     for place, run in enumerate(runs_of(text)):
@@ -171,7 +171,7 @@ def _measured(run: IorRun, test: Test, place: int) -> Measurement:
 
 
 def _problems(run: IorRun, test: Test, parameters: Mapping[str, Any]) -> list[str]:
-    """Return why a test is not fine, in the order in which a reader wants to know."""
+    """Return the problems of a test, the most important first."""
     problems = _distinct([*run.early.errors, *test.errors])
     if not (run.is_csv or test.ended or problems):
         problems.append(Message("output-unfinished", "IOR did not finish" + _why_broken(run, test)))
@@ -188,10 +188,10 @@ _ACCESS_OPTION: Final = {"write": "-w", "read": "-r"}
 
 
 def _is_whole_for_io500(run: IorRun, test: Test, parameters: Mapping[str, Any]) -> bool:
-    """Return whether a test is all that IOR prints as a part of IO500.
+    """Return whether a test is complete for IOR as a part of IO500.
 
-    IO500 calls IOR as a library (``./ior`` stands for the program), and since 2020 that prints
-    neither ``Max`` nor ``Finished``: the row of the last repetition is its end.
+    IO500 calls IOR as a library (with ``./ior`` as the program), which since 2020 prints neither
+    ``Max`` nor ``Finished``: the row of the last repetition is its end.
     """
     line = run.command_line or ""
     if not line.startswith("./ior ") or not _IO500_FILE.search(line):
@@ -209,8 +209,8 @@ def _why_broken(run: IorRun, test: Test) -> str:
 
 
 def _why_no_test(run: IorRun, text: str) -> str | None:
-    """Return why a run has no test; ``None`` for something that IOR may not have printed at all."""
-    # After the first word that it does not understand it takes the others wrongly too.
+    """Return why a run has no test; ``None`` if IOR may not have printed it at all."""
+    # After the first unknown option it also misreads the others.
     refused = [
         Message("option-unknown", f"IOR did not understand {word}, and measured nothing")
         for word in run.refused[:1]
@@ -242,7 +242,7 @@ def _failed(run: IorRun, place: int, problem: str) -> Measurement:
 
 
 def _name(place: int, number: int) -> str | None:
-    """Return what sets a test apart from the first one of a file; a cut file keeps its names."""
+    """Return a name that distinguishes a test from a file's first; stable if the file is cut."""
     parts = [f"run {place + 1}"] if place else []
     parts += [f"test {number}"] if number else []
     return " ".join(parts) or None
@@ -255,7 +255,7 @@ def _reported(run: IorRun, test: Test) -> dict[str, object]:
 
 
 def _host(run: IorRun) -> str | None:
-    """Return the node of the first task: ``Linux nid001``, with -v and more behind it."""
+    """Return the node of the first task: ``Linux nid001``, with -v followed by more."""
     words = (run.machine or "").split()
     return words[1] if len(words) > 1 else None
 
@@ -264,7 +264,7 @@ _MOMENT: Final = re.compile(r"[A-Z][a-z]{2} [A-Z][a-z]{2} {1,2}[0-9]{1,2} [0-9:]
 
 
 def moment(text: str | None) -> datetime | None:
-    """Return a time as C's ``ctime`` prints it, without a zone.
+    """Parse a time without zone as C's ``ctime`` prints it.
 
     Examples
     --------
@@ -276,12 +276,12 @@ def moment(text: str | None) -> datetime | None:
 
 
 def _distinct(messages: Iterable[str]) -> list[str]:
-    """Return the first few of what every rank says."""
+    """Return the first few distinct messages."""
     return list(dict.fromkeys(messages))[:3]
 
 
 def _counted_on(phases: list[Phase], first: int, reason: str) -> list[Phase]:
-    """Return the phases of several tests, numbered through, none of them believed."""
+    """Return the phases of several tests, numbered consecutively, all with a reason."""
     counts = {"write": first, "read": first}
     counted: list[Phase] = []
     for phase in phases:
@@ -291,7 +291,7 @@ def _counted_on(phases: list[Phase], first: int, reason: str) -> list[Phase]:
 
 
 def _note_end(draft: Draft, runs: list[IorRun], output: RawOutput, text: str) -> None:
-    """Collect what the end of an output says, with stderr and exit code beside it."""
+    """Note how the output ends, with stderr and exit code."""
     stderr = output.stderr.decode("utf-8", "replace")
     tests = [(run, test) for run in runs for test in run.tests]
     said_why = any(code_of(problem) != "output-cut" for problem in draft.problems)
@@ -313,12 +313,12 @@ def _note_end(draft: Draft, runs: list[IorRun], output: RawOutput, text: str) ->
             problems = missing_repetitions(test, parameters_of(run, test))
             suffix = f" of test {test.number}" if len(tests) > 1 else ""
             draft.problems += [Message(problem.code, problem + suffix) for problem in problems]
-    # What mpirun says about it is long and explains nothing, unless there is nothing else.
+    # mpirun's own text is long and explains nothing: use it only if there is nothing else.
     draft.note_exit("IOR", output, "" if draft.problems else _without_boilerplate(stderr))
 
 
 def _without_boilerplate(stderr: str) -> str:
-    """Return what stderr says beside mpirun's framed explanations."""
+    """Return stderr without mpirun's framed explanations."""
     lines: list[str] = []
     framed = False
     for line in stderr.splitlines():

@@ -1,12 +1,12 @@
-"""The repetitions that IOR printed, each with the reason where its figures do not fit together.
+"""Checks the repetitions that IOR printed; inconsistent ones get a reason.
 
-IOR prints time and bandwidth of a repetition beside one another, and how many bytes it moved
-follows from its parameters or from a warning before it. So a figure that was changed, cut, or
-mixed with another rank's line shows. Bandwidths are in MiB/s in every version (``bw(MiB/s)``).
+IOR prints time and bandwidth of a repetition, and the bytes follow from its parameters or from a
+warning before it. So a figure that was changed, cut, or mixed with another rank's line is detected.
+Bandwidths are in MiB/s in every version (``bw(MiB/s)``).
 
-``IOPS`` (3.3 and later) is transfers over the time of writing or reading alone, with an fsync
-inside and open and close left out. The operations per second of the summary are over all of the
-time, and are not taken.
+``IOPS`` (3.3 and later) is transfers over the time of writing or reading only, including fsync but
+not open and close. The operations per second of the summary are over the total time and are not
+used.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from trimtab.model.run import Access, Sample
 from trimtab.units import MIB
 
 _COARSE: Final = 0.01
-"""A figure is not believed when rounding in print can hide more than this fraction of it."""
+"""A figure is doubted if rounding may hide more than this fraction of it."""
 _UNSEEN: Final = 1e-3
-"""Of the bytes: tasks that see a shared file grow tell sizes that differ by a few transfers."""
+"""Tolerance of bytes: tasks that see a shared file grow report slightly different sizes."""
 _COMMAS: Final = Message(
-    "decimal-commas", "figures with decimal commas are not read: run IOR with LC_ALL=C"
+    "decimal-commas", "figures with decimal commas are not supported: run IOR with LC_ALL=C"
 )
 _SUMMED: Final = {"max": "Max(MiB)", "min": "Min(MiB)", "mean": "Mean(MiB)"}
 
@@ -58,7 +58,7 @@ def phases_of(test: Test, parameters: Mapping[str, Any], first: int = 0) -> list
             text = "another result is damaged: the repetition of this one is unknown"
             reason = Message("repetition-unknown", text)
         elif expected is not None and number >= expected:
-            text = f"it is numbered {number}, of {expected} repetitions"
+            text = f"it has number {number}, but there are {expected} repetitions"
             reason = Message("repetition-unknown", text)
         bandwidth, elapsed = result.figures.get("bw"), result.figures.get("total")
         transfer = parameters.get("transfer_size_bytes") or _whole_bytes(result.figures.get("xfer"))
@@ -82,7 +82,7 @@ def phases_of(test: Test, parameters: Mapping[str, Any], first: int = 0) -> list
 
 
 def iops_of(test: Test, phases: list[Phase]) -> list[Sample]:
-    """Return the operations per second of each result that has them."""
+    """Return the IOPS of each result that has them."""
     samples: list[Sample] = []
     for result, phase in zip(test.results, phases, strict=True):
         if (iops := result.figures.get("iops")) is None:
@@ -95,7 +95,7 @@ def iops_of(test: Test, phases: list[Phase]) -> list[Sample]:
 
 
 def summed_of(test: Test) -> list[Sample]:
-    """Return what a summary says of repetitions that were not printed."""
+    """Return the summary's figures for repetitions that were not printed."""
     samples: list[Sample] = []
     for summary in test.summaries:
         figures = {name: figure_of(summary.values.get(key)) for name, key in _SUMMED.items()}
@@ -114,7 +114,7 @@ def summed_of(test: Test) -> list[Sample]:
 
 
 def missing_repetitions(test: Test, parameters: Mapping[str, Any]) -> list[Message]:
-    """Return which repetitions a test lacks, of the accesses that it has, and why if it shows."""
+    """Return which repetitions of its accesses a test lacks, and why if known."""
     expected = parameters.get("repetitions")
     problems = [_COMMAS] if test.commas else []
     if expected is None or test.summary_alone:
@@ -130,7 +130,7 @@ def missing_repetitions(test: Test, parameters: Mapping[str, Any]) -> list[Messa
 
 
 def not_borne_out(test: Test) -> list[str]:
-    """Return in which its summary contradicts the repetitions that a test printed."""
+    """Return contradictions between a test's summary and its repetitions."""
     warnings = Notes()
     for summary in test.summaries:
         rows = [
@@ -147,14 +147,14 @@ def not_borne_out(test: Test) -> list[str]:
             if stated and abs(stated.value - value) > 1.02 * (rounding + stated.half_unit):
                 warnings.add(
                     "summary-disagrees",
-                    f"IOR's summary (line {summary.line}) says {name} {stated.value:g} MiB/s"
-                    f" for {summary.access}s, its repetitions give {value:.6g}",
+                    f"IOR's summary (line {summary.line}) has {name} {stated.value:g} MiB/s for "
+                    f"{summary.access}s, but its repetitions give {value:.6g}",
                 )
     return warnings
 
 
 def _numbers(results: list[Result]) -> list[int]:
-    """Return the repetition of each result: as printed, else the how-many-eth it is."""
+    """Return the repetition of each result: as printed, else its position."""
     counts: dict[Access, int] = {"write": 0, "read": 0}
     numbers: list[int] = []
     for result in results:
@@ -164,7 +164,7 @@ def _numbers(results: list[Result]) -> list[int]:
 
 
 def _only_repetitions(test: Test) -> list[Result]:
-    """Return the result in each summary of one repetition: its mean is that one's figure."""
+    """Return the result in each summary of one repetition, whose mean is its figure."""
     return [
         _summed_result(summary, _of_bytes_read(test, summary))
         for summary in test.summaries
@@ -173,10 +173,10 @@ def _only_repetitions(test: Test) -> list[Result]:
 
 
 def _of_bytes_read(test: Test, summary: Summary) -> str | None:
-    """Return that the summary of a write may be of the bytes that were read afterwards.
+    """Return a reason if the summary of a write may use the bytes of the following read.
 
-    Before 3.3 (https://github.com/hpc/ior/pull/90) IOR kept one number of bytes for both. They
-    differ where a deadline stopped one of them, which shows in bytes that are not blocks of all.
+    Before 3.3 (https://github.com/hpc/ior/pull/90) IOR had one number of bytes for both. They
+    differ if a deadline stopped one of them, which shows in a total that is not whole blocks.
     """
     words = [summary.values.get(key, "") for key in ("#Tasks", "blksiz", "segcnt")]
     if summary.access == "read" or "Stonewall(s)" in summary.values or len(test.summaries) < 2:
@@ -189,7 +189,8 @@ def _of_bytes_read(test: Test, summary: Summary) -> str | None:
     if rounded is not None and abs(rounded.value * MIB - expected) <= rounded.half_unit * MIB:
         return None
     return Message(
-        "write-summed-as-read", "IOR before 3.3 sums up a write with the bytes of the read after it"
+        "write-summed-as-read",
+        "IOR before 3.3 uses the bytes of the following read in a write's summary",
     )
 
 
@@ -239,10 +240,10 @@ def _coarse_time(time: Figure) -> Message:
 
 
 def _unlike_iops(result: Result, bandwidth: Figure, total: Figure) -> str | None:
-    """Return why bytes by bandwidth are not bytes by transfers, where no bytes are told (CSV)."""
+    """Return why bandwidth and transfers disagree on the bytes, if none are printed (CSV)."""
     iops, busy, size = (result.figures.get(name) for name in ("iops", "wr/rd", "xfer"))
     if iops is None or busy is None or size is None:
-        return Message("bytes-unknown", "IOR's output does not say how many bytes it moved")
+        return Message("bytes-unknown", "IOR's output has no number of bytes moved")
     if max(iops.error, busy.error) > _COARSE:
         return _coarse_time(busy)
     transferred = iops.value * busy.value * size.value * 1024
@@ -257,17 +258,17 @@ def _unlike_iops(result: Result, bandwidth: Figure, total: Figure) -> str | None
 
 
 def _not_in_files(result: Result, parameters: Mapping[str, Any]) -> str | None:
-    """Return that more was moved than the files hold, where that is possible.
+    """Return a reason if more bytes were moved than the files hold.
 
-    MPI-IO of Open MPI 4.1 on a full file system: IOR 3.1.0 says nothing, ends with exit code 0,
-    and prints the bandwidth of bytes that were dropped. With a deadline it may be right: a task
-    that begins its file again moves more than is in it. The other interfaces fail on a short
-    transfer, and a read of less than was written; so what ``stat`` tells of a read, or does not
-    tell at all (0: object stores, directories of many servers), is no evidence there.
+    With MPI-IO of Open MPI 4.1 on a full file system, IOR 3.1.0 prints no error, exits with 0, and
+    reports the bandwidth of bytes that were dropped. With a deadline it can be correct: a task that
+    restarts its file moves more than the file holds. Other interfaces fail on a short transfer, and
+    so does a read of less than was written; so the size from ``stat`` for a read, or a missing one
+    (0: object stores, directories of many servers), is no evidence.
     """
     moved, held = result.moved_bytes, result.in_files_bytes
     if (moved is None) != (held is None):
-        text = "a line of the preceding warning about bytes moved and in files is missing"
+        text = "a line of the preceding warning about moved bytes and file sizes is missing"
         return Message("warning-damaged", text)
     if moved is None or held is None or moved - held <= _UNSEEN * moved:
         return None
@@ -278,18 +279,18 @@ def _not_in_files(result: Result, parameters: Mapping[str, Any]) -> str | None:
     if parameters.get("stonewall_s") or parameters.get("minimum_duration_s"):
         return None
     files = f"its files hold {held}: the file system may have been full"
-    return Message("bytes-not-in-files", f"IOR says that it moved {moved} bytes, but {files}")
+    return Message("bytes-not-in-files", f"IOR reports {moved} bytes moved, but {files}")
 
 
 def _iops_disagreement(result: Result, phase: Phase) -> str | None:
     iops, busy = result.figures["iops"], result.figures.get("wr/rd")
     transfer = phase.transfer_size_bytes
     if busy is None or transfer is None:
-        return Message("no-time", "IOR's output does not say how long it took")
+        return Message("no-time", "IOR's output has no time")
     if max(iops.error, busy.error) > _COARSE:
         return _coarse_time(busy)
     if phase.moved_bytes is None:
-        return None  # proven together with the bandwidth
+        return None  # checked together with the bandwidth
     error = iops.error + busy.error
     if agrees(iops.value * transfer, phase.moved_bytes, busy.value, tolerance=1.02 * error + 1e-9):
         return None
@@ -301,6 +302,6 @@ def _iops_disagreement(result: Result, phase: Phase) -> str | None:
 
 
 def _whole_bytes(kib: Figure | None) -> int | None:
-    """Return what a column in KiB says, where it is whole bytes."""
+    """Return the bytes in a column in KiB, if they are whole."""
     value = 0.0 if kib is None else kib.value * 1024
     return int(value) if value > 0 and value == int(value) else None

@@ -1,10 +1,10 @@
-"""LNet selftest, what the network of Lustre carries without disks: ``lst stat`` as results.
+"""LNet selftest, Lustre's network throughput without disks: results of ``lst stat``.
 
-There is one for each group of a test, with one repetition for each interval.
+Each group of a test is a result, with one repetition per interval.
 
-What the nodes of a group send is written by clients and read from servers: on the servers' side R
-is the write and W the read. Which side a group is on, ``lst`` does not print: the usual names and,
-where the text holds them, the commands tell.
+Data sent by clients is written, data sent by servers is read: on the servers' side R is the write
+and W the read. ``lst`` does not print a group's side: the usual names and the commands, if present,
+show it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SIDES: Final[dict[str, Side]] = {
     **dict.fromkeys(("lfrom", "from"), "client"),
     **dict.fromkeys(("server", "servers", "oss", "mds", "lto", "to"), "server"),
 }
-"""Names of the manual, of lst-survey and of lst.sh; in other cases too."""
+"""Names in the manual, lst-survey and lst.sh; case is ignored."""
 _METRICS: Final[dict[tuple[Side, Direction], str]] = {
     ("client", "R"): "read_bandwidth",
     ("client", "W"): "write_bandwidth",
@@ -48,7 +48,7 @@ _METRICS: Final[dict[tuple[Side, Direction], str]] = {
     ("server", "W"): "read_bandwidth",
 }
 _HEADERS_BYTES: Final = 512
-"""A message without data is some 160 bytes; no data makes the mean of a direction come near it."""
+"""A message without data has about 160 bytes; a direction's mean near that has no data."""
 _HEADERS_FRACTION: Final = 0.02
 _BLOCK: Final = re.compile(
     rf"^(?:{PROMPT})?\[LNet (?:Rates|Bandwidth) of [^\]\s]+\]\r?$", re.MULTILINE
@@ -69,7 +69,7 @@ _WORDS: Final = {
 
 
 def read(source: Source) -> tuple[Measurement, ...]:
-    """Return one result for each group and test; raise DataError where nothing was measured."""
+    """Return one result for each group and test; raise DataError if nothing was measured."""
     tests, others = read_tests(source.text)
     groups = [
         _Group(test, group)
@@ -85,7 +85,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """What one test did to one group of nodes."""
+    """One test of one group of nodes."""
 
     test: Test
     group: str
@@ -95,7 +95,7 @@ class _Group:
         return [interval for interval in self.test.intervals if interval.group == self.group]
 
     def side(self) -> Side | None:
-        """Return on which side the group is; ``None`` where it is not known, or on both."""
+        """Return the side of the group; ``None`` if unknown, or both."""
         sides: set[Side] = set()
         for words in self.test.commands:
             if words[0] == "add_test":
@@ -149,7 +149,7 @@ class _Group:
         return requested | {"tests": tests} if tests else requested
 
     def _reported(self, side: Side | None) -> dict[str, object]:
-        # The figures are of one node.
+        # The figures are per node.
         reported: dict[str, object] = {} if side is None else {f"{side}s": 1}
         reported |= present({"session": self.test.session})
         nids = [
@@ -188,7 +188,7 @@ class _Group:
             yield from self._rates(interval, repetition, side)
 
     def _rates(self, interval: Interval, repetition: int, side: Side | None) -> Iterator[Sample]:
-        # A client sends one message for each RPC, and a second one where it writes.
+        # A client sends one message per RPC, and a second one for a write.
         asking: Direction = "R" if side == "server" else "W"
         for direction, figures in interval.rates.items():
             reason = self._disbelief(interval, side) or figures.reason
@@ -212,7 +212,7 @@ class _Group:
             text = f"{self.group} has only rates or only bandwidths: a name was damaged"
             return Message("name-damaged", text)
         if side is None:
-            text = f"which side {self.group} is on is unknown: its received data may be either"
+            text = f"the side of {self.group} is unknown: its received data may be reads or writes"
             return Message("side-unknown", text)
         return None
 
@@ -231,7 +231,7 @@ def _of(metric: str, repetition: int, figures: Figures, reason: str | None) -> I
 
 
 def _unfinished(interval: Interval, intervals: list[Interval]) -> str | None:
-    """Return a reason where the other direction may be missing because the output was cut."""
+    """Return a reason if the other direction may be missing because the output was cut."""
     if interval.closed or len(interval.bandwidths) == 2:
         return None
     others = [
@@ -243,7 +243,7 @@ def _unfinished(interval: Interval, intervals: list[Interval]) -> str | None:
 
 
 def _only_headers(interval: Interval, direction: Direction, most: float) -> str | None:
-    """Return a reason where no data went this way: what is left is requests and replies.
+    """Return a reason if no data went this way, only requests and replies.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ def _only_headers(interval: Interval, direction: Direction, most: float) -> str 
 
 
 def _value(words: list[str], option: str) -> str | None:
-    """Return the word after an option, or behind its ``=``."""
+    """Return the word after an option or its ``=``."""
     for place, word in enumerate(words):
         if word == option and place + 1 < len(words):
             return words[place + 1]
@@ -275,7 +275,7 @@ def _value(words: list[str], option: str) -> str | None:
 
 
 def count_of_nids(nid: str) -> int | None:
-    """Return how many nodes a name with ranges stands for, ``None`` where that is not plain.
+    """Return the number of nodes in a name with ranges, ``None`` if it is not simple.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The blocks that ``lst stat`` prints, and what else stands between them. Pure.
+"""Parses the blocks of ``lst stat``, and the lines between them. Pure.
 
 ::
 
@@ -12,12 +12,12 @@
     [W] Avg: 627.12   MiB/s Min: 627.12   MiB/s Max: 627.12   MiB/s
 
 R is what the nodes of the group received, W what they sent. ``Avg``, ``Min`` and ``Max`` are over
-the nodes of the group, each for one node: nothing is summed. The figures are differences of LNet's
-own counters between two questions, so that all traffic of the node is in them.
+the nodes of the group, per node and not summed. The figures are differences of LNet's own counters
+between two readings, so they include all traffic of the node.
 
-The unit. Until Lustre 2.8 the text was always ``MB/s`` and the figure always MiB/s; since 2.9 it
-is ``MiB/s``, and with ``--mbs`` MB/s is 10^6 bytes a second (b7ac3e6bcd, LU-7977). Old and new MB/s
-are told apart by two blanks that the newer one prints after the last figure of a line with ``Max``.
+Unit: until Lustre 2.8 the text was always ``MB/s`` and the figure MiB/s; since 2.9 it is ``MiB/s``,
+and with ``--mbs`` MB/s is 10^6 bytes per second (b7ac3e6bcd, LU-7977). The new MB/s is recognised
+by two blanks after the last figure of a line with ``Max``.
 
 Source: lnet/utils/lst.c (``lst_cal_lnet_stat``, ``lst_print_lnet_stat``, ``lst_print_stat``).
 """
@@ -48,7 +48,7 @@ PROMPT: Final = (
     r"(?:\[[^\[\]\n]{1,120}\]|[^\s@\[\]]{1,64}@[^\s:]{1,120}:[^\n#$]{0,120}"
     r"|[\w.-]{1,120}:\S{1,120} )[#$>] "
 )
-"""``[root@mds01 ~]# ``, ``root@mds01:~# ``, ``mds01:~ # ``: ``lst stat &`` prints behind it."""
+"""``[root@mds01 ~]# ``, ``root@mds01:~# ``, ``mds01:~ # ``: ``lst stat &`` prints after it."""
 _PROMPT: Final = re.compile(PROMPT)
 _HEADER: Final = re.compile(r"\[LNet (Rates|Bandwidth) of ([^\]\s]{1,255})\]")
 # ``%-8.0f`` and ``%-8.2f``: a figure that lost a digit does not fill its column.
@@ -68,12 +68,12 @@ _MODERN: Final = re.compile(r"MiB/s|Max: [\d.]+ +MB/s +\r?$|(?:^|\s)--mbs(?:\s|$
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One line: what the nodes of a group received or sent.
+    """One line: data that the nodes of a group received or sent.
 
     Attributes
     ----------
     mean, least, most
-        Of one node, in 1/s or B/s; ``None`` where it was not asked for.
+        Per node, in 1/s or B/s; ``None`` if not requested.
     """
 
     line: int
@@ -85,12 +85,12 @@ class Figures:
 
 @dataclass(slots=True)
 class Interval:
-    """What one question told of one group: messages, bytes, or both.
+    """One reading of one group: messages, bytes, or both.
 
     Attributes
     ----------
     failed_nodes
-        Nodes that did not answer: they are not in the figures.
+        Nodes that did not answer and are not in the figures.
     """
 
     group: str
@@ -104,18 +104,18 @@ class Interval:
 
 @dataclass(slots=True)
 class Test:
-    """What stands between one start of a batch and the next.
+    """The output from one start of a batch to the next.
 
     Attributes
     ----------
     errors
-        What the nodes reported of failed or wrong transfers.
+        Failed or corrupt transfers that the nodes reported.
     mixed
-        Why its lines are not those of one output: then no figure can be told whose it is.
+        Why its lines are not from a single output; if so, no figure can be attributed.
     ended
         Whether the batch was stopped.
     commands
-        ``lst`` and its words, where the text holds the commands as well.
+        ``lst`` commands, if the text contains them.
     """
 
     session: str | None = None
@@ -129,12 +129,12 @@ class Test:
 
 
 def read_tests(text: str) -> tuple[tuple[Test, ...], tuple[str, ...]]:
-    """Return the tests of a text, and other lines that may say why there is none.
+    """Return the tests of a text, and other lines that may explain why there is none.
 
     Raises
     ------
     DataError
-        It is longer than any output of ``lst``.
+        The text is longer than any output of ``lst``.
     """
     if text.count("\n") > _LINES_MAXIMUM:
         raise DataError(
@@ -228,15 +228,15 @@ class _Reader:
         test.mixed = test.mixed or Message("outputs-mixed", text)
 
     def _figures(self, number: int, line: str) -> None:
-        """Take one line; every line of two mixed outputs is there, so that some do not fit."""
+        """Read one line; in two mixed outputs some lines do not fit."""
         if self._open is None:
-            self._mixed(number, "belongs to nothing")
+            self._mixed(number, "has no block")
             return
         interval, part = self._open
         direction: Direction = "R" if line[1] == "R" else "W"
         into = interval.rates if part == "Rates" else interval.bandwidths
         if direction in into or "W" in into:
-            self._mixed(number, "does not follow from the one before")
+            self._mixed(number, "does not follow the previous one")
             return
         read = _rates if part == "Rates" else self._bandwidths
         figures = read(number, line[4:])
@@ -254,7 +254,7 @@ class _Reader:
         units = {match[3] for match in matches}
         if len(units) != 1:
             return None
-        # A text of Lustre 2.8 or before, or a newer one that lost the blanks at its line ends.
+        # Lustre 2.8 or before, or a newer text without its trailing blanks.
         doubtful = units == {"MB/s"} and self.old_unit
         factor = _MB if units == {"MB/s"} and not doubtful else MIB
         figures = [(match[1], float(match[2]) * factor) for match in matches]
@@ -268,7 +268,7 @@ def _rates(number: int, text: str) -> Figures | None:
 
 
 def _whole(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
-    """Yield the matches that make up a text from its beginning to its end, or none."""
+    """Yield the matches that cover a text from start to end, or none."""
     matches: list[re.Match[str]] = []
     position = 0
     while position < len(text):
@@ -286,17 +286,17 @@ def _of_line(
     rounding: float,
     reason: str | None = None,
 ) -> Figures | None:
-    """Return the figures of a line, ``None`` where they are not those of one line of ``lst``."""
+    """Return the figures of a line, ``None`` if it is not a line of ``lst``."""
     figures = dict(pairs)
     if [name for name, _ in pairs] != [name for name in ("Avg", "Min", "Max") if name in figures]:
         return None
     mean, least, most = (figures.get(name) for name in ("Avg", "Min", "Max"))
-    # The mean is taken in single precision.
+    # The mean is computed in single precision.
     slack = rounding + 1e-5 * max(figures.values())
     low, high = -inf if least is None else least, inf if most is None else most
     if low > high:
-        reason = reason or Message("figures-disagree", "the least is more than the most")
+        reason = reason or Message("figures-disagree", "the minimum is above the maximum")
     elif mean is not None and not low - slack <= mean <= high + slack:
-        text = "the mean is not between the least and the most"
+        text = "the mean is not between minimum and maximum"
         reason = reason or Message("figures-disagree", text)
     return Figures(number, mean, least, most, reason)

@@ -1,9 +1,9 @@
-"""mdtest: how many files and directories a file system creates, stats, reads and removes a second.
+"""mdtest: rates of creating, statting, reading and removing files and directories.
 
-`launch` makes its command and finds its version, `output` takes its text apart, `arguments` reads
-the command line that it prints, `figures` says which of the printed rates can be believed.
+`output` parses its text, `arguments` the printed command line; `figures` decides which of the
+printed rates are credible.
 
-Versions are alike on paper and differ in what their numbers mean; `figures` has the table.
+Versions print alike but their numbers differ in meaning; see the table in `figures`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _HEAD: Final = re.compile(r"^mdtest-\S{1,40} was launched with [0-9]+ total task
 def read(source: Source) -> tuple[Measurement, ...]:
     """Return a result for each test in an output; see `trimtab.measure.source`.
 
-    An output holds several where mdtest ran several times into it, and where ``-f`` and ``-l`` had
-    it go through numbers of tasks. All but the first have a name: ``run 2`` ...
+    An output has several if mdtest ran several times, or if ``-f`` and ``-l`` stepped through
+    numbers of tasks. All but the first have a name: ``run 2`` ...
 
     Raises
     ------
     DataError
-        mdtest never said in it that it was launched.
+        It has no launch line of mdtest.
     """
     measurements = measured(executions(source.text))
     if not measurements:
-        raise DataError("no launch of mdtest in this file", code="not-this-format", line=1)
+        raise DataError("no launch line of mdtest in this file", code="not-this-format", line=1)
     return measurements
 
 
@@ -52,31 +52,31 @@ FORMAT: Final = Format(KIND, _recognises, read, beginning=Mark((b"mdtest-",), _B
 
 
 _VERSION_ARGUMENTS: Final = ("-a", "DUMMY", "-F", "-C", "-n", "1", "-d", "/dev/null/trimtab")
-"""mdtest has no ``--version``, and prints it with each result. This one creates nothing: the dummy
-backend reaches no file system, and 1.9, which has no backends, cannot create what is below a file.
-"""
+"""mdtest has no ``--version`` and prints it with each result. This run creates nothing: the dummy
+backend accesses no file system, and 1.9, without backends, cannot create anything below a file. """
 
 
 version: Final = Version("mdtest", _VERSION_ARGUMENTS, r"^mdtest-([0-9]\S*) was launched")
-"""The mdtest of IOR 3.2 calls itself 1.9.3, as the one before it that stood alone."""
+"""The mdtest of IOR 3.2 reports 1.9.3, like the stand-alone mdtest before it."""
 
 
 def command(items: int, iterations: int, *, program: str, directory: str) -> tuple[str, ...]:
     """Return mdtest's command, to be started as processes by an MPI launcher.
 
-    Each creates as many files in a directory of its own. It is the same for every version since
-    1.9.3, and asks for the rate of each repetition (``-v``): before 3.3 no other can be believed.
+    Each process creates the same number of files in its own directory. The command is the same for
+    every version since 1.9.3 and requests the rate of each repetition (``-v``): before 3.3 no other
+    is credible.
 
     Parameters
     ----------
     items
-        Files of each task.
+        Files per task.
     iterations
         Repetitions inside one run of mdtest.
     program
         Path of ``mdtest``.
     directory
-        Where it works. mdtest creates it where it is missing, and then removes it.
+        Working directory. If it is missing, mdtest creates it and later removes it.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def command(items: int, iterations: int, *, program: str, directory: str) -> tup
     """
     if "@" in directory:
         raise UsageError(
-            f"mdtest cannot use {directory}: it takes @ for the end of a directory",
+            f"mdtest cannot use {directory}: it reads @ as the end of a directory",
             code="directory-unusable",
         )
     return (program, "-v", "-n", str(items), "-i", str(iterations), "-F", "-u", "-d", directory)

@@ -1,8 +1,8 @@
-"""The command line that mdtest prints, as parameters.
+"""Parses the command line that mdtest prints.
 
-Two grammars are read by one reader: ``getopt`` up to IOR 3.2, IOR's own since 3.3. Both take
-``-n 5``, ``-n5`` and ``-Fun 5``; the latter ``-n=5`` and ``--name=value`` as well. An option that
-takes a value takes the next word whatever it looks like: IO500 passes ``-G -1836``.
+One reader covers two grammars: ``getopt`` up to IOR 3.2, IOR's own since 3.3. Both accept
+``-n 5``, ``-n5`` and ``-Fun 5``; the latter ``-n=5`` and ``--name=value`` as well. An option with a
+value takes the next word, whatever it looks like: IO500 passes ``-G -1836``.
 """
 
 from __future__ import annotations
@@ -61,22 +61,21 @@ _PHASES: Final[Mapping[str, str]] = {
 def options_of(line: str, version: str) -> dict[str, str] | None:
     """Return the options of a printed command line: name to value, "" for one without.
 
-    ``None`` where the line cannot be taken apart: mdtest prints at most 1,023 characters of it.
+    ``None`` if the line cannot be parsed: mdtest prints at most 1,023 characters of it.
     """
     try:
         words = shlex.split(line)
     except ValueError:
         return None
-    if version.startswith("1."):  # getopt: -R takes a seed, if it stands in the same word
+    if version.startswith("1."):  # getopt: -R takes a seed only from the same word
         return dict(command_line.options_of(words[1:], _VALUED, {"R"}))
     return dict(command_line.options_of(words[1:], _VALUED | {"B"}))
 
 
 def parameters(options: Mapping[str, str]) -> dict[str, object] | None:
-    """Return what was asked, by names that a reader knows; ``None`` where a value is no number.
+    """Return the parameters by familiar names; ``None`` if a value is not a number.
 
-    What does not bear on the rates is left out: directory, verbosity, seeds, and the number of
-    iterations, of which more only tell more.
+    Omits what does not affect the rates: directory, verbosity, seeds, and the number of iterations.
     """
     requested: dict[str, object] = {
         "files_only": False,
@@ -109,6 +108,6 @@ def parameters(options: Mapping[str, str]) -> dict[str, object] | None:
 def no_barriers(options: Mapping[str, str], version: str) -> bool:
     """Return whether tasks did not wait for one another between phases.
 
-    Since IOR 3.2 mdtest refuses to run so, whatever its help says.
+    Since IOR 3.2 mdtest refuses to run like this, despite its help.
     """
     return version.startswith("1.") and "B" in options

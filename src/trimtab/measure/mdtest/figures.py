@@ -1,8 +1,8 @@
-"""Which of the rates that mdtest prints are a repetition's own, and which can be believed.
+"""Decides which of mdtest's rates belong to a repetition, and which are credible.
 
 Every task times each phase by its own clock, from the barrier before it to the barrier after it. A
-task's view of a phase is the items of all tasks over the time of this one. What is printed differs
-(``summarize_results`` in mdtest.c, read at the tags):
+task's view of a phase is the items of all tasks over its own time. The printed values differ by
+version (``summarize_results`` in mdtest.c, read at the tags):
 
 =================  =======================  =============================  =================
 version            one repetition is        max, min, mean, deviation are  ``-v`` prints
@@ -20,20 +20,21 @@ beginnings
                                                                            own items
 =================  =======================  =============================  =================
 
-What stands between two versions shows what it is: over tasks, maximum and minimum of one repetition
-differ, and rows have a colon; rate times duration are the items of all tasks, or of one.
+Builds between two versions are recognised by their output: over tasks, maximum and minimum of one
+repetition differ, and rows have a colon; rate times duration gives the items of all tasks, or of
+one.
 
-A phase is over when the slowest task is done, so the slowest task's view is the true one. The
-others should differ from it by what a barrier takes, and do not always: in hpc/ior #183 task 0 saw
-44,129 stats a second and the fastest of 32 tasks 126,073. What follows from that:
+A phase ends when the slowest task is done, so the slowest task's view is correct. The others should
+differ from it only by the time of a barrier, but not always do: in hpc/ior #183 task 0 saw 44,129
+stats per second and the fastest of 32 tasks 126,073. Consequences:
 
 - one repetition: in 4 the printed value; in 3.3 the minimum, which is the slowest task's view;
-  before, task 0's view where ``-v`` gives it, else the printed value, which is not believed;
-- several: task 0's view of each (``-v``), since 3.3 believed if its mean is near the summary's.
-  Without ``-v`` no repetition is known; maximum, minimum, mean and deviation are given as such.
+  before, task 0's view if ``-v`` prints it, else the printed value, which is doubted;
+- several: task 0's view of each (``-v``), since 3.3 accepted if its mean is near the summary's.
+Without ``-v`` no repetition is known; maximum, minimum, mean and deviation are reported as such.
 
 In 4 the deviation is that of a sample (n - 1), before of the population. A rate of 0.000 is a phase
-that was not asked for: no measurement.
+that was not requested, not a measurement.
 """
 
 from __future__ import annotations
@@ -58,10 +59,10 @@ from trimtab.model.finding import Missing
 from trimtab.model.run import Sample
 
 NEAR: Final = 0.05
-"""How far the mean of task 0's views may lie from the summary's before they are not believed."""
+"""Maximum deviation of the mean of task 0's views from the summary's."""
 
 _HALF_UNIT: Final = 0.000_501
-"""Rates and durations are printed with three decimals; a little for what they are in binary."""
+"""Rates and durations have three decimals; plus a margin for binary rounding."""
 _COLUMNS: Final = {"Max": "max", "Min": "min", "Mean": "mean", "StdDev": "stddev"}
 _TREE: Final = ("tree_creation_rate", "tree_removal_rate")
 _NOT_REPETITIONS: Final = Message(
@@ -86,7 +87,7 @@ _ALONE: Final = Message(
 
 
 def measured(executions: Sequence[Execution]) -> tuple[Measurement, ...]:
-    """Return a result for each test of each execution that said it was launched."""
+    """Return a result for each test of each execution with a launch line."""
     measurements: list[Measurement] = []
     for execution in executions:
         if execution.version is None or execution.tasks is None:
@@ -99,7 +100,7 @@ def measured(executions: Sequence[Execution]) -> tuple[Measurement, ...]:
 
 @dataclass(slots=True)
 class _Judge:
-    """Makes one result."""
+    """Builds one result."""
 
     name: str | None
     execution: Execution
@@ -108,7 +109,7 @@ class _Judge:
     missing: list[Missing] = field(default_factory=list)
     warnings: Notes = field(default_factory=Notes)
     doubts: dict[str, str] = field(default_factory=dict)
-    """Metric to why its row is not believed."""
+    """Metric to the reason to doubt its row."""
     samples: list[Sample] = field(default_factory=list)
 
     def measurement(self) -> Measurement:
@@ -169,7 +170,7 @@ class _Judge:
         return present(reported)
 
     def _problems(self) -> list[str]:
-        """Return why the result is not whole, in the order in which a reader wants to know."""
+        """Return the problems of the result, the most important first."""
         execution, test = self.execution, self.test
         problems = Notes(list(dict.fromkeys(execution.errors))[:3])
         last = test is None or test is execution.tests[-1]
@@ -186,7 +187,7 @@ class _Judge:
         return problems + list(dict.fromkeys(self.doubts.values()))[:3]
 
     def _all_wrong(self) -> str | None:
-        """Return why no figure of the execution can be believed."""
+        """Return why no figure of the execution is credible."""
         execution = self.execution
         test, both = self.test, self.options.get("P", "0") != "0"
         ended = execution.complete or (test is not None and test is not execution.tests[-1])
@@ -203,7 +204,7 @@ class _Judge:
         return None
 
     def _lacking(self, summary: Summary) -> list[str]:
-        """Return the rows that every summary of these options has and this one does not."""
+        """Return the rows that are missing in this summary, given the options."""
         expected = ["Tree creation", "Tree removal"]
         both = ("F" in self.options) == ("D" in self.options)
         if self.options and (both or "F" in self.options):
@@ -214,7 +215,7 @@ class _Judge:
         return [name for name in expected if METRICS[name] not in metrics]
 
     def _read(self, test: Test) -> None:
-        """Make the samples of a test."""
+        """Add the samples of a test."""
         rows = self._rows(test)
         repeated: dict[str, list[Repetition]] = {}
         for repetition in test.repetitions:
@@ -227,14 +228,14 @@ class _Judge:
                 self.warnings.add("line-damaged", text)
                 row = None
             if row is not None and not any(row.figures.values() if row.figures else ()):
-                row = None  # a phase that was not asked for
+                row = None  # a phase that was not requested
             self._phase(metric, test, row, of_metric)
         if test.summary is not None and test.summary.iterations > 1 and not test.repetitions:
-            reason = "mdtest prints the rate of each only with -v"
+            reason = "mdtest prints each repetition only with -v"
             self.missing.append(missing("repetitions", "repetitions-not-printed", reason))
 
     def _rows(self, test: Test) -> dict[str, Row]:
-        """Return the first row of each phase; note those that cannot be of a table of rates."""
+        """Return the first row of each phase; note rows that cannot be rates."""
         rows: dict[str, Row] = {}
         for row in test.summary.rows if test.summary is not None else ():
             first = rows.setdefault(row.metric, row)
@@ -250,7 +251,7 @@ class _Judge:
         return rows
 
     def _phase(self, metric: str, test: Test, row: Row | None, repeated: list[Repetition]) -> None:
-        """Make the samples of one phase, out of its row and of what ``-v`` printed."""
+        """Add the samples of one phase, from its row and the output of ``-v``."""
         iterations = test.summary.iterations if test.summary is not None else None
         table = _Table(self._version, self._tasks, iterations or 1, row, metric in _TREE)
         figures = table.figures
@@ -276,7 +277,7 @@ class _Judge:
             self.samples.append(Sample(metric, value, None, None, statistic, 0, row.line, reason))
 
     def _doubt(self, metric: str) -> str | None:
-        """Return why a phase cannot be believed, however it was printed."""
+        """Return why a phase is not credible, regardless of how it was printed."""
         if metric in self.doubts:
             return self.doubts[metric]
         if metric in _TREE and self.execution.tree_failure is not None:
@@ -290,10 +291,10 @@ class _Judge:
     def _of_task_0(
         self, repetition: Repetition, test: Test, table: _Table, doubt: str | None
     ) -> Sample:
-        """Return the rate of one repetition: of the items of all tasks, over the time of task 0."""
+        """Return the rate of one repetition: items of all tasks over the time of task 0."""
         items = test.done_per_task.get(repetition.iteration, test.items_per_task)
         if "x" in self.options and "C" not in self.options:
-            items = None  # as many as the run before it created
+            items = None  # as many as the previous run created
         own_items, reason = table.own_items, doubt
         if items is not None and self._tasks > 1 and not table.tree:
             misfit = _fits(repetition, items)
@@ -303,10 +304,10 @@ class _Judge:
             if not (misfit if own_items else of_all):
                 expected = items if own_items else items * self._tasks
                 rate, time_s = repetition.rate, repetition.duration_s
-                text = f"{rate:g} a second for {time_s:g} s are not {expected} items"
+                text = f"{rate:g}/s for {time_s:g} s do not give {expected} items"
                 reason = reason or Message("figures-disagree", text)
         elif items is not None and not table.tree and not _fits(repetition, items):
-            text = f"{repetition.rate:g} a second are not {items} items in its time"
+            text = f"{repetition.rate:g}/s do not give {items} items in its time"
             reason = reason or Message("figures-disagree", text)
         if own_items is None and self._tasks > 1 and not table.tree:
             reason = reason or _EITHER
@@ -317,7 +318,7 @@ class _Judge:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """How one version sums up one phase; see the top of the file."""
+    """How one version summarises one phase; see the top of the file."""
 
     version: str
     tasks: int
@@ -327,7 +328,7 @@ class _Table:
 
     @property
     def figures(self) -> dict[str, float] | None:
-        """The columns by statistic; those of single tasks are left out."""
+        """The columns by statistic, without those of single tasks."""
         if self.row is None or self.row.figures is None:
             return None
         printed = self.row.figures
@@ -336,7 +337,7 @@ class _Table:
 
     @property
     def over_tasks(self) -> bool:
-        """Whether the columns are over tasks and repetitions alike."""
+        """Whether the columns are over both tasks and repetitions."""
         if self.tasks == 1 or self.tree or self.row is None or not self.row.colon:
             return False
         figures = self.figures
@@ -347,29 +348,29 @@ class _Table:
 
     @property
     def fastest(self) -> bool:
-        """Whether a repetition is the fastest task's view of it."""
+        """Whether a repetition is the fastest task's view."""
         several = self.tasks > 1 and not self.tree
         return several and self.version.startswith("1.") and not self.over_tasks
 
     @property
     def own_items(self) -> bool | None:
-        """Whether ``-v`` prints the rate of task 0's own items; ``None`` where it is not known."""
+        """Whether ``-v`` prints the rate of task 0's own items; ``None`` if unknown."""
         if self.version.startswith("3.4"):
             return None
         return not self.version.startswith(("1.", "3."))
 
     def wrong(self, statistic: str) -> str | None:
-        """Return why a column is not what its heading says of the repetitions."""
+        """Return why a column is not the statistic of its heading."""
         if self.fastest:
             return _FASTEST
         return _NOT_REPETITIONS if self.over_tasks and statistic != "min" else None
 
     def unfit(self, figures: dict[str, float]) -> str | None:
-        """Return why the columns of a row cannot be of the same values.
+        """Return why the columns of a row contradict each other.
 
-        Of n values the mean lies at least 1/n of the span from either end, and the deviation
-        between that of two values at the ends with all others in the middle, and that of all
-        values at the ends. Of one and of two values this leaves nothing open.
+        The mean of n values is at least 1/n of the span from either end. The deviation is at least
+        that with one value at each end and all others in the middle, and at most that with all
+        values at the ends. For one and two values both are exact.
         """
         high, low, mean = figures["max"], figures["min"], figures["mean"]
         count = self.iterations * (self.tasks if self.over_tasks else 1)
@@ -380,7 +381,7 @@ class _Table:
         deviation = figures.get("stddev")
         if deviation is None:
             return None
-        # 3.4 began with the deviation of the population and went on with that of a sample.
+        # Early 3.4 has the deviation of the population, later builds that of a sample.
         sample = (count / (count - 1)) ** 0.5 if self.own_items is not False and count > 1 else 1.0
         least = 0.0 if count == 1 else span / (2 * count) ** 0.5
         least *= sample if self.own_items else 1.0
@@ -391,17 +392,17 @@ class _Table:
 
 
 def _fits(repetition: Repetition, items: int) -> bool:
-    """Return whether rate times duration are the items, up to rounding in print."""
+    """Return whether rate times duration equals the items, within rounding."""
     low = (repetition.rate - _HALF_UNIT) * (repetition.duration_s - _HALF_UNIT)
     high = (repetition.rate + _HALF_UNIT) * (repetition.duration_s + _HALF_UNIT)
     return low <= items <= high
 
 
 def _near(samples: list[Sample], mean: float) -> list[Sample]:
-    """Return task 0's views, doubted where the summary has another mean."""
+    """Return task 0's views, with a reason if the summary has another mean."""
     values = [sample.value for sample in samples if sample.value is not None]
     seen = sum(values) / len(values)
     if mean > 0 and abs(seen / mean - 1) <= NEAR:
         return samples
-    text = f"by the clock of task 0 the mean is {seen:.6g}, in the summary {mean:.6g}"
+    text = f"the mean is {seen:.6g} by the clock of task 0, but {mean:.6g} in the summary"
     return [doubted(sample, Message("clocks-disagree", text)) for sample in samples]

@@ -1,4 +1,4 @@
-"""The text of mdtest, taken apart line by line into what it says; what that is worth is `figures`.
+"""Parses mdtest's text line by line; `figures` decides what is credible.
 
 ::
 
@@ -13,8 +13,8 @@
        File creation   3211.713  2781.977   2993.814      214.932
     -- finished at 11/21/2026 00:24:09 --
 
-Every task may write a warning, and MPI delivers it anywhere: before the first line and after the
-last one too.
+Every task may print a warning, which MPI delivers anywhere, even before the first and after the
+last line.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ _ITEM_FAILED: Final = re.compile(
     r"|(?:write|read|fsync)\(.*\) (?:failed|returned EOF)"
     r"|(?:unlink|rename)\(\) of file .* failed|too many retries"
 )
-"""Said of a file or directory that a phase counts, by mdtest.c and aiori-POSIX.c."""
+"""Errors about a file or directory that a phase counts, from mdtest.c and aiori-POSIX.c."""
 _TREE_FAILED: Final = re.compile(r"[Uu]nable to (?:create|remove) (?:tree |test )?directory")
 _KEPT: Final = 100
-"""Complaints of one kind: they may be as many as files."""
+"""Limit of errors of one kind: there may be one per file."""
 _LINE_LIMIT: Final = 4096
-"""Characters: mdtest prints no longer line that is read here."""
+"""In characters; relevant lines of mdtest are shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +86,11 @@ class Row:
     Attributes
     ----------
     figures
-        By the name of the column, ``None`` if not readable.
+        By name of the column, ``None`` if unreadable.
     colon
-        Whether one stands after its name.
+        Whether its name is followed by a colon.
     stray
-        Whether it is of another table, whose line with the unit is not there.
+        Whether it belongs to another table whose unit line is missing.
     """
 
     metric: str
@@ -113,10 +113,10 @@ class Repetition:
 
 @dataclass(slots=True)
 class Summary:
-    """One table; ``statistic`` is ``rate``, ``time``, or "" where mdtest 1.9.3 alone does not say.
+    """One table; ``statistic`` is ``rate``, ``time``, or "" for stand-alone mdtest 1.9.3.
 
-    ``another``: whether the rows that come now are of one more table, which says no unit.
-    ``place``: of the last row in the order of rows.
+    ``another``: whether the following rows belong to a further table without a unit line.
+    ``place``: position of the last row in the order of rows.
     """
 
     statistic: str
@@ -127,12 +127,12 @@ class Summary:
     place: int = 0
 
     def head(self, columns: tuple[str, ...]) -> None:
-        """Take a line with the names of the columns: a table has one."""
+        """Read the line with the column names; a table has one."""
         self.another = self.another or bool(self.columns)
         self.columns = columns
 
     def take(self, row: Row) -> None:
-        """Take a row: those of one table stand in one order (``METRICS``)."""
+        """Add a row; rows of one table have a fixed order (``METRICS``)."""
         place = _ORDER.get(row.metric, self.place)
         self.another = self.another or place < self.place
         self.place = place
@@ -146,11 +146,11 @@ class Test:
     Attributes
     ----------
     items_per_task
-        Asked for; ``None`` where all tasks share one file, and where it does not divide.
+        As requested; ``None`` if all tasks share one file, or if it does not divide.
     times
-        Whether a table of times stands in it.
+        Whether it has a table of times.
     done_per_task
-        Iteration (from 0) to items that each task really made, where the stonewall was hit.
+        Iteration (from 0) to items per task, if the stonewall was hit.
     """
 
     tasks: int
@@ -169,9 +169,9 @@ class Execution:
     Attributes
     ----------
     failures, failure
-        How many operations of a phase failed without ending it, and the first.
+        Number of operations that failed without ending their phase, and the first error.
     tree_failure
-        The first of those that concern the directories around the items.
+        The first error about directories around the items.
     """
 
     version: str | None = None
@@ -193,7 +193,7 @@ class Execution:
 
 
 def executions(text: str) -> list[Execution]:
-    """Return every start of mdtest that an output shows, in order."""
+    """Return every start of mdtest in an output, in order."""
     reader = _Reader()
     for number, line in whole_lines(text):
         if len(line) <= _LINE_LIMIT:
@@ -205,11 +205,11 @@ def executions(text: str) -> list[Execution]:
 class _Reader:
     executions: list[Execution] = field(default_factory=list)
     early: list[str] = field(default_factory=list)
-    """Complaints since the last execution ended: of that one, or of the next."""
+    """Errors since the last execution ended, which may belong to it or the next."""
     _table: Summary | None = None
 
     def take(self, number: int, line: str) -> None:
-        """Read one whole line."""
+        """Read one complete line."""
         match line[:2]:
             case "--":
                 self._mark(line)
@@ -318,7 +318,7 @@ def _complain(execution: Execution, line: str) -> None:
 
 
 def _statistic_of(match: re.Match[str], execution: Execution) -> str:
-    """Return what a table holds: ``unknown`` where its line does not say what it always does."""
+    """Return the statistic of a table: ``unknown`` if its line is not as expected."""
     statistic, unit = match[1] or "", match[2]
     if statistic == "" and not (execution.version or "").startswith("1."):
         return "unknown"
@@ -335,8 +335,8 @@ def _test(match: re.Match[str]) -> Test:
 def _columns(line: str) -> tuple[str, ...]:
     """Return the columns of a table.
 
-    Between IOR 3.3 and 4.0, and with ``--showRankStatistics``, a table has two groups: per rank,
-    and per iteration. Columns of the first one get ``rank`` before their name.
+    Between IOR 3.3 and 4.0, and with ``--showRankStatistics``, a table has two groups: per rank and
+    per iteration. Columns of the first get the prefix ``rank``.
     """
     words = line.replace("Std Dev", "StdDev").replace("per Rank:", "").split("per Iteration:")
     names = [word for word in words[0].split() if word != "Operation"]

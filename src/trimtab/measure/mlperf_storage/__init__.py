@@ -1,18 +1,18 @@
 """MLPerf Storage: how well a file system feeds simulated accelerators. v0.5 to v3.0.
 
-One ``summary.json`` is one run, written by DLIO when it ended. ``MB`` and ``GB`` in it are MiB and
-GiB: DLIO divides by 1024 (dlio_benchmark/utils/statscounter.py, ``end_run``; checked against
-samples/s times record length in HPE's results). The rate of bytes is not measured apart: it is the
-rate of samples times the record length of the configuration, so that is how it is taken for an
-epoch too.
+One ``summary.json`` is one run, written by DLIO at its end. Its ``MB`` and ``GB`` are MiB and GiB:
+DLIO divides by 1024 (dlio_benchmark/utils/statscounter.py, ``end_run``; checked against samples/s
+times record length in HPE's results). Bytes per second are not measured separately: they are the
+sample rate times the configured record length, which is also how they are computed for an epoch
+here.
 
-A run counts only if its accelerators were busy for a share of the time that the rules name: 90 %,
-for CosmoFlow and DLRM 70 %, for RetinaNet 85 % (Submission_guidelines.md of v2, table 1;
-configs/dlio/workload of v3.0, ``metric.au``). Below that the storage did not keep up at this number
-of accelerators, and the rates are no result.
+A run counts only if its accelerators were busy for the share of time in the rules: 90 %, for
+CosmoFlow and DLRM 70 %, for RetinaNet 85 % (Submission_guidelines.md of v2, table 1;
+configs/dlio/workload of v3.0, ``metric.au``). Below that the storage could not feed this number of
+accelerators, and the rates are not a result.
 
-``mlperf_storage_report.json`` repeats the means of runs. It is read only where their
-``summary.json`` do not lie beside it, so that nothing counts twice.
+``mlperf_storage_report.json`` repeats the means of runs. It is read only if their ``summary.json``
+files are not next to it, so that nothing counts twice.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from trimtab.measure.source import Format, Source
 
 
 def read(source: Source) -> tuple[Measurement, ...]:
-    """Return the run that a ``summary.json`` tells of, or those of a report.
+    """Return the run of a ``summary.json``, or the runs of a report.
 
-    Of a run every epoch is a repetition: ``samples_rate``, ``accelerator_utilization`` (a
-    fraction) and ``read_bandwidth``. Every checkpoint that was saved or loaded is one too:
-    ``write_bandwidth``, ``read_bandwidth``, ``write_time`` and ``read_time``. Means that the
-    summary gives are of statistic ``mean``.
+    Every epoch of a run is a repetition: ``samples_rate``, ``accelerator_utilization`` (a
+    fraction) and ``read_bandwidth``. Every checkpoint saved or loaded is a repetition too:
+    ``write_bandwidth``, ``read_bandwidth``, ``write_time`` and ``read_time``. The summary's means
+    have the statistic ``mean``.
 
-    A report has one result for each run, named as there, with the means of its epochs, and
-    ``overall``: the mean of the runs. It does not tell the utilization.
+    A report has one result for each run, under its name, with the means of its epochs, and
+    ``overall``, the mean of the runs. It has no utilization.
 
     Raises
     ------
     DataError
-        It is not whole JSON, or neither of the two.
+        It is not complete JSON, or neither of the two.
     """
     document = document_of(source)
     if as_dict(document.value.get("runs")):
@@ -66,7 +66,7 @@ def _recognises(source: Source) -> bool:
 
 
 def _companions(name: str) -> tuple[str, ...]:
-    # configs/ is what v1.0 asked Hydra for, dlio_config/ what mlpstorage (v2) does.
+    # configs/ is Hydra's output directory in v1.0, dlio_config/ in mlpstorage (v2).
     return (
         *("configs/hydra.yaml", "configs/config.yaml", "configs/overrides.yaml"),
         *("dlio_config/hydra.yaml", "dlio_config/config.yaml", "dlio_config/overrides.yaml"),
@@ -75,9 +75,9 @@ def _companions(name: str) -> tuple[str, ...]:
 
 
 def _instead(name: str) -> tuple[str, ...]:
-    """Return where the first run may lie that a report repeats: of a directory its runs count.
+    """Return where a report's first run may be: then the runs of the directory count.
 
-    The benchmark's rules have ``run-1``; submitters named it otherwise, too.
+    The benchmark's rules say ``run-1``; submitters also used other names.
     """
     if name != "mlperf_storage_report.json":
         return ()

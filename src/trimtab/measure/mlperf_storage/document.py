@@ -1,4 +1,4 @@
-"""A JSON file with the line of each figure, and the settings beside it."""
+"""Reads a JSON file with the line of each figure, and the settings next to it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trimtab.measure.source import Source
 from trimtab.message import Message
 
 KIND: Final = "mlperf-storage"
-# Means and rates are printed with all digits of a double; adding in another order moves the last.
+# Means and rates have all digits of a double; the order of addition changes the last one.
 _TOLERANCE: Final = 1e-9
 
 _Path = tuple[str | int, ...]
@@ -25,17 +25,17 @@ _Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A JSON object with the line of each of its figures."""
+    """A JSON object with the line of each figure."""
 
     value: dict[str, Any]
     lines: dict[_Path, int]
 
     def number(self, *path: str) -> float | None:
-        """Return the figure at a path, ``None`` where there is none."""
+        """Return the figure at a path, ``None`` if there is none."""
         return as_number(self._at(path))
 
     def numbers(self, *path: str) -> list[float | None]:
-        """Return a list of figures, ``None`` for what is no figure."""
+        """Return a list of figures, with ``None`` for other values."""
         return [as_number(number) for number in as_list(self._at(path))]
 
     def _at(self, path: Sequence[str]) -> object:
@@ -43,12 +43,12 @@ class Document:
 
 
 def document_of(source: Source, name: str = "a file of MLPerf Storage") -> Document:
-    """Return the object that a JSON file holds.
+    """Return the object in a JSON file.
 
     Raises
     ------
     DataError
-        It is cut, or no object; with the line where it stops being JSON.
+        It is cut, or not an object; with the line of the error.
     """
     try:
         value = json.loads(source.text)
@@ -59,19 +59,21 @@ def document_of(source: Source, name: str = "a file of MLPerf Storage") -> Docum
         problem = f"this is not {name}: its JSON cannot be read"
         raise DataError(problem, code="not-this-format", line=1) from None
     if not isinstance(value, dict):
-        raise DataError(f"this is not {name}: it is no JSON object", code="not-this-format", line=1)
+        raise DataError(
+            f"this is not {name}: it is not a JSON object", code="not-this-format", line=1
+        )
     return Document(value, _lines(source.text))
 
 
 _TOKEN: Final = re.compile(r'\n|[{}\[\],:]|"(?:[^"\\\n]|\\.)*"|[^\s{}\[\],:"]+')
 
 
-# Of a summary a few thousand; what is far longer is none, and not worth the time.
+# A summary has a few thousand; a much longer file is not one and not worth the time.
 _TOKENS_MAXIMUM: Final = 500_000
 
 
 def _lines(text: str) -> dict[_Path, int]:
-    """Return the line of every value of a JSON text that is known to be right."""
+    """Return the line of every value of a valid JSON text."""
     lines: dict[_Path, int] = {}
     path: list[str | int] = []
     line, key = 1, ""
@@ -98,7 +100,7 @@ def _lines(text: str) -> dict[_Path, int]:
 def settings_of(text: str) -> dict[str, str]:
     """Return the scalars of a YAML file of nested mappings, keyed ``workload.dataset.format``.
 
-    That is all that DLIO's configurations hold of interest; what is in another form is left out.
+    DLIO's configurations need no more; other values are omitted.
     """
     values: dict[str, str] = {}
     above: list[tuple[int, str]] = []
@@ -116,7 +118,7 @@ def settings_of(text: str) -> dict[str, str]:
 
 
 def decimal(value: object) -> float | None:
-    """Return a figure that may stand in quotes; ``None`` for what is none."""
+    """Parse a figure that may be quoted; ``None`` for other values."""
     if not isinstance(value, str):
         return as_number(value)
     match = re.fullmatch(r"[0-9]{1,18}(\.[0-9]{1,18})?", value)
@@ -124,19 +126,19 @@ def decimal(value: object) -> float | None:
 
 
 def whole(value: object) -> int | None:
-    """Return a whole number that may stand in quotes; ``None`` for what is none."""
+    """Parse an integer that may be quoted; ``None`` for other values."""
     if isinstance(value, str):
         return whole_of(value)
     return as_whole(value)
 
 
 def mean_reason(name: str, figures: Sequence[float | None], mean: float | None) -> str | None:
-    """Return why figures and the mean that stands beside them do not fit together."""
+    """Return why figures contradict their mean."""
     known = [figure for figure in figures if figure is not None]
     if mean is None or len(known) < len(figures):
         return Message("figures-incomplete", f"a figure or the mean of {name} is missing")
     expected = sum(known) / len(known) if known else 0.0
     if math.isclose(expected, mean, rel_tol=_TOLERANCE):
         return None
-    text = f"the mean of {name} is given as {mean:g}, its figures give {expected:g}"
+    text = f"the mean of {name} is {mean:g}, but its figures give {expected:g}"
     return Message("figures-disagree", text)

@@ -1,4 +1,4 @@
-"""A report: the means of several runs, and of all."""
+"""Reads a report: the means of several runs, and of all."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_report(document: Document) -> tuple[Measurement, ...]:
 
 
 def _reported(document: Document, path: tuple[str, ...], problem: str | None) -> Measurement:
-    """Return what a report says of one run, or of all: there the figures are means of runs."""
+    """Return a report's figures for one run, or for all runs (then means of runs)."""
     overall = path == ("overall",)
     figures: dict[str, Any] = document.value
     for part in path:
@@ -61,7 +61,7 @@ def _reported(document: Document, path: tuple[str, ...], problem: str | None) ->
 
 
 def _report_problem(document: Document, runs: list[str]) -> str | None:
-    """Return why a report contradicts itself: the overall figures are the means of the runs'."""
+    """Return why a report contradicts itself: the overall figures must be the means of runs."""
     for unit in ("samples_per_second", "MB_per_second"):
         figures = [document.number("runs", name, f"train_throughput_{unit}") for name in runs]
         mean = document.number("overall", f"train_throughput_mean_{unit}")

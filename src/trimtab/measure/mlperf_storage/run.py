@@ -1,4 +1,4 @@
-"""One run: what its ``summary.json`` says, with the configuration beside it."""
+"""Reads one run: its ``summary.json``, and the configuration next to it."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _CHECKPOINT_KEYS: Final = ("throughput", "duration")
 
 
 def read_run(source: Source, document: Document) -> Measurement:
-    """Return what a summary says of its run."""
+    """Return the run of a summary."""
     return _Run(source, document).measurement()
 
 
 class _Run:
-    """One summary while it is read."""
+    """State while a summary is read."""
 
     def __init__(self, source: Source, document: Document) -> None:
         self.document = document
@@ -56,11 +56,11 @@ class _Run:
         self.checkpoints = _checkpoints(source, self.warnings)
 
     def measurement(self) -> Measurement:
-        """Return the run, with the status that its figures show."""
+        """Return the run, with the status that follows from its figures."""
         samples = [*self._training(), *self._checkpointing()]
         began, ended = (_time(self.document.value.get(key)) for key in ("start", "end"))
         if ended is None:
-            self.problems.add("end-unknown", "the summary does not say that the run ended")
+            self.problems.add("end-unknown", "the summary does not show that the run ended")
         low = self._utilization_too_low()
         if low is not None:
             samples = [doubted(sample, low) for sample in samples]
@@ -98,7 +98,7 @@ class _Run:
         busy_mean = self.document.number("metric", "train_au_mean_percentage")
         doubt = self._epochs_reason(busy) or mean_reason("utilization", busy, busy_mean)
         if max((share or 0.0 for share in busy), default=0.0) > 100.0:
-            doubt = doubt or Message("figures-disagree", "a utilization is over 100 %")
+            doubt = doubt or Message("figures-disagree", "a utilization is above 100 %")
         samples += self._epochs("accelerator_utilization", "train_au_percentage", 0.01, doubt)
         samples += self._mean("accelerator_utilization", "train_au_mean_percentage", 0.01, doubt)
         if rate_mean and io_mean:
@@ -124,7 +124,7 @@ class _Run:
         return [Sample(metric, value * unit, statistic="mean", output=0, line=line, reason=reason)]
 
     def _checkpointing(self) -> list[Sample]:
-        """Return every checkpoint beside the summary, and the summary's means."""
+        """Return every checkpoint in the file next to the summary, and the summary's means."""
         samples = [sample for checkpoint in self.checkpoints for sample in checkpoint.samples()]
         for verb, metric, time in (
             ("save", "write_bandwidth", "write_time"),
@@ -149,12 +149,12 @@ class _Run:
     def _epochs_reason(self, figures: Sequence[float | None]) -> str | None:
         epochs = as_whole(self.document.value.get("epochs"))
         if epochs is not None and epochs != len(figures):
-            text = f"the summary has {epochs} epochs and {len(figures)} figures"
+            text = f"the summary has {epochs} epochs but {len(figures)} figures"
             return Message("figures-disagree", text)
         return None
 
     def _configured_record_bytes(self) -> float | None:
-        """Return bytes of a sample as the configuration says; the key has two names."""
+        """Return bytes per sample from the configuration; the key has two names."""
         keys = ("workload.dataset.record_length_bytes", "workload.dataset.record_length")
         return next(filter(None, (decimal(self.configuration.get(key)) for key in keys)), None)
 
@@ -162,11 +162,11 @@ class _Run:
         reported, computed = self._configured_record_bytes(), self.record_bytes
         if not reported or not computed or math.isclose(reported, computed, rel_tol=1e-6):
             return None
-        text = f"bytes over samples are {computed:.2f} a sample, the configuration says"
+        text = f"bytes over samples give {computed:.2f} per sample, but the configuration has"
         return Message("figures-disagree", f"{text} {reported:.2f}")
 
     def _utilization_too_low(self) -> str | None:
-        """Return why the run is no result, ``None`` where it is one or was no training."""
+        """Return why the run does not count, ``None`` if it does or is not a training run."""
         shares = self.document.numbers("metric", "train_au_percentage")
         mean = self.document.number("metric", "train_au_mean_percentage")
         if not shares and mean is None:
@@ -181,7 +181,7 @@ class _Run:
             )
         expectation = as_dict(self.document.value["metric"]).get("train_au_meet_expectation")
         if expectation == "fail":
-            text = "DLIO says that accelerator utilization did not meet its expectation"
+            text = "DLIO reports that accelerator utilization did not meet its expectation"
             return Message("utilization-too-low", text)
         if mean is None or expectation != "success":
             text = "the summary does not show that accelerator utilization was high enough"
@@ -189,7 +189,7 @@ class _Run:
         return None
 
     def _minimum(self) -> float | None:
-        """Return the least utilization, as a fraction; ``None`` where the model is not known."""
+        """Return the required utilization as a fraction; ``None`` for an unknown model."""
         configured = decimal(self.configuration.get("workload.metric.au"))
         if configured is not None and 0.0 < configured <= 1.0:
             return configured
@@ -202,7 +202,7 @@ class _Run:
 
     def _note_caching(self) -> None:
         if not self.document.numbers("metric", "train_throughput_samples_per_second"):
-            return  # checkpoints are no epochs, and written anew
+            return  # checkpoints are not epochs and are always rewritten
         flags = as_list(self.document.value.get("potential_caching"))
         cached = sum(1 for flag in flags if flag in (1, True))
         if cached:
@@ -210,7 +210,7 @@ class _Run:
             self.warnings.add("data-fits-memory", f"{text} first may have been read from there")
 
     def _configuration(self, source: Source) -> dict[str, str]:
-        """Return what the configuration beside it says, if it is of this run."""
+        """Return the configuration next to it, if it belongs to this run."""
         values: dict[str, str] = {}
         for name, content in source.beside.items():
             text = content.decode("utf-8-sig", "replace")
@@ -219,18 +219,19 @@ class _Run:
             if name.endswith("/config.yaml"):
                 values |= settings_of(text)
             else:
-                # A list of its own in overrides.yaml, deeper within hydra.yaml.
+                # A top-level list in overrides.yaml, nested in hydra.yaml.
                 match = re.search(r"^ *- workload=(\w+)_(\w+)\s*$", text, re.MULTILINE)
                 values |= {"accelerator": match[2], "override.model": match[1]} if match else {}
         for key in ("num_files_train", "num_samples_per_file"):
             reported = values.get(f"workload.dataset.{key}")
             actual = self.document.value.get(key)
-            # As numbers: v1.0 prints what DLIO counted, the configuration what was asked for.
+            # Compare as numbers: v1.0 prints what DLIO counted, the configuration what was
+            # requested.
             if reported is not None and decimal(reported) != as_number(actual):
-                text = f"{key} is {reported} there, {actual} here; it is not used"
+                text = f"{key} is {reported} there but {actual} here; it is ignored"
                 self.warnings.add(
                     "companion-of-another-run",
-                    f"the configuration next to it is of another run: {text}",
+                    f"the configuration next to it belongs to another run: {text}",
                 )
                 return {}
         return values
@@ -243,7 +244,7 @@ class _Run:
         return as_text(self.document.value.get("model"))  # until v0.5
 
     def _requested(self) -> dict[str, object]:
-        """Return the parameters: what must be equal for two runs to be comparable."""
+        """Return the parameters that must be equal for two runs to be comparable."""
         settings = self.configuration
         size = self.document.number("metric", "checkpoint_size_GB")
         record_bytes = self._configured_record_bytes() or self.record_bytes
@@ -278,7 +279,7 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _Checkpoint:
-    """One checkpoint that was saved or loaded: its rate in GiB/s and its time."""
+    """One checkpoint saved or loaded: its rate in GiB/s and its time."""
 
     verb: str
     repetition: int
@@ -293,19 +294,19 @@ class _Checkpoint:
         figures = (None if self.rate is None else self.rate * GIB, self.elapsed_s)
         metrics = (f"{access}_bandwidth", f"{access}_time")
         for metric, value, line in zip(metrics, figures, self.lines, strict=True):
-            reason = Message("no-figure", "DLIO gave no figure") if value is None else None
+            reason = Message("no-figure", "DLIO reported no figure") if value is None else None
             yield Sample(metric, value, self.repetition, None, "total", self.output, line, reason)
 
 
 def _checkpoints(source: Source, warnings: list[str]) -> list[_Checkpoint]:
-    """Return the checkpoints that the times of the epochs tell of, in their order."""
+    """Return the checkpoints in the times of the epochs, in order."""
     for output, (name, content) in enumerate(source.beside.items(), start=1):
         if not name.endswith("per_epoch_stats.json"):
             continue
         try:
             document = document_of(Source(name, content), "times of epochs")
         except DataError as error:
-            warnings.append(Message("companion-unreadable", f"{name} is not used: {error.message}"))
+            warnings.append(Message("companion-unreadable", f"{name} is ignored: {error.message}"))
             continue
         checkpoints: list[_Checkpoint] = []
         count = {"save": 0, "load": 0}
@@ -314,7 +315,7 @@ def _checkpoints(source: Source, warnings: list[str]) -> list[_Checkpoint]:
                 verb = step[:4]
                 if not re.match(r"(save|load)_ckpt", step):
                     continue
-                # Times are text in some versions, numbers in others.
+                # Times are strings in some versions, numbers in others.
                 rate, time_s = (decimal(as_dict(figures).get(key)) for key in _CHECKPOINT_KEYS)
                 lines = tuple(document.lines.get((epoch, step, key)) for key in _CHECKPOINT_KEYS)
                 checkpoint = _Checkpoint(verb, count[verb], rate, time_s, output, lines)
@@ -325,7 +326,7 @@ def _checkpoints(source: Source, warnings: list[str]) -> list[_Checkpoint]:
 
 
 def _time(value: object) -> datetime | None:
-    """Return the time, naive: DLIO's ``utcnow`` gives the local time of the machine."""
+    """Return a naive time: DLIO's ``utcnow`` is the machine's local time."""
     try:
         return datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:

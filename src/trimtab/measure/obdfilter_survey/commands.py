@@ -1,10 +1,10 @@
-"""The command of a survey on one server. Pure.
+"""Builds the command of a survey on one server. Pure.
 
-The survey is a shell script that takes its parameters from the environment. Here they come as words
-of ``env``, so that no shell has to take them apart. It leads a process group of its own, whose
-number it leaves in a file: killing ssh does not end what runs at its other end.
+The survey is a shell script that reads its parameters from the environment. They are passed as
+arguments of ``env``, so that no shell parses them. It runs in its own process group and writes the
+group's number to a file, because killing ssh does not end the remote processes.
 
-Source: lustre-iokit/obdfilter-survey/obdfilter-survey, its head.
+Source: the head of lustre-iokit/obdfilter-survey/obdfilter-survey.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class SurveySpec:
     Attributes
     ----------
     size_bytes
-        That each target is written, rewritten and read.
+        Bytes that each target writes, rewrites and reads.
     objects, threads
-        Of each target; threads are a multiple of objects.
+        Per target; threads are a multiple of objects.
     """
 
     size_bytes: int = 16 * 2**30
@@ -43,12 +43,12 @@ class SurveySpec:
     tests: tuple[str, ...] = TESTS
 
     def __post_init__(self) -> None:
-        """Refuse what the survey would refuse, or do differently without a word.
+        """Refuse what the survey would refuse, or silently do differently.
 
         Raises
         ------
         UsageError
-            A number is out of its bounds.
+            A number is out of bounds.
         """
         record_kib = self.record_bytes // 1024
         if self.record_bytes % 4096 or not 4 <= record_kib <= _RECORD_KIB_MAXIMUM:
@@ -71,10 +71,10 @@ class SurveySpec:
             raise UsageError("the first test must be write", code="tests-invalid", hint=hint)
 
     def compared_settings(self, *, together: bool) -> dict[str, object]:
-        """Return what was asked of each target: surveys that differ in it are never compared.
+        """Return the parameters per target; surveys that differ in them are never compared.
 
-        ``together`` stands in it only where it is so: targets of one server that are measured at
-        the same time take its network and its processors from one another, which is no regression.
+        Includes ``together`` only if true: targets of one server measured at the same time share
+        its network and CPUs, so a lower rate is not a regression.
         """
         settings: dict[str, object] = {
             "case": "disk",
@@ -95,22 +95,22 @@ def command(
     deadline_s: float,
     program: str = "obdfilter-survey",
 ) -> tuple[str, ...]:
-    """Return the command that surveys targets of one server at the same time.
+    """Return the command that surveys targets of one server simultaneously.
 
     Parameters
     ----------
     targets
-        Lustre's whole names: ``scratch-OST0000``.
+        Lustre's full names: ``scratch-OST0000``.
     directory
-        On the server, for the results (``survey.summary``, ``survey.detail``) and the number of
-        the process group (``survey.group``).
+        On the server, for the results (``survey.summary``, ``survey.detail``) and the process
+        group's number (``survey.group``).
     deadline_s
-        After which it is ended on the server itself.
+        Time after which the server ends it.
 
     Raises
     ------
     UsageError
-        A name is no OST's.
+        A name is not an OST's.
     """
     for name in targets:
         if _NAME.fullmatch(name) is None:

@@ -1,4 +1,4 @@
-"""What each OST did, from a survey's ``.detail``. Pure: text in, values out.
+"""Parses a survey's ``.detail``, with each OST's figures. Pure: text in, values out.
 
 ::
 
@@ -15,9 +15,10 @@
     3 276.803746 387.660797
     =============> Destroy 1 on localhost:scratch-OST0001_ecc
 
-A rate is records of ``rsz`` in a second: each thread counts one for each write or read that it
-asked for (``shmem_bump``), and the time runs from the start of the last thread to the end of the
-last one. ``global`` has a row for each OST: seconds, slowest and fastest one, in records.
+A rate is records of ``rsz`` per second: each thread counts one for each write or read it requested
+(``shmem_bump``), and the time runs from the start of the last thread to the end of the last one.
+``global`` has a row for each OST: seconds, then the rates of the slowest and fastest second, in
+records.
 
 Sources: lustre/utils/obd.c (``jt_obd_test_brw``, ``shmem_total``, ``shmem_snap``) and
 lustre-iokit/obdfilter-survey/obdfilter-survey (``create_objects``, ``get_stats``).
@@ -37,7 +38,7 @@ from trimtab.message import Message
 
 _MARK: Final = "=============> "
 _BLOCK_MARK_REST: Final = "=========="
-"""What stands before the mark where a block begins: its own has ten characters more."""
+"""Start of a section's marker; that of a block is ten characters longer."""
 _TOTAL: Final = re.compile(
     r"Total: total (\d{1,15}) threads (\d{1,6}) sec (\d{1,9}\.\d{6}) (\d{1,12}\.\d{6})/second\n"
 )
@@ -48,23 +49,23 @@ _DESTROYED: Final = re.compile(
 )
 _ROUNDING: Final = 1e-6
 _BLOCKS_MAXIMUM: Final = 10_000
-"""A survey has one for each combination that it ran: hundreds at most."""
+"""A survey has one per combination: hundreds at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetRate:
-    """What one target did in one test.
+    """The figures of one target in one test.
 
     Attributes
     ----------
     client
-        The echo client that was used, as printed: ``localhost:scratch-OST0001_ecc``.
+        The echo client, as printed: ``localhost:scratch-OST0001_ecc``.
     bandwidth_bytes_per_s, elapsed_s
-        ``None`` where none is printed.
+        ``None`` if not printed.
     line
-        Of the figure, or of the beginning where there is none.
+        Line of the figure, or of the section's start if there is none.
     reason
-        Why it is not to be believed.
+        Why it is not credible.
     """
 
     client: str
@@ -76,7 +77,7 @@ class TargetRate:
 
 @dataclass(frozen=True, slots=True)
 class Extremes:
-    """The slowest and the fastest second of any one target, as the summary takes them."""
+    """Slowest and fastest second of any target, as in the summary."""
 
     seconds: int
     slowest_bytes_per_s: float
@@ -85,7 +86,7 @@ class Extremes:
 
 @dataclass(slots=True)
 class Test:
-    """One test of all targets; ``extremes`` is ``None`` where its ``global`` part is not whole."""
+    """One test of all targets; ``extremes`` is ``None`` if its ``global`` part is incomplete."""
 
     name: str
     rates: list[TargetRate] = field(default_factory=list)
@@ -100,9 +101,9 @@ class Block:
     Attributes
     ----------
     destroyed
-        How many targets' objects were removed at its end.
+        Number of targets whose objects were removed at its end.
     damaged
-        Why nothing of it is to be believed.
+        Why nothing in it is credible.
     """
 
     shape: Shape
@@ -112,24 +113,24 @@ class Block:
 
     @property
     def whole(self) -> bool:
-        """Whether it shows its own end: every target's objects were removed."""
+        """Whether it is complete: every target's objects were removed."""
         return self.destroyed == self.shape.targets
 
     def damage(self, text: str) -> None:
-        """Say that a line of it is damaged."""
+        """Mark it as damaged."""
         self.damaged = Message("line-damaged", text)
 
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """Objects that a survey made on one target."""
+    """Objects that a survey created on one target."""
 
     client: str
     ids: tuple[int, ...]
 
 
 def read_detail(text: str) -> tuple[Block, ...]:
-    """Return the blocks of a detail; what the last one lacks is missing from it.
+    """Return the blocks of a detail; the last one may be incomplete.
 
     Raises
     ------
@@ -159,10 +160,10 @@ def read_detail(text: str) -> tuple[Block, ...]:
 
 
 def objects_left(text: str) -> tuple[Objects, ...]:
-    """Return the objects that a survey made and did not remove, as far as its detail tells.
+    """Return the objects that a survey created and did not remove, according to its detail.
 
-    Killed, it leaves them on its targets, where no file owns them. An object stands there as soon
-    as the survey knows of it: `lctl create` has ended then.
+    If killed, it leaves them on its targets, where no file owns them. An object is in the detail as
+    soon as it exists, when `lctl create` has ended.
     """
     left: dict[str, dict[int, None]] = {}
     for section in text.replace("\r\n", "\n").split(_MARK)[1:]:
@@ -181,7 +182,7 @@ def objects_left(text: str) -> tuple[Objects, ...]:
 
 @lru_cache(maxsize=4096)
 def target_of(client: str) -> str:
-    """Return the target that an echo client stands for: no host, no ending.
+    """Return the target of an echo client, without host and suffix.
 
     Examples
     --------
@@ -200,7 +201,7 @@ def _begin(blocks: list[Block], section: str, line: int) -> None:
     if shape is not None:
         blocks.append(Block(shape))
     elif blocks:
-        blocks[-1].damage(f"line {line} does not begin an entry: {beginning(section)}")
+        blocks[-1].damage(f"line {line} does not start an entry: {beginning(section)}")
 
 
 def _take(block: Block, section: str, line: int) -> None:
@@ -214,14 +215,14 @@ def _take(block: Block, section: str, line: int) -> None:
         if block.tests and block.tests[-1].name == word and not block.tests[-1].closed:
             _close(block, block.tests[-1], body)
         else:
-            block.damage(f"line {line} ends a test that never began")
+            block.damage(f"line {line} ends a test that never started")
     elif " " in rest or not rest:
-        block.damage(f"line {line} is not understood: {beginning(head)}")
+        block.damage(f"line {line} is unreadable: {beginning(head)}")
     else:
         if not block.tests or block.tests[-1].closed:
             block.tests.append(Test(word))
         if block.tests[-1].name != word:
-            block.damage(f"line {line} is of {beginning(word)}, not {block.tests[-1].name}")
+            block.damage(f"line {line} belongs to {beginning(word)}, not {block.tests[-1].name}")
         elif len(block.tests[-1].rates) >= block.shape.targets:
             block.damage(f"line {line} has one target too many")
         else:
@@ -240,13 +241,13 @@ def _rate(shape: Shape, client: str, section: str, line: int) -> TargetRate:
         text = f"lctl printed an error: {beginning(section[section.find('error') :])}"
         reason = Message("tool-error", text)
     elif int(threads) * shape.targets != shape.threads:
-        text = f"{threads} threads, {shape.threads // shape.targets} are asked for"
+        text = f"{threads} threads, but {shape.threads // shape.targets} were requested"
         reason = Message("workload-mismatch", text)
     elif int(records) * shape.record_kib * shape.targets != shape.size_kib:
         text = f"{records} records are not its share of {shape.size_kib}K"
         reason = Message("workload-mismatch", text)
     elif not agrees(per_s, int(records), elapsed, tolerance=_ROUNDING + 1e-6 / (elapsed or 1)):
-        text = f"{records} records in {elapsed_s} s are not {rate} in a second"
+        text = f"{records} records in {elapsed_s} s do not give {rate} per second"
         reason = Message("figures-disagree", text)
     line += section.count("\n", 0, position)
     return TargetRate(client, per_s * shape.record_kib * 1024, elapsed, line, reason)

@@ -1,4 +1,4 @@
-"""A survey as results: one for each combination of record size, objects and threads."""
+"""Builds results from a survey: one per combination of record size, objects and threads."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _BLOCK: Final = "=======================> ost "
 
 
 def read(source: Source) -> tuple[Measurement, ...]:
-    """Return the results of a summary with its detail, or of either alone."""
+    """Return the results of a summary with its detail, or of one of them alone."""
     if source.text.lstrip().startswith(_BLOCK):
         summary, detail, ordinal = Summary((), (), ()), source.text, 0
     else:
@@ -55,7 +55,7 @@ def read(source: Source) -> tuple[Measurement, ...]:
 def results(
     summary: Summary, blocks: tuple[Block, ...], *, detail_output: int = 1
 ) -> tuple[Measurement, ...]:
-    """Return one result for each line of the summary and block of the detail that belong together.
+    """Return one result for each line of the summary and its block of the detail.
 
     Parameters
     ----------
@@ -65,12 +65,12 @@ def results(
     Raises
     ------
     DataError
-        There is no line and no block.
+        There is neither a line nor a block.
     """
     strange = None
     paired = [(line.shape, block.shape) for line, block in zip(summary.lines, blocks, strict=False)]
     if any(line != block for line, block in paired):
-        text = "the .detail file belongs to another survey and was not used"
+        text = "the .detail file belongs to another survey and was ignored"
         strange, blocks = Message("companion-of-another-run", text), ()
     if not summary.lines and not blocks:
         raise _nothing(summary)
@@ -87,7 +87,7 @@ def _nothing(summary: Summary) -> DataError:
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """One line with its block, where it has one."""
+    """One line with its block, if any."""
 
     summary: Summary
     line: Line | None
@@ -119,7 +119,7 @@ class _Result:
         )
 
     def _identity(self, survey: Survey | None) -> str | None:
-        """Return what a survey prints and writes into its summary alike: its time, and its line."""
+        """Return an identity that is equal in a survey's output and summary: its time and line."""
         if survey is None or self.line is None or self.line.problem is not None:
             return None
         return f"{survey.title}\n{self.line.text}"
@@ -142,9 +142,9 @@ class _Result:
         }
 
     def _targets(self) -> object:
-        """Return which targets were surveyed: of few their names; only how many if that is known.
+        """Return the surveyed targets: their names if few, else their number.
 
-        Another target is another series: its drives are others.
+        Other targets are another series, as their drives differ.
         """
         rates = self.block.tests[0].rates if self.block is not None and self.block.tests else []
         names = sorted({target_of(rate.client) for rate in rates})
@@ -164,7 +164,7 @@ class _Result:
         return reported | {"short": short} if short else reported
 
     def _tests(self) -> list[tuple[str, Part | None, Test | None]]:
-        """Return the tests in their order, as the line and as the block tell them."""
+        """Return the tests in order, from the line and from the block."""
         parts = self._parts()
         tests = [] if self.block is None else self.block.tests
         rows: list[tuple[str, Part | None, Test | None]] = []
@@ -192,7 +192,7 @@ class _Result:
             problems.add(line.problem.code, f"line {line.number}: {line.problem}")
         for part in line.parts:
             if part.word == "ERROR":
-                problems.add("tool-error", f"obdfilter-survey says ERROR in {part.test}")
+                problems.add("tool-error", f"obdfilter-survey reports ERROR in {part.test}")
         for name, _, _ in self._tests():
             if name not in _METRICS:
                 problems.add("test-unknown", f"{name} is not one of its tests")
@@ -240,7 +240,7 @@ class _Result:
             return
         line = self.line.number
         if part is None:
-            reason = Message("run-unfinished", "it did not end")
+            reason = Message("run-unfinished", "it did not finish")
             yield Sample(metric, None, repetition, output=0, line=line, reason=reason)
             return
         reason = self._disbelief(part, test)
@@ -260,11 +260,11 @@ class _Result:
         if self.line.damaged:
             return Message("line-damaged", f"the line is damaged: {self.line.problem}")
         if part.word == "ERROR":
-            return Message("tool-error", "obdfilter-survey says ERROR")
+            return Message("tool-error", "obdfilter-survey reports ERROR")
         if part.bandwidth_bytes_per_s == 0:
-            return Message("too-few-digits", "printed as 0.00: with too few digits to be a figure")
+            return Message("too-few-digits", "printed as 0.00: too few digits")
         if (part.slowest_bytes_per_s or 0.0) > (part.fastest_bytes_per_s or 0.0):
-            return Message("figures-disagree", "its slowest second is faster than its fastest one")
+            return Message("figures-disagree", "its slowest second is faster than its fastest")
         if test is None or self.block is None or self.block.damaged is not None:
             return None
         return _contradiction(self.shape, part, test)
@@ -279,7 +279,7 @@ class _Result:
         if not spoilt and self.line is not None and self.line.damaged:
             spoilt = Message("line-damaged", "the line of the summary is damaged")
         if len({rate.client for rate in test.rates}) != len(test.rates):
-            spoilt = spoilt or Message("target-twice", "a target stands in the .detail twice")
+            spoilt = spoilt or Message("target-twice", "a target is in the .detail twice")
         short = self._file_system() is not None
         for rate in test.rates:
             target = target_of(rate.client)[-7 if short else 0 :]
@@ -287,7 +287,7 @@ class _Result:
             yield Sample(metric, value, repetition, target, "total", output, rate.line, reason)
 
     def _file_system(self) -> str | None:
-        """Return the one file system whose targets they are, ``None`` where that is not known."""
+        """Return the file system of the targets, ``None`` if unknown or not unique."""
         if self.block is None or not self.block.tests:
             return None
         names = {target_of(rate.client) for rate in self.block.tests[0].rates}
@@ -297,7 +297,7 @@ class _Result:
 
 
 def _contradiction(shape: Shape, part: Part, test: Test) -> str | None:
-    """Return what of a line the detail does not bear out, beyond rounding."""
+    """Return where a line contradicts the detail, beyond rounding."""
     slowest: TargetRate | None = max(
         (rate for rate in test.rates if rate.elapsed_s is not None and rate.reason is None),
         key=lambda rate: rate.elapsed_s or 0.0,
@@ -305,10 +305,10 @@ def _contradiction(shape: Shape, part: Part, test: Test) -> str | None:
     )
     if slowest is not None and slowest.elapsed_s is not None:
         elapsed_s = shape.size_kib * 1024 / part.bandwidth_bytes_per_s
-        # The survey's own clock runs from before the threads start until all have ended.
+        # The survey's clock runs from before the threads start until all have ended.
         rounding = 0.005 * MIB / part.bandwidth_bytes_per_s
         if elapsed_s * (1 + rounding) < slowest.elapsed_s * (1 - 1e-6):
-            text = f"the figure means {elapsed_s:.3f} s, but {target_of(slowest.client)} alone took"
+            text = f"the figure implies {elapsed_s:.3f} s, but {target_of(slowest.client)} took"
             return Message("figures-disagree", f"{text} {slowest.elapsed_s:.3f} s")
     if test.extremes is None or part.slowest_bytes_per_s is None or test.extremes.seconds <= 0:
         return None
@@ -322,7 +322,7 @@ def _contradiction(shape: Shape, part: Part, test: Test) -> str | None:
 
 
 def _beside(source: Source) -> str | None:
-    """Return the text of the detail beside a summary."""
+    """Return the text of the detail next to a summary."""
     for content in source.beside.values():
         return content.decode("utf-8-sig", "replace")
     return None

@@ -1,20 +1,19 @@
-"""The lines of a survey's summary, which it prints as well. Pure: text in, values out.
+"""Parses a survey's summary, which it also prints. Pure: text in, values out.
 
 ::
 
     Fri Nov 20 16:15:22 UTC 2026 Obdfilter-survey for case=disk from lustre1
     ost  1 sz  1638400K rsz 1024K obj    1 thr    1 write  374.82 [ 276.80,  387.66] rewrite ...
 
-``sz``, ``obj`` and ``thr`` are of all OSTs together. The figure of a test is all bytes over the
-time from before the threads are started until the last one has ended; it is KiB over 1024, so
-MiB/s. In brackets stand the slowest and the fastest second of any one OST, in the same unit;
-``SHORT`` stands there when some OST had no whole second after its start, ``ERROR`` when one
-printed an error.
+``sz``, ``obj`` and ``thr`` are totals of all OSTs. The figure of a test is all bytes over the time
+from before the threads start until the last one ends; it is KiB over 1024, so MiB/s. The brackets
+have the slowest and the fastest second of any OST, in the same unit; ``SHORT`` if an OST had no
+full second after its start, ``ERROR`` if one printed an error.
 
-The columns have widths of their own: a figure that lost a digit does not fill its column, so that a
-damaged line shows.
+The columns have fixed widths: a figure that lost a digit does not fill its column, which reveals a
+damaged line.
 
-A survey that is killed prints ``done!`` and ends with 0: only the line that has no end shows it.
+A killed survey prints ``done!`` and exits with 0: only the incomplete line shows it.
 
 Source: lustre-iokit/obdfilter-survey/obdfilter-survey (``print_summary``), Lustre 1.8 to 2.17.
 In 1.8.0 the record size had no ``K``, before 2.9 the brackets had no blank.
@@ -38,7 +37,7 @@ LINE_START: Final = re.compile(
     r"ost +(\d{1,6}) sz +(\d{1,15})K rsz +(\d{1,8})K? obj +(\d{1,8}) thr +(\d{1,8}) "
 )
 _COLUMN: Final = r"((?: {3}\d| {2}\d{2}| \d{3}|\d{4,12})\.\d\d)"
-"""``%7.2f``: a figure that lost a digit is not one."""
+"""``%7.2f``: a figure that lost a digit does not match."""
 _PART: Final = re.compile(
     rf"([a-z_]{{1,20}}) {_COLUMN} (?:\[{_COLUMN}, ?{_COLUMN}\]| {{12}}(SHORT|ERROR))(?: |$)"
 )
@@ -47,21 +46,21 @@ _HEADER: Final = re.compile(
 )
 _TITLE: Final = "Obdfilter-survey for case="
 _LINES_MAXIMUM: Final = 100_000
-"""A survey has a line for each combination that it ran: hundreds at most."""
+"""A survey has one line per combination: hundreds at most."""
 _TEST_ALONE: Final = re.compile(r"[a-z_]{1,20} ?")
 _ENDINGS: Final = frozenset({"done!", "Terminated", "program exited with error"})
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What one line of a summary, and one block of a detail, is about.
+    """The parameters of a line of a summary, or a block of a detail.
 
     Attributes
     ----------
     size_kib, objects, threads
-        Of all targets together, as printed.
+        Totals of all targets, as printed.
     record_kib
-        Of one write or read.
+        Size of one write or read.
     """
 
     targets: int
@@ -72,18 +71,18 @@ class Shape:
 
     @property
     def sound(self) -> bool:
-        """Whether the figures can be those of a survey: it gives each target the same share."""
+        """Whether the parameters are possible: each target gets the same share."""
         if 0 in (self.targets, self.size_kib, self.record_kib, self.objects, self.threads):
             return False
         shares = (self.size_kib, self.objects, self.threads)
         if any(share % self.targets for share in shares) or self.threads % self.objects:
             return False
-        # A thread writes whole records, and all of them as many.
+        # Threads write whole records, and all the same number.
         return self.size_kib % (self.record_kib * self.threads) == 0
 
     @property
     def name(self) -> str:
-        """How a person tells it from the others of its survey."""
+        """Name that distinguishes it from others of its survey."""
         return f"rsz {self.record_kib}K obj {self.objects} thr {self.threads}"
 
 
@@ -94,9 +93,9 @@ class Part:
     Attributes
     ----------
     bandwidth_bytes_per_s
-        Of all targets together.
+        Total of all targets.
     slowest_bytes_per_s, fastest_bytes_per_s
-        Of one target in one second; ``None`` where ``word`` stands instead.
+        Of one target in one second; ``None`` if there is a ``word`` instead.
     word
         ``SHORT`` or ``ERROR``.
     """
@@ -110,18 +109,18 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line, as far as it can be understood.
+    """One line, as far as it is readable.
 
     Attributes
     ----------
     survey
-        Of which survey of the file it is, its place in `Summary.surveys`; ``None`` before them.
+        Index of its survey in `Summary.surveys`; ``None`` before the first.
     problem
-        Why it is not whole.
+        Why it is incomplete.
     unfinished
-        The test that was running when the line ended; ``None`` where none was.
+        The test that was running when the line ended; ``None`` if none was.
     damaged
-        Whether it holds what no survey prints.
+        Whether it has text that no survey prints.
     text
         As printed.
     """
@@ -138,16 +137,16 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What stands above the lines: when, where, and of what.
+    """The title above the lines: time, host and case.
 
     Attributes
     ----------
     began
-        Aware where the zone is UTC; other abbreviations are not unique.
+        Aware if the zone is UTC; other abbreviations are not unique.
     case
         ``disk``, ``network`` or ``netdisk``.
     title
-        The line that says so.
+        The title line itself.
     """
 
     began: datetime | None
@@ -158,12 +157,12 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a summary, or what a survey printed, holds.
+    """A parsed summary, or output of a survey.
 
     Attributes
     ----------
     others
-        Lines that are neither, with their numbers: complaints.
+        Other lines with their numbers: error messages.
     """
 
     surveys: tuple[Survey, ...]
@@ -172,7 +171,7 @@ class Summary:
 
 
 def read_summary(text: str) -> Summary:
-    """Return the lines of a summary; a last one without its end is read as far as it goes.
+    """Return the lines of a summary; an incomplete last one is read as far as possible.
 
     Raises
     ------
@@ -181,7 +180,9 @@ def read_summary(text: str) -> Summary:
     """
     if text.count("\n") > _LINES_MAXIMUM:
         raise DataError(
-            f"more than {_LINES_MAXIMUM} lines: no obdfilter-survey", code="too-many-lines", line=1
+            f"more than {_LINES_MAXIMUM} lines: not an obdfilter-survey",
+            code="too-many-lines",
+            line=1,
         )
     surveys: list[Survey] = []
     lines: list[Line] = []
@@ -202,7 +203,7 @@ def read_summary(text: str) -> Summary:
 
 
 def shape_of(match: re.Match[str]) -> Shape | None:
-    """Return what the beginning of a line says, ``None`` where its columns are not a survey's.
+    """Return the parameters at the start of a line, ``None`` if the columns do not fit.
 
     Parameters
     ----------
@@ -219,7 +220,7 @@ def shape_of(match: re.Match[str]) -> Shape | None:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str, bool]]:
-    """Yield number, text and whether the line has its end."""
+    """Yield number, text and whether the line is complete."""
     lines = text.split("\n")
     for number, line in enumerate(lines, start=1):
         if len(line) <= 4096:
@@ -246,7 +247,7 @@ def _line(
             unfinished = running.strip()
             problem = Message("run-unfinished", f"it ended during {unfinished}")
         else:
-            text = f"it is not understood from here on: {beginning(rest)}"
+            text = f"it is unreadable from: {beginning(rest)}"
             problem, damaged = Message("line-damaged", text), whole
     elif not parts:
         problem = Message("run-unfinished", "the output ends before the first test")

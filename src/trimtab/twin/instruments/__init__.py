@@ -1,1 +1,1 @@
-"""What a site would see of a simulated file system: what benchmarks print, and telemetry."""
+"""What a site sees of a simulated file system: benchmark outputs and telemetry."""

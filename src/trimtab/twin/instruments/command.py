@@ -1,4 +1,4 @@
-"""Command lines of benchmarks as the twin plays them: their options, and what they ask for."""
+"""Parses the benchmark command lines that the twin simulates."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from trimtab.errors import UsageError
 from trimtab.model.run import ProbeSpec
 
 FLAG: Final = None
-"""Stands for how the value of an option is read that has none."""
+"""Marks an option without a value."""
 NOT_PLAYED: Final = object()
-"""Stands for a value that is valid and that the twin does not play."""
+"""Marks a valid value that the twin does not simulate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadCommand(ProbeSpec):
-    """A command line of a benchmark, parsed: what it does, and on which files.
+    """A parsed command line of a benchmark.
 
     Attributes
     ----------
     argv
-        Beginning with the program.
+        Starts with the program.
     file
-        The file of all tasks; that of one alone has the task's number behind it.
+        The shared file; a task's own file has the task's number appended.
     reorder
-        By how many nodes each task reads away from what it wrote.
+        Number of nodes between a task and the file it reads.
     minimum_duration_s
-        Until when no task stops, as ``duration_s`` is when all do; 0: none.
+        Time before which no task stops, as ``duration_s`` is when all stop; 0: none.
     """
 
     argv: tuple[str, ...]
@@ -44,22 +44,22 @@ class LoadCommand(ProbeSpec):
 
     @property
     def fixed_s(self) -> float:
-        """How long each write and read takes; 0: until the files are whole."""
+        """Fixed duration of each write and read; 0: until the files are complete."""
         return max(self.duration_s, self.minimum_duration_s)
 
     @property
     def tasks_per_node(self) -> int:
-        """Tasks on the node of the first one."""
+        """Tasks on the first task's node."""
         return math.ceil(self.tasks / self.nodes)
 
     @property
     def task_bytes(self) -> int:
-        """Bytes of each task when its file is whole."""
+        """Bytes of each task's complete file."""
         return self.block_size_bytes * self.segments
 
     @property
     def aggregate_bytes(self) -> int:
-        """Bytes of all tasks when their files are whole."""
+        """Bytes of all tasks' complete files."""
         return self.task_bytes * self.tasks
 
     @property
@@ -69,7 +69,7 @@ class LoadCommand(ProbeSpec):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files, in the order of the tasks."""
+        """The files, in task order."""
         return tuple(map(self._file_of, range(self.tasks if self.file_per_process else 1)))
 
     def _file_of(self, task: int) -> str:
@@ -77,7 +77,7 @@ class LoadCommand(ProbeSpec):
 
 
 def one_of(*names: str) -> Callable[[str], object]:
-    """Return what reads the value of an option of which the twin plays only some names."""
+    """Return a parser for an option of which the twin simulates only some values."""
     return lambda text: text if text in names else NOT_PLAYED
 
 
@@ -86,17 +86,17 @@ def parse_options(
 ) -> dict[str, Any]:
     """Return options with their values: ``-x VALUE``, ``--name VALUE``, ``--name=VALUE``.
 
-    The value of a flag is ``True``; tables of an option that is given again add up.
+    The value of a flag is ``True``; tables of a repeated option are merged.
 
     Parameters
     ----------
     known
-        Each option with what reads its value, or `FLAG`; ``None``: it is not of its type.
+        Option to the parser of its value, which returns ``None`` for a wrong type, or `FLAG`.
 
     Raises
     ------
     UsageError
-        An option that the twin does not play, or one without a value of its type; it is named.
+        An option that the twin does not simulate, or one with a missing or wrong value.
     """
     program = argv[0].rpartition("/")[2]
     values: dict[str, Any] = {}
@@ -114,7 +114,7 @@ def parse_options(
             raise UsageError(f"{program}: option {name} has no value", code="option-without-value")
         value = read(text)
         if value is None:
-            message = f"{program}: the twin does not play {name} {text}"
+            message = f"{program}: the twin does not simulate {name} {text}"
             raise UsageError(message, code="wrong-type")
         if value is NOT_PLAYED:
             raise _not_played(program, f"{name} {text}", known)
@@ -124,7 +124,7 @@ def parse_options(
 
 def _not_played(program: str, words: str, known: Iterable[str]) -> UsageError:
     return UsageError(
-        f"{program}: the twin does not play the option {words!r}",
+        f"{program}: the twin does not simulate the option {words!r}",
         code="option-not-simulated",
-        hint=f"it knows {', '.join(sorted(known))}",
+        hint=f"supported: {', '.join(sorted(known))}",
     )

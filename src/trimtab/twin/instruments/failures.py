@@ -1,4 +1,4 @@
-"""What is left of a run that never came to measure: what launchers and benchmarks print then."""
+"""Outputs of launchers and benchmarks for runs that failed before measuring."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Failure:
     Attributes
     ----------
     started
-        Whether its command ran; else nothing is kept but the reason.
+        Whether its command ran; otherwise there is only the reason.
     """
 
     stdout: bytes
@@ -32,11 +32,11 @@ class Failure:
 
 
 def failure_of(kind: FailureKind, *, path: str, node: str = "nid001000") -> Failure:
-    """Return what is left of a run: ``path`` is that of the file system, ``node`` one of its own.
+    """Return the output of a failed run; ``path`` is the file system's, ``node`` one of the nodes.
 
-    ``no-mount``: the file system is not mounted on the nodes; ``name-service``: the launcher finds
-    none of them; ``no-answer``: nodes were had, and nothing was printed until the time was over;
-    ``no-space``: the file system is full.
+    ``no-mount``: the file system is not mounted on the nodes; ``name-service``: the launcher cannot
+    resolve the nodes; ``no-answer``: nothing was printed before the timeout; ``no-space``: the file
+    system is full.
     """
     match kind:
         case "no-mount":
@@ -54,7 +54,7 @@ def failure_of(kind: FailureKind, *, path: str, node: str = "nid001000") -> Fail
             reason = Message(kind, f"{node}: no name service")
             return Failure(b"", message.encode(), 1, reason, started=False)
         case "no-answer":
-            reason = Message(kind, "it printed nothing until its time was over")
+            reason = Message(kind, "it printed nothing before its timeout")
             return Failure(b"", b"", None, reason)
         case "no-space":
             message = (

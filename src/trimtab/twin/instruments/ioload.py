@@ -1,4 +1,4 @@
-"""The built-in generator as the twin plays it: its one line of JSON."""
+"""Simulates the built-in generator: its command and its line of JSON."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class IoloadResult:
     Attributes
     ----------
     latency
-        ``mean_s``, ``p50_s``, ``p90_s``, ``p99_s``, ``p999_s``, ``max_s``, those that are known.
+        ``mean_s``, ``p50_s``, ``p90_s``, ``p99_s``, ``p999_s``, ``max_s``, if known.
     """
 
     began: datetime
@@ -54,18 +54,18 @@ class IoloadResult:
 
 
 def parse_command(argv: Sequence[str], *, tasks: int = 1, nodes: int = 1) -> LoadCommand:
-    """Return a command line of the generator, parsed; ``tasks`` are the ranks that were started.
+    """Parse a command line of the generator; ``tasks`` is the number of ranks.
 
     Raises
     ------
     UsageError
-        An option that the twin does not play, which is named, or not one access.
+        An option that the twin does not simulate, or not exactly one access.
     """
     values = parse_options(argv, _OPTIONS)
     accesses = tuple(access for access in ACCESSES if f"--{access}" in values)
     if len(accesses) != 1:
         raise UsageError(
-            "trimtab-ioload: the twin plays --write or --read, one at a time",
+            "trimtab-ioload: the twin simulates either --write or --read",
             code="access-ambiguous",
         )
     if "--dir" not in values:

@@ -1,4 +1,4 @@
-"""IOR 4.0 as the twin runs it: its options parsed, its results as values."""
+"""Simulates IOR 4.0: parses its options and represents its results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DIRECTIVES: Final[Mapping[str, Callable[[str], Any]]] = {
 
 
 def _directives(text: str) -> object:
-    """Return the values of ``name=value,name=value``, as ``-O`` has them."""
+    """Parse ``name=value,name=value``, the value of ``-O``."""
     values: dict[str, Any] = {}
     for directive in text.split(","):
         name, _, value = directive.partition("=")
@@ -47,14 +47,14 @@ class IorPhase:
     Attributes
     ----------
     moved_bytes
-        By all tasks together.
+        Bytes of all tasks together.
     elapsed_s
-        From the first open to the last close: the bandwidth is over this time.
+        From the first open to the last close; the bandwidth refers to this time.
     transfer_s, open_s, close_s, latency_s
-        Of writing or reading alone, of opening and of closing (each of the slowest task), and of
-        one transfer.
+        Times of writing or reading, opening and closing (each of the slowest task), and of one
+        transfer.
     file_bytes
-        In the files afterwards; ``None``: as much as was moved, at most what was command for.
+        Bytes in the files afterwards; ``None``: the moved bytes, at most the requested ones.
     """
 
     access: Access
@@ -68,13 +68,13 @@ class IorPhase:
 
     @property
     def bandwidth_bytes_per_s(self) -> float:
-        """As IOR counts it."""
+        """The bandwidth, as IOR computes it."""
         return self.moved_bytes / self.elapsed_s
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """How full the file system is: ``used`` and ``used_inodes`` are fractions of all there is."""
+    """Usage of the file system: ``used`` and ``used_inodes`` are fractions."""
 
     capacity_bytes: float = 0.0
     used: float = 0.0
@@ -84,14 +84,14 @@ class Space:
 
 @dataclass(frozen=True, slots=True)
 class IorResult:
-    """The result of a command, by the clock of its nodes.
+    """The result of a command, with times by its nodes' clock.
 
     Attributes
     ----------
     began, finished
-        In the zone of the machine; ``finished`` is ``None`` for one that was ended before.
+        In the zone of the machine; ``finished`` is ``None`` if it was ended early.
     phases
-        In their order: write and read of the first repetition, of the second ...
+        In order: write and read of the first repetition, of the second ...
     """
 
     began: datetime
@@ -102,12 +102,12 @@ class IorResult:
 
 
 def parse_command(argv: Sequence[str], *, tasks: int, nodes: int = 1) -> LoadCommand:
-    """Return a command line of IOR, parsed.
+    """Parse a command line of IOR.
 
     Raises
     ------
     UsageError
-        An option that IOR does not have or the twin does not play; it is named.
+        An option that IOR does not have or the twin does not simulate.
     """
     values = parse_options(argv, _OPTIONS)
     directives = values.get("-O", {})
@@ -140,7 +140,7 @@ def parse_command(argv: Sequence[str], *, tasks: int, nodes: int = 1) -> LoadCom
 
 
 def warnings_of(command: LoadCommand, phase: IorPhase) -> list[str]:
-    """Return what IOR says where other bytes were moved than requested."""
+    """Return IOR's warnings if the moved bytes differ from the request."""
     if phase.moved_bytes == command.aggregate_bytes and phase.file_bytes is None:
         return []
     held = phase.file_bytes
@@ -157,7 +157,7 @@ def warnings_of(command: LoadCommand, phase: IorPhase) -> list[str]:
 
 
 def sized(count: int) -> str:
-    """Return a size as IOR writes it for people.
+    """Format a size like IOR.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def sized(count: int) -> str:
 
 
 def space_of(space: Space) -> tuple[str, str, str, str]:
-    """Return size, used part, inodes and their used part as IOR rounds them."""
+    """Return size, used fraction, inodes and their used fraction, rounded like IOR."""
     tebi = space.capacity_bytes > 2**40
     size = space.capacity_bytes / (2**40 if tebi else 2**30)
     return (
@@ -183,7 +183,7 @@ def space_of(space: Space) -> tuple[str, str, str, str]:
 
 
 def options_of(command: LoadCommand) -> dict[str, str]:
-    """Return the options as IOR lists them, by its names and in its order."""
+    """Return the options with IOR's names and in its order."""
     options = {
         "api": "POSIX",
         "apiVersion": "",
@@ -211,7 +211,7 @@ def options_of(command: LoadCommand) -> dict[str, str]:
 
 
 def spread(values: Sequence[float]) -> tuple[float, float, float, float]:
-    """Return most, least, mean and standard deviation, as a summary has them."""
-    if len(values) == 1:  # as most: exact fractions take longer than the rest of the output
+    """Return maximum, minimum, mean and standard deviation, as in a summary."""
+    if len(values) == 1:  # usual case: exact fractions take longer than the rest of the output
         return values[0], values[0], values[0], 0.0
     return max(values), min(values), fmean(values), pstdev(values)

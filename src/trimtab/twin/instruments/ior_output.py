@@ -1,4 +1,4 @@
-"""The output of IOR 4.0 as text, or as JSON with its warnings mixed in as the real one has them."""
+"""Prints IOR 4.0's output as text, or as JSON with warnings mixed in like the real one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PACKET: Final = {"random": (3, "i"), "timestamp": (0, "g")}
 
 
 def print_ior(command: LoadCommand, result: IorResult) -> bytes:
-    """Return what IOR prints: whole where it finished, else as far as it came."""
+    """Return IOR's output: complete if it finished, else up to that point."""
     text = _json(command, result) if command.json else _text(command, result)
     return text.encode()
 
@@ -84,7 +84,7 @@ def _row(command: LoadCommand, phase: IorPhase, repetition: int) -> str:
 
 
 def _column(value: float) -> str:
-    """Return a cell of the results: fewer decimals the larger it is (``PPDouble`` of IOR)."""
+    """Format a cell of the results: larger values have fewer decimals (IOR's ``PPDouble``)."""
     decimals = 6 if value < 1 else 2 if value < 3600 else 0
     return f"{value:<10.{decimals}f} "
 
@@ -116,7 +116,7 @@ def _summary(command: LoadCommand, result: IorResult) -> list[str]:
 
 
 def _json(command: LoadCommand, result: IorResult) -> str:
-    """Return the output of a run: whole where it finished, else as far as it came."""
+    """Return the JSON output: complete if the run finished, else up to that point."""
     began = result.began.ctime()
     parts = [
         "{\n",

@@ -1,4 +1,4 @@
-"""Names of a simulated file system's targets and servers, and who serves what."""
+"""Names of a simulated file system's targets and servers, and their assignment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trimtab.twin.scenario.model import Scenario
 
 MDTS_PER_SERVER: Final = 2
 CLIENT: Final = "nid001000"
-"""The compute node that is looked at."""
+"""The compute node in snapshots."""
 
 
 @lru_cache(maxsize=64)
@@ -23,14 +23,14 @@ def _numbered(word: str, count: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How many there are of everything.
+    """Numbers of targets and servers.
 
     Attributes
     ----------
     osts
-        Now; more when capacity was added.
+        Current number; grows when capacity is added.
     per_server
-        OSTs of one OSS at home.
+        OSTs per OSS without failover.
     """
 
     osts: int
@@ -54,15 +54,16 @@ class Layout:
 
     @property
     def partner(self) -> Integers:
-        """Number of the server that takes each OST over; servers stand in pairs.
+        """Number of each OST's failover server; servers are paired.
 
-        The last of an odd number has none and keeps its OSTs, as in `simulation.faults.carriers`.
+        With an odd number the last server has no partner and keeps its OSTs, as in
+        `simulation.faults.carriers`.
         """
         partner = self.home ^ 1
         return np.where(partner < len(self.osses), partner, self.home)
 
 
 def layout_of(scenario: Scenario, osts: int | None = None) -> Layout:
-    """Return the layout of a scenario, with ``osts`` where some were added."""
+    """Return the layout of a scenario, with ``osts`` if some were added."""
     count = scenario.osts.count if osts is None else osts
     return Layout(count, scenario.mdts.count, scenario.osts.per_server)

@@ -1,4 +1,4 @@
-"""obdfilter-survey as the twin plays it: a survey of OSTs by themselves, as summary and detail."""
+"""Simulates obdfilter-survey: prints its summary and detail."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import numpy as np
 from trimtab.measure.obdfilter_survey.commands import SurveySpec
 
 _START_S: Final = 0.05
-"""Assumed: from before the threads start until the first byte, which the survey's own clock has
-inside and each target's has not."""
+"""Assumed: time from before the threads start until the first byte, included in the survey's clock
+but not in each target's."""
 _FIRST_OBJECT: Final = 0x27
 _FIRST_DEVICE: Final = 49
 
 
 @dataclass(frozen=True, slots=True)
 class SurveyCommand:
-    """What a command of the survey asks for.
+    """A command of the survey.
 
     Attributes
     ----------
     targets
-        Lustre's whole names, each with its host before a colon where it is not this one.
+        Lustre's full names, prefixed with host and colon for other hosts.
     """
 
     spec: SurveySpec
@@ -34,14 +34,14 @@ class SurveyCommand:
 
 @dataclass(frozen=True, slots=True)
 class SurveyResult:
-    """What each target did.
+    """The rates of each target.
 
     Attributes
     ----------
     rates_bytes_per_s
-        Test to one rate a target, in their order. NaN: ``lctl`` printed an error for it.
+        Test to one rate per target, in order. NaN: ``lctl`` printed an error.
     zone
-        Abbreviation that ``date`` prints.
+        Abbreviation as printed by ``date``.
     """
 
     began: datetime
@@ -51,7 +51,7 @@ class SurveyResult:
 
 
 def print_survey(command: SurveyCommand, result: SurveyResult) -> tuple[bytes, bytes, bytes]:
-    """Return what a survey prints, its summary and its detail.
+    """Return a survey's output, summary and detail.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def print_survey(command: SurveyCommand, result: SurveyResult) -> tuple[bytes, b
 
 
 def seconds_of(elapsed_s: float) -> int:
-    """Return how many whole seconds a target has between the first and the last one."""
+    """Return the number of whole seconds of a target, without the first and last."""
     return max(0, int(elapsed_s) - 1)
 
 
@@ -89,7 +89,7 @@ def _part(spec: SurveySpec, test: str, rates: np.ndarray) -> str:
         return f"{test} {figure:7.2f} {'ERROR':>17}"
     if seconds_of(spec.size_bytes / known.max()) == 0:
         return f"{test} {figure:7.2f} {'SHORT':>17}"
-    # The detail's own figures are rounded first: the summary is made from its lines.
+    # Round the detail's figures first: the summary is computed from its lines.
     low, high = (round(rate / spec.record_bytes, 6) for rate in (known.min(), known.max()))
     scale = spec.record_bytes / 2**20
     return f"{test} {figure:7.2f} [{low * scale:7.2f}, {high * scale:7.2f}]"

@@ -1,8 +1,8 @@
-"""Snapshots of one simulated file system, encoded for the store without making each from nothing.
+"""Encodes snapshots of one simulated file system for the store incrementally.
 
-From one snapshot to the next mostly numbers change. The first is made as `snapshot_of` makes it;
-as long as the same targets have the same readings, those that follow put their numbers into its
-rows. What comes out decodes to the very snapshot (``tests/twin/instruments/test_snapshots.py``).
+Between snapshots mostly numbers change. The first is built by `snapshot_of`; while the same targets
+have the same readings, later ones put their numbers into its rows. The result decodes to exactly
+the same snapshot (``tests/twin/instruments/test_snapshots.py``).
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ if TYPE_CHECKING:
     import polars as pl
 
 _OF_A_BASE: Final = 250
-"""Snapshots, at the most: the farther counters are from their base, the more bytes they take."""
+"""Maximum number of snapshots per base: counters far from their base need more bytes."""
 
 
 @dataclass(slots=True)
 class _Template:
-    """A base, and where in its rows what changes stands.
+    """A base, and the positions of changing values in its rows.
 
     Attributes
     ----------
     left
-        Snapshots that the base still serves.
+        Number of snapshots for which the base is still used.
     rows
-        Of one OST; they come first, all OSTs with as many, settings behind readings.
+        Rows per OST; OSTs come first, all with the same number, with settings after readings.
     places
-        Name and label of a reading to its place among an OST's rows.
+        Name and label of a reading to its index in an OST's rows.
     now
-        The values of the snapshot that is being made.
+        The values of the current snapshot.
     mdt_rows
-        Of all readings of MDTs.
+        Rows of all readings of MDTs.
     cpu_rows, network_rows
-        Where the two readings of each server stand.
+        Rows of the two readings of each server.
     flags
-        Create, degraded and the allocator's last group of each OST, by which the texts of settings
-        were made.
+        Create, degraded and the allocator's last group of each OST, on which the texts of settings
+        depend.
     """
 
     base: Base
@@ -67,7 +67,7 @@ class _Template:
 
 
 class Panel:
-    """Makes the snapshots of one file system; see `snapshot_of` for the parameters."""
+    """Builds the snapshots of one file system; see `snapshot_of` for the parameters."""
 
     def __init__(self, layout: Layout, *, devices: str, seed: int = 0) -> None:
         self.layout = layout
@@ -82,7 +82,7 @@ class Panel:
         return snapshot_of(state, self.layout, devices=self._devices, seed=self._seed)
 
     def batch(self, state: TargetState) -> tuple[bool, Base, bytes]:
-        """Return whether the snapshot of a state is complete, its base, and its changes of it."""
+        """Return whether a state's snapshot is complete, its base, and its changes against it."""
         if not state.osts.answers[state.column].all():
             frame = frame_of(self.snapshot(state))
             if self._partial is None or not self._partial.fits(frame):
@@ -100,7 +100,7 @@ class Panel:
         return True, template.base, template.base.changes(template.now)
 
     def _shape(self, whole: TargetState) -> tuple[object, ...]:
-        """Return what has to be the same for two snapshots to have the same rows."""
+        """Return a key that is equal for two snapshots with the same rows."""
         osts = whole.osts
         return (
             len(osts),
@@ -141,7 +141,7 @@ class Panel:
         return [*texts.values(), str(last_group)]
 
     def _fill(self, template: _Template, whole: TargetState) -> None:
-        """Put the values of a state into a template."""
+        """Fill a template with the values of a state."""
         rows, now = template.rows, template.now
         for key, values in ost_columns(whole, self.layout).items():
             places = slice(template.places[key], len(whole.osts) * rows, rows)
@@ -165,7 +165,7 @@ class Panel:
 
 
 def _flags(whole: TargetState) -> list[tuple[bool, bool, int]]:
-    """Return what the texts of each OST's settings follow from; see `_Template.flags`."""
+    """Return the values on which the texts of OST settings depend; see `_Template.flags`."""
     osts = whole.osts
     groups = osts.allocator_last_group.astype(int)
     flags = (osts.create_enabled, osts.degraded, groups)
@@ -179,7 +179,7 @@ def _put(
     *,
     is_time: bool,
 ) -> None:
-    """Put one reading of all targets of a kind where its rows stand."""
+    """Put one reading of all targets of a kind into its rows."""
     if isinstance(values, np.ndarray):
         (now.numbers if values.dtype == np.float64 else now.integers)[places] = values
         return
@@ -199,7 +199,7 @@ def _rows(frame: pl.DataFrame, condition: pl.Expr) -> np.ndarray:
 
 
 def _of_machines(frame: pl.DataFrame, name: str) -> np.ndarray:
-    """Return the rows of a reading of machines, in their order."""
+    """Return the rows of a reading of machines, in order."""
     import polars as pl
 
     return _rows(frame, (pl.col("part") == "host reading") & (pl.col("name") == name))

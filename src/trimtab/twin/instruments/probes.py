@@ -1,4 +1,4 @@
-"""The probes of a scenario as commands of their benchmarks, and what came of them as runs."""
+"""The probes of a scenario: their benchmark commands, and their results as runs."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ from trimtab.twin.scenario.model import ProbeLoad
 
 _DIRECTORY: Final = "{directory}"
 _OPEN_S: Final = 0.3
-"""Assumed: creating or opening the files of all tasks, at most, inside the time of the whole."""
+"""Assumed: maximum time for creating or opening all files, part of the total time."""
 FIRST_NODE: Final = 1000
 LAUNCHER: Final = "slurm"
-"""What starts the probes of a simulated site."""
+"""The launcher of a simulated site's probes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the probes of a site run.
+    """The place where a site's probes run.
 
     Attributes
     ----------
     file_system
-        Lustre's name of it; targets are called after it.
+        Lustre's name of it, the prefix of target names.
     """
 
     site: str
@@ -58,14 +58,14 @@ class Place:
 
 @lru_cache(maxsize=64)
 def node_names(count: int) -> tuple[str, ...]:
-    """Return compute nodes as the batch system names them."""
+    """Return the batch system's names of compute nodes."""
     return tuple(f"nid{FIRST_NODE + number:06d}" for number in range(count))
 
 
 def command_of(probe: ProbeLoad) -> tuple[str, ...]:
-    """Return the command of a probe of the kind ``ior``: each task a file, written and read back.
+    """Return the command of an ``ior`` probe: file per task, written and read back.
 
-    The files are whole transfers, so that they add up to the probe's bytes or just under them.
+    Files are whole transfers, so they add up to the probe's bytes or slightly less.
     """
     tasks = probe.nodes * probe.tasks_per_node
     transfer = probe.transfer_size_bytes
@@ -85,14 +85,14 @@ def ior_command(probe: ProbeLoad, path: str) -> LoadCommand:
 
 
 def opening_s(took_s: float) -> float:
-    """Return how much of a phase goes into opening its files, and as much into closing them."""
+    """Return the time of a phase for opening its files, which equals that for closing."""
     return min(_OPEN_S, 0.01 * took_s)
 
 
 def ior_phase(
     command: LoadCommand, access: Access, moved_bytes: int, elapsed_s: float, opening: float
 ) -> IorPhase:
-    """Return a phase whose files took ``opening`` seconds to open, and as many to close."""
+    """Return a phase with ``opening`` seconds each for opening and closing its files."""
     transfers = max(1.0, moved_bytes / command.tasks / command.transfer_size_bytes)
     return IorPhase(
         access,
@@ -114,14 +114,14 @@ def ior_result(
     timeout_s: float,
     space: Space | None = None,
 ) -> IorResult:
-    """Return what IOR of one repetition prints of two phases, cut where its time was over.
+    """Return IOR's result for a write and a read, cut off at the timeout.
 
     Parameters
     ----------
     began
         In the zone of the machine.
     write_s, read_s
-        Of the slowest task; infinite: it hangs.
+        Time of the slowest task; infinite if it hangs.
     """
     phases: list[IorPhase] = []
     ended_s: float | None = 0.0
@@ -141,9 +141,9 @@ def ior_result(
 
 
 def ior_run(place: Place, probe: ProbeLoad, at: datetime, result: IorResult | Failure) -> Run:
-    """Return the run of an IOR, read from what it printed by the parser that reads real ones.
+    """Return the run of an IOR, by parsing its output with the parser for real ones.
 
-    A run without an end in its time is unfinished, whatever stands of it.
+    A run that timed out is unfinished, whatever its output contains.
     """
     command = ior_command(probe, place.path)
     names = node_names(probe.nodes)
@@ -214,10 +214,10 @@ def _run(place: Place, probe: ProbeLoad, at: datetime, took_s: float, **values: 
 
 @lru_cache(maxsize=64)
 def requested_parameters(probe: ProbeLoad) -> dict[str, object]:
-    """Return what makes runs of a probe comparable, whatever came of them.
+    """Return the parameters that make runs of a probe comparable.
 
-    It is what a site that runs the probe as one command keeps of a run that came to its end
-    (`trimtab.loop.probing.command`), so that its own runs go on with the series.
+    They equal those that a site stores for a finished run of the probe as one command
+    (`trimtab.loop.probing.command`), so that its own runs continue the series.
     """
     command = ior_command(probe, "/x")
     began = datetime(2000, 1, 1)
@@ -234,7 +234,7 @@ def requested_parameters(probe: ProbeLoad) -> dict[str, object]:
 
 
 def survey_command(place: Place, spec: SurveySpec, servers: Mapping[int, str]) -> SurveyCommand:
-    """Return the survey of OSTs by their numbers, each with the server that it runs on."""
+    """Return the survey command for OSTs by number, each with its server."""
     targets = tuple(
         f"{server}:{place.file_system}-{ost_name(number)}" for number, server in servers.items()
     )
@@ -253,7 +253,7 @@ def survey_run(
     Parameters
     ----------
     rates
-        Test to bytes per second of each OST; NaN or 0 for one that did not answer.
+        Test to bytes per second of each OST; NaN or 0 if it did not answer.
     """
     zone = ZoneInfo(place.timezone)
     local = at.astimezone(zone)

@@ -1,7 +1,7 @@
-"""Telemetry of a simulated file system, as a driver of a real one gives it.
+"""Telemetry of a simulated file system, in the form of a real driver's.
 
-One labelled row stands for an OST's drives, which are alike: twelve each would be most of a
-snapshot and tell nothing more. Settings have the names of `trimtab.drivers.lustre.settings`.
+One labelled row represents an OST's drives, which are identical: twelve rows each would be most of
+a snapshot without more information. Settings have the names of `trimtab.drivers.lustre.settings`.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ FAMILIES: Final[Mapping[AllocatorFamily, str]] = {
     "optimize-scan": "criteria-by-number",
     "el9": "criteria-by-name",
 }
-"""How the statistics of each family are told apart (`trimtab.drivers.local.mballoc`)."""
+"""The statistics format of each family (`trimtab.drivers.local.mballoc`)."""
 DISCARD_GRANULARITY_BYTES: Final = 65536
 NETWORK_ERRORS: Final = 0
-"""The simulated network loses no message."""
+"""The simulated network loses no messages."""
 _BYTES_PER_OPERATION: Final = 1500.0
-"""Assumed: of request and reply on the wire."""
+"""Assumed: overhead of request and reply on the wire."""
 _KERNELS: Final[Mapping[AllocatorFamily, str]] = {
     "classic": "4.18.0-477.10.1.el8_lustre.x86_64",
     "optimize-scan": "5.14.0-362.13.1_lustre.el9.x86_64",
@@ -57,14 +57,14 @@ _CLIENT_KERNELS: Final = {
     False: "5.14.21-150400.24.69-default",
     True: "5.14.21-150400.24.81-default",
 }
-"""Without and with the mitigation, which comes with a kernel of its own."""
+"""Kernels without and with the mitigation."""
 
 LAST_GROUP: Final = "ldiskfs/md0/mb_last_group"
-"""It moves with the writes, so it is no part of what targets share."""
+"""It changes with the writes, so targets do not share it."""
 
 Value = float | int | str | bool | None
 Columns = dict[tuple[str, str | None], Sequence[Value] | np.ndarray]
-"""Name and label of a reading to one value a target; arrays have a value for each."""
+"""Name and label of a reading to a common value, or an array with one per target."""
 
 
 def snapshot_of(state: TargetState, layout: Layout, *, devices: str, seed: int = 0) -> Snapshot:
@@ -73,9 +73,9 @@ def snapshot_of(state: TargetState, layout: Layout, *, devices: str, seed: int =
     Parameters
     ----------
     devices
-        What is beneath an OST, from the top down: ``md0 (raid6), 12 x PM1733``.
+        The devices beneath an OST, top down: ``md0 (raid6), 12 x PM1733``.
     seed
-        Of the scenario: targets of one column get small differences from it.
+        The scenario's seed, for small differences between targets of one column.
     """
     whole = expanded(state, seed)
     osts = _osts(whole, layout, devices)
@@ -89,7 +89,7 @@ def snapshot_of(state: TargetState, layout: Layout, *, devices: str, seed: int =
 
 
 def whole_of(values: np.ndarray) -> np.ndarray:
-    """Return counters as whole numbers."""
+    """Return counters as integers."""
     return np.round(values).astype(np.int64)
 
 
@@ -99,7 +99,7 @@ def serving_of(whole: TargetState, layout: Layout) -> np.ndarray:
 
 
 def _network(state: TargetState, layout: Layout) -> np.ndarray:
-    """Return what each OSS moved: what clients wrote to and read from the OSTs at home there."""
+    """Return each OSS's traffic: client writes and reads of its home OSTs."""
     moved = state.osts.client_bytes_written_total + state.osts.client_bytes_read_total
     return np.bincount(layout.home, weights=moved, minlength=len(layout.osses))
 
@@ -108,7 +108,7 @@ def _network(state: TargetState, layout: Layout) -> np.ndarray:
 def _settings(
     settings: SettingState, devices: str, create: bool, degraded: bool
 ) -> dict[str, Setting]:
-    """Return the settings of an OST; those that are alike are one and the same dictionary."""
+    """Return the settings of an OST; equal settings share one dictionary."""
     return _named(ost_settings(settings, devices, create, degraded))
 
 
@@ -142,7 +142,7 @@ def _named(texts: Mapping[str, str]) -> dict[str, Setting]:
 
 
 def ost_columns(whole: TargetState, layout: Layout) -> Columns:
-    """Return name and label of each reading to one value an OST, of an expanded state."""
+    """Return name and label of each reading to one value per OST, of an expanded state."""
     state, settings = whole.osts, whole.settings
     count = len(state)
     available = state.capacity_bytes - state.used_bytes
@@ -187,7 +187,7 @@ def ost_columns(whole: TargetState, layout: Layout) -> Columns:
         ("client_bytes_read_total", None): whole_of(state.client_bytes_read_total),
         ("metadata_operations_total", None): [None] * count,
         ("concurrent_jobs", None): [None] * count,
-        # SMART tells whole percents.
+        # SMART has whole percents.
         ("drive_percentage_used", DRIVE): np.round(state.drive_percentage_used, 2),
         ("drive_media_errors_total", DRIVE): np.zeros(count, np.int64),
         ("drive_write_amplification", DRIVE): np.round(state.drive_write_amplification, 3),
@@ -207,8 +207,8 @@ REASONS: Final[Mapping[str, str]] = {
     "session_bytes_written_total": "mounts are not simulated",
     "last_trim_at": "no trim is known",
     "allocator_groups_considered_total": "this format does not count them",
-    "free_space_fragmented_fraction": "the groups of this target were not looked at",
-    "metadata_operations_total": "an OST serves no metadata operations",
+    "free_space_fragmented_fraction": "the groups of this target were not read",
+    "metadata_operations_total": "OSTs serve no metadata operations",
     "concurrent_jobs": "no scheduler was queried",
     "checksum_errors_total": "they are counted for the server, not for its targets",
 }
@@ -218,7 +218,7 @@ REASONS: Final[Mapping[str, str]] = {
 def _latencies(
     common: SettingState, own_settings: Mapping[int, SettingState], count: int
 ) -> np.ndarray:
-    """Return the target latency of writeback throttling of each of so many targets."""
+    """Return the target latency of writeback throttling of each target."""
     latencies = np.full(count, common.wbt_latency_s)
     for number, settings in own_settings.items():
         latencies[number] = settings.wbt_latency_s
@@ -226,13 +226,13 @@ def _latencies(
 
 
 def _trims(last_trim_s: np.ndarray) -> Sequence[str | None]:
-    """Return the time of each last trim as text; the same times are written once."""
+    """Return the time of each last trim as text; equal times are formatted once."""
     return _trim_texts(last_trim_s.tobytes())
 
 
 @lru_cache(maxsize=4)
 def _trim_texts(last_trim_s: bytes) -> tuple[str | None, ...]:
-    """Return times as texts; from one snapshot to the next they are mostly the same."""
+    """Return times as text; cached, as they rarely change between snapshots."""
     times = np.frombuffer(last_trim_s)
     texts: dict[float, str | None] = {
         at: None if isnan(at) else datetime.fromtimestamp(at, UTC).isoformat()
@@ -262,7 +262,7 @@ def _osts(whole: TargetState, layout: Layout, devices: str) -> list[TargetSnapsh
 
 
 def _silent(target: str) -> TargetSnapshot:
-    """Return what can be known of a target that nobody is connected to."""
+    """Return the readings of a target without any connection."""
     known = {"import_state": "DISCONN", "create_enabled": False}
     why = f"{target} is not connected (DISCONN); no server serves it"
     readings = tuple(
@@ -273,7 +273,7 @@ def _silent(target: str) -> TargetSnapshot:
 
 
 def mdt_columns(state: TargetState, layout: Layout) -> Columns:
-    """Return name and label of each reading that is known to one value an MDT."""
+    """Return name and label of each known reading to one value per MDT."""
     mdts, count = state.mdts, len(state.mdts)
     place = np.arange(count) // MDTS_PER_SERVER
     return {
@@ -303,11 +303,11 @@ def mdt_columns(state: TargetState, layout: Layout) -> Columns:
 
 
 def mdt_targets(state: TargetState, layout: Layout) -> list[TargetSnapshot]:
-    """Return what is known of each MDT."""
+    """Return the readings of each MDT."""
     columns = mdt_columns(state, layout)
     known = {name for name, _ in columns}
     unknown = tuple(
-        Reading(name, reason="of an MDT it is not simulated")
+        Reading(name, reason="not simulated for MDTs")
         for name in TELEMETRY_UNITS
         if name not in known
     )
@@ -331,7 +331,7 @@ def _readings(
 
 
 def _by_target(columns: Columns) -> Iterator[tuple[Value, ...]]:
-    """Yield the values of each target, of Python's own types."""
+    """Yield the values of each target as Python types."""
     values_of = (
         column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()
     )
@@ -351,7 +351,7 @@ def _mdt_settings(settings: SettingState) -> dict[str, Setting]:
 
 _WHY_MDT: Final[Mapping[str, str]] = {
     **REASONS,
-    "degraded": "Lustre keeps no such flag for an MDT",
+    "degraded": "Lustre has no such flag for an MDT",
     "client_bytes_written_total": "no data on this MDT",
     "client_bytes_read_total": "no data on this MDT",
 }

@@ -1,7 +1,7 @@
-"""What a simulated file system is at one moment, under the names that telemetry has for it.
+"""The state of a simulated file system at one moment, with the names of telemetry.
 
-The simulation fills a `TargetState`, one value a column; where columns stand for several targets,
-`expanded` gives each target its column's values with small differences of its own.
+The simulation fills a `TargetState` with one value per column; if columns represent several
+targets, `expanded` gives each target its column's values with small individual differences.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ CRITERIA: Final[Mapping[AllocatorFamily, tuple[str, ...]]] = {
     "optimize-scan": ("cr0", "cr1", "cr2", "cr3"),
     "el9": ("cr_p2_aligned", "cr_goal_fast", "cr_best_avail", "cr_goal_slow", "cr_any_free"),
 }
-"""The loops of each family as the statistics of a real one name them (`drivers.local.mballoc`)."""
+"""The loops of each family, named as in real statistics (`drivers.local.mballoc`)."""
 
 _DIFFERENCE: Final = 0.004
-"""Standard deviation of a target's own factor. Small beside what columns differ by."""
+"""Standard deviation of a target's factor; small compared with differences of columns."""
 _OWN: Final = (
     "used_bytes",
     "inodes_used",
@@ -40,33 +40,33 @@ _OWN: Final = (
     "free_extent_mean_bytes",
 )
 _WITH_WRITTEN = ("drive_host_written_bytes_total", "drive_media_written_bytes_total")
-"""What follows from the bytes written, and has their difference."""
+"""Readings that follow from the bytes written, with the same factor."""
 
 
 @dataclass(frozen=True, slots=True)
 class OstState:
-    """OSTs, one value each; ``(n,)`` unless said otherwise.
+    """State of OSTs; arrays are ``(n,)`` unless noted.
 
     Attributes
     ----------
     failover_active
-        Served by the partner of its home server.
+        Whether the partner of its home server serves it.
     answers
-        False for one that nobody is connected to.
+        False without any connection.
     bytes_written_total, bytes_read_total, bytes_discarded_total
-        At the drives, without parity and without what they copy.
+        At the drives, without parity and copies.
     last_trim_s
         Seconds since 1970 UTC; NaN: never.
     allocator_useless_loops_total, allocator_groups_considered_total
         ``(n, criteria)``, in the order of `CRITERIA`.
     allocator_last_group
-        Block group from which the next large request is searched.
+        Block group where the next large search starts.
     server_cpu_fraction
-        Of the server that serves it now.
+        CPU of its current server.
     drive_host_written_bytes_total, drive_media_written_bytes_total
-        Of one of its drives, parity and, for the media, copies included.
+        Of one of its drives, with parity and, for the media, copies.
     drive_write_amplification
-        Of the last day or so.
+        Over about the last day.
     """
 
     capacity_bytes: Array
@@ -95,13 +95,13 @@ class OstState:
     drive_media_written_bytes_total: Array
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return their number."""
         return len(self.capacity_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class MdtState:
-    """MDTs, one value each, ``(n,)``."""
+    """State of MDTs; arrays are ``(n,)``."""
 
     capacity_bytes: Array
     used_bytes: Array
@@ -113,18 +113,18 @@ class MdtState:
     last_trim_s: Array
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return their number."""
         return len(self.capacity_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class SettingState:
-    """What is set on a target, or on all that are set alike.
+    """Settings of a target, or of all with equal settings.
 
     Attributes
     ----------
     c1, c2, c3
-        Free fractions; the classic allocator alone has them.
+        Free fractions; only the classic allocator has them.
     wbt_latency_s
         0: no throttling.
     """
@@ -150,9 +150,9 @@ class TargetState:
     at
         Aware.
     column
-        ``(OSTs,)``: which row of ``osts`` stands for each real OST.
+        ``(OSTs,)``: the row of ``osts`` that represents each real OST.
     own_settings, own_mdt_settings
-        Row of ``osts`` or number of an MDT to what is set there, where that differs.
+        Row of ``osts`` or number of an MDT to its settings if they differ.
     """
 
     at: datetime
@@ -164,25 +164,25 @@ class TargetState:
     own_mdt_settings: Mapping[int, SettingState] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse arrays that do not fit together.
+        """Check that the arrays fit together.
 
         Raises
         ------
         ValueError
-            A length is another, or a column stands for nothing: a bug of the caller.
+            A length differs, or a column represents nothing: a bug of the caller.
         """
         if self.at.tzinfo is None:
             raise ValueError("the time of a state has no zone")
         for part in (self.osts, self.mdts):
             for column in fields(part):
                 if len(getattr(part, column.name)) != len(part):
-                    raise ValueError(f"{column.name} has another length than the others")
+                    raise ValueError(f"{column.name} differs in length from the others")
         if len(self.column) and not 0 <= self.column.min() <= self.column.max() < len(self.osts):
             raise ValueError("a target is in a column that does not exist")
 
 
 def settings_of(scenario: Scenario) -> SettingState:
-    """Return what a scenario sets, as it is at that time."""
+    """Return the current settings of a scenario."""
     allocator, queue = scenario.allocator, scenario.queue
     return SettingState(
         family=allocator.family,
@@ -201,8 +201,8 @@ def settings_of(scenario: Scenario) -> SettingState:
 def expanded(state: TargetState, seed: int) -> TargetState:
     """Return the state with one row for each real OST.
 
-    Where a column stands for several, each gets a factor of its own that never changes, so that
-    counters keep counting up; a column of its own stays exactly as it is.
+    If a column represents several, each gets a constant factor, so that counters never decrease; an
+    OST with its own column is unchanged.
     """
     column = state.column
     count = len(column)
@@ -229,7 +229,7 @@ def expanded(state: TargetState, seed: int) -> TargetState:
 
 @lru_cache(maxsize=64)
 def _factors(seed: int, place: int, count: int) -> Array:
-    """Return a factor near 1 for each target; more targets change none of those before."""
+    """Return a factor near 1 for each target; more targets do not change earlier factors."""
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, 0x7A46, place])))
     factors = np.exp(_DIFFERENCE * rng.standard_normal(count))
     factors.flags.writeable = False

@@ -1,1 +1,1 @@
-"""What a simulated file system is, and what happens to it."""
+"""Definition of a simulated file system and its events."""

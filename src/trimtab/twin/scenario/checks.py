@@ -1,4 +1,4 @@
-"""What makes a scenario impossible: each problem with the key, the reason, and what to do."""
+"""Checks whether a scenario is possible: each problem has the key, the reason and a hint."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LEAST_EPOCH_S: Final = 60.0
 
 
 def problems(scenario: Scenario) -> Iterator[Problem]:
-    """Yield why a scenario cannot be simulated, the most basic first."""
+    """Yield why a scenario cannot be simulated, the most basic problems first."""
     yield from _raid(scenario.osts.raid)
     yield from standing_problems(scenario)
     yield from _start(scenario)
@@ -51,8 +51,8 @@ def _raid(raid: Raid) -> Iterator[Problem]:
         yield Problem(
             (*at, "drives"),
             f"{raid.data}+{raid.parity} with {raid.spares} spares needs "
-            f"{stripe + raid.spares} drives and has {raid.drives}",
-            "more drives, or a narrower stripe",
+            f"{stripe + raid.spares} drives but has {raid.drives}",
+            "use more drives or a narrower stripe",
             "too-few-drives",
         )
     mirror = "data = 1, parity = 1"
@@ -72,15 +72,15 @@ def _raid(raid: Raid) -> Iterator[Problem]:
 
 
 def standing_problems(scenario: Scenario) -> Iterator[Problem]:
-    """Yield what may at no time be so, at the start as after any change."""
+    """Yield problems that are invalid at any time, at the start and after changes."""
     osts = scenario.osts
     most = drives_capacity_bytes(osts)
     if most > 0 and ost_capacity_bytes(osts) > most * (1 + 1e-9):
         yield Problem(
             ("osts", "capacity"),
-            f"{format_bytes(ost_capacity_bytes(osts))} is more than its drives give, "
+            f"{format_bytes(ost_capacity_bytes(osts))} is more than its drives provide, "
             f"{format_bytes(most)}",
-            "leave it out for what they give",
+            "omit it to use the drives' capacity",
             "capacity-too-large",
         )
     gating, purge = scenario.gating, scenario.purge
@@ -88,22 +88,22 @@ def standing_problems(scenario: Scenario) -> Iterator[Problem]:
         yield Problem(
             ("gating", "reopen"),
             f"{format_percent(gating.reopen)} is not below the limit, "
-            f"{format_percent(gating.limit)}: an OST would close and open in turn",
-            "leave a few per cent between them",
+            f"{format_percent(gating.limit)}: an OST would close and open repeatedly",
+            "leave a few percent between them",
             "reopen-above-limit",
         )
     if purge.max_age_s is not None and purge.max_age_s < purge.min_age_s:
         yield Problem(
             ("purge", "max_age"),
-            "it is shorter than min_age: what must be purged may not be",
-            "lower min_age too",
+            "it is shorter than min_age: files that must be purged may not be",
+            "also lower min_age",
             "ages-exclude",
         )
     for probe in scenario.probes:
         if probe.nodes > scenario.clients.nodes:
             yield Problem(
                 ("probe", probe.name, "nodes"),
-                f"{probe.nodes} are more than the {scenario.clients.nodes} of [clients]",
+                f"{probe.nodes} are more than the {scenario.clients.nodes} nodes of [clients]",
                 code="too-many-nodes",
             )
 
@@ -114,8 +114,8 @@ def _start(scenario: Scenario) -> Iterator[Problem]:
     if abs(shares - 1) > _SHARES_OFF:
         yield Problem(
             ("users", "lifetimes"),
-            f"the shares add to {shares:.6g} and not to 1",
-            'what lives until a purge takes it is a share as well: mean = "until-purged"',
+            f"the shares add up to {shares:.6g}, not to 1",
+            'files that live until they are purged are a share too: mean = "until-purged"',
             "shares-not-whole",
         )
     if scenario.length_s < scenario.resolution.epoch_s:
@@ -131,7 +131,7 @@ def _start(scenario: Scenario) -> Iterator[Problem]:
             f"{format_percent(users.fullness)} of {format_bytes(whole)}, with the writes of one "
             f"epoch ({format_bytes(epoch)}) and of a probe ({format_bytes(probe)}), exceeds the "
             "capacity",
-            "begin less full, or write less",
+            "start less full, or write less",
             "too-full",
         )
 
@@ -149,7 +149,7 @@ def _resolution(scenario: Scenario) -> Iterator[Problem]:
         yield Problem(
             ("resolution", "epoch"), "must be 1 min to 24 h", 'epoch = "1h"', "out-of-range"
         )
-    # The miniature drive has whole superblocks: some for data, and one or more of them spare.
+    # The miniature drive has whole superblocks: some for data, and at least one spare.
     units, spare = resolution.groups * GROUP_UNITS, scenario.osts.drive.spare
     flash = math.floor(units / (1.0 - spare) / resolution.superblock_units + 0.5)
     if resolution.superblock_units > units or (flash - 1) * resolution.superblock_units < units:
@@ -157,7 +157,7 @@ def _resolution(scenario: Scenario) -> Iterator[Problem]:
             ("resolution", "superblock_units"),
             f"{resolution.superblock_units} units are too many for {resolution.groups} groups of "
             f"{GROUP_UNITS:,} with {format_percent(spare)} spare: not one superblock is spare",
-            "smaller superblocks, or more groups",
+            "use smaller superblocks or more groups",
             "superblock-too-large",
         )
 
@@ -170,7 +170,7 @@ def _probe(scenario: Scenario, probe: ProbeLoad) -> Iterator[Problem]:
     if probe.kind == "ior":
         for key in ("nodes", "tasks_per_node", "bytes_written"):
             if not getattr(probe, key):
-                message = "an IOR without it measures nothing"
+                message = "IOR measures nothing without it"
                 yield Problem((*at, key), message, "more than 0", "probe-empty")
         least = probe.nodes * probe.tasks_per_node * probe.transfer_size_bytes
         if 0 < probe.bytes_written < least:
@@ -178,14 +178,14 @@ def _probe(scenario: Scenario, probe: ProbeLoad) -> Iterator[Problem]:
                 (*at, "bytes_written"),
                 f"{format_bytes(probe.bytes_written)} are less than one transfer of each task, "
                 f"{format_bytes(least)}",
-                "more bytes, fewer tasks or smaller transfers",
+                "use more bytes, fewer tasks or smaller transfers",
                 "probe-too-small",
             )
         return
     for key in ("nodes", "tasks_per_node", "bytes_written"):
         if getattr(probe, key):
-            message = f"{probe.kind} runs on the servers: it has none"
-            yield Problem((*at, key), message, "leave it out", "key-not-applicable")
+            message = f"{probe.kind} runs on the servers and does not use it"
+            yield Problem((*at, key), message, "remove it", "key-not-applicable")
 
 
 def _changes(scenario: Scenario) -> Iterator[Problem]:
@@ -205,8 +205,8 @@ def _changes(scenario: Scenario) -> Iterator[Problem]:
         if after.osts.count < now.osts.count:
             yield Problem(
                 (*at, "set", "osts.count"),
-                f"{after.osts.count} are fewer than the {now.osts.count} before: capacity only "
-                "grows, the data of an OST cannot be left out",
+                f"{after.osts.count} are fewer than the {now.osts.count} before: capacity can only "
+                f"grow, as an OST's data would be lost",
                 code="osts-removed",
             )
         for problem in new_problems(now, after):
@@ -215,7 +215,7 @@ def _changes(scenario: Scenario) -> Iterator[Problem]:
 
 
 def new_problems(scenario: Scenario, changed: Scenario) -> Iterator[Problem]:
-    """Yield what a change brings about that may at no time be so."""
+    """Yield the invalid conditions that a change introduces."""
     known = {problem.location for problem in standing_problems(scenario)}
     for problem in standing_problems(changed):
         if problem.location not in known:
@@ -234,7 +234,7 @@ def _fixed(name: str, at: Location) -> Iterator[Problem]:
 
 
 def _blamed(change: Change, problem: Problem) -> str:
-    """Return the key of a change that a problem is of: the same table, else its first."""
+    """Return the key of a change that causes a problem: of the same table, else its first."""
     table = problem.location[0]
     return next((key for key in change.set if key.startswith(f"{table}.")), next(iter(change.set)))
 
@@ -249,15 +249,15 @@ def _fault(scenario: Scenario, fault: Fault, at: Location) -> Iterator[Problem]:
         if ost >= present:
             yield Problem(
                 (*at, "osts"),
-                f"there is no OST {ost} at that time: they are 0 to {present - 1}",
+                f"there is no OST {ost} at that time, only 0 to {present - 1}",
                 code="ost-unknown",
             )
     if fault.kind in _OSTS_NEEDED and not fault.osts:
-        message = f"{fault.kind} affects some OSTs: name them"
+        message = f"{fault.kind} affects some OSTs: list them"
         yield Problem((*at, "osts"), message, "osts = [17]", "osts-missing")
     if fault.kind not in _OSTS_NEEDED and fault.osts:
         message = f"{fault.kind} affects the whole file system"
-        yield Problem((*at, "osts"), message, "leave it out", "key-not-applicable")
+        yield Problem((*at, "osts"), message, "remove it", "key-not-applicable")
     yield from _fault_size(fault, (*at, "size"))
 
 
@@ -265,7 +265,7 @@ def _fault_size(fault: Fault, at: Location) -> Iterator[Problem]:
     size = fault.size
     if fault.kind in _FRACTION_NEEDED:
         if size is None or not 0 < size < 1:
-            message = f"{fault.kind} needs the part of its speed that is left"
+            message = f"{fault.kind} needs the remaining fraction of its speed"
             yield Problem(at, message, "size = 0.5", "fraction-needed")
     elif fault.kind in _RATE_NEEDED:
         if size is None or size <= 1:
@@ -285,9 +285,9 @@ def _count_at(scenario: Scenario, fault: Fault) -> int:
 def _outside(at: Location, scenario: Scenario) -> Problem:
     return Problem(
         at,
-        f"it is outside the scenario, which is from {scenario.start:%Y-%m-%d %H:%M} to "
+        f"it is outside the scenario, which lasts from {scenario.start:%Y-%m-%d %H:%M} to "
         f"{scenario.end:%Y-%m-%d %H:%M} UTC",
-        "[scenario] length says how long it lasts",
+        "see [scenario] length",
         "outside-scenario",
     )
 

@@ -1,8 +1,8 @@
-"""Drives that [S3] and [S5] name, as the twin takes them: data sheets, and what is assumed.
+"""The drives of [S3] and [S5] in the twin: data sheets and assumptions.
 
-Figures come from `trimtab.model.drives`, which has many more drives, but without spare flash: no
-maker publishes it, so it is derived. What one server sees of a drive with two ports is given here;
-its random operations are the sheet's, which the layers limit by that rate.
+Figures come from `trimtab.model.drives`, which has many more drives but no spare flash: no vendor
+publishes it, so it is derived here. Rates are those that one server gets from a dual-port drive;
+random operations are the data sheet's, limited by that rate in the layers.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from trimtab.twin.scenario.model import DriveModel
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """What is known and assumed of a drive model.
+    """Figures and assumptions for a drive model.
 
     Attributes
     ----------
     model
-        Its figures; rates are those that one server sees.
+        Its figures; rates are those that one server gets.
     reason
-        Where the spare comes from, and how sure it is.
+        Origin of the spare, and how certain it is.
     sources
-        Where the other figures come from.
+        Sources of the other figures.
     """
 
     model: DriveModel
@@ -41,14 +41,14 @@ class Preset:
 
     @property
     def spare(self) -> float:
-        """Return the part of the raw flash that is not for data."""
+        """Return the fraction of the raw flash that is not for data."""
         return self.model.spare
 
 
 _SPARE_OF_ONE: Final = 0.127
 _SPARE_OF_THREE: Final = 0.272
 _HALF: Final = {"read_bytes_per_s": 3.5e9, "write_bytes_per_s": 3.2e9}
-"""Of a PM1733, as one of two servers sees it."""
+"""Rates of a PM1733 for one of two servers."""
 _OF_SHEET: Final = (
     *("read_bytes_per_s", "write_bytes_per_s", "read_iops", "write_iops"),
     "drive_writes_per_day",
@@ -67,7 +67,7 @@ _GUESS = "no data sheet: the same hardware as the drive for one write a day, wit
 def _drive(
     name: str, series: str, capacity_bytes: float, spare: float, **other: float
 ) -> DriveModel:
-    """Return a drive with the figures of its series' data sheet, but for those given here."""
+    """Return a drive with the figures of its series' data sheet, overridden by those given."""
     sheet = data_sheet(series)
     figures = {field: getattr(sheet, field) for field in _OF_SHEET} | other
     return DriveModel(name, capacity_bytes, spare=spare, **figures)
@@ -117,21 +117,21 @@ PRESETS: Final = {
         ),
     )
 }
-"""The only figures of these drives in the twin; their data sheets: `trimtab.model.drive_table`."""
+"""All figures of these drives in the twin; data sheets are in `trimtab.model.drive_table`."""
 
 
 def preset(name: str) -> Preset:
-    """Return what is known and assumed of a drive.
+    """Return the preset of a drive.
 
     Raises
     ------
     UsageError
-        Nothing is known of it.
+        The drive is unknown.
     """
     known = PRESETS.get(name.lower())
     if known is None:
         raise UsageError(
-            f"no spare is known of the drive {name[:40]!r}",
+            f"the spare of the drive {name[:40]!r} is unknown",
             code="drive-unknown",
             hint=did_you_mean(name, PRESETS) or f"{', '.join(PRESETS)}; or give --spare",
         )

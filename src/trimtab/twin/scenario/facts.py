@@ -1,4 +1,4 @@
-"""A scenario in words: its settings, what it is built of, and its timeline."""
+"""Describes a scenario: its settings, its components, and its timeline."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from trimtab.units import format_bytes, format_bytes_per_s, format_duration, for
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting: the value in base SI with its unit, and why it is assumed if it is.
+    """One setting: the value in base SI with its unit, and the reason if it is assumed.
 
     Attributes
     ----------
     text
-        As it would stand in a file.
+        The value as written in a file.
     """
 
     key: str
@@ -44,9 +44,9 @@ class Moment:
 
 
 def settings(scenario: Scenario) -> tuple[Setting, ...]:
-    """Return every setting but those of probes, in the order of a file.
+    """Return every setting except those of probes, in the order of a file.
 
-    The name of a drive is left out: each of its figures has a key of its own.
+    The name of a drive is omitted: each of its figures has its own key.
     """
     return tuple(
         Setting(name, value, key.kind.unit, str(key.kind.write(value)), assumed(scenario, name))
@@ -57,7 +57,7 @@ def settings(scenario: Scenario) -> tuple[Setting, ...]:
 
 
 def assumed(scenario: Scenario, name: str) -> str | None:
-    """Return why a setting's value is assumed: the reason of it, or of what it is part of."""
+    """Return why a setting's value is assumed: its own reason, or that of its table."""
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         reason = scenario.assumptions.get(".".join(parts[:length]))
@@ -74,12 +74,12 @@ def at_the_end(scenario: Scenario) -> Scenario:
 
 
 def local(at: datetime, scenario: Scenario) -> str:
-    """Return a time as the site's clock shows it."""
+    """Format a time in the site's time zone."""
     return at.astimezone(find_zone(scenario.timezone)).strftime("%Y-%m-%d %H:%M")
 
 
 def timeline(scenario: Scenario) -> tuple[Moment, ...]:
-    """Return changes and faults in the order of time."""
+    """Return changes and faults in chronological order."""
     moments = [Moment(change.at, _change_text(scenario, change)) for change in scenario.changes]
     moments += [Moment(fault.at, _fault_text(fault), fault.until) for fault in scenario.faults]
     return tuple(sorted(moments, key=lambda moment: moment.at))
@@ -98,7 +98,7 @@ def _fault_text(fault: Fault) -> str:
     if fault.osts:
         text += f" of OST {', '.join(str(ost) for ost in fault.osts)}"
     if fault.size is not None:
-        # A fraction is of a drive's speed, anything greater a rate: `kinds.FAULT_SIZE`.
+        # A fraction refers to a drive's speed, a larger value is a rate: `kinds.FAULT_SIZE`.
         size = fault.size
         text += f", {format_bytes_per_s(size) if size > 1 else format_percent(size, 0) + ' left'}"
     return f"{text} ({fault.detail})" if fault.detail else text
@@ -118,7 +118,7 @@ def probe_text(probe: ProbeLoad, scenario: Scenario) -> str:
 
 
 def built_of(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    """Yield what the file system is built of, as it begins."""
+    """Yield the components of the file system at the start."""
     osts, raid, drive = scenario.osts, scenario.osts.raid, scenario.osts.drive
     yield (
         "OSTs",
@@ -148,7 +148,7 @@ def built_of(scenario: Scenario) -> Iterator[tuple[str, str]]:
 
 
 def used_by(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    """Yield who uses it, and what is done about space, as it begins."""
+    """Yield the users and space policies at the start."""
     users = scenario.users
     yield (
         "users",
@@ -182,8 +182,8 @@ def _every(seconds: float | None) -> str:
 
 
 def _size(value: float) -> str:
-    """Return a size in the units of its file, where data sheets and papers count by 1000."""
+    """Format a size in the units of its file; data sheets and papers count by 1000."""
     try:
         return str(SIZE_OR_ZERO.write(value)).strip('"')
     except UsageError:
-        return format_bytes(value)  # part of a byte: shares of what drives give
+        return format_bytes(value)  # fraction of a byte: shares of the drives' capacity

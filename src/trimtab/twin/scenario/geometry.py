@@ -1,4 +1,4 @@
-"""What drives and their RAID give to one OST."""
+"""Capacity of OSTs, from drives and RAID."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 from trimtab.twin.scenario.model import Osts, Scenario
 
 GROUP_UNITS: Final = 2048
-"""Of a block group of a miniature OST."""
+"""Units per block group of a miniature OST."""
 
 
 def drives_capacity_bytes(osts: Osts) -> float:
-    """Return what the drives of one OST leave for data, without the file system's own.
+    """Return the capacity of one OST's drives for data, including the file system's metadata.
 
     Notes
     -----
@@ -24,12 +24,12 @@ def drives_capacity_bytes(osts: Osts) -> float:
 
 
 def ost_capacity_bytes(osts: Osts) -> float:
-    """Return the capacity of one OST: as the scenario says, else what its drives give."""
+    """Return the capacity of one OST: the scenario's value, else that of its drives."""
     return drives_capacity_bytes(osts) if osts.capacity_bytes is None else osts.capacity_bytes
 
 
 def capacity_bytes(scenario: Scenario) -> float:
-    """Return the capacity of the whole file system, as it begins."""
+    """Return the capacity of the whole file system at the start."""
     return scenario.osts.count * ost_capacity_bytes(scenario.osts)
 
 

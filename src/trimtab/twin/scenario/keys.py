@@ -1,7 +1,7 @@
-"""Dotted keys: one setting of a scenario by its name, read by its own type and put in its place.
+"""Dotted keys: read and write single settings of a scenario by name.
 
-``allocator.c2``, ``trim.every``, ``osts.raid.chunk``, ``probe.hourly.nodes``: the same words in a
-file, in what changes while it runs, and in what is varied.
+``allocator.c2``, ``trim.every``, ``osts.raid.chunk``, ``probe.hourly.nodes``: the same names are
+used in files, in changes at runtime, and in variations.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _NO_SETTINGS: Final = frozenset(
         "assumptions",
     }
 )
-"""Keys of a file that say which scenario it is and what it rests on."""
+"""Keys of a file that identify the scenario and its base."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioFile(Scenario):
-    """What a file says: a scenario, and what it builds on."""
+    """The contents of a file: a scenario and its base."""
 
     extends: str | None = key(
         TEXT,
-        "A preset, or the path of a file, that this one builds on.",
+        "A preset, or the path of a file, that this one extends.",
         None,
         at="scenario.extends",
     )
@@ -54,9 +54,9 @@ def _read_drive(value: object) -> DriveModel:
         raise wrong_type(value, "a drive's name", '"pm1733"')
     if value.lower() not in PRESETS:
         raise BadValue(
-            f"the drive {visible(value[:40])!r} is not known",
+            f"unknown drive {visible(value[:40])!r}",
             code="drive-unknown",
-            hint=f"known: {', '.join(PRESETS)}; a table describes another",
+            hint=f"known: {', '.join(PRESETS)}; describe others in a table",
         )
     return preset(value).model
 
@@ -80,7 +80,7 @@ def _write_settings(settings: Mapping[str, object]) -> str:
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield dotted keys: TOML reads ``trim.every = 1`` without quotes as a table in a table."""
+    """Yield dotted keys: TOML reads ``trim.every = 1`` without quotes as nested tables."""
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{above}{name}.")
@@ -100,7 +100,7 @@ _ORDER: Final = (
 
 @cache
 def file_schema(timezone: str = "UTC") -> Schema:
-    """Return what may stand in a scenario file whose times are of a time zone."""
+    """Return the schema of a scenario file whose times are in a time zone."""
     times = ("scenario.start", "probe.since", "change.at", "fault.at", "fault.until")
     comments = {"scenario": "Name, start and length."}
     return Schema(
@@ -121,7 +121,7 @@ def dotted(entry: Entry) -> str:
 
 @cache
 def known_keys() -> Mapping[str, Entry]:
-    """Return every setting but those of probes, which have names of their own."""
+    """Return every setting except those of probes, which are named."""
     keys = {dotted(entry): entry for entry in _keys_of(file_schema().root)}
     return {name: entry for name, entry in keys.items() if name not in _NO_SETTINGS}
 
@@ -142,12 +142,12 @@ def find_key(name: str, scenario: Scenario | None = None) -> Entry:
     Parameters
     ----------
     scenario
-        Whose probes are looked for; without it there are none.
+        The scenario with the probes; without it there are none.
 
     Raises
     ------
     UsageError
-        There is no such key; with the nearest one.
+        There is no such key; the hint has the closest one.
     """
     known = known_keys()
     if name in known:
@@ -193,7 +193,7 @@ def value_of(scenario: Scenario, name: str) -> Any:
 
 
 def value_text(scenario: Scenario, name: str) -> str:
-    """Return the value of a setting as people read it: ``2.25PB``, ``15m``, ``never``.
+    """Return the value of a setting as text: ``2.25PB``, ``15m``, ``never``.
 
     Raises
     ------
@@ -204,12 +204,12 @@ def value_text(scenario: Scenario, name: str) -> str:
 
 
 def read_value(key: Entry, value: object) -> Any:
-    """Return a setting's value inside: text as in a file or as a person types it, else as in TOML.
+    """Parse a setting's value: text as in a file or on the command line, else as in TOML.
 
     Raises
     ------
     UsageError
-        It is no value of that key.
+        The value is invalid for the key.
     """
     try:
         return key.kind.read(value)
@@ -224,7 +224,7 @@ def read_value(key: Entry, value: object) -> Any:
 
 
 def _unquoted(value: str) -> object:
-    """Return the number, truth or list that text is: on a command line none of them has quotes."""
+    """Parse a number, boolean or list in text: on a command line they have no quotes."""
     try:
         plain = tomllib.loads(f"x = {value}")["x"]
     except (ValueError, RecursionError):
@@ -271,20 +271,20 @@ def replace_keys(
 
 
 def replace_running(scenario: Scenario, values: Mapping[str, object]) -> Scenario:
-    """Return the scenario with settings changed as a running file system's can be.
+    """Return the scenario with settings changed at runtime.
 
-    What is only of the start is not looked at again, nor what was to change before now.
+    Initial conditions and past changes are not checked again.
 
     Parameters
     ----------
     values
-        As for `replace_keys`; all of them change at once.
+        As for `replace_keys`; all change at once.
 
     Raises
     ------
     UsageError
-        One of them cannot change, is no value of its key, or OSTs would be taken away; or the
-        settings would contradict one another as they did not before.
+        A key cannot change, a value is invalid, OSTs would be removed, or the settings would newly
+        contradict each other.
     """
     from trimtab.twin.scenario.checks import new_problems
 
@@ -293,7 +293,7 @@ def replace_running(scenario: Scenario, values: Mapping[str, object]) -> Scenari
             raise UsageError(
                 f"{name} cannot change while the file system runs",
                 code="key-fixed",
-                hint="another scenario may begin with that value",
+                hint="start another scenario with that value",
             )
     changed = _with_values(scenario, values)
     if changed.osts.count < scenario.osts.count:
@@ -319,7 +319,7 @@ def _with_values(scenario: Scenario, values: Mapping[str, object]) -> Scenario:
 
 
 def _without(changes: Iterable[Change], names: Container[str]) -> Iterator[Change]:
-    """Yield changes without some keys; one that changes nothing else is left out."""
+    """Yield changes without some keys; changes that become empty are omitted."""
     for change in changes:
         settings = {name: value for name, value in change.set.items() if name not in names}
         if len(settings) == len(change.set):
@@ -329,7 +329,7 @@ def _without(changes: Iterable[Change], names: Container[str]) -> Iterator[Chang
 
 
 def with_value(scenario: Scenario, key: Entry, value: Any) -> Scenario:
-    """Return the scenario with a value in a key's place, unchecked."""
+    """Return the scenario with a key's value replaced, unchecked."""
     return _put(scenario, key.path, value)
 
 
@@ -344,12 +344,12 @@ def _put(holder: Any, path: tuple[str, ...], value: Any) -> Any:
 
 
 def apply_change(scenario: Scenario, change: Change) -> Scenario:
-    """Return the scenario as it is after a change; it was checked when the scenario was read.
+    """Return the scenario after a change, which was checked when the scenario was read.
 
     Raises
     ------
     UsageError
-        It names a key that is not there.
+        It has an unknown key.
     """
     for name, value in change.set.items():
         scenario = with_value(scenario, find_key(name), value)

@@ -1,4 +1,4 @@
-"""Kinds of values that only scenarios have, beside those of `trimtab.config.kinds`."""
+"""Kinds of values that only scenarios have, in addition to `trimtab.config.kinds`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WHOLE_SIZE: Final = size(most=2**50, most_text="1 PiB", whole=True)
 
 
 def _read_fault_size(value: object) -> float:
-    """Return a fraction, or bytes a second: which one is needed depends on the kind of fault."""
+    """Parse a fraction or bytes per second; the kind of fault decides which is needed."""
     if isinstance(value, str) and not value.strip().endswith("%"):
         rate = RATE.read(value)
         if rate <= 1:
@@ -53,7 +53,7 @@ def _read_osts(value: object) -> tuple[int, ...]:
 
 
 def choices(words: Sequence[str]) -> Kind:
-    """Return the kind of lists of some words."""
+    """Return the kind for lists of certain words."""
     word = choice(words)
 
     def read(value: object) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ def choices(words: Sequence[str]) -> Kind:
 
 @cache
 def moment_in(timezone: str) -> Kind:
-    """Return the kind of times, in UTC inside; without an offset they are of a time zone."""
+    """Return the kind for times, stored in UTC; without an offset they are in a time zone."""
 
     def parse(value: date | str) -> datetime:
         if not isinstance(value, date):
@@ -75,7 +75,7 @@ def moment_in(timezone: str) -> Kind:
         return parse_moment(text if isinstance(value, datetime) else f"{text}T00:00:00", timezone)
 
     def write(at: datetime) -> str:
-        """Return a time as the site's clock shows it, with an offset where it shows that twice."""
+        """Format a time in the site's zone, with an offset if it is ambiguous."""
         local = at.astimezone(find_zone(timezone)).replace(tzinfo=None)
         midnight = local.replace(hour=0, minute=0, second=0, microsecond=0)
         for plain in (local.date() if local == midnight else local, local):

@@ -1,6 +1,6 @@
-"""Reading a scenario: a preset by its name, a file by its path, or text.
+"""Reads scenarios: a preset by name, a file by path, or text.
 
-Every error names the file, the line, the table and the key.
+Every error has the file, line, table and key.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ def preset_text(name: str) -> str:
     Raises
     ------
     UsageError
-        There is none of that name.
+        There is no preset of that name.
     """
     if name not in preset_names():
         raise UsageError(
             f"there is no scenario {visible(name[:80])!r}",
             code="scenario-unknown",
             hint=did_you_mean(name, preset_names())
-            or f"known: {', '.join(preset_names())}; a path holds a / or ends with .toml",
+            or f"known: {', '.join(preset_names())}; a path has a / or ends with .toml",
         )
     return files(_PACKAGE).joinpath("presets", f"{name}.toml").read_text(encoding="utf-8")
 
@@ -98,7 +98,7 @@ def scenario_text(name_or_path: str) -> str:
     Raises
     ------
     UsageError
-        As `load_scenario`, of what cannot be found or read.
+        As `load_scenario`, if it cannot be found or read.
     """
     return _read(name_or_path) if is_path(name_or_path) else preset_text(name_or_path)
 
@@ -109,12 +109,12 @@ def _preset(name: str) -> Scenario:
 
 
 def parse_scenario(text: str, source: str, *, _depth: int = 0) -> Scenario:
-    """Return the scenario that the text of a file describes.
+    """Parse the text of a scenario file.
 
     Parameters
     ----------
     source
-        What errors call it, and what `Scenario.source` will be; paths in it are relative to it.
+        Its name in errors and in `Scenario.source`; paths in the text are relative to it.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def _extended(values: Mapping[str, Any], source: str, depth: int) -> Scenario | 
         return None
     if depth >= _EXTENDED_MAXIMUM:
         raise BadValue(
-            "scenarios extend one another in a circle, or too deeply", code="extends-circle"
+            "scenarios extend each other in a cycle, or too deeply", code="extends-circle"
         )
     if is_path(name):
         path = os.path.join(os.path.dirname(source), name)  # noqa: PTH118, PTH120 (./ stays)
@@ -160,7 +160,7 @@ def _head(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _timezone(values: Mapping[str, Any], base: Scenario | None) -> str:
-    """Return the time zone of a file's times; one that is wrong is reported as it is read."""
+    """Return the time zone of a file's times; an invalid one is reported on reading."""
     default = "UTC" if base is None else base.timezone
     try:
         return ZONE.read(_head(values).get("timezone", default))
@@ -177,7 +177,7 @@ def _without_lists(base: Scenario | None, inherit: Sequence[str]) -> Scenario | 
 def _probe_problems(
     schema: Schema, values: Mapping[str, Any], stated: Said, base: Scenario | None
 ) -> Iterator[Problem]:
-    """Yield wrong names of probes, and what those lack that no extended scenario has."""
+    """Yield invalid names of probes, and missing keys of probes that are not inherited."""
     item = schema.group("probe").item
     for name, _ in stated.get("probes", []):
         at = ("probe", name)
@@ -218,7 +218,7 @@ def _build(
 def _merged(
     inherited: Sequence[Timed], added: Sequence[Timed]
 ) -> tuple[tuple[Timed, ...], list[str | None]]:
-    """Return both in the order of time, and each one's number in the file; ``None``: inherited."""
+    """Merge both chronologically; also return each one's number in the file, or ``None``."""
     numbered: list[tuple[Timed, str | None]] = [(item, None) for item in inherited]
     numbered += [(item, str(number)) for number, item in enumerate(added)]
     numbered.sort(key=lambda pair: pair[0].at)
@@ -226,7 +226,7 @@ def _merged(
 
 
 def _stated_keys(values: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield every dotted key that a file says, and the tables around it."""
+    """Yield every dotted key in a file, and the enclosing tables."""
     for key, value in values.items():
         at = (*above, key)
         if isinstance(value, Mapping) and at not in (("probe",), ("assumptions",)):
@@ -236,7 +236,7 @@ def _stated_keys(values: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iter
 
 
 def _with_columns(scenario: Scenario, base: Scenario | None) -> Scenario:
-    """Return the scenario with no more columns by default than there are OSTs."""
+    """Return the scenario with at most one column per OST by default."""
     resolution = scenario.resolution
     if resolution.classes is None or resolution.classes <= scenario.osts.count:
         return scenario
@@ -246,7 +246,7 @@ def _with_columns(scenario: Scenario, base: Scenario | None) -> Scenario:
 
 
 def _in_file(problem: Problem, places: Mapping[str, Sequence[str | None]]) -> Problem:
-    """Return a problem with the number that a change or fault has in the file."""
+    """Return a problem with the number of the change or fault in the file."""
     noun, *rest = problem.location
     if noun not in places or not rest or not is_digits(rest[0]):
         return problem
@@ -257,7 +257,7 @@ def _in_file(problem: Problem, places: Mapping[str, Sequence[str | None]]) -> Pr
         problem,
         location=(noun, ELSEWHERE),
         message=f"of the extended scenario: {problem.message}",
-        hint="[scenario] inherit says which of its lists are retained",
+        hint="[scenario] inherit selects which of its lists are retained",
     )
 
 
@@ -266,6 +266,6 @@ def _read(name: str) -> str:
         raise UsageError(
             f"there is no file {visible(name)}",
             code="file-missing",
-            hint=f"those that come with Trimtab: {', '.join(preset_names())}",
+            hint=f"presets: {', '.join(preset_names())}",
         )
     return read_text(Path(name), "the scenario file", names_programs=False)

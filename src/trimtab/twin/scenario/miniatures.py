@@ -1,8 +1,8 @@
-"""How far the size of a miniature OST puts write amplification off.
+"""Errors of write amplification through the size of a miniature OST.
 
-``benchmarks/miniature_size.py`` measures it: each size beside the largest that can be simulated, at
-60 to 85 % full, trimmed every night or never, with resets of the allocator's pointer, and beside a
-probe; docs/twin.md has all of it.
+``benchmarks/miniature_size.py`` measures them: each size against the largest that can be simulated,
+at 60 to 85 % full, trimmed every night or never, with resets of the allocator's pointer, and with a
+probe; see docs/twin.md.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from trimtab.units import format_percent
 
 
 class Off(NamedTuple):
-    """By which parts write amplification is off.
+    """Relative errors of write amplification.
 
     Attributes
     ----------
     least, most
         With nightly trims, or without trims and resets.
     probed
-        At the worst where a probe writes as much as users, in hourly runs, with nightly trims.
+        Worst case if a probe writes as much as users, in hourly runs, with nightly trims.
     """
 
     least: float
@@ -41,17 +41,17 @@ OFF: Final[Mapping[tuple[int, int], Off]] = {
     (512, 1024): Off(-0.032, 0.019, 0.053),
     (1024, 1024): Off(-0.027, 0.011, 0.013),
 }
-"""By groups and units of a superblock, as measured."""
+"""Measured errors, by groups and units per superblock."""
 
 
 def sentence(resolution: Resolution) -> str:
-    """Return the size of a miniature in words, and how far it is off."""
+    """Describe the size of a miniature and its error."""
     size = f"{resolution.groups} groups, superblocks of {resolution.superblock_units:,} units"
     known = OFF.get((resolution.groups, resolution.superblock_units))
     if known is None:
-        return f"{size}; how far write amplification is off with this size was not measured"
+        return f"{size}; the error of write amplification for this size was not measured"
     least, most, probed = (
         f"{'+' * (part > 0)}{format_percent(part)}"
         for part in (known.least, known.most, known.probed)
     )
-    return f"{size}; write amplification {least} to {most} off, {probed} beside a large probe"
+    return f"{size}; write amplification {least} to {most} off, {probed} with a large probe"

@@ -1,9 +1,9 @@
-"""A scenario: what a file system is built of, how it is set, who uses it, and what happens to it.
+"""A scenario: hardware, settings, users and events of a file system.
 
-Plain values in base SI, each declared with the key that a TOML file has for it;
-`trimtab.twin.scenario.load` reads such files. A setting is named by its dotted key
-(``allocator.c2``, ``clients.checksums``), the same in the file, in `Change.set` and in
-``whatif --vary``. What ``changing`` declares may change while a scenario runs.
+Plain values in base SI, each declared with its TOML key; `trimtab.twin.scenario.load` reads such
+files. Settings have dotted keys (``allocator.c2``, ``clients.checksums``), the same in files, in
+`Change.set` and in ``whatif --vary``. Settings declared with ``changing`` may change while a
+scenario runs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FaultKind = Literal[
 ]
 ProbeKind = Literal["ior", "obdfilter-survey"]
 ServerGeneration = Literal["e1000", "e2000"]
-"""Servers of HPE's E1000 and E2000: `trimtab.twin.stack.hardware` has what is printed of each."""
+"""Servers of HPE's E1000 and E2000; see `trimtab.twin.stack.hardware` for their data."""
 
 changing = partial(key, changes=True)
 _COUNT: Final = whole(1, 1_000_000)
@@ -60,7 +60,7 @@ _PLACEMENT: Final = choice(get_args(PlacementKind))
 
 @dataclass(frozen=True, slots=True)
 class DriveModel:
-    """A drive: the figures of its data sheet, and assumptions where that has none."""
+    """A drive: the figures of its data sheet, and assumptions for missing ones."""
 
     name: str = key(TEXT, "Name of the model.")
     capacity_bytes: float = key(SIZE, "Capacity for data, as sold.")
@@ -68,27 +68,27 @@ class DriveModel:
     write_bytes_per_s: float = key(RATE, "Sequential writes, before write amplification.")
     read_iops: float = key(OPERATIONS, "Random reads of 4 KiB.")
     write_iops: float = key(OPERATIONS, "Random writes of 4 KiB, full and in the steady state.")
-    spare: float = key(INNER_FRACTION, "Usable spare: part of the flash that is not for data.")
+    spare: float = key(INNER_FRACTION, "Usable spare: fraction of the flash that is not for data.")
     drive_writes_per_day: float = key(_RATIO, "Rated drive writes per day over five years.")
 
 
 @dataclass(frozen=True, slots=True)
 class Raid:
-    """How drives become one target.
+    """How drives form one target.
 
-    With ``shared`` the drives carry that many OSTs together (E2000: 32 drives, 4 OSTs). Spares are
+    With ``shared`` the drives hold that many OSTs together (E2000: 32 drives, 4 OSTs). Spares are
     distributed and carry traffic.
     """
 
     kind: RaidKind = key(choice(get_args(RaidKind)), "Layout.", "gridraid")
     drives: int = key(_DRIVES, "Drives of one OST, or of all that share them.", 12)
     data: int = key(_DRIVES, "Data chunks of a stripe.", 8)
-    parity: int = key(_FEW, "Parity chunks of a stripe; of raid10: copies beside the first.", 2)
+    parity: int = key(_FEW, "Parity chunks of a stripe; for raid10: additional copies.", 2)
     spares: int = key(_FEW, "Drives' worth of spare space, spread over all.", 1)
     chunk_bytes: int = key(WHOLE_SIZE, "Bytes of a stripe on one drive.", 128 * 1024)
     shared: int = key(_DRIVES, "OSTs that share these drives.", 1)
     rebuild_share: float = key(
-        INNER_FRACTION, "Part of the drives' time that a rebuild takes; assumed.", 0.3
+        INNER_FRACTION, "Fraction of the drives' time for a rebuild; assumed.", 0.3
     )
 
 
@@ -98,11 +98,13 @@ class Osts:
 
     count: int = changing(_COUNT, "Number of OSTs.")
     drive: DriveModel = table(DriveModel, "A known drive's name, or a table.", MISSING)
-    raid: Raid = table(Raid, "How drives become one target.")
+    raid: Raid = table(Raid, "How drives form one target.")
     capacity_bytes: float | None = key(
-        SIZE.or_word("from-drives"), "Of one, as df counts it; from-drives: what they give.", None
+        SIZE.or_word("from-drives"),
+        "Capacity of one OST, as df shows it; from-drives: the drives' capacity.",
+        None,
     )
-    per_server: int = key(_COUNT, "OSTs of one OSS at home.", 1)
+    per_server: int = key(_COUNT, "OSTs per OSS, without failover.", 1)
     link_bytes_per_s: float | None = key(
         RATE.or_word("none"), "A server's link to one drive; none: faster than the drive.", None
     )
@@ -113,9 +115,11 @@ class Mdts:
     """The metadata targets."""
 
     count: int = key(_COUNT, "Number of MDTs.")
-    inodes: float = key(_AMOUNT, "Inodes of one.", 4e9)
-    creates_per_s: float = key(OPERATIONS, "Files created, of all MDTs together.", 100_000.0)
-    removes_per_s: float = key(OPERATIONS, "Files removed, of all MDTs together.", 75_000.0)
+    inodes: float = key(_AMOUNT, "Inodes of one MDT.", 4e9)
+    creates_per_s: float = key(
+        OPERATIONS, "Files created per second, all MDTs together.", 100_000.0
+    )
+    removes_per_s: float = key(OPERATIONS, "Files removed per second, all MDTs together.", 75_000.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,23 +130,23 @@ class Server:
     """
 
     cores: int = key(_COUNT, "Cores.", 32)
-    network_bytes_per_s: float = key(RATE, "Line rate, all interfaces, each way.", 50e9)
+    network_bytes_per_s: float = key(RATE, "Line rate of all interfaces, in each direction.", 50e9)
     generation: ServerGeneration = key(
         choice(get_args(ServerGeneration)),
-        "Memory, speed of a core and fabric of an E1000 or an E2000.",
+        "Memory, core speed and fabric of an E1000 or an E2000.",
         "e1000",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """Compute nodes, and what their settings cost.
+    """Compute nodes and their settings.
 
     CVE-2023-20569 is Speculative Return Stack Overflow.
     """
 
     nodes: int = changing(_COUNT, "Number of nodes.")
-    network_bytes_per_s: float = changing(RATE, "Line rate of one node, each way.")
+    network_bytes_per_s: float = changing(RATE, "Line rate of one node, in each direction.")
     checksums: bool = changing(SWITCH, "Lustre's checksums on the wire.", False)
     saferet: bool = changing(SWITCH, "The kernel's mitigation of CVE-2023-20569.", False)
 
@@ -154,7 +158,7 @@ class Allocator:
     family: AllocatorFamily = key(_FAMILY, "Which allocator.", "classic", changes=True)
     c1: float = changing(
         FRACTION_OR_ZERO,
-        "mb_c1_threshold: free part below which the search begins at loop 1.",
+        "mb_c1_threshold: free fraction below which the search starts at loop 1.",
         0.25,
     )
     c2: float = changing(FRACTION_OR_ZERO, "mb_c2_threshold.", 0.15)
@@ -167,20 +171,22 @@ class Queue:
     """Block layer of the drives."""
 
     writeback_throttling: bool = changing(SWITCH, "wbt_lat_usec over 0.", True)
-    target_latency_s: float = changing(DURATION, "Of reads, over which it throttles.", 0.002)
+    target_latency_s: float = changing(
+        DURATION, "Read latency above which writes are throttled.", 0.002
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Trim:
     """How often free space is discarded on the drives."""
 
-    every_s: float | None = changing(_EVERY, "Time between two fstrim of one OST.", None)
-    discard: bool = changing(SWITCH, "Mounted with -o discard: at each deletion.", False)
+    every_s: float | None = changing(_EVERY, "Time between two fstrim runs on one OST.", None)
+    discard: bool = changing(SWITCH, "Mounted with -o discard: trim at each deletion.", False)
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Which OSTs new files get."""
+    """Choice of OSTs for new files."""
 
     kind: PlacementKind = key(_PLACEMENT, "The rule.", "round-robin", changes=True)
     qos_threshold_rr: float = changing(
@@ -189,14 +195,14 @@ class Placement:
     qos_prio_free: float = changing(
         FRACTION_OR_ZERO, "Weight of free space against spreading.", 0.91
     )
-    stripe_count: int = changing(_COUNT, "OSTs of a file, by default.", 1)
+    stripe_count: int = changing(_COUNT, "Default number of OSTs per file.", 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """A share of what users write, and how long it lives: exponential, ``None`` until a purge."""
+    """A share of users' writes and its exponential lifetime; ``None``: until a purge."""
 
-    share: float = key(FRACTION_OR_ZERO, "Of what users write.")
+    share: float = key(FRACTION_OR_ZERO, "Share of users' writes.")
     mean_s: float | None = key(
         DURATION.or_word("until-purged"), "Mean time until its owner deletes it."
     )
@@ -204,45 +210,44 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Users:
-    """Who uses the file system, and how.
+    """Users and their workload.
 
-    At the start, old data are spread over ages as the lifetimes have it. File sizes are
-    log-normal. Weekends are lower by the amplitude of the daily wave; a byte that is read again is
-    as young as new.
+    At the start, the ages of old data follow the lifetimes. File sizes are log-normal. Weekends are
+    lower by the amplitude of the daily wave; data that is read again counts as new.
     """
 
     count: int = key(_COUNT, "Number of users.")
-    fullness: float = key(FRACTION_OR_ZERO, "Of the whole file system at the start.")
+    fullness: float = key(FRACTION_OR_ZERO, "Fullness of the whole file system at the start.")
     fullness_spread: float = key(
-        FRACTION_OR_ZERO, "Standard deviation over OSTs at the start.", 0.02
+        FRACTION_OR_ZERO, "Standard deviation of fullness over OSTs at the start.", 0.02
     )
     daily_writes_bytes: float = changing(SIZE_OR_ZERO, "Mean of a week, without probes.")
     daily_reads_bytes: float = changing(SIZE_OR_ZERO, "Mean of a week, without probes.")
     lifetimes: tuple[Lifetime, ...] = tables(
         Lifetime,
         "lifetimes",
-        "Shares that add to 1.",
+        "Shares of lifetimes; they add up to 1.",
         (Lifetime(0.5, 2 * 86400.0), Lifetime(0.3, 30 * 86400.0), Lifetime(0.2, None)),
     )
     size_median_bytes: float = key(SIZE, "Median file size.", 256 * 1024.0)
     size_sigma: float = key(real(0, 10), "Standard deviation of the sizes' logarithm.", 2.2)
     rhythm: float = changing(FRACTION_OR_ZERO, "Amplitude of the daily wave of writes.", 0.3)
     burstiness: float = changing(
-        _RATIO, "Coefficient of variation of hourly writes besides that wave.", 0.5
+        _RATIO, "Coefficient of variation of hourly writes, apart from that wave.", 0.5
     )
     job_rate_bytes_per_s: float = changing(
         RATE,
-        "What one job writes to one OST, or reads from it, while it does; jobs come in bursts. It "
-        "decides the COV of probes where OSTs have little to spare.",
+        "Rate of one job's I/O to one OST; jobs come in bursts. It determines the COV of probes if "
+        "OSTs are nearly saturated.",
         4e9,
     )
     job_rate_sigma: float = changing(
         real(0, 10), "Standard deviation of that rate's logarithm over jobs.", 0.8
     )
     reread_share: float = changing(
-        FRACTION_OR_ZERO, "Share of old bytes that is read again within eight weeks.", 0.2
+        FRACTION_OR_ZERO, "Share of old bytes that are read again within eight weeks.", 0.2
     )
-    skew: float = changing(_RATIO, "Exponent of Zipf's law of what users write.", 1.1)
+    skew: float = changing(_RATIO, "Exponent of Zipf's law for users' writes.", 1.1)
     quota_bytes: float | None = changing(
         SIZE.or_word("none"), "Quota of one user.", None, at="quota_bytes"
     )
@@ -251,23 +256,21 @@ class Users:
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """Deletion of what nobody used for long.
+    """Deletion of files that have not been used for long.
 
-    Files older than ``max_age_s`` are purged however full it is (ETH's 15 days); without it purging
+    Files older than ``max_age_s`` are purged at any fullness (ETH's 15 days); without it purging
     stops at the target.
     """
 
-    enabled: bool = changing(SWITCH, "Whether there is one.", False)
-    target: float = changing(
-        FRACTION_OR_ZERO, "Fullness of the whole that it brings it under.", 0.70
-    )
+    enabled: bool = changing(SWITCH, "Whether the purge is enabled.", False)
+    target: float = changing(FRACTION_OR_ZERO, "Target fullness of the whole file system.", 0.70)
     min_age_s: float = changing(DURATION, "Younger files are never purged.", 8 * 7 * 86400.0)
     max_age_s: float | None = changing(
         DURATION.or_word("none"), "Older files are always purged.", None
     )
-    every_s: float = changing(DURATION, "Time between two.", 86400.0)
+    every_s: float = changing(DURATION, "Time between two purges.", 86400.0)
     bytes_per_day: float | None = changing(
-        SIZE.or_word("unlimited"), "Bytes that deletion gets through in a day.", None
+        SIZE.or_word("unlimited"), "Maximum bytes deleted per day.", None
     )
 
 
@@ -277,63 +280,65 @@ class Gating:
 
     enabled: bool = changing(SWITCH, "Whether OSTs are closed.", False)
     limit: float = changing(
-        FRACTION_OR_ZERO, "Fullness over which an OST is closed.", LIMITS.fullness
+        FRACTION_OR_ZERO, "Fullness above which an OST is closed.", LIMITS.fullness
     )
     reopen: float = changing(
-        FRACTION_OR_ZERO, "Fullness under which it is opened again.", LIMITS.reopen
+        FRACTION_OR_ZERO, "Fullness below which it is reopened.", LIMITS.reopen
     )
     most_closed: float | None = changing(
-        FRACTION_OR_ZERO.or_word("all"), "Part of all OSTs that may be closed at a time.", None
+        FRACTION_OR_ZERO.or_word("all"), "Fraction of OSTs that may be closed at a time.", None
     )
-    every_s: float = changing(DURATION, "Interval at which fullness is looked at.", 900.0)
+    every_s: float = changing(DURATION, "Interval between checks of fullness.", 900.0)
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeLoad:
-    """A benchmark that runs by a schedule, and loads what it measures.
+    """A scheduled benchmark, which also loads the file system.
 
-    ``ior`` is file per process, written and read back; ``obdfilter-survey`` measures every OST by
-    itself, with neither clients nor network.
+    ``ior`` is file per process, written and read back; ``obdfilter-survey`` measures every OST
+    separately, without clients or network.
     """
 
     name: str
     kind: ProbeKind = key(choice(get_args(ProbeKind)), "What runs.")
-    schedule: str = key(SCHEDULE, "When, in the site's time.")
+    schedule: str = key(SCHEDULE, "Times of the runs, in the site's time zone.")
     nodes: int = key(_COUNT_OR_ZERO, "Client nodes.", 0)
-    tasks_per_node: int = key(_COUNT_OR_ZERO, "Tasks of a node.", 0)
+    tasks_per_node: int = key(_COUNT_OR_ZERO, "Tasks per node.", 0)
     transfer_size_bytes: int = key(WHOLE_SIZE, "Bytes of one write or read.", 1024**2)
     bytes_written: float = key(
-        SIZE_OR_ZERO, "Of one run; as much is read back, then it is deleted.", 0.0
+        SIZE_OR_ZERO, "Bytes written by one run, then read back and deleted.", 0.0
     )
-    timeout_s: float = key(DURATION, "After which a run is unfinished and counts as 0.", 1800.0)
+    timeout_s: float = key(
+        DURATION, "Timeout after which a run is unfinished and counts as 0.", 1800.0
+    )
     since: datetime | None = key(
-        MOMENT, "First time at which it may run; without it: from the start.", None
+        MOMENT, "First time at which it may run; default: the start.", None
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Settings that change at a time; a value has the type of the key that it sets."""
+    """Settings that change at a time; each value has the type of its key."""
 
     at: datetime = key(MOMENT, "When.")
-    # Its kind knows every key: `trimtab.twin.scenario.keys` puts it here.
+    # Its kind needs all keys, so `trimtab.twin.scenario.keys` sets it.
     set: Mapping[str, object] = key(TEXT, "Dotted keys to their new values.")
     detail: str = key(TEXT, "What it is, and where it is printed.", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that goes wrong."""
+    """A fault."""
 
     at: datetime = key(MOMENT, "When.")
     kind: FaultKind = key(choice(get_args(FaultKind)), "Which fault.")
     until: datetime | None = key(
-        MOMENT, "When it is over, or the failed drive replaced; without it, it stays.", None
+        MOMENT, "End of the fault, or replacement of the failed drive; default: never.", None
     )
-    osts: tuple[int, ...] = key(OSTS, "Numbers of the OSTs; none: the whole.", ())
+    osts: tuple[int, ...] = key(OSTS, "Numbers of the OSTs; default: the whole file system.", ())
     size: float | None = key(
         FAULT_SIZE,
-        "slow-drive: part of its speed that is left; filling, burst: bytes a second.",
+        "slow-drive: remaining fraction of its speed; filling, burst: bytes per second.",
         None,
     )
     detail: str = key(TEXT, "What it is, and where it is printed.", "")
@@ -341,7 +346,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """How finely it is simulated: block groups are of 2,048 units."""
+    """Resolution of the simulation; block groups have 2,048 units."""
 
     classes: int | None = key(
         whole(1, 100_000).or_word("all"),
@@ -362,45 +367,45 @@ class Scenario:
     Attributes
     ----------
     start
-        Aware and in UTC, as every time inside; schedules are in ``timezone``.
+        In UTC, as all times; schedules are in ``timezone``.
     source
-        The file that it was read from, or the preset's name.
+        The file it was read from, or the preset's name.
     assumptions
-        Dotted keys, or tables, to why their values are assumed: no source prints them.
+        Dotted keys, or tables, to the reason why their values are assumed: no source has them.
     """
 
     name: str = key(NAME, "Name of the scenario.", at="scenario.name")
-    title: str = key(TEXT, "Its title, in a line.", at="scenario.title")
-    start: datetime = key(MOMENT, "When it begins.", at="scenario.start")
-    length_s: float = key(DURATION, "How long it lasts.", at="scenario.length")
+    title: str = key(TEXT, "Its title, in one line.", at="scenario.title")
+    start: datetime = key(MOMENT, "Start time.", at="scenario.start")
+    length_s: float = key(DURATION, "Duration.", at="scenario.length")
     osts: Osts = table(Osts, "The object storage targets.", MISSING)
     mdts: Mdts = table(Mdts, "The metadata targets.", MISSING)
     server: Server = table(Server, "One OSS.", MISSING)
     clients: Clients = table(Clients, "Compute nodes.", MISSING)
-    users: Users = table(Users, "Who uses it, and how.", MISSING)
+    users: Users = table(Users, "Users and their workload.", MISSING)
     seed: int = key(whole(0, 2**63 - 1), "Seed of all random draws.", 0, at="scenario.seed")
     timezone: str = key(
-        ZONE, "Of dates here and of daily schedules.", "UTC", at="scenario.timezone"
+        ZONE, "Time zone of dates here and of daily schedules.", "UTC", at="scenario.timezone"
     )
-    resolution: Resolution = table(Resolution, "How finely it is simulated.")
+    resolution: Resolution = table(Resolution, "Resolution of the simulation.")
     allocator: Allocator = table(Allocator, "The block allocator.")
     queue: Queue = table(Queue, "Block layer of the drives.")
     trim: Trim = table(Trim, "How often free space is discarded on the drives.")
-    placement: Placement = table(Placement, "Which OSTs new files get.")
-    purge: Purge = table(Purge, "Deletion of what nobody used for long.")
+    placement: Placement = table(Placement, "Choice of OSTs for new files.")
+    purge: Purge = table(Purge, "Deletion of files that have not been used for long.")
     gating: Gating = table(Gating, "Closing OSTs when they are full.")
     probes: tuple[ProbeLoad, ...] = tables(ProbeLoad, "probe", "A benchmark.", named=True)
     changes: tuple[Change, ...] = tables(Change, "change", "Settings that change at a time.")
-    faults: tuple[Fault, ...] = tables(Fault, "fault", "What goes wrong.")
+    faults: tuple[Fault, ...] = tables(Fault, "fault", "Faults.")
     source: str | None = None
     assumptions: Mapping[str, str] = key(
         table_of(TEXT, '{ users = "not printed" }'),
-        "Dotted keys to why their values are assumed.",
+        "Dotted keys to the reason why their values are assumed.",
         {},
         at="assumptions",
     )
 
     @property
     def end(self) -> datetime:
-        """Return the moment at which it is over, in UTC."""
+        """Return its end, in UTC."""
         return self.start + timedelta(seconds=self.length_s)

@@ -1,4 +1,4 @@
-"""A scenario as a commented file, that reads back to the same scenario."""
+"""Writes a scenario as a commented file that reads back to the same scenario."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trimtab.twin.scenario.model import Scenario
 from trimtab.visible import visible
 
 _BESIDE: Final = {(), ("scenario", "extends"), ("scenario", "inherit")}
-"""What a whole scenario does not have; assumptions are a table of their own."""
+"""Keys that a complete scenario does not have; assumptions are a separate table."""
 
 
 def to_toml(scenario: Scenario) -> str:
@@ -54,5 +54,5 @@ def _is_beside(entry: Table | Entry, _scenario: Scenario) -> bool:
 
 
 def _text(entry: Entry, value: Any) -> str | None:
-    # Neither text nor a list of a file may be empty: it is left out.
+    # Text and lists in a file must not be empty: omit them.
     return None if value in ("", ()) else entry.kind.write(value)

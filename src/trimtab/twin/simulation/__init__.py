@@ -1,1 +1,1 @@
-"""The file system over time: who writes what where, what is deleted, and what a probe sees."""
+"""The file system over time: writes, placement, deletions, and what probes see."""

@@ -1,4 +1,4 @@
-"""What single users hold: shares by Zipf's law, quotas, and the MDT of their first letter."""
+"""Usage of single users: shares by Zipf's law, quotas, and the MDT of their first letter."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from trimtab.twin.scenario.model import Users
 from trimtab.twin.simulation.streams import stream
 
 _SIZE_SIGMA = 1.0
-"""Assumed: the spread of users' mean file sizes, log-normal; it decides who meets which quota."""
+"""Assumed: log-normal spread of users' mean file sizes, which decides who hits which quota."""
 _HEADROOM = 0.9
-"""Assumed: part of its quota that a heavy user plans to fill."""
+"""Assumed: fraction of the quota that a heavy user plans to fill."""
 _BURST_USERS = 20
-"""Assumed: users whose jobs make a burst together."""
+"""Assumed: number of users whose jobs form a burst."""
 _NEAR = 1e-9
-"""Of a quota: so near to it, users are looked at one by one."""
+"""Fraction of a quota from which users are checked individually."""
 _UNBOOKED = 64
-"""Epochs whose writes wait to be booked, at the most."""
+"""Maximum number of epochs with unbooked writes."""
 _INITIALS = np.array(
     [
         *(8.6, 4.4, 6.6, 5.3, 3.6, 2.2, 3.3, 4.0, 1.7, 9.6, 4.9, 4.4, 10.2),
         *(3.3, 0.9, 4.1, 0.4, 5.6, 9.1, 3.7, 0.3, 1.7, 1.7, 0.6, 0.9, 0.9),
     ]
 )
-"""Assumed: first letters of user names a to z, in percent. How uneven they are is what matters."""
+"""Assumed: first letters of user names a to z, in percent; what matters is their imbalance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What became of what users wanted to write in an epoch, bytes of the whole.
+    """Result of users' write requests in an epoch, in bytes of the whole file system.
 
     Attributes
     ----------
     planned
-        All that users asked for, where none was refused anything and each writes its share of it.
+        Total bytes if nothing was refused and each user writes its share.
     """
 
     by_user: Array
@@ -53,19 +53,19 @@ class Accepted:
 
 
 class Accounts:
-    """Bytes and inodes of users. The last row of users belongs to none: what no quota holds.
+    """Bytes and inodes of users. The last row belongs to no user and has no quota.
 
     Parameters
     ----------
     stored
-        Bytes of the whole that are there at the start, by lifetime.
+        Bytes of the whole file system at the start, by lifetime.
     mdts
         Number of metadata targets.
 
     Attributes
     ----------
     shares
-        Of what users write, planned.
+        Planned shares of users' writes.
     inodes_at_start
         Files on each MDT.
     """
@@ -79,7 +79,7 @@ class Accounts:
         self.mdt = np.append(initials % mdts, 0)
         self.mdts = mdts
         self._written = np.zeros(users.count + 1)
-        # What a lifetime leaves is one factor for all users, so nobody is touched by deletion.
+        # Deletion is one factor per lifetime for all users, so no user's row is touched.
         self._scale = np.ones(len(stored))
         self._held = np.zeros((len(stored), users.count + 1))
         self._held[:, -1] = stored
@@ -102,7 +102,7 @@ class Accounts:
         return self._scale @ self._held
 
     def plan(self, users: Users) -> None:
-        """Have users plan anew what they write, by skew, quotas and what is stored now."""
+        """Recompute users' planned writes from skew, quotas and current usage."""
         self._book()
         wished = np.arange(1, users.count + 1) ** -users.skew
         wished /= wished.sum()
@@ -117,7 +117,7 @@ class Accounts:
         self._unlimited_bytes = 0.0
 
     def burst(self, wanted: float, draws: np.random.Generator) -> Array:
-        """Return what each user asks for when a few heavy jobs want so many bytes together."""
+        """Return each user's request for a burst of a few heavy jobs with a total of bytes."""
         users = len(self.shares) - 1
         heavy = draws.choice(users, min(_BURST_USERS, users), replace=False)
         demand = np.zeros(users + 1)
@@ -125,16 +125,16 @@ class Accounts:
         return demand
 
     def accept(self, demand: Array) -> Accepted:
-        """Return what quotas let through; a user is refused exactly what goes over."""
+        """Apply quotas; a user is refused exactly the excess."""
         wanted = float(demand.sum())
         room = np.maximum(self._limits - self.by_user, 0.0)
         taken = np.minimum(demand, room)
         return Accepted(taken, wanted, float(taken.sum()))
 
     def accept_planned(self, total: float) -> Accepted:
-        """Return what quotas let through where all write as they planned, so much together.
+        """Apply quotas to planned writes with a given total.
 
-        Users are looked at one by one only where one of them may have come near a quota since.
+        Users are checked individually only if one may be close to its quota.
         """
         demand = self.shares * total
         if total > self._unlimited_bytes:
@@ -145,16 +145,16 @@ class Accounts:
         return Accepted(demand, wanted, wanted, total)
 
     def _far_from_quotas(self) -> float:
-        """Return how much may be written by the plan before anybody meets a quota, at the least."""
+        """Return a lower bound of planned writes before any user reaches a quota."""
         limited = (self.shares > 0.0) & np.isfinite(self._limits)
         limits = self._limits[limited]
         room = limits * (1.0 - _NEAR) - self.by_user[limited]
         return float((room / self.shares[limited]).min(initial=math.inf))
 
     def write(self, accepted: Accepted, lives: Array, part: float = 1.0) -> None:
-        """Write a part of what was accepted; ``lives`` are the shares of the lifetimes.
+        """Write a part of the accepted bytes; ``lives`` are the shares of the lifetimes.
 
-        What was planned is booked when somebody looks: one pass over all users serves many epochs.
+        Planned writes are booked on demand: one pass over all users covers many epochs.
         """
         shares = (lives * part / self._scale).tolist()
         if accepted.planned is None:
@@ -168,19 +168,19 @@ class Accounts:
             self._book()
 
     def _book(self) -> None:
-        """Add to each user what was written since, in the order in which it was."""
+        """Book the pending writes of all users, in order."""
         if self._unbooked:
             book(self._held, self._written, self.shares, self._unbooked)
             self._unbooked = []
 
     def write_freely(self, written: float, life: int) -> None:
-        """Book bytes of one lifetime that no user's quota holds."""
+        """Book bytes of one lifetime outside of any quota."""
         self._book()
         self._held[life, -1] += written / self._scale[life]
         self._written[-1] += written
 
     def shrink(self, fraction_kept: Array) -> None:
-        """Keep that part of every user's bytes, by lifetime."""
+        """Reduce every user's bytes to a fraction, by lifetime."""
         self._scale *= fraction_kept
         if self._scale.min() < 1e-100:
             self._book()
@@ -193,7 +193,7 @@ class Accounts:
         return self._by_mdt(files)
 
     def creates(self) -> Array:
-        """Return files made on each MDT since the start."""
+        """Return files created on each MDT since the start."""
         self._book()
         files = self._written / self.file_bytes
         return self._by_mdt(files)
@@ -203,20 +203,20 @@ class Accounts:
 
 
 def planned_shares(wished: Array, limits: Array, stored: float) -> Array:
-    """Return shares of writes of users who know their quotas.
+    """Return shares of writes of users who respect their quotas.
 
-    Zipf's law would have the first users hold far more than any quota. They plan to fill most of
-    theirs, and the rest of what is written is other users' in proportion to their wishes. Where
-    quotas do not add to what is stored, shares are in proportion to quotas, and refusals follow.
+    By Zipf's law alone the first users would exceed any quota. They plan to fill most of theirs,
+    and the remaining writes are divided among the others in proportion to their wishes. If the
+    quotas are less than the stored data, shares are proportional to quotas, and writes are refused.
 
     Parameters
     ----------
     wished
-        Adds to 1.
+        Adds up to 1.
     limits
-        Bytes each may hold; infinite: no quota.
+        Quotas in bytes; infinite: none.
     stored
-        Bytes that users hold together.
+        Total bytes of all users.
     """
     if stored <= 0.0:
         return wished

@@ -1,6 +1,6 @@
-"""Bytes of each real OST, folded: what a guest's deed says of them, and a diary keeps.
+"""Folded bytes per real OST, for actions of guests and the diary.
 
-Each number of bytes stands once, with the OSTs that have it as ranges: to most a job writes alike.
+Each number of bytes occurs once, with the ranges of its OSTs: a job writes equally to most.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trimtab.twin.arrays import Array, Integers
 
 
 def folded(values: Array) -> list[tuple[float, str]]:
-    """Return each value that is not 0, with the OSTs that have it.
+    """Return each nonzero value with its OSTs.
 
     Examples
     --------
@@ -26,12 +26,12 @@ def folded(values: Array) -> list[tuple[float, str]]:
 
 
 def unfolded(folded: Sequence[tuple[float, str]], osts: int) -> Array:
-    """Return a value for each real OST: 0, or that of the ranges it stands in.
+    """Return a value for each real OST: that of its range, or 0.
 
     Raises
     ------
     UsageError
-        A range that is none, or leads beyond the last OST.
+        A range is invalid or goes beyond the last OST.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def unfolded(folded: Sequence[tuple[float, str]], osts: int) -> Array:
             first, _, last = part.partition("-")
             whole = first.isdecimal() and (last or first).isdecimal()
             if not whole or not int(first) <= int(last or first) < osts:
-                raise UsageError(f"{part!r} are no OSTs of {osts}", code="ost-unknown")
+                raise UsageError(f"{part!r} is not a range of {osts} OSTs", code="ost-unknown")
             values[int(first) : int(last or first) + 1] = value
     return values
 

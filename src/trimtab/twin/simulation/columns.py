@@ -1,4 +1,4 @@
-"""Which real OSTs a simulated column stands for."""
+"""Assignment of real OSTs to simulated columns."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Columns:
     member
         Column of each real OST.
     weight
-        Real OSTs of each column.
+        Number of real OSTs of each column.
     first
-        A real OST of each column: the one with the lowest number.
+        The lowest-numbered real OST of each column.
     """
 
     member: Integers
@@ -30,16 +30,16 @@ class Columns:
 
     @property
     def count(self) -> int:
-        """How many columns there are."""
+        """Number of columns."""
         return len(self.weight)
 
     @property
     def osts(self) -> int:
-        """How many real OSTs there are."""
+        """Number of real OSTs."""
         return len(self.member)
 
     def means(self, values: Array) -> Array:
-        """Return the mean of each column's real OSTs."""
+        """Return the mean over each column's real OSTs."""
         return np.bincount(self.member, values, minlength=self.count) / self.weight
 
 
@@ -49,21 +49,21 @@ def columns_of(count: int, classes: int | None, apart: Collection[int] = ()) -> 
     Parameters
     ----------
     classes
-        Columns that stand for all; ``None``: one for each OST.
+        Number of columns for all OSTs; ``None``: one per OST.
     apart
-        Numbers of OSTs that get a column of their own in any case: something happens to them alone.
+        Numbers of OSTs that always get their own column, because of events of their own.
     """
     return _joined(_members(0, count, classes, apart))
 
 
 def with_more(columns: Columns, count: int, classes: int | None, apart: Collection[int]) -> Columns:
-    """Return the columns after OSTs were added: the old ones as they were, then the new ones.
+    """Return the columns after OSTs were added: the old ones unchanged, then the new ones.
 
     Parameters
     ----------
     count
-        Of all OSTs, old and new. New ones are empty, so they share no column with old ones; they
-        get classes by their part of the whole, at least one.
+        Number of all OSTs, old and new. New ones are empty and so share no column with old ones;
+        they get classes in proportion to their number, at least one.
     """
     old = columns.osts
     share = None if classes is None else max(1, round(classes * (count - old) / count))

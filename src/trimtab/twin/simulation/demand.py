@@ -1,4 +1,4 @@
-"""What users want of the file system: how much in an epoch, and what runs at one moment."""
+"""Users' demand: the volume per epoch, and the concurrent jobs at a moment."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from trimtab.twin.scenario.model import Users
 from trimtab.twin.simulation.streams import stream
 
 _BUSIEST_HOUR = 15.0
-"""Assumed: local time at which most is written."""
+"""Assumed: local time of the daily peak of writes."""
 MEMORY_S = 6 * 3600.0
-"""Assumed: how long busy hours last; jobs run for hours."""
+"""Assumed: correlation time of load; jobs run for hours."""
 _BLOCK = 256
 
 
 def rhythm(at: datetime, zone: tzinfo, users: Users) -> float:
-    """Return what the hour and the day make of the mean rate of writes; 1 over a week."""
+    """Return the factor of the hour and weekday on the mean write rate; 1 over a week."""
     local = at.astimezone(zone)
     hour = local.hour + local.minute / 60.0
     day = 1.0 + users.rhythm * math.cos((hour - _BUSIEST_HOUR) * math.pi / 12.0)
@@ -31,7 +31,7 @@ def rhythm(at: datetime, zone: tzinfo, users: Users) -> float:
 def mean_rhythm(at: datetime, seconds: float, zone: tzinfo, users: Users) -> float:
     """Return the mean of `rhythm` over an epoch, hour by hour.
 
-    An epoch of a day that took the rate of its first hour would write by night alone.
+    Otherwise an epoch of a day would use only the rate of its first hour, at night.
     """
     parts = max(1, math.ceil(seconds / 3600.0))
     step = timedelta(seconds=seconds / parts)
@@ -39,12 +39,12 @@ def mean_rhythm(at: datetime, seconds: float, zone: tzinfo, users: Users) -> flo
 
 
 class Demand:
-    """How much users write and read, hour after hour.
+    """Users' load by epoch.
 
     Parameters
     ----------
     seed
-        Of the scenario.
+        Seed of the scenario.
     """
 
     def __init__(self, seed: int) -> None:
@@ -53,10 +53,10 @@ class Demand:
         self._draws = np.zeros(0)
 
     def step(self, epoch: int, at: datetime, zone: tzinfo, users: Users, seconds: float) -> float:
-        """Return how busy this epoch is, in parts of the mean of a week; epochs come in order.
+        """Return the load of this epoch relative to the weekly mean; call in order of epochs.
 
-        Log-normal about the rhythm with ``users.burstiness`` as its coefficient of variation, one
-        epoch like the last: an autoregression.
+        Log-normal around the rhythm, with ``users.burstiness`` as its coefficient of variation and
+        autocorrelation between epochs.
         """
         place = epoch % _BLOCK
         if place == 0:
@@ -69,11 +69,11 @@ class Demand:
 
 
 def competing(rate: Array, users: Users, draws: np.random.Generator) -> Array:
-    """Return what users' jobs want to write to each real OST at one moment, bytes/s.
+    """Return the momentary demand of users' jobs on each real OST, in bytes/s.
 
-    Jobs write in bursts: an OST that takes ``rate`` on the mean has Poisson many writers at a
-    moment, each at a log-normal rate about ``users.job_rate_bytes_per_s``, so that the mean over
-    time is ``rate``. It is the few OSTs with several that slow a job whose files lie on all.
+    Jobs write in bursts: an OST with the mean ``rate`` has a Poisson number of writers, each with a
+    log-normal rate around ``users.job_rate_bytes_per_s``, so that the mean over time is ``rate``. A
+    job with files on all OSTs is slowed by the few OSTs with several writers.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def competing(rate: Array, users: Users, draws: np.random.Generator) -> Array:
 
 
 def unevenness(written: Array, weight: Array, users: Users, draws: np.random.Generator) -> Array:
-    """Return factors by which OSTs get more or less than their share, because files differ in size.
+    """Return factors of OSTs' deviations from their share, because file sizes differ.
 
     Bytes on an OST are a sum of so many log-normal files: the coefficient of variation is
     sqrt(exp(sigma^2) / files).

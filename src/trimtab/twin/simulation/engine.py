@@ -1,9 +1,8 @@
-"""A file system in simulated time: epochs in which users write and delete and operators act.
+"""Simulates a file system in epochs of users' and operators' actions.
 
-Each epoch: changes and faults that are due; what users write is placed; deletions; purge; gating;
-the layout beneath and trims; probes at their slots; the record. Gating and the layout pass a long
-epoch in parts. A slot, a change or a fault at the
-very end of an epoch belongs to it (a change there to the next).
+Each epoch: due changes and faults; placement of users' writes; deletions; purge; gating; the layout
+beneath and trims; probes at their slots; recording. Gating and the layout divide a long epoch into
+parts. A slot or a fault at the very end of an epoch belongs to it, a change to the next.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ from trimtab.twin.simulation.traffic import Asks, Moved, laid_out, layers_of, pr
 from trimtab.twin.simulation.usage import Usage
 
 Placing = tuple[Array, bool]
-"""How often each OST gets a new file, and whether files go around the open ones."""
+"""Each OST's share of new files, and whether placement is round-robin."""
 
 
 class Simulation:
@@ -69,32 +68,32 @@ class Simulation:
     Parameters
     ----------
     scenario
-        What it is and what happens to it.
+        The scenario to simulate.
     layout
-        Makes the miniature OSTs; ``None``: those of the Rust core.
+        Creates the miniature OSTs; default: those of the Rust core.
     rates
-        Ceilings of the layers above; ``None``: those of `trimtab.twin.stack`.
+        Ceilings of the layers above; default: those of `trimtab.twin.stack`.
     windows
-        What seconds of collection and throttling leave of writes.
+        Factor on writes through collection and throttling within seconds.
     threads
-        Of the core; the result does not depend on it. ``None``: one a processor.
+        Threads of the core; the result does not depend on it. ``None``: one per CPU.
 
     Attributes
     ----------
     scenario
-        As it is set now.
+        Its current settings.
     now
         Aware UTC.
     state
         Arrays over columns.
     columns
-        Which real OSTs they stand for.
+        The real OSTs that they represent.
     own_settings, own_mdt_settings
-        What columns and MDTs are set to that differs from the scenario.
+        Settings of columns and MDTs that differ from the scenario.
     faults
-        As they act: on all OSTs of an array, and until a lost drive's data are there again.
+        In their effective form: on all OSTs of an array, until a lost drive's data is restored.
     trace
-        How it was in each epoch, and what probes saw.
+        The state in each epoch, and the probes' results.
     """
 
     def __init__(
@@ -149,7 +148,7 @@ class Simulation:
 
     @property
     def events(self) -> list[Event]:
-        """What happened so far."""
+        """Events so far."""
         return self.log.events
 
     def run(
@@ -160,9 +159,9 @@ class Simulation:
         Parameters
         ----------
         until
-            Aware; the last epoch ends there or after it.
+            Aware; the last epoch ends at or after it.
         on_progress
-            Told the part that is done, 0 to 1, about a hundred times.
+            Called with the completed fraction, 0 to 1, about a hundred times.
         """
         begun, until = self.now, until or self.end
         whole = max((until - begun).total_seconds(), 1.0)
@@ -192,17 +191,17 @@ class Simulation:
         burst = self._lay_out(flow, start, end)
         self.state.write_bytes_per_s = (flow.written + burst) / seconds
         self._user_rate = flow.written / seconds
-        # What was over within the epoch is no longer so for whoever looks at its end.
+        # Faults that ended within the epoch are over at its end.
         self._show_conditions(self._conditions(active(self._troubles, end, end), end, end))
         self._record(end)
         self.now = end
         self._epoch += 1
 
     def _flow(self, faults: tuple[Trouble, ...], start: datetime, end: datetime) -> traffic.Flow:
-        """Let probes run, users write and delete, operators purge and gating look when it is due.
+        """Run probes, users' writes and deletions, purges and gating checks that are due.
 
-        Where OSTs may close or open within the epoch, it passes in parts from one look to the next:
-        few open OSTs would otherwise take the writes of a whole epoch, whatever their limit.
+        If OSTs may close or open within the epoch, it is divided at the gating checks: otherwise
+        few open OSTs would get the writes of a whole epoch, regardless of their limit.
         """
         written, deleted, purged = np.zeros((3, self.columns.count))
         flow = traffic.Flow(written, deleted, purged)
@@ -225,12 +224,12 @@ class Simulation:
         placing: Placing,
         span: tuple[datetime, datetime],
     ) -> Array:
-        """Let probes run, users write and read in a part of an epoch; return what is written."""
+        """Run probes and users' I/O in a part of an epoch; return the written bytes."""
         start, end = span
         seconds = (end - start).total_seconds()
         weight = self.columns.weight
         troubles = self._conditions(active(faults, start, end), start, end)
-        # Drives and allocators are in all parts of an epoch as the last one left them.
+        # Drives and allocators keep the state of the last epoch in all its parts.
         if flow.terms is None or flow.terms.conditions is not troubles:
             flow.terms, flow.layers = self._terms(troubles), None
         terms = flow.terms
@@ -268,7 +267,7 @@ class Simulation:
     def _looks(
         self, faults: tuple[Trouble, ...], placing: Placing, start: datetime, end: datetime
     ) -> Sequence[datetime]:
-        """Return the epoch's ends, and between them the times at which gating may change."""
+        """Return the epoch's ends and the times between at which gating may change."""
         gating, state = self.scenario.gating, self.state
         if not gating.enabled:
             return (start, end)
@@ -276,10 +275,10 @@ class Simulation:
         return traffic.looks(start, end, gating, state.closed_by_gating, state.fullness_after(most))
 
     def _lay_out(self, flow: traffic.Flow, start: datetime, end: datetime) -> Array:
-        """Let the layout beneath pass the epoch; return bytes of probes on one OST of each column.
+        """Advance the layout beneath by the epoch; return probes' bytes on one OST of each column.
 
-        It does so in steps of an hour at most, with jobs, trims and resets at their times: what a
-        drive copies depends on what it is given between two trims, not on how long an epoch is.
+        Uses steps of at most an hour, with jobs, trims and resets at their times: a drive's copies
+        depend on the writes between two trims, not on the length of an epoch.
         """
         parts = drive_steps((end - start).total_seconds())
         whole = np.zeros(self.columns.count)
@@ -304,11 +303,11 @@ class Simulation:
         return whole
 
     def apply(self, change: Change) -> None:
-        """Set what a change sets, and keep an event of it."""
+        """Apply a change, and record an event."""
         self._set(change.set, max(change.at, self.now), change.detail)
 
     def _apply_due(self, change: Change) -> None:
-        """Apply a change of the scenario; what was set by hand meanwhile may stand against it."""
+        """Apply a change of the scenario, which may conflict with settings made by hand."""
         known = len(self.log.events)
         try:
             self.apply(change)
@@ -321,7 +320,7 @@ class Simulation:
         self._set({key: value}, self.now, "")
 
     def set_alone(self, kind: str, number: int, values: Mapping[str, object]) -> None:
-        """Set keys of `OF_OST` for the OSTs of a column, or of `OF_MDT` for one MDT, alone."""
+        """Set keys of `OF_OST` only for the OSTs of a column, or of `OF_MDT` only for one MDT."""
         settings = self.own_settings if kind == "ost" else self.own_mdt_settings
         settings.set(self.scenario, number, values)
         osts = np.flatnonzero(self.columns.member == number).tolist() if kind == "ost" else []
@@ -332,18 +331,18 @@ class Simulation:
             self.miniature.configure_own({number: settings.of(self.scenario, number)})
 
     def trim(self, column: int, start: float = 0.0, length: float = 1.0) -> float:
-        """Trim an OST of a column now; return the bytes that its drives let go.
+        """Trim an OST of a column now; return the bytes that its drives released.
 
         Parameters
         ----------
         start, length
-            Parts of the OST. The miniature trims whole OSTs: a stretch counts when it is the last
-            of those that cover it, and returns 0 until then.
+            Fractions of the OST. The miniature trims whole OSTs: only the last range that covers it
+            takes effect, earlier ones return 0.
 
         Raises
         ------
         UsageError
-            There is no such column or no such stretch.
+            There is no such column or range.
         """
         self._check_column(column)
         if not is_last_stretch(start, length):
@@ -357,7 +356,7 @@ class Simulation:
         return self.mdt_trims.trim(number, self.accounts, self.now)
 
     def set_creation(self, column: int, enabled: bool) -> None:
-        """Let OSTs of a column take new files, or not, whatever gating thinks of it."""
+        """Open or close OSTs of a column to new files, regardless of gating."""
         self._check_column(column)
         self.state.closed_by_hand[column] = not enabled
         kind = EventKind.TARGET_OPENED if enabled else EventKind.TARGET_CLOSED
@@ -365,41 +364,41 @@ class Simulation:
         self.log.add(kind, self.now, "by hand", osts=osts)
 
     def reset_allocator(self, column: int) -> None:
-        """Send the allocator of OSTs of a column back to the first block group."""
+        """Reset the allocator of a column's OSTs to the first block group."""
         self._check_column(column)
         self.miniature.reset([column])
 
     def end_probes(self) -> None:
-        """Start none of the scenario's own probes from now on."""
+        """Stop the scenario's own probes from now on."""
         self._agenda = Agenda((), self.now, self.scenario.timezone)
 
     def write(self, bytes_of_osts: Sequence[tuple[float, str]]) -> None:
-        """Let a guest write to real OSTs now: bytes, and the numbers that get so many."""
+        """Write a guest's bytes to real OSTs now: pairs of bytes and OST ranges."""
         self._guest(bytes_of_osts, 1.0)
 
     def remove(self, bytes_of_osts: Sequence[tuple[float, str]]) -> None:
-        """Let a guest remove what it wrote."""
+        """Remove a guest's bytes."""
         self._guest(bytes_of_osts, -1.0)
 
     def placing(self, at: datetime) -> tuple[Array, bool]:
-        """Return how often each real OST gets a new file of a guest, and if they go around.
+        """Return each real OST's share of a guest's new files, and if placement is round-robin.
 
         Returns
         -------
         tuple
-            Parts of all files, 0 where an OST is closed or full; whether files go around the open
-            OSTs one after another, or are drawn.
+            Shares of files, 0 for a closed or full OST; whether files go round-robin over the open
+            OSTs or are drawn at random.
         """
         moment = self._moment(at, active(self._troubles, at, at), self._shares(), None)
         return moment.chosen, moment.even
 
     def met(self, at: datetime) -> tuple[OstRates, OstRates]:
-        """Return what each real OST gives to clients, and what users ask of it, at a time.
+        """Return each real OST's rates for clients, and users' demand on it, at a time.
 
         Parameters
         ----------
         at
-            Aware; within the epoch that began last.
+            Aware; within the current epoch.
         """
         moment = self._moment(at, active(self._troubles, at, at), self._shares(), None)
         could = self._rates.osts(self.scenario, moment.terms, from_clients=True)
@@ -425,7 +424,7 @@ class Simulation:
             raise UsageError(
                 f"there is no column {column}",
                 code="target-unknown",
-                hint=f"there are 0 to {self.columns.count - 1}",
+                hint=f"columns: 0 to {self.columns.count - 1}",
             )
 
     def _set(self, values: Mapping[str, object], at: datetime, detail: str) -> None:
@@ -461,7 +460,7 @@ class Simulation:
         self.log.add(EventKind.CAPACITY_ADDED, at, detail_text, osts=added)
 
     def _shares(self) -> Placing:
-        """Return how often one OST of each column gets a new file, and whether files go around."""
+        """Return the share of new files of one OST of each column, and if it is round-robin."""
         state, columns = self.state, self.columns
         open_ = state.create_enabled & state.answers
         room = np.where(open_, np.maximum(state.available_bytes, 0.0), 0.0)
@@ -526,12 +525,12 @@ class Simulation:
     def _moment(
         self, at: datetime, faults: tuple[Trouble, ...], placing: Placing, terms: OstTerms | None
     ) -> Moment:
-        """Return how a probe meets it all; ``terms`` of the epoch hold in the same conditions."""
+        """Return the state for a probe; the epoch's ``terms`` apply under the same conditions."""
         shares, even = placing
         troubles = self._conditions(active(faults, at, at), at, at)
         member, state = self.columns.member, self.state
         chosen = np.where(state.create_enabled, shares, 0.0)[member]
-        # A silent OST that is open still gets files: the servers of metadata have not noticed.
+        # A silent OST that is open still gets files: the metadata servers have not noticed.
         silent = troubles.silent & state.create_enabled[member]
         if silent.any():
             chosen = np.where(silent, chosen.max() or 1.0, chosen)

@@ -1,4 +1,4 @@
-"""Events of a simulation, with ids that are the same in each run of it."""
+"""Events of a simulation, with reproducible ids."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ SOURCE = "twin"
 
 
 class EventLog:
-    """What happened, in the order in which it began to be known.
+    """The events, in the order in which they became known.
 
     Attributes
     ----------
     scripted
-        Ids of the events that tell what the scenario scripts.
+        Ids of events scripted by the scenario.
     """
 
     def __init__(self, site: str) -> None:
@@ -36,7 +36,7 @@ class EventLog:
         osts: Iterable[int] = (),
         scripted: bool = False,
     ) -> None:
-        """Keep an event; no OSTs: of the whole."""
+        """Record an event; without OSTs it concerns the whole file system."""
         at, targets = at.astimezone(UTC), tuple(map(ost_name, osts))
         until = None if until is None else until.astimezone(UTC)
         made = identifier_of(at, self.site, kind.value, detail, *targets)

@@ -1,4 +1,4 @@
-"""What goes wrong at one moment, for each real OST, and what a log would say of it."""
+"""Faults of each real OST at one moment, and their log events."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from trimtab.twin.simulation.events import EventLog
 from trimtab.twin.simulation.rebuilds import Phase
 
 SLOW_DRIVE = 0.3
-"""Assumed, where a fault names no size: what is left of a slow drive's speed."""
+"""Assumed if a fault has no size: remaining fraction of a slow drive's speed."""
 
 Trouble = Fault | Phase
-"""A fault, or what it makes of an array over a stretch of time."""
+"""A fault, or a phase of the affected array."""
 
 KINDS = {
     "silent-ost": EventKind.NOTE,
@@ -29,24 +29,24 @@ KINDS = {
     "filling": EventKind.NOTE,
     "burst": EventKind.NOTE,
 }
-"""The event that tells of each fault. A silent OST tells nobody; its note is the scenario's."""
+"""The event of each fault. A silent OST logs nothing; its note comes from the scenario."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What is wrong at one moment; arrays over real OSTs.
+    """Faults at one moment; arrays over real OSTs.
 
     Attributes
     ----------
     silent
-        Takes nothing and answers nothing.
+        Does not accept I/O or answer.
     moved
         Served by the partner of its home server.
     drive_factor
-        What is left of the speed of its slowest drive.
+        Remaining fraction of its slowest drive's speed.
     degraded, rebuilding, short
-        Data of a failed drive are missing; are being made anew, while they are missing; are all
-        there again, on a drive fewer (`trimtab.twin.simulation.rebuilds`).
+        Data of a failed drive is missing; is being rebuilt; is complete again, with one drive fewer
+        (`trimtab.twin.simulation.rebuilds`).
     names_resolve
         False while the name service does not answer.
     """
@@ -61,7 +61,7 @@ class Conditions:
 
 
 def conditions(faults: Iterable[Trouble], start: datetime, end: datetime, osts: int) -> Conditions:
-    """Return what is wrong at any moment from ``start`` to ``end``, both included."""
+    """Return all faults at any moment from ``start`` to ``end``, both included."""
     silent, moved = np.zeros(osts, bool), np.zeros(osts, bool)
     degraded, rebuilding, short = (np.zeros(osts, bool) for _ in range(3))
     factor, resolve = np.ones(osts), True
@@ -86,9 +86,9 @@ def conditions(faults: Iterable[Trouble], start: datetime, end: datetime, osts: 
 
 
 def log_faults(log: EventLog, faults: Sequence[Fault], first: int, end: datetime) -> int:
-    """Keep an event of each fault before ``end``, from the one with a number on; return the next.
+    """Record an event for each fault before ``end``, starting at ``first``; return the next.
 
-    Nobody knows of a silent OST before a probe hangs.
+    A silent OST is not noticed before a probe hangs.
     """
     number = first
     while number < len(faults) and faults[number].at < end:
@@ -109,12 +109,12 @@ def log_faults(log: EventLog, faults: Sequence[Fault], first: int, end: datetime
 def added_bytes(
     faults: Iterable[Trouble], start: datetime, end: datetime, osts: int
 ) -> tuple[Array | None, float]:
-    """Return what faults write from ``start`` to ``end``.
+    """Return the bytes that faults write from ``start`` to ``end``.
 
     Returns
     -------
     tuple
-        Bytes to each real OST where one fills, and bytes of bursts of the whole.
+        Bytes to each real OST if one is being filled, and bytes of bursts on the whole.
     """
     filling, burst = None, 0.0
     for fault in faults:
@@ -137,7 +137,7 @@ def _where(fault: Trouble, osts: int) -> Integers:
 
 
 def active(faults: Sequence[Trouble], start: datetime, end: datetime) -> tuple[Trouble, ...]:
-    """Return the faults that are there at any moment from ``start`` to ``end``."""
+    """Return the faults that are active at any moment from ``start`` to ``end``."""
     if not faults:
         return ()
     return tuple(

@@ -1,7 +1,7 @@
-"""Laws that hold in every epoch of every simulation; one that is broken is a bug of the twin.
+"""Laws that hold in every epoch of every simulation; a violation is a bug in the twin.
 
-They are checked where the environment has `VARIABLE`, as every test sets it, since each costs about
-as much as the step that it checks.
+They are checked only if the environment has `VARIABLE`, which every test sets, since each check
+costs about as much as the step it checks.
 
 =================  =================================================================================
 no layer more      what clients measure is at most what their nodes, the network and the OSTs carry;
@@ -32,7 +32,7 @@ _ROUNDING: Final = 1 + 1e-9
 
 
 class LawBrokenError(AssertionError):
-    """A simulation did what cannot be."""
+    """A simulation violated a law."""
 
 
 def are_checked() -> bool:
@@ -47,12 +47,12 @@ def check_job(
     ost_of_task: Integers,
     got: JobResult,
 ) -> None:
-    """Check that a job moves no more than its nodes' ports and the OSTs of its files carry.
+    """Check that a job moves no more than its nodes' ports and its files' OSTs can.
 
     Parameters
     ----------
     rates
-        What each OST gives to clients.
+        Rates of each OST for clients.
     """
     used = np.unique(ost_of_task)
     ports = probe.nodes * scenario.clients.network_bytes_per_s
@@ -70,7 +70,7 @@ def check_job(
 
 
 def check_survey(probe: ProbeLoad, measured: Array, alone: Array) -> None:
-    """Check that a survey sees of no OST more than it does alone."""
+    """Check that a survey measures no OST faster than it is alone."""
     over = measured > alone * _ROUNDING
     if over.any():
         ost = int(np.flatnonzero(over)[0])
@@ -79,7 +79,7 @@ def check_survey(probe: ProbeLoad, measured: Array, alone: Array) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """What is known of bytes that users did not write, of the whole."""
+    """Bytes of the whole that users wanted but did not write."""
 
     refused: float
     queued: float
@@ -87,13 +87,13 @@ class Books:
 
     @classmethod
     def of(cls, state: State) -> Books:
-        """Return the books of a moment."""
+        """Return the books of a state."""
         refused = state.refused_quota_bytes + state.refused_space_bytes
         return cls(refused, state.queued_bytes, state.slowed_bytes)
 
 
 def check_books(before: Books, state: State, *, new_demand: float, written: float) -> None:
-    """Check that every byte that users wanted in an epoch became one thing."""
+    """Check that every byte that users wanted in an epoch is accounted for once."""
     after = Books.of(state)
     wanted = before.queued + new_demand
     became = (
@@ -111,11 +111,11 @@ def check_traffic(
     *,
     seconds: float,
 ) -> None:
-    """Check that OSTs and clients carried what users wrote and read beside probes."""
+    """Check that OSTs and clients could carry users' and probes' I/O."""
     written, read = users
     longer = 1.0
     if by_probes is not None:
-        # A run that takes longer than its epoch is counted in the one in which it begins.
+        # A run longer than its epoch is counted in the one in which it starts.
         longer = max(1.0, by_probes.longest_s / seconds)
         written, read = written + by_probes.client_written, read + by_probes.client_read
     for passed, most in ((written, layers.write), (read, layers.read)):
@@ -124,7 +124,7 @@ def check_traffic(
 
 
 def check_osts(moved: Array, most: Array) -> None:
-    """Check that users and probes moved no more on an OST of a column than it carries."""
+    """Check that users and probes moved no more on a column's OST than it can carry."""
     over = moved > most * _ROUNDING + 1.0
     if over.any():
         column = int(np.flatnonzero(over)[0])
@@ -135,7 +135,7 @@ def check_osts(moved: Array, most: Array) -> None:
 
 
 def check_clients(moved: float, most: float) -> None:
-    """Check that users and probes moved no more than all client nodes carry."""
+    """Check that users and probes moved no more than all client nodes can carry."""
     if moved > most * _ROUNDING + 1.0:
         raise LawBrokenError(f"clients moved {moved:.6g} bytes in an epoch, and carry {most:.6g}")
 

@@ -1,6 +1,6 @@
-"""What lies beneath the flow of bytes: the miniature OSTs, and rates over a trailing window.
+"""The miniature OSTs beneath the flow of bytes, and rates over a trailing window.
 
-All sizes are parts of an OST's capacity, so that a miniature stands for a real OST.
+All sizes are fractions of an OST's capacity, so that a miniature represents a real OST.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from trimtab._core import OstFleet
 from trimtab.twin.arrays import Array
 
 LOOPS = ("c0", "c1", "c2", "c3", "c4")
-"""Of the family that has most; the others count nothing in the last."""
+"""Criteria of the family with the most; others count nothing in the last."""
 COUNTS = (
     *("written_units", "copied_units", "requests"),
     *(f"useless_{loop}" for loop in LOOPS),
@@ -21,30 +21,30 @@ COUNTS = (
 )
 _WINDOWS_S = (24 * 3600.0, 48 * 3600.0, 96 * 3600.0, 192 * 3600.0)
 _LOOK_S = 3600.0
-"""Counts are kept so often, or once an epoch where that is longer."""
+"""Interval at which counts are stored, or once per epoch if that is longer."""
 _ENOUGH = 0.1
-"""Of the capacity: over fewer writes a miniature's amplification is too coarse."""
+"""Fraction of the capacity: with fewer writes a miniature's amplification is too coarse."""
 
 
 def table(layout: OstFleet, names: Sequence[str] = COUNTS) -> Array:
-    """Return figures of a layout: names x columns. A loop that it has not is 0."""
+    """Return figures of a layout: names x columns. A missing loop is 0."""
     return np.frombuffer(layout.figures(names)).reshape(len(names), -1)
 
 
 def walks_per_request(passed: Array, groups: int) -> Array:
-    """Return the groups that requests look at in vain, in parts of all groups.
+    """Return the groups searched in useless loops per request, as a fraction of all groups.
 
-    How often a request goes around does not depend on the number of groups; what that costs does.
-    Groups looked at on the way to a hit are left out: their number does not grow with the OST, and
-    where the goal is reset they belong to the reset, not to each request. A loop over lists, which
-    looks at few groups or none, counts as much as it looks at.
+    The number of useless loops per request does not depend on the number of groups, but their cost
+    does. Groups searched before a hit are excluded: their number does not grow with the OST, and if
+    the goal is reset they belong to the reset, not to each request. A loop over lists, which
+    searches few groups or none, counts by the groups it searches.
 
     Parameters
     ----------
     passed
         `COUNTS` x columns.
     groups
-        Of a miniature.
+        Number of groups of a miniature.
     """
     useless, considered = passed[3 : 3 + len(LOOPS)], passed[3 + len(LOOPS) :] / groups
     return np.minimum(useless, considered).sum(axis=0) / np.maximum(passed[2], 1.0)
@@ -56,9 +56,9 @@ class Window:
     Parameters
     ----------
     counts
-        `COUNTS` x columns at the beginning.
+        `COUNTS` x columns at the start.
     units
-        Of one miniature OST.
+        Units of one miniature OST.
     epoch_s
         Time from one `step` to the next.
 
@@ -67,7 +67,7 @@ class Window:
     passed
         `COUNTS` x columns, within the window.
     amplification
-        Units that the drive wrote for each unit of the host; where nothing was written ever, 1.
+        Units that the drive wrote per host unit; 1 if nothing was ever written.
     """
 
     def __init__(self, counts: Array, units: float, epoch_s: float = 3600.0) -> None:
@@ -83,13 +83,13 @@ class Window:
         self._walks: tuple[Array, int, Array] | None = None
 
     def add_columns(self, more: int) -> None:
-        """Begin to count for so many more columns, at nothing."""
+        """Start counting for additional columns, from zero."""
         self._ring = np.pad(self._ring, ((0, 0), (0, 0), (0, more)))
         self.passed = np.pad(self.passed, ((0, 0), (0, more)))
         self.amplification = np.pad(self.amplification, (0, more), constant_values=1.0)
 
     def step(self, counts: Array) -> None:
-        """Take the counts after an epoch."""
+        """Add the counts after an epoch."""
         self._epochs += 1
         if self._epochs % self._stride == 0:
             self._ring[self._looks % len(self._ring)] = counts
@@ -105,11 +105,11 @@ class Window:
         self.amplification = np.where(wrote, measured, self.amplification)
 
     def useless_per_request(self) -> Array:
-        """Return loops around all groups in vain, for each request."""
+        """Return useless loops (full scans over all groups) per request."""
         return self.passed[3 : 3 + len(LOOPS)].sum(axis=0) / np.maximum(self.passed[2], 1.0)
 
     def walks_per_request(self, groups: int) -> Array:
-        """Return the groups that requests look at in vain, in parts of all groups."""
+        """Return groups searched in useless loops per request, as a fraction of all groups."""
         if self._walks is None or self._walks[0] is not self.passed or self._walks[1] != groups:
             self._walks = (self.passed, groups, walks_per_request(self.passed, groups))
         return self._walks[2]

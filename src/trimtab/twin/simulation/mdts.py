@@ -1,4 +1,4 @@
-"""MDTs: what they hold, and what their drives still hold of what was removed."""
+"""MDTs: their files, and removed files that their drives still hold."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from trimtab.twin.scenario.model import Mdts
 from trimtab.twin.simulation.accounts import Accounts
 
 BYTES_PER_INODE = 2560
-"""mkfs.lustre's default of MDTs: an inode of 1 KiB and what belongs to it."""
+"""mkfs.lustre's default for MDTs: an inode of 1 KiB and its share of data."""
 
 
 def removed(accounts: Accounts) -> Array:
-    """Return how many files of each MDT were removed since the start."""
+    """Return the number of files removed from each MDT since the start."""
     made = accounts.inodes_at_start + accounts.creates()
     return np.maximum(made - accounts.inodes(), 0.0)
 
@@ -26,11 +26,11 @@ class MdtTrims:
     Attributes
     ----------
     capacity_bytes
-        Of one.
+        Capacity of one MDT.
     last_trim_s
         Seconds since 1970 UTC; NaN: never.
     discarded_bytes
-        Since the start.
+        Bytes discarded since the start.
     """
 
     def __init__(self, mdts: Mdts) -> None:
@@ -41,7 +41,7 @@ class MdtTrims:
         self.discarded_bytes = np.zeros(mdts.count)
 
     def trim(self, number: int, accounts: Accounts, at: datetime) -> float:
-        """Trim one; return the bytes handed over: all that is free, then what was removed since."""
+        """Trim one; return the discarded bytes: all free space, then what was removed since."""
         used = min(float(accounts.inodes()[number]), self._inodes) * BYTES_PER_INODE
         free, now = self.capacity_bytes - used, float(removed(accounts)[number])
         before = self._removed[number]

@@ -1,4 +1,4 @@
-"""What the layers above the layout make of it: the terms they are asked with, and their answers."""
+"""Inputs and results of the layers above the layout."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from trimtab.twin.simulation.faults import Conditions
 
 @dataclass(frozen=True, slots=True)
 class OstTerms:
-    """How each real OST is at one moment.
+    """The state of each real OST at one moment.
 
     Attributes
     ----------
     amplification
-        Units that its drives write for each unit of the host.
+        Units that its drives write per host unit.
     walks_per_request
-        Block groups that one request of 1 MiB looks at, in parts of all groups of its OST.
+        Block groups that one request of 1 MiB searches, as a fraction of its OST's groups.
     window
-        What collection and throttling within seconds leave of writes.
+        Factor on writes through collection and throttling within seconds.
     server
-        That serves it now.
+        Its current server.
     conditions
-        What is wrong.
+        Its faults.
     """
 
     amplification: Array
@@ -35,7 +35,7 @@ class OstTerms:
 
 @dataclass(frozen=True, slots=True)
 class OstRates:
-    """Writes and reads of each real OST, bytes/s: what it could do alone, or what users ask."""
+    """Writes and reads of each real OST, bytes/s: its own capability, or users' demand."""
 
     write: Array
     read: Array

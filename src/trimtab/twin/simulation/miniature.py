@@ -1,4 +1,4 @@
-"""The layout in miniature, tied to the file system by parts of an OST's capacity."""
+"""The layout in miniature, scaled to the file system by fractions of an OST's capacity."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from trimtab.twin.stack.ost import REQUEST_BYTES
 UNIT_BYTES = 64 * 1024
 """The allocator's block and the drive's mapped unit, at the allocator's scale."""
 _LONGEST_STEP_S = 3600.0
-"""Write amplification in steps of an hour is that in steps of a quarter; over a day's step, which
-would write all jobs at once and trim once, it is a tenth too low."""
+"""With steps of an hour write amplification equals that with steps of 15 minutes; with a step of a
+day, which would write all jobs at once and trim once, it is a tenth too low."""
 _NOW = ("free_run_units", "last_group")
-"""Of how each OST is, apart from counts."""
+"""Figures of each OST's state, apart from counts."""
 _WARM = 0.1
-"""Part of the capacity that is rewritten before time begins."""
+"""Fraction of the capacity that is rewritten before the start."""
 
 
 class Miniature:
@@ -34,14 +34,14 @@ class Miniature:
     Parameters
     ----------
     fullness
-        Used part of each at the start: an aged system.
+        Used fraction of each at the start, in an aged system.
     make
-        Makes the layout from the scenario, the number of columns and of threads.
+        Creates the layout from the scenario and the numbers of columns and threads.
 
     Attributes
     ----------
     layout
-        The OSTs themselves.
+        The miniature OSTs.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Miniature:
         self._look()
         epoch_s = scenario.resolution.epoch_s
         self._window = Window(self._counts, self.units, epoch_s / drive_steps(epoch_s))
-        # An epoch writes few units: the first would be told by chance if nothing went before it.
+        # An epoch writes few units: without earlier writes the first would depend on chance.
         mixed = np.minimum(_WARM, fullness / 2.0)
         self._pass(mixed, mixed)
 
@@ -76,7 +76,7 @@ class Miniature:
         burst_files: Sequence[int] = (),
         resets: int = 0,
     ) -> Array:
-        """Let the layout pass a time, amounts as parts of an OST; return what it counted in it."""
+        """Advance the layout, with amounts as fractions of an OST; return the counts."""
         before, nothing = self._counts, np.zeros(self._columns)
         self.layout.advance(
             written=written.tolist(),
@@ -90,7 +90,7 @@ class Miniature:
         return self._counts - before
 
     def add(self, columns: int) -> None:
-        """Append empty OSTs, set as the others are now."""
+        """Append empty OSTs with the current settings."""
         self.layout.add(columns)
         self._columns += columns
         self._discards = np.append(self._discards, [self._settings["discard"]] * columns)
@@ -100,7 +100,7 @@ class Miniature:
         self._look()
 
     def configure(self, scenario: Scenario, scenarios: Mapping[int, Scenario]) -> None:
-        """Set the allocator and discard as the scenario has them now, and of columns alone."""
+        """Apply the scenario's allocator and discard settings, and those of single columns."""
         settings = _settings(scenario)
         if settings != self._settings or self._has_own:
             self._now()
@@ -130,7 +130,7 @@ class Miniature:
         burst_files: Integers,
         resets: int,
     ) -> None:
-        """Let an epoch, or a part of it, pass: bytes on one OST of each column."""
+        """Advance by an epoch or a part of it, with bytes on one OST of each column."""
         part = 1.0 / state.capacity_bytes
         passed = self._pass(
             written * part,
@@ -145,42 +145,42 @@ class Miniature:
         state.amplification = self._window.amplification
 
     def serve(self, state: State, *, written: Array, deleted: Array) -> None:
-        """Write and delete between two epochs: bytes on one OST of each column."""
+        """Write and delete between two epochs, with bytes on one OST of each column."""
         part = 1.0 / state.capacity_bytes
         self._count(state, written, deleted, self._pass(written * part, deleted * part))
 
     def reset(self, columns: Sequence[int]) -> None:
-        """Send the allocators of columns back to the first group."""
+        """Reset the allocators of columns to the first group."""
         self.layout.reset(columns)
         self._look()
 
     def trim(self, columns: Integers) -> Array:
-        """Trim OSTs; return the part of each that its drives still held."""
+        """Trim OSTs; return the fraction of each that its drives released."""
         self._now()
         return np.array(self.layout.trim(columns.tolist()))
 
     @property
     def useless_per_request(self) -> Array:
-        """Loops around all groups in vain, for each request."""
+        """Useless loops (full scans over all groups) per request."""
         return self._window.useless_per_request()
 
     @property
     def walks_per_request(self) -> Array:
-        """Block groups that a request looks at in vain, in parts of all groups of its OST."""
+        """Block groups searched in useless loops per request, as a fraction of its OST's groups."""
         return self._window.walks_per_request(self.groups)
 
     @property
     def free_extent_mean_bytes(self) -> Array:
-        """Mean length of what is free, of each column."""
+        """Mean free extent of each column, in bytes."""
         return self._now()[_NOW.index("free_run_units")] * UNIT_BYTES
 
     @property
     def last_group(self) -> Array:
-        """Where the next large request is searched from, as a part of all block groups."""
+        """Start of the next large search, as a fraction of all block groups."""
         return self._now()[_NOW.index("last_group")]
 
     def _count(self, state: State, host: Array, freed: Array, passed: Array) -> None:
-        """Count on with the miniature's rates times what an OST of each column really wrote."""
+        """Update counts: the miniature's rates times the real writes of an OST of each column."""
         state.bytes_written_total += host
         if np.count_nonzero(self._discards):
             state.bytes_discarded_total += np.where(self._discards, freed, 0.0)
@@ -198,10 +198,10 @@ class Miniature:
         self._at_look: Array | None = None
 
     def _now(self) -> Array:
-        """Return `_NOW` x columns as it was when counts were looked at last.
+        """Return `_NOW` x columns as of the last counts.
 
-        Few ask for it, and it takes as long as an epoch does: it is worked out at the first
-        question, or before something changes.
+        It is rarely needed and takes as long as an epoch, so it is computed on first use, or before
+        a change.
         """
         if self._at_look is None:
             self._at_look = table(self.layout, _NOW)
@@ -209,7 +209,7 @@ class Miniature:
 
 
 def drive_steps(epoch_s: float) -> int:
-    """Return into how many steps of the layout an epoch is divided.
+    """Return the number of layout steps of an epoch.
 
     >>> drive_steps(900.0), drive_steps(3600.0), drive_steps(5400.0), drive_steps(86400.0)
     (1, 1, 2, 24)
@@ -234,7 +234,7 @@ def core_fleet(scenario: Scenario, columns: int, threads: int | None) -> OstFlee
         groups=resolution.groups,
         superblock_units=resolution.superblock_units,
         spare=scenario.osts.drive.spare,
-        separate=True,  # assumed: no maker says whether copies are kept apart from new data
+        separate=True,  # assumed: no vendor publishes whether copies are separated from new data
         size_median_units=users.size_median_bytes / UNIT_BYTES,
         size_sigma=users.size_sigma,
         seed=scenario.seed,

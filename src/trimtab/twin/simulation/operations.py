@@ -1,4 +1,4 @@
-"""Carries out what policies decide, and keeps an event of each."""
+"""Carries out policies' decisions, and records events."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 
 def is_last_stretch(start: float, length: float) -> bool:
-    """Return whether a stretch of a target, in parts of it, reaches its end.
+    """Return whether a range of a target, as fractions, reaches its end.
 
     Raises
     ------
     UsageError
-        It is none.
+        The range is invalid.
     """
     if not 0.0 <= start <= 1.0 or not 0.0 < length <= 1.0:
-        text = f"no stretch of a target: {start!r} and {length!r} of it"
+        text = f"{start!r} and length {length!r} are not a range of a target"
         raise UsageError(text, code="range-invalid")
     return start + length >= 1.0 - 1e-9
 
 
 @dataclass(slots=True)
 class _Pass:
-    """A purge that is under way."""
+    """A purge in progress."""
 
     begun: datetime
     left: float
@@ -45,7 +45,7 @@ class _Pass:
 
 @dataclass(slots=True)
 class _Round:
-    """A trim of all OSTs that is under way."""
+    """A trim of all OSTs in progress."""
 
     begun: datetime
     last: datetime
@@ -54,7 +54,7 @@ class _Round:
 
 
 class Operations:
-    """Purges, gating and trims of one simulation, which begins; nights are those of its site."""
+    """Purges, gating and trims of one simulation; nights are in its site's time zone."""
 
     def __init__(self, of: Simulation) -> None:
         self._of = of
@@ -65,7 +65,7 @@ class Operations:
         self._round: _Round | None = None
 
     def purge(self, start: datetime, end: datetime) -> Array:
-        """Purge what is due in an epoch; return bytes on one OST of each column."""
+        """Run purges due in an epoch; return deleted bytes on one OST of each column."""
         purge, population = self._of.scenario.purge, self._of.population
         nothing = np.zeros(len(population.weight))
         if not purge.enabled:
@@ -95,7 +95,7 @@ class Operations:
         return gone
 
     def gate(self, at: datetime) -> None:
-        """Close and open OSTs by how full they are."""
+        """Close and open OSTs by fullness."""
         state, columns, gating = self._of.state, self._of.columns, self._of.scenario.gating
         before = state.closed_by_gating
         if not gating.enabled and not before.any():
@@ -117,7 +117,7 @@ class Operations:
         state.closed_by_gating = closed
 
     def trim(self, start: datetime, end: datetime) -> None:
-        """Trim the OSTs whose turn it is in an epoch; an event tells of a whole round."""
+        """Trim the OSTs due in an epoch; records one event per round."""
         count, trim = self._of.columns.count, self._of.scenario.trim
         every_s = trim.every_s
         due = policies.trims_due(
@@ -144,7 +144,7 @@ class Operations:
             self._end_round()
 
     def trim_now(self, column: int) -> float:
-        """Trim the OSTs of a column; return the bytes of the whole that drives let go."""
+        """Trim the OSTs of a column; return the released bytes of the whole."""
         at = self._of.now
         trimmed = self._trim(np.array([column]), at)
         osts = np.flatnonzero(self._of.columns.member == column)

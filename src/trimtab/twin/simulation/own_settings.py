@@ -1,7 +1,7 @@
 """Settings of single targets that differ from the scenario's, which has one value for all.
 
-They are lost where a target moves to another server: it is mounted anew there, with defaults. What
-a change of the scenario sets, it sets on every target.
+They are lost when a target moves to another server, where it is mounted with defaults. A change of
+the scenario applies to every target.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from trimtab.twin.scenario.model import Placement, Scenario
 
 _QUEUE: Final = frozenset({"queue.writeback_throttling", "queue.target_latency"})
 OF_OST: Final = _QUEUE | {"allocator.c1", "allocator.c2", "allocator.c3", "trim.discard"}
-"""Keys of a scenario that one OST may have another value of."""
+"""Keys of a scenario that can differ for a single OST."""
 OF_MDT: Final = _QUEUE | {"placement.qos_threshold_rr", "placement.qos_prio_free"}
 
 
 @dataclass(slots=True)
 class OwnSettings:
-    """Values that single parts have, by their number and the scenario's dotted keys.
+    """Settings of single parts, by number and the scenario's dotted keys.
 
     Attributes
     ----------
     keys
-        That may be set.
+        Keys that may be set.
     scenarios
-        Number of each part that differs to the scenario as it is for that part.
+        Number of each differing part to its scenario.
     """
 
     keys: frozenset[str]
@@ -38,34 +38,34 @@ class OwnSettings:
     _values: dict[int, dict[str, object]] = field(default_factory=dict)
 
     def set(self, scenario: Scenario, number: int, values: Mapping[str, object]) -> None:
-        """Set something of one part alone.
+        """Change settings of one part.
 
         Raises
         ------
         UsageError
-            It cannot be set of a part, or is no value of its key.
+            A key cannot be set for a part, or a value is invalid.
         """
         for key in values:
             if key not in self.keys:
-                raise UsageError(f"{key} is set for all targets alike", code="key-fixed")
+                raise UsageError(f"{key} can only be set for all targets", code="key-fixed")
         self._keep(scenario, number, {**self._values.get(number, {}), **values})
 
     def follow(self, scenario: Scenario, keys: Iterable[str]) -> None:
-        """Take a scenario whose ``keys`` were set for all."""
+        """Adopt a scenario whose ``keys`` were set for all."""
         common = frozenset(keys)
         for number, values in tuple(self._values.items()):
             rest = {key: value for key, value in values.items() if key not in common}
             self._keep(scenario, number, rest)
 
     def forget(self, numbers: Iterable[int]) -> list[int]:
-        """Let parts follow the scenario again; return those that did not."""
+        """Reset parts to the scenario; return those that differed."""
         lost = [number for number in numbers if number in self._values]
         for number in lost:
             del self._values[number], self.scenarios[number]
         return lost
 
     def of(self, scenario: Scenario, number: int) -> Scenario:
-        """Return the scenario as it is for one part."""
+        """Return the scenario of one part."""
         return self.scenarios.get(number, scenario)
 
     def _keep(self, scenario: Scenario, number: int, values: Mapping[str, object]) -> None:
@@ -85,7 +85,7 @@ def windows_of(
     parts: OwnSettings,
     amount: Array,
 ) -> Array:
-    """Return what throttling leaves of each column's writes, by the column's own queue."""
+    """Return the throttling factor of each column's writes, by its own queue settings."""
     factor = windows(scenario, amount)
     if not parts.scenarios:
         return factor
@@ -99,7 +99,7 @@ def windows_of(
 
 
 def placements_of(scenario: Scenario, parts: OwnSettings) -> Iterator[tuple[Placement, float]]:
-    """Yield each rule of placement, with the part of the MDTs, and so of new files, that has it."""
+    """Yield each placement rule, with the fraction of MDTs (and so of new files) that use it."""
     if not parts.scenarios:
         yield scenario.placement, 1.0
         return

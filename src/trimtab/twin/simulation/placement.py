@@ -1,11 +1,11 @@
-"""Which OSTs what users write goes to: round-robin, or weighted by free space as Lustre does.
+"""Placement of users' writes: round-robin, or weighted by free space as in Lustre.
 
-The weighted allocator (QOS) gives each OST its available bytes less two penalties, of the OST and
-of its server. Whoever is chosen has its penalty halved and then raised by the number of OSTs (or
-of servers) times a step; each choice lowers all penalties by a step, down to nothing. A step is a
-part ``1 - qos_prio_free`` of half the available bytes, divided by one less than there are. Files
-are too many to draw one by one, so `weighted_shares` solves for the frequencies that the rule
-settles at; a test draws one by one. Source: lustre/lod/lod_qos.c.
+The weighted allocator (QOS) weighs each OST by its available bytes minus two penalties, of the OST
+and of its server. The penalties of a chosen OST are halved and then raised by the number of OSTs
+(or servers) times a step; each choice lowers all penalties by a step, down to 0. A step is ``1 -
+qos_prio_free`` times half the available bytes, divided by the number minus one. There are too many
+files to draw individually, so `weighted_shares` solves for the equilibrium frequencies; a test
+draws files one by one. Source: lustre/lod/lod_qos.c.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from trimtab.twin.arrays import Array, Flags, Integers
 from trimtab.twin.scenario.model import Placement
 
 _ROUNDS = 12
-"""Of the fixed point; the frequencies no longer change in the fourth digit after eight."""
+"""Iterations of the fixed point; after eight the fourth digit no longer changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where bytes went.
+    """The placement of bytes.
 
     Attributes
     ----------
     per_ost
         Bytes on one OST of each column.
     refused
-        Bytes of the whole that no open OST had room for: ENOSPC.
+        Bytes of the whole for which no open OST had room (ENOSPC).
     """
 
     per_ost: Array
@@ -40,7 +40,7 @@ class Placed:
 def shares_of(
     placement: Placement, available: Array, open_: Flags, weight: Array, server: Integers
 ) -> tuple[Array, bool]:
-    """Return how often one OST of each column gets a new file, and whether files go around."""
+    """Return the share of new files of one OST of each column, and if it is round-robin."""
     even = is_round_robin(available, open_, placement)
     if even:
         takes = available > 0.0
@@ -51,7 +51,7 @@ def shares_of(
 
 
 def is_round_robin(available: Array, open_: Flags, placement: Placement) -> bool:
-    """Return whether new files go around, because all open OSTs have about the same room."""
+    """Return whether placement is round-robin, as all open OSTs have similar free space."""
     if placement.kind == "round-robin":
         return True
     room = available[open_ & (available > 0.0)]
@@ -61,7 +61,7 @@ def is_round_robin(available: Array, open_: Flags, placement: Placement) -> bool
 
 
 def weighted_shares(available: Array, weight: Array, server: Integers, prio_free: float) -> Array:
-    """Return how often one OST of each column is chosen, in parts of all choices.
+    """Return the share of choices of one OST of each column.
 
     Parameters
     ----------
@@ -70,16 +70,16 @@ def weighted_shares(available: Array, weight: Array, server: Integers, prio_free
     weight
         Real OSTs of each column.
     server
-        Of each column; a column of several OSTs is taken for servers of its own.
+        Server of each column; a column of several OSTs counts as separate servers.
     prio_free
         ``qos_prio_free``, 0 to 1.
     """
     has_space = available > 0.0
     if not has_space.any():
         return np.zeros_like(available)
-    if prio_free >= 1.0:  # no penalties: by free space alone
+    if prio_free >= 1.0:  # no penalties: by free space only
         return np.where(has_space, available, 0.0) / float(available[has_space] @ weight[has_space])
-    # Columns of several OSTs get numbers of their own below 0, for servers that none shares.
+    # Columns of several OSTs get unique negative numbers, for servers that nobody shares.
     names = np.where(weight > 1.0, -1 - np.arange(len(server)), server)
     _, at = np.unique(names, return_inverse=True)
     carried = np.bincount(at, weights=has_space.astype(float))
@@ -87,7 +87,7 @@ def weighted_shares(available: Array, weight: Array, server: Integers, prio_free
     osts, servers = float(weight[has_space].sum()), float(many[carried > 0.0].sum())
     room = np.bincount(at, weights=np.where(has_space, available, 0.0)) / np.maximum(carried, 1.0)
     spread = (1.0 - prio_free) / 2.0
-    # One server cannot be avoided, so the penalty of its OSTs counts twice instead.
+    # A single server cannot be avoided, so its OSTs' penalty counts twice instead.
     step = spread * available * (2.0 if servers < 2.0 else 1.0) / max(osts - 1.0, 1.0)
     server_step = spread * room / (servers - 1.0) if servers >= 2.0 else np.zeros_like(room)
     shares = np.where(has_space, available, 0.0)
@@ -105,10 +105,10 @@ def weighted_shares(available: Array, weight: Array, server: Integers, prio_free
 
 
 def _mean_penalty(often: Array) -> Array:
-    """Return the mean penalty in units of its step times the number, of one chosen so often.
+    """Return the mean penalty, in units of step times number, by frequency of choice.
 
-    ``often`` is in choices a round of all. Times between choices are exponential; a penalty that
-    stood at m when its OST was chosen falls from 1 + m / 2 at the rate of one a round.
+    ``often`` is in choices per round. Times between choices are exponential; a penalty of m when
+    its OST is chosen falls from 1 + m / 2 at a rate of one per round.
     """
     rate = np.maximum(often, 1e-12)
     mean = np.zeros_like(rate)
@@ -119,9 +119,9 @@ def _mean_penalty(often: Array) -> Array:
 
 
 def striped_shares(shares: Array, weight: Array, stripes: int) -> Array:
-    """Return shares of bytes when each file lies on so many different OSTs; -1: on all.
+    """Return shares of bytes for files with that many stripes; -1: on all OSTs.
 
-    No OST can have more than one stripe of a file: what a share is over that goes to the others.
+    No OST can have more than one stripe of a file: the excess of a share goes to the others.
     """
     if stripes == 1:
         return shares
@@ -146,22 +146,22 @@ def striped_shares(shares: Array, weight: Array, stripes: int) -> Array:
 
 
 def place(wanted: float, shares: Array, weight: Array, room: Array) -> Placed:
-    """Return where so many bytes go; what an OST has no room for goes to the others.
+    """Distribute bytes over OSTs; what does not fit on one goes to the others.
 
     Parameters
     ----------
     wanted
         Bytes of the whole.
     shares
-        Of one OST of each column; 0 is closed.
+        Share of one OST of each column; 0 if closed.
     room
-        Bytes that one OST of each column can still take.
+        Free bytes of one OST of each column.
     """
     placed = np.zeros(len(shares))
     left = wanted
     free = (shares > 0.0) & (room > 0.0)
     while left > 0.0 and np.count_nonzero(free):
-        # Parts before bytes: of shares that are all tiny, the sum may be too small to divide by.
+        # Fractions before bytes: the sum of tiny shares may be too small to divide by.
         parts = np.where(free, shares, 0.0) / float(shares[free].max())
         demand = left * (parts / float(parts @ weight))
         still = room - placed

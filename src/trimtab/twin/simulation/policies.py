@@ -1,4 +1,4 @@
-"""What operators do about space: gating, purges, trims. Deciding is pure; `operations` acts."""
+"""Operators' policies for space: gating, purges, trims. Pure; `operations` acts."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from trimtab.twin.scenario.model import Gating, Purge, Trim
 from trimtab.units import DAY_S
 
 _TRIM_WINDOW_S = 4 * 3600.0
-"""Assumed: trims of all OSTs are spread over so much of a night, from one in the morning on."""
+"""Assumed: trims of all OSTs are spread over this part of the night, from 1 a.m."""
 _TRIM_BEGINS_S = 3600.0
 _MOST_RESETS = 10_000
-"""In an epoch: a miniature OST writes fewer requests than that between them."""
+"""Maximum per epoch: a miniature OST writes fewer requests between two of them."""
 
 
 def gate(fullness: Array, closed: Flags, weight: Array, gating: Gating) -> Flags:
-    """Return which columns are closed to new files from now on.
+    """Return which columns are now closed to new files.
 
-    Over ``limit`` an OST closes, at or under ``reopen`` it opens. With ``most_closed`` the fullest
-    are closed and the others stay open however full they are.
+    An OST closes above ``limit`` and opens at or below ``reopen``. With ``most_closed`` only the
+    fullest are closed; the others stay open at any fullness.
 
     Parameters
     ----------
     fullness
-        Used part of each column.
+        Used fraction of each column.
     closed
-        As it is now.
+        Current state.
     weight
         Real OSTs of each column.
     """
@@ -43,19 +43,19 @@ def gate(fullness: Array, closed: Flags, weight: Array, gating: Gating) -> Flags
     result = np.zeros(len(fullness), bool)
     over = np.flatnonzero(wanted)
     fullest = over[np.argsort(-fullness[over], kind="stable")]
-    # Of one that is a column too many, those after it stay open as well.
+    # After the first column beyond the limit, all others stay open as well.
     result[fullest[np.cumsum(weight[fullest]) <= budget + 1e-9]] = True
     return result
 
 
 @dataclass(frozen=True, slots=True)
 class PurgePlan:
-    """What a purge is to delete.
+    """What a purge will delete.
 
     Attributes
     ----------
     over_target, over_age
-        Bytes of the whole: what is over the target and may go, and what is older than any may be.
+        Bytes of the whole: eligible bytes above the target, and bytes older than the maximum age.
     youngest_days
         Whole days since the last use that make a file eligible.
     """
@@ -71,7 +71,7 @@ class PurgePlan:
 
 
 def plan_purge(by_day: Array, capacity: float, purge: Purge) -> PurgePlan:
-    """Return what a purge deletes now.
+    """Plan the deletions of a purge.
 
     Parameters
     ----------
@@ -90,20 +90,20 @@ def plan_purge(by_day: Array, capacity: float, purge: Purge) -> PurgePlan:
 
 
 def trims_due(start_s: float, end_s: float, columns: int, trim: Trim) -> Integers:
-    """Return the columns that are trimmed after ``start_s`` and not after ``end_s``.
+    """Return the columns trimmed after ``start_s`` and not after ``end_s``.
 
     Parameters
     ----------
     start_s, end_s
         Seconds since the midnight before the scenario's start, local time.
     columns
-        Their trims are spread over a night, or over the whole period where that is shorter.
+        Trims of columns are spread over a night, or over the period if that is shorter.
     """
     if trim.every_s is None:
         return np.zeros(0, np.int64)
     phase, first_s, last_s = _phases(columns, trim.every_s)
-    # Turns follow each other: there is none where the first one ends no later round than the last
-    # one began.
+    # Turns are in order: none is due if the first to end is not in a later round than the last to
+    # start.
     ended = math.floor((end_s - first_s) / trim.every_s)
     if ended <= math.floor((start_s - last_s) / trim.every_s):
         return np.zeros(0, np.int64)
@@ -113,7 +113,7 @@ def trims_due(start_s: float, end_s: float, columns: int, trim: Trim) -> Integer
 
 @lru_cache(maxsize=64)
 def _phases(columns: int, every_s: float) -> tuple[Array, float, float]:
-    """Return when in a period each column has its turn, the first and the last, seconds."""
+    """Return each column's turn within a period, and the first and last, in seconds."""
     spread = min(_TRIM_WINDOW_S, every_s)
     begins = _TRIM_BEGINS_S if every_s >= DAY_S else 0.0
     phase = begins + spread * np.arange(columns) / columns
@@ -121,7 +121,7 @@ def _phases(columns: int, every_s: float) -> tuple[Array, float, float]:
 
 
 def resets_due(start_s: float, end_s: float, reset_s: float | None) -> int:
-    """Return how often the allocator's goal is reset after ``start_s`` and not after ``end_s``."""
+    """Return the number of resets of the allocator's goal in (``start_s``, ``end_s``]."""
     if reset_s is None:
         return 0
     return min(math.floor(end_s / reset_s) - math.floor(start_s / reset_s), _MOST_RESETS)

@@ -1,8 +1,8 @@
-"""Bytes of users on each OST, by when they were last used and by how long they will live.
+"""Users' bytes on each OST, by last use and lifetime.
 
-Lives are exponential, so what is deleted in an epoch depends on a lifetime alone and not on age:
-each lifetime has one factor that shrinks, and the cohorts behind it are touched once a day, when
-ages matter (a purge, a new day).
+Lifetimes are exponential, so deletions in an epoch depend only on the lifetime and not on age: each
+lifetime has one shrinking factor, and its cohorts are updated only when ages matter (a purge, a new
+day).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from trimtab.twin.arrays import Array
 from trimtab.twin.scenario.model import Lifetime
 
 COHORT_S = 86400.0
-"""What is used within one day is of one age."""
+"""Everything used within one day has the same age."""
 COHORTS = 732
-"""Two years of days; what is older is of the oldest cohort."""
+"""Two years of days; older data belongs to the oldest cohort."""
 _LEAST_SCALE = 1e-100
 
 
 @dataclass(slots=True)
 class Totals:
-    """What went in and out since the start, bytes of the whole."""
+    """Bytes of the whole written and deleted since the start."""
 
     stored_at_start: float = 0.0
     written: float = 0.0
@@ -34,7 +34,7 @@ class Totals:
 
 
 class Population:
-    """What is stored, in bytes of one OST of each column.
+    """Stored bytes on one OST of each column.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Population:
     today
         Number of the day, 0 at the start.
     totals
-        Of the whole: written + stored at the start = stored + deleted + purged.
+        For the whole: written + stored at the start = stored + deleted + purged.
     """
 
     def __init__(self, weight: Array, lifetimes: Sequence[Lifetime]) -> None:
@@ -62,7 +62,7 @@ class Population:
         self._scale = np.ones(len(self.lifetimes))
         self._seconds = math.nan
         self._parts = (self._scale, self._scale, self._scale)
-        # Slot of a day is its number modulo COHORTS, so that nothing moves when a day passes.
+        # The slot of a day is its number modulo COHORTS, so that nothing moves when a day passes.
         self._cohorts = np.zeros((len(self.lifetimes), COHORTS, len(weight)))
 
     @property
@@ -71,14 +71,14 @@ class Population:
         return np.add.reduce(self.stored)
 
     def fill(self, stored: Array, daily_writes: float) -> None:
-        """Put in what is there at the start, aged as the lifetimes have it.
+        """Fill with the initial data, with ages that follow the lifetimes.
 
         Parameters
         ----------
         stored
             Bytes on one OST of each column.
         daily_writes
-            Bytes that users wrote a day, of the whole, before the start.
+            Bytes of the whole that users wrote per day before the start.
         """
         whole = float(stored @ self.weight)
         density = ages_at_start(whole, daily_writes, self.lifetimes)
@@ -89,32 +89,32 @@ class Population:
         self.totals.stored_at_start += whole
 
     def add_columns(self, weight: Array) -> None:
-        """Take the weights of more columns than before; the new ones are empty."""
+        """Add columns with their weights; the new ones are empty."""
         more = len(weight) - len(self.weight)
         self.weight = weight
         self.stored = np.pad(self.stored, ((0, 0), (0, more)))
         self._cohorts = np.pad(self._cohorts, ((0, 0), (0, 0), (0, more)))
 
     def write(self, written: Array) -> None:
-        """Store what users wrote: lifetimes x columns, bytes of one OST."""
+        """Store users' writes: lifetimes x columns, bytes of one OST."""
         self.stored += written
         self._cohorts[:, self.today % COHORTS] += written / self._scale[:, None]
         self.totals.written += float(np.add.reduce(written) @ self.weight)
 
     def delete(self, seconds: float, during: Array | None = None) -> Array:
-        """Delete what ends its life within so many seconds; return bytes of each column.
+        """Delete data whose life ends within that many seconds; return bytes of each column.
 
         Parameters
         ----------
         during
-            What was written evenly over these seconds (lifetimes x columns), and is stored already:
-            it was there for a part of them only.
+            Bytes written evenly over these seconds (lifetimes x columns) and already stored: they
+            existed only for a part of the time.
         """
         surviving, ending, partly = self._survival(seconds)
         deleted = self.stored * ending
         self.stored -= deleted
         self._scale *= surviving
-        if self._scale.min() < _LEAST_SCALE:  # what lives for seconds: nothing can be divided by it
+        if self._scale.min() < _LEAST_SCALE:  # lifetimes of seconds: too small to divide by
             self._settle()
         if during is not None:
             survivors = during * partly
@@ -126,9 +126,9 @@ class Population:
         return gone
 
     def _survival(self, seconds: float) -> tuple[Array, Array, Array]:
-        """Return what survives so many seconds, what ends, and what of all written in them stays.
+        """Return the surviving and the ending fraction, and the surviving fraction of new writes.
 
-        The latter two are columns: what stays is beside what survives of all that was there.
+        The latter two are column vectors; the fraction for new writes adds to that for old data.
         """
         if self._seconds != seconds:
             surviving = np.array([_survives(life.mean_s, seconds) for life in self.lifetimes])
@@ -138,12 +138,12 @@ class Population:
         return self._parts
 
     def new_day(self, day: int, reread_rate: float) -> None:
-        """Begin the day of that number: what is read again is of today from now on.
+        """Start a day: data that is read again gets today's age.
 
         Parameters
         ----------
         reread_rate
-            Part of what is older that is read again within a day, as a rate: 1 - exp(-rate).
+            Fraction of older data that is read again within a day, as a rate: 1 - exp(-rate).
         """
         while self.today < day:
             self._settle()
@@ -162,24 +162,24 @@ class Population:
         """Return bytes of the whole: lifetimes x days since the last use, today first."""
         self._settle()
         days = (self.today - np.arange(COHORTS)) % COHORTS
-        # Not by a matrix product: its last digits depend on the threads of the library behind it.
+        # Not a matrix product, whose last digits depend on the library's threads.
         return np.einsum("lac,c->la", self._cohorts, self.weight)[:, days]
 
     def purge(self, goal: float, youngest: int) -> tuple[Array, Array, int | None]:
-        """Delete what was not used for longest, oldest first, until so much is gone.
+        """Delete the least recently used data, oldest first, up to a goal.
 
         Parameters
         ----------
         goal
             Bytes of the whole.
         youngest
-            Days since the last use; what is younger stays whatever the goal.
+            Days since the last use; younger data stays regardless of the goal.
 
         Returns
         -------
         tuple
-            Bytes of one OST of each column; the part of each lifetime that went; and the age in
-            days of the youngest that went, ``None`` where nothing did.
+            Deleted bytes of one OST of each column; the deleted fraction of each lifetime; the age
+            in days of the youngest deleted data, ``None`` if none.
         """
         ages = self.by_age().sum(axis=0)
         gone = np.zeros(len(self.weight))
@@ -190,7 +190,7 @@ class Population:
                 break
             if ages[age] <= 0.0:
                 continue
-            # A quotient of two tiny amounts may be too large for a number.
+            # A quotient of two tiny amounts may overflow.
             part = 1.0 if goal >= ages[age] else goal / ages[age]
             slot = (self.today - age) % COHORTS
             purged = self._cohorts[:, slot] * part
@@ -217,7 +217,7 @@ def _survives(mean_s: float | None, seconds: float) -> float:
 
 
 def _survives_partly(mean_s: float | None, seconds: float) -> float:
-    """Return the part that survives of what is written evenly over so many seconds.
+    """Return the surviving fraction of bytes written evenly over that many seconds.
 
     >>> round(_survives_partly(86400.0, 86400.0), 3), _survives_partly(None, 60.0)
     (0.632, 1.0)
@@ -227,15 +227,15 @@ def _survives_partly(mean_s: float | None, seconds: float) -> float:
 
 
 def ages_at_start(stored: float, daily_writes: float, lifetimes: Sequence[Lifetime]) -> list[Array]:
-    """Return how what is stored is spread: for each lifetime, the part by days since written.
+    """Return the initial age distribution: for each lifetime, the fraction by days since written.
 
-    The file system has been written at the same rate for as long as it takes to hold what it
-    holds. Where even two years do not fill it, the rest is of the longest life and of any age.
+    Assumes a constant write rate for as long as it takes to reach the stored bytes. If even two
+    years are not enough, the rest has the longest lifetime and any age.
 
     Returns
     -------
     list of array
-        Of COHORTS - 1 days, yesterday first; all of it adds to 1.
+        For COHORTS - 1 days, yesterday first; everything adds up to 1.
     """
     edges = np.arange(COHORTS) * 1.0
     if stored <= 0.0:
@@ -257,7 +257,7 @@ def ages_at_start(stored: float, daily_writes: float, lifetimes: Sequence[Lifeti
 
 
 def _root(function: Callable[[float], float], high: float) -> float:
-    """Return where a function that grows from under 0 reaches it, up to ``high``; bisected."""
+    """Return the root of an increasing function below ``high``, by bisection."""
     low = 0.0
     for _ in range(60):
         middle = (low + high) / 2.0
@@ -266,7 +266,7 @@ def _root(function: Callable[[float], float], high: float) -> float:
 
 
 def _held(life: Lifetime, days: float) -> float:
-    """Return days of writes that are still there after so many days."""
+    """Return the days' worth of writes that still exist after that many days."""
     if life.mean_s is None:
         return life.share * days
     mean = life.mean_s / COHORT_S

@@ -1,4 +1,4 @@
-"""Benchmarks that run by a schedule while users do what they do."""
+"""Runs scheduled benchmarks in competition with users."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Status = Literal["ok", "unfinished", "failed", "not_started"]
 
 
 _NO_NAMES: Final = Message("name-service", "the name service does not answer")
-_NOTHING_OPEN: Final = Message("no-space", "no OST takes new files (ENOSPC)")
-_OST_FULL: Final = Message("no-space", "an OST ran full under it (ENOSPC)")
+_NOTHING_OPEN: Final = Message("no-space", "no OST accepts new files (ENOSPC)")
+_OST_FULL: Final = Message("no-space", "an OST filled up during the run (ENOSPC)")
 _OST_SILENT: Final = Message("no-answer", "an OST does not answer")
 _TIMED_OUT: Final = Message("timed-out", "longer than its timeout")
 
@@ -40,13 +40,13 @@ class JobRun:
     Attributes
     ----------
     at
-        When it began, aware UTC.
+        Start, aware UTC.
     write_bytes_per_s, read_bytes_per_s
         ``None`` unless it finished.
     slowest
-        Number of the OST whose task ended last when writing; ``None``: no task did.
+        Number of the OST whose task was last to finish writing; ``None`` if none finished.
     reason
-        Of a status that is not ``ok``.
+        Reason of a status other than ``ok``.
     """
 
     probe: str
@@ -62,7 +62,7 @@ class JobRun:
 
 @dataclass(frozen=True, slots=True)
 class SurveyRun:
-    """One survey: each real OST by itself, bytes/s; NaN: it did not answer."""
+    """One survey of each real OST, in bytes/s; NaN if it did not answer."""
 
     probe: str
     at: datetime
@@ -73,12 +73,12 @@ class SurveyRun:
 
 
 class Agenda:
-    """Which probes are due; each schedule is asked once a slot.
+    """Determines due probes; each schedule is evaluated once per slot.
 
     Parameters
     ----------
     start
-        Slots after it count.
+        Only later slots count.
     """
 
     def __init__(self, probes: tuple[ProbeLoad, ...], start: datetime, timezone: str) -> None:
@@ -95,7 +95,7 @@ class Agenda:
         self._soonest = min(self._next, default=None)
 
     def due(self, end: datetime) -> list[tuple[ProbeLoad, datetime]]:
-        """Return what begins up to ``end`` and was not returned before, in order of time."""
+        """Return probes that start up to ``end`` and were not returned before, chronologically."""
         due = []
         if self._soonest is None or self._soonest > end:
             return due
@@ -109,20 +109,20 @@ class Agenda:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The file system as a probe meets it; arrays over real OSTs.
+    """The state of the file system for a probe; arrays over real OSTs.
 
     Attributes
     ----------
     terms
-        How the OSTs are.
+        State of the OSTs.
     user_rate, user_read_rate
-        What users write to each and read from it, mean of the epoch, bytes/s.
+        Users' writes to and reads from each, mean of the epoch, in bytes/s.
     chosen
-        How often each gets a new file, in parts of all; 0 is closed.
+        Each OST's share of new files; 0 if closed.
     even
-        Files go around the open OSTs one after another.
+        Whether placement is round-robin over the open OSTs.
     room
-        Bytes that each can still take.
+        Free bytes of each.
     """
 
     terms: OstTerms
@@ -134,7 +134,7 @@ class Moment:
 
 
 def load_at(scenario: Scenario, moment: Moment, at: datetime) -> OstRates:
-    """Return what users' jobs ask of each real OST just then."""
+    """Return the current demand of users' jobs on each real OST."""
     seconds = int(at.timestamp())
     return OstRates(
         competing(moment.user_rate, scenario.users, stream(scenario.seed, "competing", seconds)),
@@ -145,13 +145,13 @@ def load_at(scenario: Scenario, moment: Moment, at: datetime) -> OstRates:
 def run_job(
     scenario: Scenario, probe: ProbeLoad, at: datetime, moment: Moment, rates: StackRates
 ) -> tuple[JobRun, Moved]:
-    """Return what a job that begins at ``at`` would print, and what was moved while it ran."""
+    """Run a job that starts at ``at``; return its result, and all bytes moved meanwhile."""
     nothing = Moved.nothing(len(moment.room))
     draws = stream(scenario.seed, "probe", probe.name, int(at.timestamp()))
     luck = draws.standard_normal(2)
     troubles = moment.terms.conditions
     if not troubles.names_resolve:
-        # Whether it dies before or within its run is a matter of when it looks names up.
+        # It fails before or during its run, depending on when it resolves names.
         status: Status = "not_started" if draws.random() < 0.5 else "unfinished"
         return JobRun(probe.name, at, status, reason=_NO_NAMES), nothing
     load = load_at(scenario, moment, at)
@@ -195,7 +195,7 @@ def _moved(
     got: JobResult,
     timeout_s: float,
 ) -> Moved:
-    """Return what a job moved until it ended or its time was over, and users beside it."""
+    """Return the bytes moved by a job until its end or timeout, and by users meanwhile."""
     could, load = beside
     write_s = min(got.write_s, timeout_s)
     read_s = min(got.read_s, timeout_s - write_s)
@@ -212,16 +212,16 @@ def _moved(
 
 
 def _beside(users: Array, could: Array, taken: Array) -> Array:
-    """Return what users get of what they ask for beside a probe that takes so much."""
+    """Return what users get of their demand while a probe takes its share."""
     return np.minimum(users, np.maximum(could - taken, 0.0))
 
 
 def run_survey(
     scenario: Scenario, probe: ProbeLoad, at: datetime, moment: Moment, rates: StackRates
 ) -> tuple[SurveyRun, Moved]:
-    """Return what a survey of all OSTs that begins at ``at`` would print, and what was moved.
+    """Run a survey of all OSTs that starts at ``at``; return its result, and all bytes moved.
 
-    It needs neither clients nor names: a silent OST alone is missing.
+    It needs neither clients nor names: only silent OSTs are missing.
     """
     load = load_at(scenario, moment, at)
     could = rates.osts(scenario, moment.terms, from_clients=False)
@@ -241,7 +241,7 @@ def run_survey(
 def _surveyed(
     write: Array, read: Array, takes: Flags, *, beside: tuple[OstRates, OstRates]
 ) -> Moved:
-    """Return what a survey moved on the OSTs that answer and have room, and users beside it."""
+    """Return the bytes moved by a survey on OSTs that answer and have room, and by users."""
     could, load = beside
     takes = takes & (write > 0.0) & (read > 0.0)
     size = np.where(takes, float(SURVEY_BYTES), 0.0)
@@ -258,14 +258,14 @@ def _surveyed(
 
 
 def place_files(files: int, chosen: Array, even: bool, draws: np.random.Generator) -> Integers:
-    """Return the OST of each of a job's files, one stripe a file.
+    """Return the OST of each of a job's files, with one stripe per file.
 
     Parameters
     ----------
     chosen
-        How often each OST gets a new file, in parts of all; 0 is closed. Some are open.
+        Each OST's share of new files; 0 if closed. At least one is open.
     even
-        Files go around the open OSTs and the first is drawn; else each file is.
+        Round-robin over the open OSTs from a random first one; otherwise each file is drawn.
     """
     if not even:
         counts = draws.multinomial(files, chosen / chosen.sum())

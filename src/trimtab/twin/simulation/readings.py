@@ -1,4 +1,4 @@
-"""What telemetry would read of a running simulation."""
+"""Telemetry readings of a running simulation."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from trimtab.twin.stack.hardware import GROUP_BYTES, platform_of
 from trimtab.twin.stack.ost import REQUEST_BYTES, request_core_s
 
 _BYTES_PER_INODE_OST = 1024**2
-"""mkfs.lustre's default of large OSTs."""
+"""mkfs.lustre's default for large OSTs."""
 _WARRANTY_DAYS = 5 * 365
 
 
 def readings(simulation: Simulation, constants: Constants = FITTED) -> TargetState:
-    """Return how all targets are now, one row a column; `expanded` gives each real OST its own.
+    """Return the state of all targets, one row per column; `expanded` makes one per real OST.
 
     Parameters
     ----------
     constants
-        Of the stack: what looking for free blocks costs a server.
+        Constants of the stack: a server's cost of searching free blocks.
     """
     return TargetState(
         at=simulation.now,
@@ -56,10 +56,10 @@ def _settings_of(parts: OwnSettings) -> dict[int, SettingState]:
 
 
 def drive_percentage_used(scenario: Scenario, state: State) -> np.ndarray:
-    """Return the part of each OST's drives' rated life that is gone.
+    """Return the used fraction of each OST's drives' rated life.
 
-    Drives are rated for ``drive_writes_per_day`` over five years of random writes (JESD 219), each
-    of which they amplify as a full drive does; what they wrote in fact is held against that.
+    Drives are rated for ``drive_writes_per_day`` over five years of random writes (JESD 219), with
+    the amplification of a full drive; this is compared with the actual flash writes.
     """
     drive = scenario.osts.drive
     days = drive.drive_writes_per_day * _WARRANTY_DAYS
@@ -68,7 +68,7 @@ def drive_percentage_used(scenario: Scenario, state: State) -> np.ndarray:
 
 
 def _of_a_drive(scenario: Scenario, total: np.ndarray) -> np.ndarray:
-    """Return what one drive of an OST took of what went to the OST, with its part of the parity."""
+    """Return one drive's part of an OST's bytes, including parity."""
     raid = scenario.osts.raid
     return total * ((raid.data + raid.parity) / raid.data) * raid.shared / raid.drives
 
@@ -100,9 +100,9 @@ def _osts(simulation: Simulation, constants: Constants) -> OstState:
 
 
 def _server_cpu(simulation: Simulation, constants: Constants) -> np.ndarray:
-    """Return how busy the server of each column is with writes, as `trimtab.twin.stack.ost` counts.
+    """Return the CPU load of each column's server through writes, as in `trimtab.twin.stack.ost`.
 
-    A server works for all OSTs that it serves now.
+    A server works for all OSTs it currently serves.
     """
     scenario, state, columns = simulation.scenario, simulation.state, simulation.columns
     groups = simulation.miniature.walks_per_request * state.capacity_bytes / GROUP_BYTES
@@ -130,7 +130,7 @@ def _mdts(simulation: Simulation) -> MdtState:
         inodes_total=total,
         inodes_used=np.minimum(files, total),
         metadata_operations_total=made + gone,
-        # Rates of the scenario are those of the whole.
+        # The scenario's rates are for the whole file system.
         server_cpu_fraction=np.minimum(busy * mdts.count, 1.0),
         bytes_discarded_total=simulation.mdt_trims.discarded_bytes.copy(),
         last_trim_s=simulation.mdt_trims.last_trim_s.copy(),

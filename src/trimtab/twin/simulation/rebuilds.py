@@ -1,12 +1,12 @@
-"""What becomes of an array after a drive failed: how long it is rebuilt, and what it is afterwards.
+"""Phases of an array after a drive failure: rebuild, and the state afterwards.
 
 ::
 
     spares      failed ── rebuilding onto spare space ──▶ rebuilt ── a drive short ──▶ replaced
     no spares   failed ── degraded ──▶ replaced ── rebuilding onto the new drive ──▶ rebuilt
 
-``until`` of a fault is when the drive is replaced. A rebuild ends when it is done, whatever comes
-meanwhile: copying back from spare space to the new drive is not simulated.
+``until`` of a fault is the replacement of the drive. A rebuild always runs to its end: copying back
+from spare space to the new drive is not simulated.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ PhaseKind = Literal["degraded", "rebuilding", "short"]
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A stretch of time of arrays that lost a drive.
+    """A phase of arrays that lost a drive.
 
     Attributes
     ----------
     kind
-        Data are missing and wait for a drive; are being made anew; are all there, on a drive fewer.
+        Data is missing and waits for a drive; is being rebuilt; is complete, on one drive fewer.
     """
 
     kind: PhaseKind
@@ -40,7 +40,7 @@ class Phase:
 
 
 def acting(fault: Fault, scenario: Scenario) -> Fault:
-    """Return a fault as it acts: on all OSTs of an array, and until no data are missing."""
+    """Return a fault in its effective form: on all OSTs of an array, until no data is missing."""
     osts = _of_arrays(fault, scenario)
     if fault.kind != "failed-drive":
         return replace(fault, osts=osts)
@@ -49,11 +49,11 @@ def acting(fault: Fault, scenario: Scenario) -> Fault:
 
 
 def phases(fault: Fault, scenario: Scenario) -> Iterator[Phase]:
-    """Yield what the arrays of a failed drive go through; nothing for another fault."""
+    """Yield the phases of a failed drive's arrays; nothing for other faults."""
     if fault.kind != "failed-drive":
         return
     raid, osts = scenario.osts.raid, _of_arrays(fault, scenario)
-    # Only dRAID knows what is free: it makes anew what is stored, here what was at the start.
+    # Only dRAID knows free space: it rebuilds only stored data, here the initial amount.
     part = scenario.users.fullness if raid.kind == "draid" else 1.0
     lasts = timedelta(seconds=rebuild_s(hardware(scenario.osts, scenario.server), part))
     if raid.spares > 0:
@@ -68,7 +68,7 @@ def phases(fault: Fault, scenario: Scenario) -> Iterator[Phase]:
 
 
 def _of_arrays(fault: Fault, scenario: Scenario) -> tuple[int, ...]:
-    """Return the OSTs that a fault acts on: all that lie on the same drives, if it is of drives."""
+    """Return the affected OSTs of a fault; for drive faults all OSTs on the same drives."""
     shared = scenario.osts.raid.shared
     if fault.kind not in {"slow-drive", "failed-drive"} or shared == 1:
         return fault.osts

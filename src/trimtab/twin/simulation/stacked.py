@@ -1,4 +1,4 @@
-"""The ceilings of `trimtab.twin.stack` as the simulation asks for them."""
+"""Applies the ceilings of `trimtab.twin.stack` to the simulation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trimtab.twin.stack.job import IorJob, JobResult, placed_job, survey_share
 
 
 class StackRates:
-    """Ceilings of the layers, by their fitted constants; tests put others in its place."""
+    """Ceilings of the layers, with fitted constants; tests substitute others."""
 
     def __init__(self, constants: Constants = FITTED) -> None:
         self._constants = constants
@@ -28,9 +28,9 @@ class StackRates:
         self._nodes: dict[int, tuple[Clients, hardware.Platform, client.NodeLimits]] = {}
 
     def osts(self, scenario: Scenario, terms: OstTerms, *, from_clients: bool) -> OstRates:
-        """Return what each OST could do; 0 where it does not answer.
+        """Return each OST's possible rates; 0 if it does not answer.
 
-        Users and probes of an epoch ask with the very same terms: the answer is not made again.
+        Users and probes of an epoch use identical terms, so the result is cached.
         """
         if not from_clients:
             return self._made(scenario, terms, from_clients=False)
@@ -67,7 +67,7 @@ class StackRates:
         return _Fixed(scenario, troubles, terms.server, machine.groups, ceilings, answers, read)
 
     def survey(self, rates: OstRates, competing: OstRates) -> tuple[Array, Array]:
-        """Return what obdfilter-survey sees of each OST."""
+        """Return obdfilter-survey's rates of each OST."""
         return (
             survey_share(rates.write, competing.write),
             survey_share(rates.read, competing.read),
@@ -83,7 +83,7 @@ class StackRates:
         *,
         client_share: tuple[float, float],
     ) -> JobResult:
-        """Return what a job of file per process gets."""
+        """Return the result of a file-per-process job."""
         machine = self._hardware(scenario)
         tasks = probe.nodes * probe.tasks_per_node
         job = IorJob(probe.nodes, probe.tasks_per_node, probe.bytes_written / tasks)
@@ -120,7 +120,7 @@ class StackRates:
 
 @dataclass(frozen=True, slots=True)
 class _Fixed:
-    """What stays from one epoch to the next while the scenario and what is wrong stay."""
+    """Values that stay constant while the scenario and the faults do."""
 
     scenario: Scenario
     troubles: Conditions
@@ -131,16 +131,16 @@ class _Fixed:
     read: Array
 
     def holds(self, scenario: Scenario, terms: OstTerms) -> bool:
-        """Return whether it was made for the very same."""
+        """Return whether it applies to the same scenario and terms."""
         same = self.scenario is scenario and self.troubles is terms.conditions
         return same and self.server is terms.server
 
 
 def _left_of_arrays(troubles: Conditions, layout: Raid) -> tuple[Array, Array]:
-    """Return what is left of writes and reads where a drive is missing.
+    """Return the factors on writes and reads if a drive is missing.
 
-    What a lost drive would have taken is not written: until it is made anew, whole stripes cost the
-    other drives no more than before.
+    Writes to a lost drive are skipped: until it is rebuilt, whole stripes cost the other drives no
+    more than before.
     """
     short = np.where(troubles.short, raid.short_factor(layout), 1.0)
     read = np.where(troubles.degraded, raid.degraded_read_factor(layout), short)
@@ -152,6 +152,6 @@ def _left_of_arrays(troubles: Conditions, layout: Raid) -> tuple[Array, Array]:
 
 
 def _server_share(server: Integers, per_server: int) -> Array:
-    """Return the part of a server's own share that an OST has: less while it carries others'."""
+    """Return an OST's fraction of its normal share of a server: less after a failover."""
     carried = np.bincount(server)[server]
     return np.minimum(1.0, per_server / carried)

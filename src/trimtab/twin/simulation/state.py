@@ -1,4 +1,4 @@
-"""How each column is now, under the names that telemetry has for it."""
+"""The current state of each column, with the names of telemetry."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from trimtab.twin.simulation.layout import LOOPS
 
 @dataclass(slots=True)
 class State:
-    """Arrays over columns, of one OST of each; and what is of the whole.
+    """Arrays over columns, for one OST of each, and totals of the whole.
 
     Attributes
     ----------
     guest_bytes
-        Part of what is used: files of probes that the scenario does not know.
+        Part of the used bytes: files of probes outside the scenario.
     closed_by_gating, closed_by_hand
-        Why a column takes no new files.
+        Why a column accepts no new files.
     answers
         False for a silent OST.
     bytes_written_total, client_bytes_written_total
-        That came to the OST: from users and probes, and without surveys, which no client makes.
+        Bytes to the OST from users and probes; the latter without surveys, which involve no client.
     bytes_read_total, client_bytes_read_total
         Likewise.
     write_bytes_per_s
@@ -34,15 +34,15 @@ class State:
     amplification
         Units that drives wrote for each unit of the host, over the trailing window.
     flash_written_total
-        Bytes that drives wrote, copies included, without parity.
+        Bytes written by drives, with copies, without parity.
     refused_quota_bytes, refused_space_bytes
         Of the whole, since the start.
     queued_bytes
-        Of the whole: what users' jobs wait to write; below 0 where they wrote ahead.
+        For the whole: pending bytes of users' jobs; below 0 if they wrote ahead.
     slowed_bytes
-        Of the whole, since the start: what was never written because jobs waited too long.
+        For the whole, since the start: bytes never written because jobs waited too long.
     useless_loops_total, groups_considered_total
-        Of the allocator: criteria x columns, at the scale of a real OST.
+        Counters of the allocator: criteria x columns, at the scale of a real OST.
     """
 
     capacity_bytes: Array
@@ -93,7 +93,7 @@ class State:
 
     @property
     def available_bytes(self) -> Array:
-        """Bytes that are free."""
+        """Free bytes."""
         return self.capacity_bytes - self.used_bytes
 
     @property
@@ -102,20 +102,20 @@ class State:
         return self.used_bytes / self.capacity_bytes
 
     def fullness_after(self, expected: Array) -> Array:
-        """Return how full columns may be when bytes were written that are expected of each.
+        """Return an upper bound of columns' fullness after expected writes.
 
-        An OST hardly gets more than four times that, by files that are large.
+        An OST rarely gets more than four times the expected bytes, through large files.
         """
         return self.fullness + 4.0 * expected / self.capacity_bytes
 
     @property
     def create_enabled(self) -> Flags:
-        """Whether new files may come."""
+        """Whether new files may be created."""
         return ~(self.closed_by_gating | self.closed_by_hand)
 
 
 _BY_LOOP = frozenset({"useless_loops_total", "groups_considered_total"})
 _DTYPES: dict[Any, type] = {Array: float, Flags: bool, Integers: np.int64}
 _COLUMNS = {name: _DTYPES[kind] for name, kind in get_type_hints(State).items() if kind in _DTYPES}
-"""Data type of each array; what is no array is of the whole."""
+"""Data type of each array; other fields are totals of the whole."""
 _FIRST: dict[str, float | bool] = {"answers": True, "last_trim_s": np.nan, "amplification": 1.0}

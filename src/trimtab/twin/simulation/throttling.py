@@ -1,4 +1,4 @@
-"""What writeback throttling takes of writes, from windows of seconds, for a whole simulation."""
+"""The effect of writeback throttling on writes, from windows of seconds."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from trimtab.twin.scenario.model import DriveModel, Queue, Raid, Scenario
 from trimtab.twin.windows import Terms, slowdown
 
 _NODES = (1.0, 1.4, 1.9, 2.5, 3.5)
-"""Amplifications that are simulated; between them the factor is a straight line."""
+"""Amplifications that are simulated; the factor is interpolated linearly between them."""
 
 
 def throttling(scenario: Scenario, amplification: Array) -> Array:
-    """Return what throttling leaves of each column's writes; 1 without it.
+    """Return the throttling factor on each column's writes; 1 without it.
 
-    It is the write with throttling over the write without: what waiting for the slowest drive
-    takes in either case is left to the efficiency of the array.
+    It is the rate with throttling over the rate without: waiting for the slowest drive, which
+    occurs in both cases, belongs to the array's efficiency.
     """
     if not scenario.queue.writeback_throttling:
         return np.ones_like(amplification)
@@ -34,14 +34,14 @@ def throttling(scenario: Scenario, amplification: Array) -> Array:
 def _table(
     drive: DriveModel, raid: Raid, queue: Queue, first: int, last: int
 ) -> tuple[Array, Array]:
-    """Return some nodes and what throttling leaves at each."""
+    """Return some nodes and their throttling factors."""
     nodes = _NODES[first : last + 1]
     return np.array(nodes), np.array([_left(drive, raid, queue, node) for node in nodes])
 
 
 @cache
 def _left(drive: DriveModel, raid: Raid, queue: Queue, amplification: float) -> float:
-    """Return what throttling leaves at one amplification; all where drives copy nothing."""
+    """Return the throttling factor at one amplification; 1 if drives copy nothing."""
     if amplification == 1.0:
         return 1.0
     terms = Terms(drive, raid, queue, amplification)

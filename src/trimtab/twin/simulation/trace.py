@@ -1,4 +1,4 @@
-"""What a simulation leaves: how it really was, epoch after epoch, and what its probes saw."""
+"""The record of a simulation: the true state in each epoch, and the probes' results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trimtab.twin.arrays import Array, Flags
 from trimtab.twin.simulation.probes import JobRun, SurveyRun
 
 NAMES = ("fullness", "amplification", "useless_per_request", "walks_per_request", "open")
-"""Of each column, in single precision; ``open`` is 0 or 1."""
+"""Values of each column, in single precision; ``open`` is 0 or 1."""
 _BLOCK = 256
 
 
@@ -32,7 +32,7 @@ class Trace:
     _row: int = _BLOCK
 
     def record(self, end_s: float, *values: Array | Flags) -> None:
-        """Keep an epoch that ended at ``end_s``, seconds since 1970; values as in `NAMES`."""
+        """Record an epoch that ended at ``end_s``, seconds since 1970; values as in `NAMES`."""
         columns = len(values[0])
         if self._row == _BLOCK or self._blocks[-1].shape[2] != columns:
             if self._blocks and self._row < _BLOCK:
@@ -54,7 +54,7 @@ class Trace:
         return np.array(self._ends)
 
     def of(self, name: str) -> NDArray[np.float32]:
-        """Return epochs x columns of a name of `NAMES`; NaN before a column was there."""
+        """Return epochs x columns of a name in `NAMES`; NaN before a column existed."""
         place = NAMES.index(name)
         if not self._blocks:
             return np.empty((0, 0), np.float32)

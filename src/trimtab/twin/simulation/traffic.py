@@ -1,4 +1,4 @@
-"""What passes through the layers in an epoch: probes, and users in what is left to them.
+"""Traffic through the layers in an epoch: probes, and users in the remaining capacity.
 
 ::
 
@@ -6,8 +6,8 @@
     probes ──fair share beside users' jobs───┴─> what OSTs and clients carry ──> counters
                                              └─> the rest waits, or is never asked for
 
-What a probe met of users' jobs while it ran is traffic like any other: those bytes are counted on
-the OSTs on which it met them, and the rest of an epoch has so much less.
+Users' jobs that compete with a probe are part of the traffic: their bytes are counted on the same
+OSTs, and the rest of the epoch has correspondingly less.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from trimtab.twin.simulation.state import State
 from trimtab.twin.stack.sharing import Resource, max_min
 
 SURVEY_BYTES: Final = 64 * 2**30
-"""That a survey writes to each OST, and reads from it: seconds at the rates of flash, more than a
-server's cache hides."""
+"""Bytes that a survey writes to and reads from each OST: seconds at flash rates, beyond a server's
+cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What a probe moved, and users beside it; arrays over real OSTs, bytes and bytes/s.
+    """Traffic of a probe and of concurrent users; arrays over real OSTs, bytes and bytes/s.
 
     Attributes
     ----------
     files
-        Of the probe.
+        Bytes of the probe.
     write_s, read_s
-        How long each phase took.
+        Duration of each phase.
     users_write, users_read
-        What users' jobs got meanwhile, bytes/s.
+        Rates of users' jobs meanwhile, bytes/s.
     from_clients
-        False for what servers wrote to their own OSTs.
+        False for servers' writes to their own OSTs.
     """
 
     written: Array
@@ -59,25 +59,25 @@ class Moved:
 
     @classmethod
     def nothing(cls, osts: int) -> Moved:
-        """Return what a probe moved that never came that far."""
+        """Return the traffic of a probe that failed before moving data."""
         none = np.zeros(osts)
         return cls(none, none, none, none, none, none, none)
 
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """All that the probes of an epoch moved, and users beside them; arrays over columns, bytes.
+    """Traffic of all probes of an epoch and concurrent users; arrays over columns, bytes.
 
     Attributes
     ----------
     client_written, read, client_read
-        Of one OST of each column; those of clients leave out what servers moved themselves.
+        For one OST of each column; client bytes exclude servers' own traffic.
     met_written, met_read
-        What users moved while probes ran.
+        Users' bytes while probes ran.
     write_share, read_share
-        Part of the epoch in which they did.
+        Fraction of the epoch in which they ran.
     longest_s
-        How long probes ran one after another.
+        Total duration of consecutive probes.
     """
 
     client_written: Array
@@ -91,14 +91,14 @@ class Probed:
 
 
 def probed(moved: Sequence[Moved], columns: Columns, seconds: float) -> Probed | None:
-    """Return the sum of what probes moved in so many seconds; ``None`` where none ran."""
+    """Return the total traffic of probes in an epoch; ``None`` if none ran."""
     if not moved:
         return None
 
     def summed(values: Sequence[Array]) -> Array:
         return columns.means(_sum(values))
 
-    # Runs of more than an epoch are counted in the one in which they begin, and fill it.
+    # Runs longer than an epoch are counted in the one in which they start, and fill it.
     write_s = _sum([run.write_s for run in moved])
     read_s = _sum([run.read_s for run in moved])
     write_part, read_part = (
@@ -119,12 +119,12 @@ def probed(moved: Sequence[Moved], columns: Columns, seconds: float) -> Probed |
 
 
 def _sum(arrays: Sequence[Array]) -> Array:
-    """Return the sum of one array and more."""
+    """Return the sum of arrays."""
     return arrays[0] if len(arrays) == 1 else sum(arrays[1:], arrays[0])
 
 
 def laid_out(moved: Sequence[Moved], columns: Columns) -> tuple[Array, Integers]:
-    """Return what probes wrote to one OST of each column: bytes, and in how many files."""
+    """Return probes' writes to one OST of each column: bytes, and number of files."""
     if not moved:
         return np.zeros(columns.count), np.zeros(columns.count, np.int64)
     written = columns.means(_sum([run.written for run in moved]))
@@ -133,14 +133,14 @@ def laid_out(moved: Sequence[Moved], columns: Columns) -> tuple[Array, Integers]
 
 
 def with_met(mean: Array, met: Array, share: Array, weight: Array) -> Array:
-    """Return bytes of an epoch that has what probes met, and adds to as much as before if it can.
+    """Return an epoch's bytes including those that probes met, with an unchanged total if possible.
 
     Parameters
     ----------
     mean
-        Bytes of one OST of each column, if nobody had looked.
+        Bytes of one OST of each column, without probes.
     met
-        What users moved while somebody did, in that part of the epoch.
+        Users' bytes during probes, in that fraction of the epoch.
     """
     if not (np.count_nonzero(share) or np.count_nonzero(met)):
         return mean
@@ -150,14 +150,14 @@ def with_met(mean: Array, met: Array, share: Array, weight: Array) -> Array:
 
 
 def carried(wanted: Array, most: Array, of_clients: float, columns: Columns) -> Array:
-    """Return what gets through of the bytes wanted of each column: a max-min share of the clients.
+    """Return the carried part of each column's demand: a max-min share of the clients.
 
     Parameters
     ----------
     most
-        What one OST of each column takes.
+        Capacity of one OST of each column.
     of_clients
-        What all clients move together.
+        Capacity of all clients together.
     """
     limited = np.minimum(wanted, most)
     if float(limited @ columns.weight) <= of_clients:
@@ -168,7 +168,7 @@ def carried(wanted: Array, most: Array, of_clients: float, columns: Columns) -> 
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What layers carry in a time, bytes: one OST of each column, and all clients together."""
+    """Capacity of layers in bytes: one OST of each column, and all clients together."""
 
     write: Array
     read: Array
@@ -176,7 +176,7 @@ class Layers:
     seconds: float
 
     def beside(self, on_osts: Array, of_clients: Array, weight: Array) -> Layers:
-        """Return what is left beside probes that move so much on one OST of each column."""
+        """Return the capacity left by probes, given their bytes on one OST of each column."""
         return Layers(
             np.maximum(self.write - on_osts, 0.0),
             np.maximum(self.read - on_osts, 0.0),
@@ -187,7 +187,7 @@ class Layers:
 
 @dataclass(frozen=True, slots=True)
 class Asks:
-    """What users want of one OST of each column, bytes; ``filling`` is what a fault writes."""
+    """Users' demand on one OST of each column, in bytes; ``filling`` comes from a fault."""
 
     placed: Array
     filling: Array | None
@@ -195,12 +195,12 @@ class Asks:
 
 
 def layers_of(could: OstRates, clients: Clients, columns: Columns, seconds: float) -> Layers:
-    """Return what layers carry in so many seconds.
+    """Return the capacity of layers in that many seconds.
 
     Parameters
     ----------
     could
-        What each real OST gives to clients.
+        Rates of each real OST for clients.
     """
     return Layers(
         columns.means(could.write) * seconds,
@@ -217,9 +217,9 @@ def serve(
     by_probes: Probed | None,
     asks: Asks,
 ) -> tuple[Array, Array]:
-    """Return what users write to and read from one OST of each column beside probes; count it all.
+    """Return users' writes and reads of one OST of each column, and update all counters.
 
-    What fills an OST by a fault is among what they write.
+    Bytes of a fault that fills an OST count as their writes.
     """
     weight = columns.weight
     writes, reads, filling = asks.placed, asks.reads, asks.filling
@@ -248,16 +248,16 @@ def serve(
 
 @dataclass(slots=True)
 class Flow:
-    """What went through an epoch, bytes on one OST of each column.
+    """Traffic of an epoch, in bytes on one OST of each column.
 
     Attributes
     ----------
     moved
-        When each probe began, and what it moved.
+        Start and traffic of each probe.
     terms
-        How the OSTs are in this epoch, once somebody asked.
+        State of the OSTs in this epoch, computed on first use.
     layers
-        What they and the clients carry in the part that is under way.
+        Capacity of OSTs and clients in the current part.
     """
 
     written: Array
@@ -269,7 +269,7 @@ class Flow:
 
 
 def spans(start: datetime, end: datetime, parts: int) -> Iterator[datetime]:
-    """Yield both ends, and between them what divides the time into so many parts."""
+    """Yield both ends and the boundaries of equal parts between them."""
     yield from (start + (end - start) * part / parts for part in range(parts))
     yield end
 
@@ -277,14 +277,14 @@ def spans(start: datetime, end: datetime, parts: int) -> Iterator[datetime]:
 def looks(
     start: datetime, end: datetime, gating: Gating, closed: Flags, fullest: Array
 ) -> Sequence[datetime]:
-    """Return an epoch's ends, and between them the times at which gating may change something.
+    """Return an epoch's ends and the times between at which gating may change something.
 
     Parameters
     ----------
     closed
-        By gating, each column.
+        Columns closed by gating.
     fullest
-        How full each may be at the end.
+        Upper bound of each column's fullness at the end.
     """
     parts = math.ceil((end - start).total_seconds() / gating.every_s - 1e-9)
     if parts <= 1 or not (closed | (fullest > gating.limit)).any():

@@ -1,4 +1,4 @@
-"""What users do in an epoch: write, as far as quotas and room let them, and delete."""
+"""Users' actions in an epoch: writes, limited by quotas and space, and deletions."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
     from trimtab.twin.simulation.engine import Simulation
 
 _REREAD_DAYS = 56.0
-"""Within which `Users.reread_share` of what is old is read again."""
+"""Time within which `Users.reread_share` of old data is read again."""
 _ALMOST_ALL = 1.0 - 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What users want to write in an epoch, as far as quotas and room let them.
+    """Users' writes in an epoch, limited by quotas and space.
 
     Attributes
     ----------
     accepted
-        Bytes that quotas let through.
+        Bytes accepted by quotas.
     placed
-        Bytes of one OST of each column.
+        Bytes on one OST of each column.
     filling
-        Bytes that a fault fills it with besides, if any does.
+        Additional bytes from a fault, if any.
     later
-        Bytes of the whole that cannot be carried in the epoch.
+        Bytes of the whole that exceed the capacity of the epoch.
     """
 
     accepted: Accepted
@@ -52,12 +52,12 @@ class Wanted:
 
     @property
     def room_taken(self) -> Array:
-        """Bytes of one OST of each column that they will take up."""
+        """Bytes that they will occupy on one OST of each column."""
         return self.placed if self.filling is None else self.placed + self.filling
 
 
 class Usage:
-    """Users of one simulation and what they hold.
+    """Users of one simulation and their data.
 
     Attributes
     ----------
@@ -66,9 +66,9 @@ class Usage:
     accounts
         Bytes by user.
     busy
-        How busy the last epoch was, in parts of the mean of a week.
+        Load of the last epoch relative to the weekly mean.
     new_demand
-        Bytes that were newly wanted in it, before quotas.
+        New demand in it, in bytes, before quotas.
     """
 
     def __init__(self, of: Simulation) -> None:
@@ -88,7 +88,7 @@ class Usage:
         self.accounts = Accounts(users, scenario.seed, by_life, scenario.mdts.count)
 
     def begin_day(self, day: int) -> None:
-        """Begin the day of that number, if it is another: ages, what is read again, plans."""
+        """Start a new day if the number has changed: ages, rereads, plans."""
         if day == self.population.today:
             return
         users = self._of.scenario.users
@@ -97,14 +97,14 @@ class Usage:
         self.accounts.plan(users)
 
     def begin_epoch(self, epoch: int, start: datetime, end: datetime) -> None:
-        """Draw how busy an epoch is; epochs come in order."""
+        """Draw the load of an epoch; call in order of epochs."""
         seconds, users = (end - start).total_seconds(), self._of.scenario.users
         self.busy = self._demand.step(epoch, start, self._of.zone, users, seconds)
 
     def expected(
         self, shares: Array, *, faults: tuple[Trouble, ...], start: datetime, end: datetime
     ) -> Array:
-        """Return what the epoch will write to one OST of each column, before chance and quotas."""
+        """Return the expected writes to one OST of each column, before chance and quotas."""
         seconds, columns = (end - start).total_seconds(), self._of.columns
         filling, burst = added_bytes(faults, start, end, columns.osts)
         demand = self._of.scenario.users.daily_writes_bytes / DAY_S * seconds * self.busy + burst
@@ -121,14 +121,14 @@ class Usage:
         start: datetime,
         end: datetime,
     ) -> Wanted:
-        """Return what users want to write in a part of an epoch, and where.
+        """Return users' writes in a part of an epoch, and their placement.
 
         Parameters
         ----------
         shares
-            How often one OST of each column gets a new file, in parts of all.
+            Share of new files of one OST of each column.
         most
-            Bytes that all layers carry in that time.
+            Capacity of all layers in that time, in bytes.
         draw
             Number of the epoch and of its part.
         """
@@ -136,7 +136,7 @@ class Usage:
         users, weight = scenario.users, columns.weight
         seconds = (end - start).total_seconds()
         wish = users.daily_writes_bytes / DAY_S * seconds * self.busy + state.queued_bytes
-        # What cannot be carried in this time asks for no room in it.
+        # Demand beyond the capacity needs no space in this time.
         now = min(max(wish, 0.0), most)
         filling, burst = added_bytes(faults, start, end, columns.osts)
         if burst > 0.0:
@@ -153,7 +153,7 @@ class Usage:
         uneven = unevenness(accepted.accepted * shares, weight, users, draws)
         room = np.maximum(state.available_bytes, 0.0)
         drawn = shares * uneven
-        # Of much less than a file an epoch, each draw may be too small for a number.
+        # With much less than a file per epoch, each draw may underflow.
         drawn = drawn if np.count_nonzero(drawn) else shares
         placed = place(accepted.accepted, drawn, weight, room)
         fits, refused = None, placed.refused
@@ -166,22 +166,22 @@ class Usage:
         return Wanted(accepted, placed.per_ost, fits, later)
 
     def reads(self, seconds: float) -> Array:
-        """Return what users want to read of one OST of each column: what lies there, alike."""
+        """Return users' reads of one OST of each column, in proportion to its data."""
         used = self._of.state.used_bytes
         whole = float(used @ self.population.weight)
         read = self._of.scenario.users.daily_reads_bytes / DAY_S * seconds * self.busy
         return used * (read / whole) if whole > 0.0 else np.zeros(len(used))
 
     def write(self, wanted: Wanted, carried: Array) -> None:
-        """Write what layers let through of what users want; the rest waits, up to some hours of it.
+        """Write the carried part of users' demand; the rest waits, up to some hours' worth.
 
-        Jobs that wait for their output begin no other: more than they would write in the time for
-        which busy hours last is never asked for.
+        Jobs that wait for their output start no others: demand beyond what they would write during
+        busy hours is dropped.
 
         Parameters
         ----------
         carried
-            Bytes of one OST of each column, of users and of what fills it.
+            Bytes on one OST of each column, from users and from a fault.
         """
         users, state = self._of.scenario.users, self._of.state
         weight, filling = self.population.weight, wanted.filling
@@ -205,7 +205,7 @@ class Usage:
         self._during = by_life
 
     def delete(self, seconds: float) -> Array:
-        """Delete what ends its life in so many seconds, those of the last `write`.
+        """Delete data whose life ends in that many seconds, those of the last `write`.
 
         Returns
         -------
@@ -221,7 +221,7 @@ class Usage:
         return deleted
 
     def _no_space(self, refused: float, at: datetime) -> None:
-        """Count what got ENOSPC; an event tells of the first of it."""
+        """Count bytes refused with ENOSPC, and record an event for the first."""
         state = self._of.state
         if refused > 0.0 and not state.out_of_space:
             self._of.log.add(EventKind.NOTE, at, "users get ENOSPC: no open OST has room")
@@ -230,13 +230,13 @@ class Usage:
 
 
 def spread_fullness(mean: float, deviations: Array, weight: Array) -> Array:
-    """Return how full each column is at the start, 0 to 1; the mean over real OSTs is ``mean``."""
+    """Return the initial fullness of each column, 0 to 1, with ``mean`` over real OSTs."""
     full = mean + deviations
     full += mean - float(full @ weight) / float(weight.sum())
     cut = np.clip(full, 0.0, 1.0)
     if (cut == full).all():
         return cut
-    # What was cut off below or above is taken from the others in proportion.
+    # The clipped amount is taken from the others in proportion.
     if float(cut @ weight) > mean * float(weight.sum()):
         return cut * (mean * float(weight.sum()) / float(cut @ weight))
     free = 1.0 - cut
@@ -249,6 +249,6 @@ def _shares_of_lives(lifetimes: tuple[Lifetime, ...]) -> Array:
 
 
 def _longest(users: Users) -> int:
-    """Return the lifetime that lasts longest: of what a fault fills an OST with."""
+    """Return the longest lifetime, which applies to bytes from a fault."""
     means = [math.inf if life.mean_s is None else life.mean_s for life in users.lifetimes]
     return means.index(max(means))

@@ -1,5 +1,5 @@
-"""What each layer lets through: drive, RAID, OST, server, network, client, job.
+"""Throughput of each layer: drive, RAID, OST, server, network, client, job.
 
-Pure functions on plain values; arrays have one entry an OST. Nothing here knows of time: what
-wears, fills or ages arrives as numbers (write amplification, useless loops, what users take).
+Pure functions on plain values; arrays have one entry per OST. Nothing here depends on time: wear,
+fullness and age are inputs (write amplification, useless loops, users' load).
 """

@@ -1,8 +1,8 @@
-"""A client node: what its processes, its processor and its ports let through.
+"""Throughput of a client node: its processes, CPU and ports.
 
-A byte costs a process ``(1 + SafeRet) / process rate`` by itself and then waits for what all on the
-node share, ``(1 + SafeRet) / node rate + checksum / cores``. With p processes a node moves
-``1 / (own / p + shared)``, or what its ports carry.
+A byte costs a process ``(1 + SafeRet) / process rate`` of its own and then the shared part of the
+node, ``(1 + SafeRet) / node rate + checksum / cores``. With p processes a node moves ``1 / (own / p
++ shared)``, or what its ports carry.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from trimtab.twin.stack import network, raid
 from trimtab.twin.stack.hardware import Platform
 
 NODE_CORES: Final = 64
-"""Of a node of the hourly probe (source S3: one EPYC 7763)."""
+"""Cores of a node of the hourly probe (source S3: one EPYC 7763)."""
 SMALL_READS_PER_S: Final = 1.66e9 / 4096
-"""Printed: of one node with 96 processes (source S2)."""
+"""Published, for one node with 96 processes (source S2)."""
 SMALL_WRITES_PER_S: Final = 0.92e9 / 4096
 """Printed, likewise."""
 SMALL_PROCESSES: Final = 96
@@ -30,7 +30,7 @@ SMALL_PROCESSES: Final = 96
 
 @dataclass(frozen=True, slots=True)
 class NodeLimits:
-    """What one node, and one process of it, can move, bytes per second."""
+    """Limits of one node and of one of its processes, in bytes per second."""
 
     write_bytes_per_s: float
     read_bytes_per_s: float
@@ -40,9 +40,9 @@ class NodeLimits:
 def processor_bytes_per_s(
     clients: Clients, tasks_per_node: int, cores: int = NODE_CORES, constants: Constants = FITTED
 ) -> float:
-    """Return what a node moves but for its ports, writing or reading.
+    """Return a node's throughput without its ports, for writing or reading.
 
-    What reading costs a client is not printed: a byte costs a read what it costs a write.
+    The client cost of reads is not published: assume that of writes.
     """
     slower = 1 + constants.saferet_cost * clients.saferet
     own_s = slower / constants.process_bytes_per_s
@@ -60,7 +60,7 @@ def node_limits(
     cores: int = NODE_CORES,
     constants: Constants = FITTED,
 ) -> NodeLimits:
-    """Return what one of a scenario's nodes can move with so many processes on it."""
+    """Return the limits of one of a scenario's nodes with that many processes."""
     processor = processor_bytes_per_s(clients, tasks_per_node, cores, constants)
     path = raid.shrunk(constants.client_path_efficiency, platform.host(constants))
     line = clients.network_bytes_per_s
@@ -70,9 +70,9 @@ def node_limits(
 
 
 def run_share(draws: Array, constants: Constants = FITTED) -> Array:
-    """Return what other nodes and paths leave of the clients of a run, from normal draws.
+    """Return the fraction of a run's clients left by other nodes and paths, from normal draws.
 
-    It is 1 at the most: chance belongs to the layer in which it arises, and takes from it.
+    It is at most 1: noise belongs to the layer in which it arises, and only reduces it.
     """
     return np.exp(-constants.run_spread * np.abs(draws))
 
@@ -88,10 +88,10 @@ def mean_run_share(constants: Constants = FITTED) -> float:
 
 
 def small_reads_per_s(tasks_per_node: int) -> float:
-    """Return random 4 KiB reads of one node: each process waits for one at a time."""
+    """Return random 4 KiB reads per second of one node, one at a time per process."""
     return SMALL_READS_PER_S * min(1.0, tasks_per_node / SMALL_PROCESSES)
 
 
 def small_writes_per_s(tasks_per_node: int) -> float:
-    """Return random 4 KiB writes of one node."""
+    """Return random 4 KiB writes per second of one node."""
     return SMALL_WRITES_PER_S * min(1.0, tasks_per_node / SMALL_PROCESSES)

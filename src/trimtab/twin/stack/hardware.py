@@ -1,4 +1,4 @@
-"""What the layers need to know of a file system's machines, worked out once from a scenario."""
+"""Hardware figures for the layers, computed once from a scenario."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ GROUP_BYTES: Final = 128 * 1024**2
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """A generation of servers: what is printed of it.
+    """Published figures of a generation of servers.
 
     Attributes
     ----------
     memory_bytes_per_s
         Channels x transfers x 8 bytes.
     faster_host
-        Whether overheads of the host shrink by `Constants.host_factor_e2000`.
+        Whether host overheads shrink by `Constants.host_factor_e2000`.
     slingshot
         Whether servers fetch writes over Slingshot.
     """
@@ -34,7 +34,7 @@ class Platform:
     slingshot: bool
 
     def host(self, constants: Constants = FITTED) -> float:
-        """Return the work of a core as a multiple of one of an E1000."""
+        """Return the speed of a core relative to an E1000's."""
         return constants.host_factor_e2000 if self.faster_host else 1.0
 
 
@@ -48,18 +48,19 @@ _PLATFORMS: Final[Mapping[ServerGeneration, Platform]] = {"e1000": E1000, "e2000
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """One kind of OST with its part of a server.
+    """One kind of OST with its share of a server.
 
     Attributes
     ----------
     drives
-        Whose whole speed this OST gets while all OSTs work: with shared drives a fraction of them.
+        Number of drives whose full speed this OST gets while all OSTs work; a fraction of shared
+        drives.
     drive_write_bytes_per_s, drive_read_bytes_per_s
-        Of one drive, as the controllers that serve it can reach it.
+        Of one drive, as reachable through its controllers.
     groups
         Block groups of the real OST.
     cores, memory_bytes_per_s, network_bytes_per_s
-        Of the server, divided by its OSTs.
+        Of the server, divided by its number of OSTs.
     """
 
     drives: float
@@ -77,7 +78,7 @@ class Hardware:
 
 
 def small_operations_per_s(iops: float, bytes_per_s: float) -> float:
-    """Return random 4 KiB operations of one drive: its data sheet's, or what its link carries.
+    """Return random 4 KiB operations of one drive: its data sheet's, limited by its link.
 
     >>> round(12 * small_operations_per_s(1_450_000, 3.5e9) / 1e6, 1)
     10.3
@@ -86,15 +87,15 @@ def small_operations_per_s(iops: float, bytes_per_s: float) -> float:
 
 
 def platform_of(server: Server) -> Platform:
-    """Return what is printed of the servers of that generation."""
+    """Return the platform of a server's generation."""
     return _PLATFORMS[server.generation]
 
 
 def hardware(osts: Osts, server: Server) -> Hardware:
-    """Return what the layers need of the machines of a scenario."""
+    """Return the hardware figures of a scenario."""
     platform = platform_of(server)
     drive = osts.drive
-    # Drives whose OSTs are on both controllers are reached through a link of each.
+    # Drives with OSTs on both controllers are reached through both links.
     links = 2 if osts.raid.shared > osts.per_server else 1
     link = float("inf") if osts.link_bytes_per_s is None else links * osts.link_bytes_per_s
     return Hardware(

@@ -1,8 +1,8 @@
-"""A parallel job: which task shares an OST with which, and when the slowest is done.
+"""A parallel job: sharing of OSTs between tasks, and the time of the slowest task.
 
 File per process: each task writes a file on an OST, then reads it back. Tasks share their node and
-their OST fairly with each other and with what users do there. A job takes as long as its slowest
-task (`trimtab.twin.stack.sharing` says when that is), so its bandwidth is all bytes over that time.
+OST fairly with each other and with users. A job takes as long as its slowest task (see
+`trimtab.twin.stack.sharing`), so its bandwidth is all bytes over that time.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from trimtab.twin.stack.client import NodeLimits
 from trimtab.twin.stack.sharing import Array, Indices, fair_share
 
 USER_STREAM_BYTES_PER_S: Final = FITTED.node_bytes_per_s / 64
-"""A process of a user moves what one of 64 on a node can: how many a demand comes from."""
+"""Rate of one user process, one of 64 on a node; gives the number of processes of a demand."""
 SURVEY_THREADS: Final = 64
-"""Threads of a survey on one OST at its best point: an assumption, no source prints it."""
+"""Threads of a survey on one OST at its best point; assumed, no source has it."""
 _NEAR = 0.995
-"""OSTs whose tasks end within 0.5 % of the last count as slowest."""
+"""OSTs whose tasks end within 0.5 % of the last one count as slowest."""
 
 
 @dataclass(frozen=True, slots=True)
 class IorJob:
-    """A job of file per process: ``bytes_per_task`` are written by each task, and read back."""
+    """A file-per-process job: each task writes ``bytes_per_task`` and reads them back."""
 
     nodes: int
     tasks_per_node: int
@@ -40,21 +40,21 @@ class IorJob:
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What a job measures.
+    """The result of a job.
 
     Attributes
     ----------
     write_bytes_per_s, read_bytes_per_s
-        All bytes over the time of the slowest task; 0 where that never ends.
+        All bytes over the time of the slowest task; 0 if it never ends.
     write_s, read_s
-        ``inf`` where a task never ends.
+        ``inf`` if a task never ends.
     write_of_file, read_of_file
-        What each file on an OST gets while all are written, or read, bytes per second; 0 where it
-        has none.
+        Rate of each file on an OST while all are written or read, bytes per second; 0 without
+        files.
     slowest_osts
-        Whose tasks end last in the write: all of them where the clients limit.
+        OSTs whose tasks are last to finish writing; all of them if clients are the limit.
     limit
-        What the last task of the write waits for.
+        The limit of the last task's write.
     """
 
     write_bytes_per_s: float
@@ -68,7 +68,7 @@ class JobResult:
 
     @property
     def slowest(self) -> int:
-        """The first of the OSTs whose tasks end last."""
+        """The first of the slowest OSTs."""
         return int(self.slowest_osts[0])
 
 
@@ -84,22 +84,22 @@ def placed_job(
     streams: Array | None = None,
     client_share: tuple[float, float] = (1.0, 1.0),
 ) -> JobResult:
-    """Return what a job of file per process measures: write, then read.
+    """Return the result of a file-per-process job: write, then read.
 
     Parameters
     ----------
     ost_of_task
-        OST of each task's file; the tasks of a node follow each other.
+        OST of each task's file; tasks of a node are consecutive.
     per_ost_write, per_ost_read
-        What each OST gives to clients now, bytes per second: `stack.ost.Ceilings.rates`.
+        Current rates of each OST for clients, bytes per second: `stack.ost.Ceilings.rates`.
     clients
-        What a node and a process can move: `stack.client.node_limits`.
+        Limits of a node and a process: `stack.client.node_limits`.
     competing, competing_read
-        What users ask of each OST meanwhile, bytes per second.
+        Users' demand on each OST meanwhile, bytes per second.
     streams
-        Processes that the users' demand comes from; ``None``: `USER_STREAM_BYTES_PER_S` each.
+        Number of processes behind the users' demand; ``None``: `USER_STREAM_BYTES_PER_S` each.
     client_share
-        Part of the clients that is left to this run's write and read: `stack.client.run_share`.
+        Fraction of the clients left to this run's write and read: `stack.client.run_share`.
     """
     files = np.bincount(ost_of_task, minlength=len(per_ost_write)).astype(np.float64)
 
@@ -107,7 +107,7 @@ def placed_job(
         rate: Array, users: Array | None, per_node: float, left: float
     ) -> tuple[float, float, Array]:
         of_osts = _shares(files, rate, users, streams)
-        # Nodes are alike and full.
+        # Nodes are identical and full.
         of_task = min(clients.process_bytes_per_s, max(per_node, 0.0) / job.tasks_per_node)
         of_clients = of_task * left
         return min(of_clients, float(of_osts.min())), of_clients, of_osts
@@ -121,7 +121,7 @@ def placed_job(
     read, read_of_clients, read_of_osts = rate_and_shares(
         per_ost_read, competing_read, clients.read_bytes_per_s, client_share[1]
     )
-    # Where the nodes limit, all tasks are last, wherever their files lie.
+    # If the nodes are the limit, all tasks are last, regardless of their OSTs.
     last = of_osts <= write / _NEAR if write < of_clients else files > 0
     moves = job.bytes_per_task > 0
     return JobResult(
@@ -137,7 +137,7 @@ def placed_job(
 
 
 def _shares(files: Array, rate: Array, users: Array | None, streams: Array | None) -> Array:
-    """Return what each file gets of its OST while all are written; ``inf`` where there is none."""
+    """Return each file's rate on its OST while all are active; ``inf`` without files."""
     if users is None or not np.count_nonzero(users):
         return fair_share(rate, files)
     if streams is None:
@@ -152,10 +152,10 @@ def _seconds(size_bytes: float, bytes_per_s: float) -> float:
 
 
 def survey_share(rate: Array, competing: Array, streams: Array | None = None) -> Array:
-    """Return what obdfilter-survey gets of each OST beside users who ask for ``competing``.
+    """Return obdfilter-survey's rate on each OST with users' demand ``competing``.
 
-    It runs on the OST's own server, with neither clients nor network: what users take at that time
-    is missing, to the fair share of their streams against its `SURVEY_THREADS`.
+    It runs on the OST's server, without clients or network: it loses what users take, up to the
+    fair share of their streams against its `SURVEY_THREADS`.
     """
     if streams is None:
         streams = np.ceil(competing / USER_STREAM_BYTES_PER_S)

@@ -9,14 +9,14 @@ from trimtab.twin.stack.hardware import Platform
 def write_bytes_per_s(
     line_bytes_per_s: float, platform: Platform, constants: Constants = FITTED
 ) -> float:
-    """Return what a server's, or a client's, ports carry of writes.
+    """Return the write throughput of a server's or client's ports.
 
-    A server fetches what is written: over Slingshot that costs more than sending does.
+    A server fetches written data, which over Slingshot costs more than sending.
     """
     fetch = constants.lnet_write_slingshot if platform.slingshot else 1.0
     return line_bytes_per_s * constants.lnet_efficiency * fetch
 
 
 def read_bytes_per_s(line_bytes_per_s: float, constants: Constants = FITTED) -> float:
-    """Return what a server's, or a client's, ports carry of reads."""
+    """Return the read throughput of a server's or client's ports."""
     return line_bytes_per_s * constants.lnet_efficiency

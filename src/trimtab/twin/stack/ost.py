@@ -1,4 +1,4 @@
-"""An OST and its part of a server: what it would write and read now, each ceiling by itself.
+"""An OST with its share of a server: ceilings of writes and reads.
 
 ========================  ======================================================================
 drives                    array of fresh drives / write amplification x window factor
@@ -6,8 +6,8 @@ processor                 cores / (base + groups looked at x time per group + ch
 network                   line rate x LNet; only for what comes from clients
 ========================  ======================================================================
 
-The window factor is what collection and writeback throttling leave within seconds
-(`trimtab.twin.windows`); 1 where neither happens.
+The window factor is the effect of collection and writeback throttling within seconds
+(`trimtab.twin.windows`); 1 without both.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from trimtab.twin.stack.hardware import Hardware, small_operations_per_s
 
 REQUEST_BYTES: Final = 1024**2
 BASE_CORE_S: Final = 0.4e-3
-"""Processor time of a 1 MiB write apart from the allocator's: an assumption. It has to stay under
+"""CPU time of a 1 MiB write without the allocator's; assumed. It must be below
 32 cores / (34 GB/s / 1 MiB) = 1 ms, since an E1000 writes that with faster drives (source S5)."""
 
 
 @dataclass(frozen=True, slots=True)
 class OstRates:
-    """What OSTs would do now, bytes per second, one entry an OST.
+    """Possible rates of OSTs, in bytes per second, one entry per OST.
 
     Attributes
     ----------
     write, read
-        The least of what limits them.
+        The lowest ceiling.
     write_drives
-        Ceiling of writes of the drives by themselves.
+        Ceiling of the drives' writes alone.
     """
 
     write: Array
@@ -47,25 +47,25 @@ class OstRates:
 
 
 def request_core_s(groups_considered: ArrayLike, constants: Constants = FITTED) -> Array:
-    """Return the time of a core for one write of 1 MiB without checksums."""
+    """Return the core time of one 1 MiB write, without checksums."""
     groups = np.asarray(groups_considered, dtype=np.float64)
     return BASE_CORE_S + groups * constants.allocator_s_per_group
 
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """What limits OSTs, apart from what their drives copy and their allocators look through.
+    """Ceilings of OSTs, without drives' copies and allocators' searches.
 
     Attributes
     ----------
     fresh_bytes_per_s, drive_write_factor
-        Of an array of fresh drives.
+        For an array of fresh drives.
     work, checksum_s, group_s
-        Cores of each OST; their seconds for the checksums of a request, and for each group.
+        Cores of each OST; core seconds for a request's checksums, and for each group.
     line_bytes_per_s, path
-        What is left by the network, and of the rest by clients; ``None``: not passed.
+        Ceilings of the network and the client path; ``None`` if not used.
     read
-        Bytes per second: none of it depends on writes.
+        Bytes per second; independent of writes.
     """
 
     fresh_bytes_per_s: float
@@ -84,17 +84,17 @@ class Ceilings:
         window: Array | float = 1.0,
         groups_considered: Array | float = 0.0,
     ) -> OstRates:
-        """Return what OSTs would write and read now if somebody asked for it all.
+        """Return the current possible writes and reads of OSTs.
 
         Parameters
         ----------
         amplification
-            Of writes, per OST.
+            Write amplification, per OST.
         window
             Factor of collection and throttling within seconds, per OST.
         groups_considered
-            Block groups of the real OST that one request of 1 MiB looks at, per OST: useless loops
-            a request times `Hardware.groups`, or what the miniature counts scaled by groups.
+            Block groups of the real OST that one request of 1 MiB searches, per OST: useless loops
+            per request times `Hardware.groups`, or the miniature's count scaled by groups.
         """
         factor = window * self.drive_write_factor
         drives = self.fresh_bytes_per_s * factor / amplification
@@ -117,18 +117,18 @@ def ceilings_of(
     checksums: bool = False,
     constants: Constants = FITTED,
 ) -> Ceilings:
-    """Return what limits OSTs, from one epoch of a simulation to the next.
+    """Return the ceilings of OSTs, which stay constant over epochs of a simulation.
 
     Parameters
     ----------
     drive_write_factor, drive_read_factor
-        Of a slow, missing or rebuilding drive: an operation ends with its slowest drive.
+        For a slow, missing or rebuilding drive: an operation ends with its slowest drive.
     server_share
-        Of the server's processor, memory and network: 0.5 while it carries a second OST.
+        Fraction of the server's CPU, memory and network: 0.5 while it serves a second OST.
     from_clients
-        Whether network and client path are passed: not by obdfilter-survey.
+        Whether the network and client path are used; not for obdfilter-survey.
     checksums
-        Of clients' data, which the server works out again.
+        Checksums of clients' data, which the server recomputes.
     """
     share = np.asarray(server_share, dtype=np.float64)
     host = machine.platform.host(constants)
@@ -156,7 +156,7 @@ def ceilings_of(
 
 
 def small_reads_per_s(machine: Hardware, constants: Constants = FITTED) -> float:
-    """Return random 4 KiB reads of one OST through clients: its drives, or its cores."""
+    """Return random 4 KiB reads of one OST through clients, limited by drives or cores."""
     of_drives = machine.drives * small_operations_per_s(
         machine.drive_read_iops, machine.drive_read_bytes_per_s
     )

@@ -1,4 +1,4 @@
-"""Drives as one array: parity, small writes, and what a rebuild costs.
+"""Drives as one array: parity, small writes, and the cost of a rebuild.
 
 A full stripe costs ``(data + parity) / data`` bytes for each byte written. A write smaller than a
 stripe reads the old data and both parities and writes all three: 3 operations of each kind (two
@@ -14,7 +14,7 @@ from trimtab.twin.stack.hardware import Hardware, small_operations_per_s
 
 
 def data_share(raid: Raid) -> float:
-    """Return the part of the bytes on the drives that is data.
+    """Return the fraction of the bytes on the drives that is data.
 
     >>> data_share(Raid())
     0.8
@@ -25,7 +25,7 @@ def data_share(raid: Raid) -> float:
 
 
 def small_write_operations(raid: Raid) -> int:
-    """Return drive writes (and as many reads) for one write smaller than a stripe.
+    """Return the drive writes (and as many reads) of a write smaller than a stripe.
 
     >>> small_write_operations(Raid())
     3
@@ -34,7 +34,7 @@ def small_write_operations(raid: Raid) -> int:
 
 
 def shrunk(efficiency: float, host: float) -> float:
-    """Return an efficiency whose overhead a faster host works off in less time.
+    """Return an efficiency with the overhead reduced by a faster host.
 
     >>> shrunk(0.5, 1.0), round(shrunk(0.5, 3.0), 3)
     (0.5, 0.75)
@@ -43,13 +43,13 @@ def shrunk(efficiency: float, host: float) -> float:
 
 
 def write_bytes_per_s(machine: Hardware, constants: Constants = FITTED) -> float:
-    """Return what an array of fresh drives takes."""
+    """Return the write throughput of an array of fresh drives."""
     efficiency = shrunk(constants.raid_write_efficiency, machine.platform.host(constants))
     return machine.drives * machine.drive_write_bytes_per_s * data_share(machine.raid) * efficiency
 
 
 def read_bytes_per_s(machine: Hardware, constants: Constants = FITTED) -> float:
-    """Return what an array gives: its drives' sum, or what crosses the server's memory."""
+    """Return an array's read throughput: its drives' sum, limited by server memory."""
     return min(
         machine.drives * machine.drive_read_bytes_per_s,
         machine.memory_bytes_per_s / constants.memory_passes,
@@ -59,8 +59,8 @@ def read_bytes_per_s(machine: Hardware, constants: Constants = FITTED) -> float:
 def small_writes_per_s(machine: Hardware, constants: Constants = FITTED) -> float:
     """Return random 4 KiB writes of one array.
 
-    The drives would give far more (12 x 135,000 / 3): what is measured is one array that takes them
-    one after another, so twice the arrays take twice as many.
+    The drives could do far more (12 x 135,000 / 3): the measured limit is that one array processes
+    them serially, so twice the arrays do twice as many.
     """
     drives = machine.drives * small_operations_per_s(
         machine.drive_write_iops, machine.drive_write_bytes_per_s
@@ -70,14 +70,14 @@ def small_writes_per_s(machine: Hardware, constants: Constants = FITTED) -> floa
 
 
 def lost_sources(raid: Raid) -> int:
-    """Return chunks to be read for one that is lost: the other copy, or as many as hold data."""
+    """Return the chunks to read for a lost one: the other copy, or as many as the data chunks."""
     return 1 if raid.kind == "raid10" else raid.data
 
 
 def degraded_read_factor(raid: Raid) -> float:
-    """Return what is left of reads while a drive's data are missing.
+    """Return the factor on reads while a drive's data is missing.
 
-    One drive in ``drives`` gives nothing, and what lay on it is read from others.
+    One drive of ``drives`` is gone, and its data is read from others.
 
     >>> round(degraded_read_factor(Raid()), 3)
     0.579
@@ -87,34 +87,33 @@ def degraded_read_factor(raid: Raid) -> float:
 
 
 def short_factor(raid: Raid) -> float:
-    """Return what is left with a drive fewer, when all data are there again."""
+    """Return the factor with one drive fewer, after the rebuild."""
     return 1 - 1 / raid.drives
 
 
 def rebuilding_factors(raid: Raid) -> tuple[float, float]:
-    """Return what is left of writes and reads during a rebuild.
+    """Return the factors on writes and reads during a rebuild.
 
-    What was made anew is not credited before all is: a rebuilding array is never faster than a
-    degraded one.
+    Rebuilt data counts only at the end: a rebuilding array is never faster than a degraded one.
     """
     left = 1 - raid.rebuild_share
     return short_factor(raid) * left, degraded_read_factor(raid) * left
 
 
 def rebuild_s(machine: Hardware, part: float = 1.0) -> float:
-    """Return how long the drives take to make a lost one anew, in the time that they have for it.
+    """Return the duration of a rebuild with the drives' share of time for it.
 
     Parameters
     ----------
     part
-        Of the drive that is made anew.
+        Fraction of the drive that is rebuilt.
 
     Notes
     -----
     Each byte takes the time of ``sources`` reads and a write. With spare space both are spread over
-    all other drives; without, one new drive takes all writes.
+    all other drives; without it the new drive gets all writes.
 
-    12 drives of 15.36 TB, 3.5 and 3.2 GB/s in 8+2+1, three tenths of their time: 3 h 22 min.
+    12 drives of 15.36 TB, 3.5 and 3.2 GB/s in 8+2+1, 30 % of their time: 3 h 22 min.
     """
     raid, others = machine.raid, machine.raid.drives - 1
     read_s = lost_sources(raid) / machine.drive_read_bytes_per_s

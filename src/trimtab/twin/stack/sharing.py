@@ -1,18 +1,18 @@
-"""Fair sharing: progressive filling of flows that each pass several resources.
+"""Fair sharing: progressive filling of flows that each use several resources.
 
-All flows grow at the same pace until a resource is full or a flow has what it asks for; those stop
-and the rest go on. The result is max-min fair: nobody can get more without taking from somebody who
-has less (D. Bertsekas and R. Gallager, Data Networks, 1992, 6.5).
+All flows grow at the same pace until a resource is full or a flow has reached its demand; those
+stop and the others continue. The result is max-min fair: no flow can get more without reducing one
+that has less (D. Bertsekas and R. Gallager, Data Networks, 1992, 6.5).
 
-Filling one resource after another takes as many rounds as there are levels. Here every resource
-that is the tightest of *all* flows through it is closed in the same round: others can only become
-wider while they wait, so the order among those does not matter.
+Filling one resource at a time takes as many rounds as there are levels. Here every resource that is
+the tightest of *all* its flows is closed in the same round: the others can only become wider
+meanwhile, so their order does not matter.
 
-When the slowest of tasks with equal bytes is done needs no filling at all. Let s be the least share
-that any resource gives its flows when all of them are active, or what one task moves alone if that
-is less. No task ever gets less than s, since shares only rise while others stop or end; and where
-the share is s, n tasks need n x bytes / (n x s), since fewer of them together get no more than all
-did. So the slowest is done at bytes / s exactly.
+The time of the slowest of tasks with equal bytes needs no filling. Let s be the smallest share that
+any resource gives its flows when all are active, or a task's own limit if that is less. No task
+ever gets less than s, since shares only rise as others end; and at the resource with share s, n
+tasks need n x bytes / (n x s), since fewer tasks together get no more than all did. So the slowest
+ends at exactly bytes / s.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _SAME = 1 + 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Things of one kind that flows share.
+    """Resources of one kind that flows share.
 
     Attributes
     ----------
     passed
-        Which one each flow passes, shape ``(flows,)``.
+        Index of the one each flow uses, shape ``(flows,)``.
     capacity
-        Of each.
+        Capacity of each.
     others_demand, others_weight
-        What others ask of each at most, and how many flows they are; ``None``: nobody.
+        Maximum demand of others on each, and their number of flows; ``None``: no others.
     """
 
     passed: Indices
@@ -53,9 +53,9 @@ class Resource:
 def fair_share(
     capacity: Array, flows: Array, demand: Array | None = None, weight: Array | None = None
 ) -> Array:
-    """Return what each of so many flows gets where all ask for more, beside others.
+    """Return the share of each of several unlimited flows, in competition with others.
 
-    Others take what they ask for, or ``weight`` shares, whatever is less. ``inf`` without a flow.
+    Others take their demand or ``weight`` shares, whichever is less. ``inf`` without a flow.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         if demand is not None and weight is not None:
@@ -66,20 +66,20 @@ def fair_share(
 
 
 def shares(resource: Resource) -> Array:
-    """Return what each flow gets of each resource while all flows are active, as if it alone
-    limited them; ``inf`` for one that no flow passes.
+    """Return each resource's share per flow with all flows active, as if it were the only limit;
+    ``inf`` for an unused one.
     """
     flows = np.bincount(resource.passed, minlength=len(resource.capacity)).astype(np.float64)
     return fair_share(resource.capacity, flows, resource.others_demand, resource.others_weight)
 
 
 def slowest_rate(resources: Sequence[Resource], limit: float) -> float:
-    """Return the rate at which the last of flows with equal bytes moves them, start to end.
+    """Return the overall rate of the last of flows with equal bytes.
 
     Parameters
     ----------
     limit
-        What each flow asks for at most.
+        Maximum demand of each flow.
     """
     return min([limit, *(float(shares(resource).min()) for resource in resources)])
 
@@ -90,9 +90,9 @@ def max_min(resources: Sequence[Resource], limits: Array) -> Array:
     Parameters
     ----------
     resources
-        Each kind that flows pass; every flow passes one of each kind.
+        All kinds of resources; every flow uses one of each kind.
     limits
-        What each flow asks for at most; ``inf`` for all that it can get.
+        Maximum demand of each flow; ``inf`` for unlimited.
     """
     rates = np.zeros(len(limits))
     active = np.arange(len(limits))

@@ -1,1 +1,1 @@
-"""How large a file system has to be, and what its drives then do: `sizing.size`."""
+"""Sizing of a file system and the load of its drives; see `sizing.size`."""

@@ -1,10 +1,10 @@
-"""Write amplification of the drives of an OST, by simulation of a miniature of it.
+"""Write amplification of an OST's drives, by simulating a miniature of it.
 
 A miniature OST (`trimtab._core.OstFleet`) has ldiskfs's allocator and a page-mapped drive over one
-space of addresses; files of log-normal sizes come and go at a constant fullness until layout and
-amplification no longer depend on how it began. Beside each figure stand two closed forms for
-writes at random: with nothing trimmed, and with all that is free trimmed. They are no bounds: files
-that are written and deleted whole are kinder to a drive than writes at random.
+space of addresses; files of log-normal sizes are created and deleted at constant fullness until
+layout and amplification no longer depend on the initial state. Each figure comes with two closed
+forms for random writes: with nothing trimmed, and with all free space trimmed. They are not bounds:
+files that are written and deleted as a whole are easier on a drive than random writes.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from trimtab.twin.scenario.model import AllocatorFamily
 from trimtab.twin.simulation.layout import table, walks_per_request
 
 _STEP: Final = 1 / 64
-"""Of the capacity, written between two looks at the clock: trims cannot come more often."""
+"""Fraction of the capacity written per step: trims cannot be more frequent."""
 _STEP_LEAST: Final = 1 / 1024
-"""The same beside a probe: the superblocks of the miniature are too large to show smaller runs."""
+"""The same with a probe: the miniature's superblocks are too large for smaller runs."""
 _WARM: Final = 3.0
-"""Capacities written after the filling, which writes two more, before any is measured."""
+"""Capacities written before measuring, after filling, which writes two more."""
 _MEASURED: Final = 4.0
 BURST_FILES: Final = 8
-"""Files of a benchmark on one OST: 2,048 over 274 are 7 or 8."""
+"""Files of a benchmark per OST: 2,048 over 274 OSTs are 7 or 8."""
 
 
 @dataclass(frozen=True, slots=True)
 class Miniature:
-    """How small an OST is simulated, and how often.
+    """Size of the miniature OST, and number of seeds.
 
     Attributes
     ----------
     groups
         Block groups of 2,048 units.
     superblock_units
-        Units that its drive erases at once: as in the simulation (`Resolution`), of which a sizing
-        is the steady state; `trimtab.twin.scenario.miniatures` says how far sizes are off.
+        Units its drive erases at once, as in the simulation (`Resolution`), whose steady state a
+        sizing is; see `trimtab.twin.scenario.miniatures` for the error of each size.
     """
 
     groups: int = 256
@@ -56,15 +56,15 @@ FINE: Final = Miniature()
 
 @dataclass(frozen=True, slots=True)
 class Probing:
-    """Benchmarks, which delete what they wrote at once.
+    """Benchmarks, which delete their files immediately.
 
     Attributes
     ----------
     share
-        Part of all writes that is theirs.
+        Their fraction of all writes.
     run
-        Capacities that one run of theirs writes: a run that fills many superblocks leaves whole
-        ones behind, one that shares them with users' files does not.
+        Capacities written by one run: a run that fills many superblocks leaves whole ones free, one
+        that shares them with users' files does not.
     """
 
     share: float
@@ -72,22 +72,22 @@ class Probing:
 
     @property
     def step(self) -> float:
-        """Capacities that users and one run write together."""
+        """Capacities written by users and one run together."""
         return min(max(self.run / self.share, _STEP_LEAST), _STEP)
 
 
 def fine(probing: Probing | None = None) -> Miniature:
-    """Return a miniature that is 3 % off at most for its size.
+    """Return a miniature whose size causes an error of at most 3 %.
 
-    Of few superblocks a probe's run leaves too little whole: beside one there are four times as
-    many, which takes four times as long.
+    With few superblocks a probe's run leaves too few whole ones free: with a probe there are four
+    times as many, which takes four times as long.
     """
     return FINE if probing is None else Miniature(groups=1024, superblock_units=1024)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A drive, how full its OST is, and how it is trimmed.
+    """A drive, the fullness of its OST, and its trims.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Case:
     discard
         Whether each deletion is trimmed at once.
     family, thresholds
-        Of the block allocator; thresholds as free parts.
+        Of the block allocator; thresholds as free fractions.
     """
 
     spare: float
@@ -109,16 +109,16 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Amplified:
-    """Bytes that the flash programs for each byte that a drive is given.
+    """Flash bytes programmed per byte written to the drive.
 
     Attributes
     ----------
     error
-        Standard error over seeds; ``None`` of one seed.
+        Standard error over seeds; ``None`` for one seed.
     walks
-        Block groups that a request looks at in vain, in parts of all groups.
+        Block groups searched in useless loops per request, as a fraction of all groups.
     untrimmed, trimmed
-        Closed forms for writes at random places, nothing and everything free trimmed.
+        Closed forms for random writes, with nothing and with all free space trimmed.
     """
 
     case: Case
@@ -141,7 +141,7 @@ def amplify(
     Parameters
     ----------
     probing
-        Benchmarks beside users, if any.
+        Benchmarks in addition to users, if any.
     miniature
         ``None``: `fine`.
     """
@@ -168,7 +168,7 @@ def amplify(
 
 
 def formulas(case: Case, superblock_units: int = FINE.superblock_units) -> tuple[float, float]:
-    """Return the closed forms for writes at random: nothing trimmed, and everything free trimmed.
+    """Return the closed forms for random writes: nothing trimmed, and all free space trimmed.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def _summed(
 
 
 class _Fleet:
-    """Miniature OSTs of one kind of drive, each trimmed in its own way."""
+    """Miniature OSTs with one kind of drive, each with its own trims."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class _Fleet:
             spare=spare,
             groups=miniature.groups,
             superblock_units=miniature.superblock_units,
-            separate=True,  # as the simulation has it
+            separate=True,  # as in the simulation
             seed=miniature.seed,
         )
         self._groups = miniature.groups
@@ -215,7 +215,7 @@ class _Fleet:
         self._due = [case.trim_every or math.inf for case in cases]
 
     def run(self, tell: Callable[[float], None]) -> tuple[list[float], list[float]]:
-        """Return amplification and walks a request of each, measured after it has settled."""
+        """Return each one's amplification and walks per request, in the steady state."""
         self._fleet.fill([case.fullness for case in self._cases])
         each = self._step_capacities
         steps = round((_WARM + _MEASURED) / each)

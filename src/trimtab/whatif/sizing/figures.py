@@ -28,11 +28,11 @@ class Figure:
     Attributes
     ----------
     value
-        Base SI; ``None``: there is none, for ``reason``.
+        In base SI; ``None`` with a ``reason``.
     unit
         ``B``, ``B/s``, ``s``, ``1`` for a fraction, ``years``, or empty for a count.
     formula
-        With the names of other figures, or ``simulated``.
+        Formula with the names of other figures, or ``simulated``.
     """
 
     name: str
@@ -52,10 +52,10 @@ class Section:
     figures: tuple[Figure, ...]
 
 
-# Bandwidth: what OSTs take, and up to which fullness that is enough
+# Bandwidth of OSTs, and the fullness up to which it is sufficient
 
 _STACK = (
-    "the twin's layers: least of drives x write x data/(data+parity) x RAID x throttling / write "
+    "the twin's layers: minimum of drives x write x data/(data+parity) x RAID x throttling / write "
     "amplification, and of cores over a request's work with the allocator's searches"
 )
 _RATES: Final = StackRates()
@@ -64,12 +64,12 @@ _RATES: Final = StackRates()
 def ost_write_bytes_per_s(
     request: SizingRequest, amplification: float, walks: float = 0.0, *, from_clients: bool
 ) -> float:
-    """Return what one OST writes: alone, as obdfilter-survey sees it, or through clients.
+    """Return one OST's write rate: alone, as in obdfilter-survey, or through clients.
 
     Parameters
     ----------
     walks
-        Block groups that a request looks at in vain, in parts of all groups.
+        Block groups searched in useless loops per request, as a fraction of all groups.
     """
     scenario, amplifications = request.scenario, np.array([amplification])
     terms = OstTerms(
@@ -87,7 +87,7 @@ def _through_clients(request: SizingRequest, point: Amplified) -> float:
 
 
 def fullest(curve: Sequence[tuple[float, float]], wanted: float) -> float | None:
-    """Return the greatest fullness at which a rate that falls with it is still enough.
+    """Return the highest fullness at which a rate that falls with it is sufficient.
 
     Parameters
     ----------
@@ -97,8 +97,8 @@ def fullest(curve: Sequence[tuple[float, float]], wanted: float) -> float | None
     Returns
     -------
     float or None
-        Between two points by a straight line; the last where all are enough; ``None`` where not
-        even the first is.
+        Interpolated linearly; the last fullness if all rates are sufficient, ``None`` if not even
+        the first is.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def fullest(curve: Sequence[tuple[float, float]], wanted: float) -> float | None
 def bandwidth_section(
     request: SizingRequest, osts: int, amplified: Amplified, curve: Sequence[Amplified]
 ) -> tuple[Section, list[str]]:
-    """Return bandwidth and the fullness that it allows, and what is missing."""
+    """Return bandwidth and the fullness that it allows, and shortfalls."""
     wa, walks = amplified.simulated, amplified.walks
     fresh = ost_write_bytes_per_s(request, 1.0, from_clients=False)
     alone = ost_write_bytes_per_s(request, wa, walks, from_clients=False)
@@ -125,41 +125,41 @@ def bandwidth_section(
     points = [(point.case.fullness, osts * _through_clients(request, point)) for point in curve]
     wanted, limit, why = request.write_bytes_per_s, None, None
     if wanted is None:
-        why = "no --write-bandwidth to hold it against"
+        why = "no --write-bandwidth to compare with"
     elif (limit := fullest(points, wanted)) is None:
-        why = f"not even {points[0][0]:.0%} full it writes as much as wanted"
+        why = f"even {points[0][0]:.0%} full it writes less than requested"
     needed = request.gross_daily_bytes / DAY_S
     figures = (
         Figure("ost_write_fresh_bytes_per_s", "write of a fresh OST", fresh, "B/s",
                "write amplification 1", _STACK),
         Figure("ost_write_bytes_per_s", "write of an OST alone", alone, "B/s",
-               "at write_amplification, as obdfilter-survey sees it", _STACK),
+               "at write_amplification, as in obdfilter-survey", _STACK),
         Figure("write_bytes_per_s", "write of all, through clients", whole, "B/s",
-               "osts x OST behind network and clients, enough of them and no other load", _STACK),
+               "osts x OST behind network and clients, enough clients and no other load", _STACK),
         Figure("mean_write_bytes_per_s", "what a day's writes need", needed, "B/s",
                "(daily writes + probes) / 86,400 s", "a mean: bursts need many times this"),
-        Figure("fullness_for_bandwidth", "fullness that the wanted write allows", limit, "1",
-               "where write_bytes_per_s falls to it, straight lines between simulated points",
+        Figure("fullness_for_bandwidth", "fullness that the requested write allows", limit, "1",
+               "where write_bytes_per_s falls to it, interpolated between simulated points",
                f"simulated at {points[0][0]:.0%} to {points[-1][0]:.0%}", why),
     )  # fmt: skip
     short = []
     if wanted is not None and whole < wanted:
         short.append(
-            f"{osts} OSTs write {whole / 1e9:,.0f} GB/s, not the {wanted / 1e9:,.0f} GB/s wanted"
+            f"{osts} OSTs write {whole / 1e9:,.0f} GB/s, not the requested {wanted / 1e9:,.0f} GB/s"
         )
     if whole < needed:
         short.append(
-            f"a day's writes need {needed / 1e9:,.0f} GB/s all day, more than all OSTs write"
+            f"daily writes need {needed / 1e9:,.0f} GB/s all day, more than all OSTs can write"
         )
     return Section("bandwidth", figures), short
 
 
-# Safe fullness: where the first mechanism begins to cost, less a margin
+# Safe fullness: where the first mechanism starts to cost, minus a margin
 
 _LOSS: Final = 0.05
-"""Part of what drives would write that useless loops may cost."""
+"""Fraction of the drives' writes that useless loops may cost."""
 _SPREAD: Final = 0.02
-"""Standard deviation of fullness between OSTs: as of a scenario (`Users.fullness_spread`)."""
+"""Standard deviation of fullness over OSTs, as in scenarios (`Users.fullness_spread`)."""
 SAFE_MARGIN: Final = 2 * _SPREAD
 
 
@@ -171,14 +171,14 @@ def safe_section(
     of_bandwidth: float | None,
     life_years: float,
 ) -> tuple[Section, list[str]]:
-    """Return the one fullness that no mechanism forbids, and whether the requested one is over it.
+    """Return the fullness that is safe for every mechanism, and whether the request exceeds it.
 
     Parameters
     ----------
     of_bandwidth
-        Fullness that the wanted write allows; ``None``: none is wanted, or none allows it.
+        Fullness that the requested write allows; ``None`` if nothing is requested or possible.
     life_years
-        At the fullness that it is sized for.
+        Life at the sized fullness, in years.
     """
     free = [ost_write_bytes_per_s(request, point.simulated, from_clients=True) for point in curve]
     losses = [
@@ -196,33 +196,33 @@ def safe_section(
         "free space": curve[-1].case.fullness,
     }
     if request.write_bytes_per_s is not None:
-        onsets["the wanted write bandwidth"] = of_bandwidth or 0.0
+        onsets["the requested write bandwidth"] = of_bandwidth or 0.0
     worst = min(onsets, key=lambda mechanism: onsets[mechanism])
     safe = max(onsets[worst] - SAFE_MARGIN, 0.0)
     figures = (
         Figure("safe_fullness", "safe fullness", safe, "1",
-               f"{onsets[worst]:.1%}, where {worst} would begin to cost, less the margin",
+               f"{onsets[worst]:.1%}, where {worst} would start to cost, minus the margin",
                f"the worst of: {', '.join(onsets)}"),
         Figure("safe_margin", "margin in it", SAFE_MARGIN, "1",
                f"2 x {_SPREAD:.0%}, by which the fullest of OSTs exceed their mean",
                "assumed; a file system whose OSTs differ more needs more"),
-        Figure("fullness_for_allocator", "fullness where useless loops begin to cost",
+        Figure("fullness_for_allocator", "fullness where useless loops start to cost",
                onsets["the allocator's useless loops"], "1",
-               f"where they take {_LOSS:.0%} of what drives would write",
-               f"simulated, {request.family}, straight lines between simulated points"),
+               f"where they cost {_LOSS:.0%} of the drives' writes",
+               f"simulated, {request.family}, interpolated between simulated points"),
         Figure("fullness_for_endurance", "fullness that endurance allows", onsets["endurance"],
-               "1", "where life_years falls to the years asked", "simulated amplification"),
+               "1", "where life_years falls to the requested years", "simulated amplification"),
     )  # fmt: skip
     short = []
     if amplified.case.fullness > safe:
         short.append(
-            f"{amplified.case.fullness:.0%} full is not safe: {worst} would begin to cost at "
+            f"{amplified.case.fullness:.0%} full is not safe: {worst} would start to cost at "
             f"{onsets[worst]:.1%}, {safe:.1%} with a margin for OSTs fuller than the mean"
         )
     return Section("safe fullness", figures), short
 
 
-# Endurance: what the writes of a day do to the drives
+# Endurance: wear of the drives by daily writes
 
 _WARRANTY_YEARS: Final = 5.0
 _SHEET: Final = "data sheet: drive writes a day over five years"
@@ -231,7 +231,7 @@ _SHEET: Final = "data sheet: drive writes a day over five years"
 def endurance_section(
     request: SizingRequest, osts: int, amplified: Amplified
 ) -> tuple[Section, list[str]]:
-    """Return writes of drives and flash, and how long the drives are sold for them."""
+    """Return writes of drives and flash, and the drives' rated life at that load."""
     raid, drive = request.raid, request.drive
     drives = osts * raid.drives / raid.shared
     each = request.gross_daily_bytes / data_share(raid) / drives
@@ -242,7 +242,7 @@ def endurance_section(
     figures = (
         Figure("drive_daily_bytes", "writes of a drive a day", each, "B",
                "(daily writes + probes) x (data + parity) / data / drives",
-               "whole stripes: writes smaller than a stripe add reads and writes of their own"),
+               "whole stripes: writes smaller than a stripe add reads and writes"),
         Figure("host_drive_writes_per_day", "host drive writes a day", host, "DWPD",
                "drive_daily_bytes / drive capacity", "the same in the drive's capacity"),
         Figure("flash_drive_writes_per_day", "flash drive writes a day", flash, "DWPD",
@@ -251,16 +251,18 @@ def endurance_section(
                "as given", _SHEET),
         Figure("life_years", "life, cautiously", life, "years",
                "5 x rated / flash_drive_writes_per_day",
-               "if the sheet counts what the flash programs"),
-        Figure("life_random_years", "life, as sheets are mostly meant", life * worst, "years",
+               "if the data sheet counts flash writes"),
+        Figure("life_random_years", "life, as data sheets usually mean it", life * worst, "years",
                f"life_years x {worst:.2f}",
-               "if the sheet counts writes at random to a full drive, amplified by the formula"),
-        Figure("worn", "worn after the years asked", request.years / life, "1",
+               "if the data sheet counts random writes to a full drive, amplified by the formula"),
+        Figure("worn", "worn after the requested years", request.years / life, "1",
                "years / life_years", "cautious reading"),
     )  # fmt: skip
     short = []
     if life < request.years:
-        short.append(f"the drives are sold for {life:.1f} years of this, not for {request.years:g}")
+        short.append(
+            f"the drives are rated for {life:.1f} years of this load, not for {request.years:g}"
+        )
     return Section("endurance", figures), short
 
 
@@ -269,13 +271,13 @@ def endurance_section(
 _MKFS: Final = "mkfs.lustre's defaults (lustre/utils/mount_utils_ldiskfs.c)"
 _STRIPES_PLAIN: Final = 16
 _STRIPES_MOST: Final = 59
-"""More stripes than this keep their layout in a block of its own."""
+"""With more stripes a layout needs a separate block."""
 _INODES_OF_AN_MDT: Final = 4e9
 _OST_RATIOS: Final = ((16 * 2**40, 2**20), (4 * 2**40, 2**19), (2**40, 2**18))
 
 
 def bytes_per_inode(stripe_count: int) -> int | None:
-    """Return the space of an MDT for one inode; ``None``: more stripes than this knows.
+    """Return an MDT's bytes per inode; ``None`` for too many stripes.
 
     Examples
     --------
@@ -288,7 +290,7 @@ def bytes_per_inode(stripe_count: int) -> int | None:
 
 
 def ost_bytes_per_inode(ost_bytes: float) -> int:
-    """Return the space of an OST for one object.
+    """Return an OST's bytes per object.
 
     Examples
     --------
@@ -301,7 +303,7 @@ def ost_bytes_per_inode(ost_bytes: float) -> int:
 def metadata_section(
     request: SizingRequest, osts: int, ost_bytes: float
 ) -> tuple[Section, list[str]]:
-    """Return what files need, and what of it is not there."""
+    """Return the files' needs for inodes, and shortfalls."""
     stored = osts * ost_bytes * request.limit
     files = _files(request, stored)
     if files.value is None:
@@ -315,11 +317,12 @@ def metadata_section(
     figures = (
         files,
         Figure("inodes", "inodes of all MDTs", inodes, "", "files / fullness limit",
-               "directories and links come on top; as much room as data has"),
+               "directories and links come on top; with the same margin as data"),
         Figure("mdt_bytes", "MDTs, after mirroring", mdt, "B",
                f"inodes x {each} B (inode and 1.5 KiB), no data on MDTs",
-               _MKFS, None if mdt is not None else f"over {_STRIPES_MOST} stripes: not known here"),
-        Figure("mdts", "MDTs at least", float(-(-inodes // _INODES_OF_AN_MDT)), "",
+               _MKFS, None if mdt is not None else f"unknown for more than {_STRIPES_MOST} "
+                   f"stripes"),
+        Figure("mdts", "minimum number of MDTs", float(-(-inodes // _INODES_OF_AN_MDT)), "",
                "inodes / 4e9, rounded up", "ldiskfs numbers inodes with 32 bits"),
         Figure("ost_objects", "objects of an OST", objects, "",
                "files x stripe_count / osts", "spread evenly"),
@@ -328,8 +331,8 @@ def metadata_section(
     short = []
     if objects > room:
         short.append(
-            f"an OST has {room:.3g} inodes for {objects:.3g} objects: it is to be formatted with "
-            "more (mkfs.lustre --mkfsoptions=-i), or files are to be larger"
+            f"an OST has {room:.3g} inodes for {objects:.3g} objects: format it with more "
+            f"(mkfs.lustre --mkfsoptions=-i), or use larger files"
         )
     return Section("metadata", figures), short
 
@@ -337,9 +340,9 @@ def metadata_section(
 def _files(request: SizingRequest, stored: float) -> Figure:
     title = "files"
     if request.files is not None:
-        return Figure("files", title, request.files, "", "as asked", "--files")
+        return Figure("files", title, request.files, "", "as requested", "--files")
     if request.mean_file_bytes is None:
-        why = "neither --files nor --mean-file tells how many"
+        why = "unknown without --files or --mean-file"
         return Figure("files", title, None, "", "", "", why)
     return Figure(
         "files",
@@ -351,7 +354,7 @@ def _files(request: SizingRequest, stored: float) -> Figure:
     )
 
 
-# Trims: what each schedule gives, and where trimming stops to help
+# Trims: the benefit of each schedule, and where it ends
 
 WORDS: Final[tuple[TrimWord, ...]] = get_args(TrimWord)
 _DAYS: Final = {"weekly": 7.0, "nightly": 1.0}
@@ -360,12 +363,12 @@ PERIODS: Final = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 1.0)
 
 
 def case_of(word: TrimWord, request: SizingRequest, fullness: float, daily: float) -> Case:
-    """Return a schedule in capacities of writes.
+    """Convert a schedule to capacities of writes.
 
     Parameters
     ----------
     daily
-        Capacities that a day writes.
+        Capacities written per day.
     """
     return Case(
         request.drive.spare,
@@ -378,20 +381,20 @@ def case_of(word: TrimWord, request: SizingRequest, fullness: float, daily: floa
 
 
 def longest_useful(never: float, trimmed: Sequence[tuple[float, float]]) -> float | None:
-    """Return the period that keeps half of what the shortest gives.
+    """Return the period that keeps half of the shortest period's benefit.
 
     Parameters
     ----------
     never
         Write amplification without trims.
     trimmed
-        Period and write amplification, periods rising.
+        Period and write amplification, by increasing period.
 
     Returns
     -------
     float or None
-        Between two periods by a straight line over their logarithm; ``None`` where the longest
-        keeps more than half, or trimming gives nothing.
+        Interpolated linearly over the logarithm of the period; ``None`` if the longest keeps more
+        than half, or if trimming has no benefit.
 
     Examples
     --------
@@ -411,7 +414,7 @@ def longest_useful(never: float, trimmed: Sequence[tuple[float, float]]) -> floa
 def trim_section(
     request: SizingRequest, daily: float, never: Amplified, trimmed: Sequence[Amplified]
 ) -> Section:
-    """Return how far apart trims may be."""
+    """Return the maximum useful time between trims."""
     points = [(point.case.trim_every or math.inf, point.simulated) for point in trimmed]
     period = longest_useful(never.simulated, points)
     gain = never.simulated - points[0][1]
@@ -420,14 +423,15 @@ def trim_section(
         why = (
             "trimming changes nothing here"
             if gain <= 0
-            else f"one trim in {points[-1][0]:g} capacities still keeps more than half of it"
+            else f"one trim in {points[-1][0]:g} capacities still keeps more than half of the "
+            f"benefit"
         )
     figures = (
-        Figure("daily_capacities", "capacities written a day", daily, "",
+        Figure("daily_capacities", "capacities written per day", daily, "",
                "(daily writes + probes) / usable_bytes", "spread evenly over OSTs"),
-        Figure("trim_gain", "amplification that trimming takes away at most", gain, "",
-               "never - a trim each 1/64 of a capacity", "simulated, at this fullness"),
-        Figure("trim_period_capacities", "trims further apart lose half of that", period, "",
+        Figure("trim_gain", "maximum reduction of amplification by trims", gain, "",
+               "never - a trim every 1/64 of a capacity", "simulated, at this fullness"),
+        Figure("trim_period_capacities", "longer time between trims loses half of that", period, "",
                "simulated at 1/64 to 1 capacity of writes between trims",
                "a next-fit allocator, which writes all addresses in turn, needs 0.5 or less", why),
         Figure("trim_period_s", "the same in time", None if period is None

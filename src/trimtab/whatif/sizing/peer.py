@@ -1,4 +1,4 @@
-"""The same flash sold with more spare or with less, beside the drive asked for, at equal bytes."""
+"""Compares the requested drive with the same flash and another spare, at equal bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Peer:
     Attributes
     ----------
     fullness
-        At which it holds the same bytes.
+        Fullness with the same bytes.
     """
 
     name: str
@@ -31,13 +31,13 @@ class Peer:
 
     @property
     def is_possible(self) -> bool:
-        """Whether the bytes fit, with room to write."""
+        """Whether the bytes fit, with space for writes."""
         return self.fullness <= _FULLEST
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Both drives, never trimmed and trimmed as request."""
+    """Both drives, never trimmed and trimmed as requested."""
 
     peer: Peer
     own_never: Amplified
@@ -51,8 +51,8 @@ def peer_of(drive: DriveModel, fullness: float) -> Peer:
 
     Notes
     -----
-    15.36 TB with 12.7 % spare is 17.6 TB of flash; with 27.2 % spare it is sold as 12.8 TB. What
-    fills 75 % of the one fills 90 % of the other.
+    15.36 TB with 12.7 % spare is 17.6 TB of flash; with 27.2 % spare it is sold as 12.8 TB. Data
+    that fills 75 % of the former fills 90 % of the latter.
     """
     spare, name = _MUCH if drive.spare < _BETWEEN else _LITTLE
     capacity = drive.capacity_bytes / (1 - drive.spare) * (1 - spare)
@@ -60,7 +60,7 @@ def peer_of(drive: DriveModel, fullness: float) -> Peer:
 
 
 def cases_of(peer: Peer, trimmed: Case) -> tuple[Case, Case] | None:
-    """Return the other drive never trimmed and trimmed like this one; ``None``: it is too small."""
+    """Return the other drive's cases, never trimmed and trimmed; ``None`` if it is too small."""
     if not peer.is_possible:
         return None
     alike = replace(trimmed, spare=peer.spare, fullness=peer.fullness)

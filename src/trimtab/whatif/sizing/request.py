@@ -1,4 +1,4 @@
-"""What an architect asks for, and whether there can be such a file system."""
+"""The input of a sizing, and its checks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ YEAR_DAYS: Final = 365.25
 _MOST_BYTES: Final = 1e21
 MOST_OSTS: Final = 100_000
 _MOST_DAILY: Final = 20.0
-"""Capacities a day: more is no file system but a stream."""
+"""Capacities per day: more is a stream, not a file system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,30 +35,30 @@ class SizingRequest:
     Attributes
     ----------
     daily_writes_bytes, daily_probe_writes_bytes
-        Of users; and of benchmarks, which delete what they wrote at once.
+        Of users; and of benchmarks, which delete their files immediately.
     osts, capacity_bytes
-        How many, or how much `df` is to show; ``None`` of both: as ``retention_s`` or
-        ``growth_bytes_per_year`` needs it.
+        Number of OSTs, or capacity as `df` shows it; both ``None``: from ``retention_s`` or
+        ``growth_bytes_per_year``.
     kept_share
-        Part of the daily writes that its owners do not delete themselves.
+        Fraction of the daily writes that owners do not delete themselves.
     retention_s
-        How long what is kept is to stay.
+        How long the remaining data must stay.
     growth_bytes_per_year
-        Of what is stored; stands in place of ``kept_share``.
+        Growth of the stored data; replaces ``kept_share``.
     limit
-        Fullness that is not to be passed.
+        Fullness limit.
     write_bytes_per_s
-        Wanted of the whole; ``None``: whatever comes of it.
+        Requested for the whole; ``None``: no requirement.
     mean_file_bytes, files
-        One of them tells the number of inodes.
+        Either one gives the number of inodes.
     stripe_count
-        Objects of a file.
+        Objects per file.
     years
-        That it is to last, and to grow.
+        Required years of life and growth.
     generation
-        Of the servers.
+        Generation of the servers.
     family, thresholds
-        Of the block allocator: mb_c1, c2 and c3_threshold as free parts, of ``classic`` only.
+        Of the block allocator: mb_c1, c2 and c3_threshold as free fractions, only for ``classic``.
     """
 
     daily_writes_bytes: float
@@ -84,7 +84,7 @@ class SizingRequest:
 
     @property
     def scenario(self) -> Scenario:
-        """One of its OSTs on a server of its own, as the twin simulates it."""
+        """One of its OSTs on its own server, as a scenario of the twin."""
         template = load_scenario("template")
         c1, c2, c3 = self.thresholds
         return replace(
@@ -96,24 +96,24 @@ class SizingRequest:
 
     @property
     def net_daily_bytes(self) -> float:
-        """What a day adds to what is stored, before any purge."""
+        """Bytes that a day adds to the stored data, before any purge."""
         if self.growth_bytes_per_year is not None:
             return self.growth_bytes_per_year / YEAR_DAYS
         return self.daily_writes_bytes * self.kept_share
 
     @property
     def gross_daily_bytes(self) -> float:
-        """What a day writes, benchmarks among it."""
+        """Bytes written per day, including benchmarks."""
         return self.daily_writes_bytes + self.daily_probe_writes_bytes
 
 
 def check(request: SizingRequest) -> None:
-    """Refuse what cannot be.
+    """Refuse impossible requests.
 
     Raises
     ------
     UsageError
-        It names the option and the reason.
+        With the option and the reason.
     """
     _check_amounts(request)
     _check_raid(request.raid)
@@ -139,16 +139,14 @@ def check(request: SizingRequest) -> None:
     if request.growth_bytes_per_year is not None and request.kept_share != 1.0:
         raise _excluding("--growth", "--kept")
     if request.net_daily_bytes > request.daily_writes_bytes * (1 + 1e-9):
-        raise UsageError(
-            "--growth: it is more than --daily-writes brings in a year", code="options-contradict"
-        )
+        raise UsageError("--growth exceeds the --daily-writes of a year", code="options-contradict")
 
 
 def _excluding(option: str, other: str) -> UsageError:
     return UsageError(
         f"{option} and {other} exclude each other",
         code="options-contradict",
-        hint="give one of them",
+        hint="use one of them",
     )
 
 
@@ -175,12 +173,10 @@ def _check_amounts(request: SizingRequest) -> None:
         raise UsageError(
             f"--fullness: {request.limit:g} must be 10 to 98 %",
             code="out-of-range",
-            hint="with no free block left nothing can be written, whatever the drives do",
+            hint="without free blocks nothing can be written",
         )
     if request.years > 30:
-        raise UsageError(
-            f"--years: {request.years:g} is more than any drive lasts", code="out-of-range"
-        )
+        raise UsageError(f"--years: no drive lasts {request.years:g} years", code="out-of-range")
     if request.stripe_count < 1:
         raise UsageError("--stripe-count: must be 1 or more", code="out-of-range")
 
@@ -188,11 +184,14 @@ def _check_amounts(request: SizingRequest) -> None:
 def _check_raid(raid: Raid) -> None:
     if raid.data < 1 or raid.parity < 0 or raid.spares < 0:
         raise UsageError(
-            "--raid: it is DATA+PARITY+SPARES, data 1 or more", code="malformed-value", hint="8+2+1"
+            "--raid: must be DATA+PARITY+SPARES, with data 1 or more",
+            code="malformed-value",
+            hint="8+2+1",
         )
     if raid.drives - raid.spares < raid.data + raid.parity:
         raise UsageError(
-            f"--drives-per-ost: {raid.drives} drives, {raid.spares} of them spare, hold no stripe "
+            f"--drives-per-ost: {raid.drives} drives with {raid.spares} spares do not hold a "
+            f"stripe "
             f"of {raid.data}+{raid.parity}",
             code="too-few-drives",
             hint=f"{raid.data + raid.parity + raid.spares} or more",
@@ -202,20 +201,20 @@ def _check_raid(raid: Raid) -> None:
 def _check_drive(drive: DriveModel) -> None:
     if not 0 < drive.spare < 1:
         raise UsageError(
-            f"--spare: {drive.spare:g} must be between 0 and 1, neither of them",
+            f"--spare: {drive.spare:g} must be above 0 and below 1",
             code="out-of-range",
         )
     if drive.spare > 0.6 or drive.spare < 0.01:
         raise UsageError(f"--spare: {drive.spare:g}: drives have 1 to 60 %", code="out-of-range")
     if not 1e9 <= drive.capacity_bytes <= 1e16:
         raise UsageError(
-            f"--drive-capacity: {drive.capacity_bytes:g} bytes are no drive", code="out-of-range"
+            f"--drive-capacity: no drive has {drive.capacity_bytes:g} bytes", code="out-of-range"
         )
     for option, value, most in (
         ("--dwpd", drive.drive_writes_per_day, 1000.0),
         ("--drive-write", drive.write_bytes_per_s, 1e12),
     ):
-        # Not a number is neither more nor less than anything.
+        # NaN fails every comparison.
         if not 0 < value <= most:
             raise UsageError(
                 f"{option}: {value:g} must be greater than 0, up to {most:g}", code="out-of-range"
@@ -223,12 +222,12 @@ def _check_drive(drive: DriveModel) -> None:
 
 
 def check_load(request: SizingRequest, capacity_bytes: float) -> None:
-    """Refuse writes that no such capacity takes.
+    """Refuse too many writes for the capacity.
 
     Raises
     ------
     UsageError
-        A day would write it over more often than is simulated.
+        A day would overwrite it more often than can be simulated.
     """
     daily = request.gross_daily_bytes / capacity_bytes
     if daily > _MOST_DAILY:

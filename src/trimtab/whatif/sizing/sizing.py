@@ -1,4 +1,4 @@
-"""A file system sized: how many drives, what they take, how long they last, what fits."""
+"""Sizes a file system: number of drives, their load and life, and the capacity."""
 
 from __future__ import annotations
 
@@ -40,33 +40,34 @@ _RUNS_A_DAY: Final = 24
 """Of `--daily-probe-writes`."""
 _CURVE: Final = (0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 ASSUMPTIONS: Final = (
-    "It is a simulation: try on one real target before anything rests on it.",
-    "Usable is what df shows; of the drives the RAID takes its part, ldiskfs's own tables less "
-    "than 2 % more (665 TB / 5 = 133 TB of 135.2 TB at Perlmutter), which is not taken off.",
-    "Writes and data are spread evenly over OSTs, and over the drives of one.",
-    "Files are log-normal (median 256 KiB, sigma 2.2), come and go at random, eight at a time; "
-    "ldiskfs allocates with --family and --thresholds and no pointer reset.",
-    "Drives clean what holds least, hot and cold data are not told apart; one drive stands for all "
-    "of an OST. Usable spare is assumed: no maker publishes it.",
-    "How small the miniature is puts the simulated amplification 3 % off at most; the standard "
-    "error beside it is of chance alone.",
-    "One OST a server with 32 cores and 50 GB/s, of --server's generation; slow drives, "
-    "rebuilds and other load are not in the bandwidth.",
+    "This is a simulation: confirm on one real target before relying on it.",
+    "Usable is what df shows, after RAID; ldiskfs's own tables take less than 2 % more (665 TB / 5 "
+    "= 133 TB of 135.2 TB at Perlmutter), which is not deducted.",
+    "Writes and data are spread evenly over OSTs, and over the drives of an OST.",
+    "File sizes are log-normal (median 256 KiB, sigma 2.2); files are created and deleted at "
+    "random, eight at a time; ldiskfs allocates with --family and --thresholds and without pointer "
+    "resets.",
+    "Drives clean the superblock with the least data and do not separate hot and cold data; one "
+    "drive represents all of an OST. Usable spare is assumed: no vendor publishes it.",
+    "The size of the miniature causes an error of at most 3 % in the simulated amplification; the "
+    "standard error covers only chance.",
+    "One OST per server with 32 cores and 50 GB/s, of --server's generation; the bandwidth "
+    "excludes slow drives, rebuilds and other load.",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """What was found.
+    """The result of a sizing.
 
     Attributes
     ----------
     amplified
-        Of each trim schedule at the fullness that it is sized for.
+        Result of each trim schedule at the sized fullness.
     curve
-        With the requested schedule, at several fullnesses.
+        Results of the requested schedule at several fullnesses.
     shortfalls
-        What was requested and cannot be had, each in one sentence.
+        Requirements that cannot be met, each in one sentence.
     """
 
     request: SizingRequest
@@ -100,12 +101,12 @@ def size(
     *,
     miniature: Miniature | None = None,
 ) -> Sizing:
-    """Return drives, endurance, bandwidth, trims, horizon and metadata for what is request.
+    """Return drives, endurance, bandwidth, trims, horizon and metadata for a request.
 
     Raises
     ------
     UsageError
-        There can be no such file system; it names the option and the reason.
+        The request is impossible; with the option and the reason.
     """
     check(request)
     ost_bytes = drives_capacity_bytes(Osts(1, request.drive, request.raid))
@@ -118,7 +119,7 @@ def size(
         needed = math.ceil(wanted / each)
         _check_osts(needed, "--write-bandwidth", ost_bytes)
         if needed > osts:
-            # More OSTs are written more slowly: trims come after fewer writes, never after more.
+            # More OSTs get fewer writes each: trims come after fewer writes, never after more.
             osts, why = needed, "--write-bandwidth"
             simulated = _simulate(request, osts, ost_bytes, progress, miniature)
     chosen = simulated.amplified[request.trim]
@@ -150,7 +151,7 @@ def size(
 
 
 def _osts_for_capacity(request: SizingRequest, ost_bytes: float) -> tuple[int, str]:
-    """Return how many OSTs hold what is request, and which option asks for most."""
+    """Return the required number of OSTs, and the option that requires most."""
     if request.osts is not None:
         return request.osts, "--osts"
     if request.capacity_bytes is not None:
@@ -171,14 +172,14 @@ def _osts_for_capacity(request: SizingRequest, ost_bytes: float) -> tuple[int, s
 def _check_osts(osts: int, why: str, ost_bytes: float) -> None:
     if osts > MOST_OSTS:
         raise UsageError(
-            f"{why}: it takes {osts:,} OSTs of {ost_bytes / 1e12:.0f} TB",
+            f"{why}: needs {osts:,} OSTs of {ost_bytes / 1e12:.0f} TB",
             code="size-too-large",
             hint=f"at most {MOST_OSTS:,}; is a unit wrong?",
         )
 
 
 def _operating_fullness(request: SizingRequest, capacity: float) -> float:
-    """Return how full it will be: the limit, or less where retention keeps it emptier."""
+    """Return the operating fullness: the limit, or less if retention needs less."""
     if request.retention_s is None:
         return request.limit
     stored = request.net_daily_bytes * request.retention_s / DAY_S
@@ -227,7 +228,7 @@ def _simulate(
 
 
 def _probing(request: SizingRequest, capacity: float) -> Probing | None:
-    """Return benchmarks that run every hour, as a site's probes do."""
+    """Return hourly benchmarks, like a site's probes."""
     probes = request.daily_probe_writes_bytes
     if probes <= 0:
         return None
@@ -242,7 +243,7 @@ def _built(
     spare = drive.spare
     layout = f"{raid.data}+{raid.parity}+{raid.spares} over {raid.drives}"
     figures = (
-        Figure("osts", "OSTs", float(osts), "", f"{why} asks for most", "an OST is never a part"),
+        Figure("osts", "OSTs", float(osts), "", f"{why} requires most", "rounded up to whole OSTs"),
         Figure("drives", "drives of OSTs", drives, "", "osts x drives of one", layout),
         Figure("raw_bytes", "raw capacity", drives * drive.capacity_bytes, "B",
                "drives x drive capacity", drive.name),
@@ -253,12 +254,12 @@ def _built(
         Figure("stored_bytes", "data at the limit", osts * ost_bytes * request.limit, "B",
                "usable_bytes x fullness limit", "--fullness"),
         Figure("spare", "usable spare of the flash", spare, "1", "as given or assumed",
-               "raw less sold size; bad blocks and tables leave less"),
+               "raw minus sold size; bad blocks and tables leave less"),
         Figure("over_provisioning", "over-provisioning", spare / (1 - spare), "1",
-               "spare / (1 - spare)", "the same, as a part of the capacity"),
-        Figure("effective_spare", "spare with all that is free trimmed",
+               "spare / (1 - spare)", "the same, as a fraction of the capacity"),
+        Figure("effective_spare", "spare with all free space trimmed",
                1 - chosen.case.fullness * (1 - spare), "1", "1 - fullness x (1 - spare)",
-               "Frankie et al. 2012: what was trimmed is as good as spare"),
+               "Frankie et al. 2012: trimmed space counts as spare"),
         Figure("write_amplification", f"write amplification, trim {request.trim}",
                chosen.simulated, "",
                f"simulated at {chosen.case.fullness:.0%}; formulas give {chosen.trimmed:.2f} "
@@ -269,18 +270,18 @@ def _built(
 
 
 def _held(request: SizingRequest, osts: int, ost_bytes: float) -> tuple[Section, list[str]]:
-    """Return how long data stays, and whether that is long enough."""
+    """Return how long data can stay, and whether that is sufficient."""
     usable = osts * ost_bytes
     net = request.net_daily_bytes
     horizon_s = usable * request.limit / net * DAY_S
     rewrite_s = usable / request.gross_daily_bytes * DAY_S
     figures = (
-        Figure("net_daily_bytes", "what a day adds to the data", net, "B",
+        Figure("net_daily_bytes", "data added per day", net, "B",
                "daily writes x kept" if request.growth_bytes_per_year is None
-               else f"growth / {YEAR_DAYS}", "what owners delete themselves is left out"),
+               else f"growth / {YEAR_DAYS}", "without what owners delete themselves"),
         Figure("purge_horizon_s", "purge horizon", horizon_s, "s",
                "usable_bytes x fullness limit / net_daily_bytes",
-               "older data has to go, or it fills beyond the limit"),
+               "older data must be deleted to stay within the limit"),
         Figure("ost_write_s", "time to write an OST over once", rewrite_s, "s",
                "usable_bytes / (daily writes + probes)", "spread evenly"),
         Figure("five_ost_writes_s", "five times", 5 * rewrite_s, "s", "5 x ost_write_s",
@@ -289,9 +290,8 @@ def _held(request: SizingRequest, osts: int, ost_bytes: float) -> tuple[Section,
     short = []
     if request.retention_s is not None and horizon_s < request.retention_s * (1 - 1e-9):
         short.append(
-            f"data can stay {horizon_s / DAY_S:,.0f} days, not the "
-            f"{request.retention_s / DAY_S:,.0f}"
-            f" asked for, before it is {request.limit:.0%} full"
+            f"data can stay {horizon_s / DAY_S:,.0f} days, not the requested "
+            f"{request.retention_s / DAY_S:,.0f}, before it is {request.limit:.0%} full"
         )
     grown = request.growth_bytes_per_year
     if grown is not None and grown * request.years > usable * request.limit:
