@@ -75,11 +75,11 @@ class RunFact:
     problem
         Why the status is not ``ok``.
     hosts
-            Client nodes on which it ran, if known.
-        bytes_written, bytes_read
-            Bytes moved by the run itself, if known.
-        nodes, tasks
-            Number of client nodes and of tasks, if known.
+        Client nodes on which it ran, if known.
+    bytes_written, bytes_read
+        Bytes moved by the run itself, if known.
+    nodes, tasks
+        Number of client nodes and of tasks, if known.
     """
 
     id: str
@@ -109,12 +109,12 @@ class Telemetry:
     readings
         One row per reading: ``at`` (microseconds, UTC), ``target``, ``kind`` (``ost``, ``mdt``,
         ``file-system``; ``server`` or ``client`` for a machine, whose name is then in ``target``),
-            ``server`` (that serves the target), ``name``, ``label``, ``number`` (in base SI,
-            booleans as 0 and 1; null for text), ``text`` (null for numbers), ``reason`` (set if
-            there is no value). Texts may be categories.
-        settings
-            One row per setting: ``at``, ``target``, ``kind``, ``name``, ``value``; without those
-            that were unavailable.
+        ``server`` (that serves the target), ``name``, ``label``, ``number`` (in base SI, booleans
+        as 0 and 1; null for text), ``text`` (null for numbers), ``reason`` (set if there is no
+        value). Texts may be categories.
+    settings
+        One row per setting: ``at``, ``target``, ``kind``, ``name``, ``value``; without those that
+        were unavailable.
     """
 
     readings: pl.DataFrame
@@ -157,32 +157,32 @@ class Context:
     Attributes
     ----------
     bad, good
-            Periods of the incident and of its reference: times of the same probe at its usual
-            level, before the incident if there are enough, otherwise also after it. ``good`` is
-            empty if the record has none.
-        record_from
-            First run of the record: a condition that already existed then has no contrast in time.
-        now
-            End of the record.
-        runs
-            Runs of every probe of the site within ``bad`` and ``good``, whatever their status.
-        surveys
-            One row per target measured separately, within ``bad`` and ``good``: ``at``, ``run``,
-            ``target``, ``metric``, ``value``.
-        telemetry
-            Snapshots within ``bad`` and ``good``.
-        events
-            Log book from two weeks before ``bad``, and the last trim before it.
-        log_entries
-            Number of log book entries of the whole record up to the end of the incident; ``None``:
-            those in ``events``.
-        has_site_file
-            Whether to suggest commands that access the file system; impossible for an archive.
-        home
-            Target to its server when nothing has failed over.
-        jobs
-            Batch accounting of the whole machine within ``bad`` and ``good``: ``at`` is the middle
-            of an hour, ``jobs`` and ``nodes`` are the mean numbers running and busy.
+        Periods of the incident and of its reference: times of the same probe at its usual level,
+        before the incident if there are enough, otherwise also after it. ``good`` is empty if the
+        record has none.
+    record_from
+        First run of the record: a condition that already existed then has no contrast in time.
+    now
+        End of the record.
+    runs
+        Runs of every probe of the site within ``bad`` and ``good``, whatever their status.
+    surveys
+        One row per target measured separately, within ``bad`` and ``good``: ``at``, ``run``,
+        ``target``, ``metric``, ``value``.
+    telemetry
+        Snapshots within ``bad`` and ``good``.
+    events
+        Log book from two weeks before ``bad``, and the last trim before it.
+    log_entries
+        Number of log book entries of the whole record up to the end of the incident; ``None``:
+        those in ``events``.
+    has_site_file
+        Whether to suggest commands that access the file system; impossible for an archive.
+    home
+        Target to its server when nothing has failed over.
+    jobs
+        Batch accounting of the whole machine within ``bad`` and ``good``: ``at`` is the middle of
+        an hour, ``jobs`` and ``nodes`` are the mean numbers running and busy.
     """
 
     incident: Incident

@@ -79,11 +79,11 @@ class Contrast:
     value, reference
         The value judged, and its reference; ``None`` where missing.
     at
-            When the condition was first seen in the bad hours.
-        throughout
-            Whether the condition was present in the good hours as well.
-        reason
-            Why the contrast could not be made; ``None`` if it could.
+        When the condition was first seen in the bad hours.
+    throughout
+        Whether the condition was present in the good hours as well.
+    reason
+        Why the contrast could not be made; ``None`` if it could.
     """
 
     route: Route
@@ -134,11 +134,11 @@ class Sign:
     Attributes
     ----------
     code
-            Stable name: ``loops-in-time``; a result under another name passes its own ``code``.
-        subject
-            What is compared, or was not available: "useless loops per request".
-        source, unit
-            Telemetry name behind it, and the unit of its figures.
+        Stable name: ``loops-in-time``; a result under another name passes its own ``code``.
+    subject
+        What is compared, or was not available: "useless loops per request".
+    source, unit
+        Telemetry name behind it, and the unit of its figures.
     """
 
     code: str
@@ -158,9 +158,9 @@ class Sign:
         text
             The result, with its figures.
         by
-                Run or log book entry that shows it: provides time and source.
-            details
-                Fields of `Evidence` that override those of the sign.
+            Run or log book entry that shows it: provides time and source.
+        details
+            Fields of `Evidence` that override those of the sign.
         """
         capped = max(-MOST, min(MOST, weight)) if math.isfinite(weight) else 0.0
         capped = 0.0 if abs(capped) < LEAST else round(capped, 3)
@@ -229,18 +229,18 @@ def in_time(
     Parameters
     ----------
     frame
-            ``at``, ``value``, ``bad``, from `Observations`; several rows of one time are combined.
-        worse
-            Direction in which the cause would move it.
-        ratio, by
-            Smallest factor, and smallest difference in the value's unit, that would matter.
-        present_from
-            Value from which the condition is present at all (up to which, if lower is worse).
-        absent
-            Weight if the value did not move although the cause would move it; shrunk if there are
-            few stretches. 0 for a cause that need not show here.
-        over
-            How the targets at one time are combined.
+        ``at``, ``value``, ``bad``, from `Observations`; several rows of one time are combined.
+    worse
+        Direction in which the cause would move it.
+    ratio, by
+        Smallest factor, and smallest difference in the value's unit, that would matter.
+    present_from
+        Value from which the condition is present at all (up to which, if lower is worse).
+    absent
+        Weight if the value did not move although the cause would move it; shrunk if there are few
+        stretches. 0 for a cause that need not show here.
+    over
+        How the targets at one time are combined.
 
     Notes
     -----
@@ -292,9 +292,9 @@ def presence(frame: pl.DataFrame, *, absent: float = -1.0) -> Contrast:
     Parameters
     ----------
     frame
-            ``at``, ``value`` (0 and 1, or a share between), ``bad``. Any target that has it counts.
-        absent
-            Weight if it was absent in the bad hours; shrunk if there are few stretches.
+        ``at``, ``value`` (0 and 1, or a share between), ``bad``. Any target that has it counts.
+    absent
+        Weight if it was absent in the bad hours; shrunk if there are few stretches.
 
     Notes
     -----
@@ -335,12 +335,12 @@ def expected(
     Parameters
     ----------
     over, under
-            Weights well beyond the limit on the bad side, and on the good side.
-        scale
-            Distance from the limit, in the value's unit, at which half the weight counts; 0 is a
-            sharp limit.
-        reason
-            Why there is no value, if there is none.
+        Weights well beyond the limit on the bad side, and on the good side.
+    scale
+        Distance from the limit, in the value's unit, at which half the weight counts; 0 is a sharp
+        limit.
+    reason
+        Why there is no value, if there is none.
     """
     if value is None or not math.isfinite(value):
         return Contrast(Route.EXPECTED, 0.0, None, limit, reason=reason)

@@ -31,17 +31,17 @@ class Observed:
     Attributes
     ----------
     before
-            The target before the probe; ``None`` without one. The baseline for counters.
-        now
-            The target now.
-        trim
-            How it is trimmed; ``None`` if that cannot be seen.
-        samples
-            Samples of the probe, with the reasons why some are not credible.
-        left_behind
-            Directories of earlier, killed probes that still exist under the path.
-        direct
-            Whether the probe used direct I/O.
+        The target before the probe; ``None`` without one. The baseline for counters.
+    now
+        The target now.
+    trim
+        How it is trimmed; ``None`` if that cannot be seen.
+    samples
+        Samples of the probe, with the reasons why some are not credible.
+    left_behind
+        Directories of earlier, killed probes that still exist under the path.
+    direct
+        Whether the probe used direct I/O.
     """
 
     path: PathDescription

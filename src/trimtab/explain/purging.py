@@ -38,11 +38,11 @@ def purge_troubles(
     Parameters
     ----------
     events
-            Log book events of kinds ``purge`` and ``purge-failed``, oldest first.
-        plans
-            Slots of its purge plans, oldest first.
-        now
-            Current time; ``None``: unknown, so nothing is overdue.
+        Log book events of kinds ``purge`` and ``purge-failed``, oldest first.
+    plans
+        Slots of its purge plans, oldest first.
+    now
+        Current time; ``None``: unknown, so nothing is overdue.
     """
     return (*_plan_failed(plans), *(_failed(events) or _overdue(events, plans, now)))
 

@@ -102,11 +102,11 @@ def weigh(
     Parameters
     ----------
     has_beginning
-            Whether the incident began within the record. If so, a condition that was present
-            throughout cannot be what began: a missed expectation counts nothing here and is
-            reported as a standing condition instead.
-        shift
-            log10 added to the prior odds for this type of incident.
+        Whether the incident began within the record. If so, a condition that was present throughout
+        cannot be what began: a missed expectation counts nothing here and is reported as a standing
+        condition instead.
+    shift
+        log10 added to the prior odds for this type of incident.
     """
     pieces = tuple(sorted(evidence, key=lambda piece: -abs(piece.weight)))
     throughout = any(piece.throughout for piece in pieces)

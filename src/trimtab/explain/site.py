@@ -94,17 +94,17 @@ class Known:
         ``at``, ``run``, ``target``, ``metric``, ``value`` (in the metric's unit); one row per
         target and survey.
     runs, events
-            Those of the whole record.
-        limits, hardware
-            From the site file.
-        home
-            Target to its server when nothing has failed over.
-        profiles
-            CPU profiles of servers.
-        jobs
-            Batch accounting, as in `Context.jobs`.
-        has_site_file
-            As in `Context.has_site_file`.
+        Those of the whole record.
+    limits, hardware
+        From the site file.
+    home
+        Target to its server when nothing has failed over.
+    profiles
+        CPU profiles of servers.
+    jobs
+        Batch accounting, as in `Context.jobs`.
+    has_site_file
+        As in `Context.has_site_file`.
     """
 
     site: str
@@ -130,11 +130,11 @@ def explain_incidents(
     Parameters
     ----------
     incidents
-            Incidents of one site, from `trimtab.explain.incidents.find_troubles`.
-        known
-            The record of the site.
-        source
-            Its snapshots; only those needed for an explanation are loaded.
+        Incidents of one site, from `trimtab.explain.incidents.find_troubles`.
+    known
+        The record of the site.
+    source
+        Its snapshots; only those needed for an explanation are loaded.
 
     Returns
     -------

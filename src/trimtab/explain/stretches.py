@@ -62,11 +62,10 @@ def windows_of(
     Parameters
     ----------
     frames
-            ``at``, ``value``, ``unfinished`` of each series; the incident's own series shows the
-            distance of runs.
-        others
-            Other incidents: their hours are not good ones, unless they began long before and
-            persist.
+        ``at``, ``value``, ``unfinished`` of each series; the incident's own series shows the
+        distance of runs.
+    others
+        Other incidents: their hours are not good ones, unless they began long before and persist.
 
     Notes
     -----

@@ -155,11 +155,11 @@ def state_findings(
     Parameters
     ----------
     state
-            From `trimtab.explain.troubles.site_state`; ``None``: no snapshot is known.
-        slow
-            Targets that surveys show to be slow, including those missing from the state.
-        site
-            Name of the site if there is no state.
+        From `trimtab.explain.troubles.site_state`; ``None``: no snapshot is known.
+    slow
+        Targets that surveys show to be slow, including those missing from the state.
+    site
+        Name of the site if there is no state.
     """
     places = [] if state is None else [*state.targets, *state.hosts]
     known = {place.name for place in places}

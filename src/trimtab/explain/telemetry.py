@@ -60,11 +60,11 @@ class SettingChange:
     Attributes
     ----------
     at
-            First snapshot with the new value; ``before_at`` is the last with the old one.
-        targets
-            Targets with this same change: equal old and new value.
-        of
-            Number of targets with the setting.
+        First snapshot with the new value; ``before_at`` is the last with the old one.
+    targets
+        Targets with this same change: equal old and new value.
+    of
+        Number of targets with the setting.
     """
 
     name: str

@@ -77,9 +77,9 @@ def series_interval(
     Parameters
     ----------
     values
-            One number per run, by time, at roughly equal distances.
-        weights
-            Weight of each; equal if ``None``.
+        One number per run, by time, at roughly equal distances.
+    weights
+        Weight of each; equal if ``None``.
 
     Returns
     -------
@@ -139,9 +139,9 @@ def ratio_interval(
     Parameters
     ----------
     numerator, denominator
-            One number per run, by time, at roughly equal distances, in the same unit.
-        weights
-            Weight of each number on either side; equal if ``None``.
+        One number per run, by time, at roughly equal distances, in the same unit.
+    weights
+        Weight of each number on either side; equal if ``None``.
 
     Returns
     -------

@@ -65,11 +65,11 @@ class CompareTerms:
     Attributes
     ----------
     margin
-            Smaller differences are irrelevant; a fraction.
-        wash_out_s
-            Seconds to exclude at the start of the later side, which the change itself disturbs.
-        timezone
-            IANA name of the time zone for hours of the week.
+        Smaller differences are irrelevant; a fraction.
+    wash_out_s
+        Seconds to exclude at the start of the later side, which the change itself disturbs.
+    timezone
+        IANA name of the time zone for hours of the week.
         IANA name of the time zone for hours of the week.
     targets
         A changed number of targets to correct for.

@@ -344,7 +344,7 @@ def _corrected(correlations: Sequence[Correlation]) -> list[Correlation]:
 
 
 def _beside(correlations: Sequence[Correlation], pairs: Mapping[str, _Pairs]) -> list[Correlation]:
-    """Add each significant correlation's remainder next to the strongest one."""
+    """Return the correlations with what remains after allowing for the strongest one."""
     moving = sorted(
         (correlation for correlation in correlations if correlation.moves_with),
         key=lambda correlation: -abs(correlation.rho or 0),

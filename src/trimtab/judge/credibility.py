@@ -46,24 +46,24 @@ class RepetitionFacts:
     direct
         Whether it used O_DIRECT throughout (a tool that fell back to buffered I/O did not).
     elapsed_s
-            Measured time; ``None`` if the tool does not report it.
-        bytes_moved
-            Bytes moved according to the tool, all tasks together; ``None`` if not reported.
-        file_bytes
-            Size of all files together; a repetition with time left starts over.
-        asked_duration_s, asked_tasks
-            Requested by the probe; ``None`` if not requested.
-        tasks
-            Tasks that took part; ``None`` if the tool does not report it.
+        Measured time; ``None`` if the tool does not report it.
+    bytes_moved
+        Bytes moved according to the tool, all tasks together; ``None`` if not reported.
+    file_bytes
+        Size of all files together; a repetition with time left starts over.
+    asked_duration_s, asked_tasks
+        Requested by the probe; ``None`` if not requested.
+    tasks
+        Tasks that took part; ``None`` if the tool does not report it.
     flushed
         Whether the flush (fsync or closing with sync) was inside the timed region.
     caches_dropped
         Whether this node's page cache, or the file's pages, were dropped after writing.
     memory_bytes
-            Memory of the node, or of all participating nodes together; ``None`` if unknown.
-        device, device_bytes
-            The devices below, and the bytes they read (``read``) or wrote (``write``) during the
-            repetition; ``None`` if they are not visible.
+        Memory of the node, or of all participating nodes together; ``None`` if unknown.
+    device, device_bytes
+        The devices below, and the bytes they read (``read``) or wrote (``write``) during the
+        repetition; ``None`` if they are not visible.
     link_bytes_per_s
         Total bandwidth of the buses of all drives (or of the network); ``None`` if unknown.
     shrinks_data

@@ -35,9 +35,9 @@ def daily(
         ``at``, ``value``, ``unfinished``.
     timezone
         IANA name of the site's time zone.
+    schedule
         Times at which runs were due; ``None`` if unknown.
     present
-        Times of further runs that took place but are not judged: they are not missing.
         Times of further runs that took place but are not judged: they are not missing.
 
     Notes

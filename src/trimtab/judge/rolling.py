@@ -59,9 +59,9 @@ def rolling(
     frame
         ``at``, ``value``, ``unfinished``.
     window_s
-            Length of a window, which excludes its own start.
-        since
-            First window to report; earlier runs still count within windows.
+        Length of a window, which excludes its own start.
+    since
+        First window to report; earlier runs still count within windows.
 
     Notes
     -----

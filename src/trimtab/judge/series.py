@@ -63,9 +63,9 @@ def judge_series(
     timezone, schedule
         IANA name of the site's time zone; times at which runs were due, ``None`` if unknown.
     invalid
-            Runs whose workload is not the requested one; removed.
-        requested, changes
-            Parameters that distinguish the series; its change points, from `changes_of`.
+        Runs whose workload is not the requested one; removed.
+    requested, changes
+        Parameters that distinguish the series; its change points, from `changes_of`.
 
     Returns
     -------

@@ -79,9 +79,9 @@ def factor_effects(points: Sequence[MeasuredPoint], metric: str) -> tuple[Factor
     Raises
     ------
     KeyError
-            The metric is unknown.
-        ValueError
-            A value is negative or not finite.
+        The metric is unknown.
+    ValueError
+        A value is negative or not finite.
 
     Notes
     -----

@@ -45,7 +45,7 @@ from trimtab.model.policies import Policies
 from trimtab.visible import visible
 
 COMMAND_TIMEOUT_S: Final = 3600.0
-"""Timeout of a probe that is one command, where the site file sets none."""
+"""Timeout of a probe that is one command, if the site file sets none."""
 DriverKind = str
 """A key of `trimtab.model.driver.DRIVERS`."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -193,7 +193,7 @@ _OPTIONS: Final = Kind(
     schema={"type": "object", "additionalProperties": {"type": ["string", "integer"]}},
 )
 _DEADLINE: Final = replace(DURATION, example='"10m"')
-_JITTER: Final = "The longest that its start is put off."
+_JITTER: Final = "Maximum random delay of its start."
 
 
 def _any_of(names: Iterable[str]) -> str:
@@ -455,7 +455,7 @@ class Site:
 
 
 LIMITS: Final = SiteLimits()
-"""The goals of a site that states none: 8 % COV over 48 h, 75 % full, reopened below 70 %."""
+"""The defaults: 8 % COV over 48 h, 75 % full, reopened below 70 %."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,9 +41,9 @@ class Dose:
     sizes
         In multiples of its capacity, at the end of the bad stretch.
     before
-            The same at the middle of the good stretch, since the trim that was the latest then.
-        trimmed
-            Last trim; ``None`` if none is known, and the dose is then a lower bound.
+        The same at the middle of the good stretch, since the trim that was the latest then.
+    trimmed
+        Last trim; ``None`` if none is known, and the dose is then a lower bound.
     """
 
     sizes: float

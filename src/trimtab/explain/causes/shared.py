@@ -74,9 +74,9 @@ def timing(context: Context, frame: pl.DataFrame, condition: str) -> Evidence:
     Parameters
     ----------
     frame
-            ``at``, ``value``, ``bad``; the condition holds when any value at a time is over 0.5.
-        condition
-            As text: "a server with two targets' load".
+        ``at``, ``value``, ``bad``; the condition holds when any value at a time is over 0.5.
+    condition
+        As text: "a server with two targets' load".
 
     Notes
     -----
@@ -118,12 +118,12 @@ def logged(
     Parameters
     ----------
     noun
-            What to look for: "a failover".
-        weight
-            Weight of one in the day before the first bad run, or with it, that was not over.
-        late
-            Weight if the first came only after the first bad runs: work gets logged hours later, so
-            it supports little and contradicts nothing.
+        What to look for: "a failover".
+    weight
+        Weight of one in the day before the first bad run, or with it, that was not over.
+    late
+        Weight if the first came only after the first bad runs: work gets logged hours later, so it
+        supports little and contradicts nothing.
     """
     requested = frozenset(kinds)
     events = context.entries(lambda event: event.kind in requested and event.at <= context.now)
@@ -196,11 +196,11 @@ def beyond_chance(likely: float, others: int, known: timedelta, window: timedelt
     Parameters
     ----------
     likely
-            Probability of the event if it was the cause.
-        others
-            Other events of its kind during the time ``known``.
-        window
-            Time around the incident within which any of them would count.
+        Probability of the event if it was the cause.
+    others
+        Other events of its kind during the time ``known``.
+    window
+        Time around the incident within which any of them would count.
     """
     day = timedelta(days=1)
     rate = (others + 0.5) / max(known / day, 1.0)
@@ -282,9 +282,9 @@ def in_place(
     Parameters
     ----------
     names
-            Targets that have it; named in the subject of the sign.
-        absent
-            Weight if it did not occur; see `contrasts.presence`.
+        Targets that have it; named in the subject of the sign.
+    absent
+        Weight if it did not occur; see `contrasts.presence`.
     """
     subject = with_names(sign.subject, names)
     present = sign.of(presence(frame, absent=absent), subject, targets=names)

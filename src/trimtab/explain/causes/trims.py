@@ -67,11 +67,11 @@ class Recovery:
     Attributes
     ----------
     shares
-            Share of the loss recovered by each trim that could be judged.
-        last
-            The last of those trims.
-        chance
-            Probability of a trim this close to the end of an incident that ends by itself.
+        Share of the loss recovered by each trim that could be judged.
+    last
+        The last of those trims.
+    chance
+        Probability of a trim this close to the end of an incident that ends by itself.
     """
 
     shares: tuple[float, ...]

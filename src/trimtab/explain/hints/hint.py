@@ -54,15 +54,15 @@ class JobRequest:
     Attributes
     ----------
     osts
-            OSTs available to its files.
-        file_size_bytes
-            Size of one file; ``None``: large.
-        transfer_size_bytes
-            Bytes a task writes at once; ``None``: unknown.
-        shared
-            One file shared by all tasks; otherwise one file per task.
-        overstriping
-            Whether a file may have several stripes on one OST (Lustre 2.13 and later).
+        OSTs available to its files.
+    file_size_bytes
+        Size of one file; ``None``: large.
+    transfer_size_bytes
+        Bytes a task writes at once; ``None``: unknown.
+    shared
+        One file shared by all tasks; otherwise one file per task.
+    overstriping
+        Whether a file may have several stripes on one OST (Lustre 2.13 and later).
     """
 
     osts: int

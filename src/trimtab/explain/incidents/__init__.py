@@ -40,9 +40,9 @@ class Troubles:
     Attributes
     ----------
     incidents
-            Latest first.
-        lone_runs
-            Single runs that did not finish, latest first: notes, not incidents.
+        Latest first.
+    lone_runs
+        Single runs that did not finish, latest first: notes, not incidents.
     """
 
     incidents: tuple[Incident, ...]

@@ -126,9 +126,9 @@ def is_usual(part: Part, stretch: Window, *, known: Sequence[Window]) -> bool:
     Parameters
     ----------
     stretch
-            The stretch; it excludes its beginning.
-        known
-            Hours whose runs are excluded.
+        The stretch; it excludes its beginning.
+    known
+        Hours whose runs are excluded.
     """
     runs = part.runs
     scattered = replace(runs, residuals=-np.abs(runs.residuals))
@@ -147,15 +147,14 @@ class _Chance:
     Attributes
     ----------
     depth
-            Depth of each run below its level, in standard deviations; infinite if it did not
-            finish.
-        elsewhere
-            The same, with 0 around the group in question.
-        shares
-            Share of runs elsewhere at least as low as each of `_DEPTHS`: consecutive low runs count
-            once, since they are not independent.
-        a_month
-            Runs in 30 days.
+        Depth of each run below its level, in standard deviations; infinite if it did not finish.
+    elsewhere
+        The same, with 0 around the group in question.
+    shares
+        Share of runs elsewhere at least as low as each of `_DEPTHS`: consecutive low runs count
+        once, since they are not independent.
+    a_month
+        Runs in 30 days.
     """
 
     depth: Any

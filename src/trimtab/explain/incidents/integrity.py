@@ -23,11 +23,11 @@ class BadChecksums:
     Attributes
     ----------
     at
-            The first snapshot that shows them.
-        where
-            Machine or target that counted them.
-        count
-            Increase since the previous snapshot.
+        The first snapshot that shows them.
+    where
+        Machine or target that counted them.
+    count
+        Increase since the previous snapshot.
     """
 
     at: datetime

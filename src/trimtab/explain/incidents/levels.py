@@ -53,9 +53,9 @@ class _Change:
     Attributes
     ----------
     before, after
-            Median of the finished runs, minus the unfinished share if that changed too.
-        lost
-            Unfinished runs after it, and how many runs there were; ``None`` if no more than before.
+        Median of the finished runs, minus the unfinished share if that changed too.
+    lost
+        Unfinished runs after it, and how many runs there were; ``None`` if no more than before.
     """
 
     point: ChangePoint

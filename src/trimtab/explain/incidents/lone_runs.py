@@ -50,9 +50,9 @@ def lone_runs(
     Parameters
     ----------
     runs
-            All runs of the site: those that failed or did not start are lost as well.
+        All runs of the site: those that failed or did not start are lost as well.
 
-        Empty if the group is an incident: something was slow as well, or too many were lost.
+    Empty if the group is an incident: something was slow as well, or too many were lost.
     """
     if not all(spell.is_lost for spell in group):
         return ()

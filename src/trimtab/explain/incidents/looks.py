@@ -71,12 +71,12 @@ class Part:
     ----------
     frame
         ``at``, ``value``, ``unfinished``; its first row is row ``first`` of the series.
+    within
         Rows of ``frame`` reported by the look.
     levels
         First run of each level after the first, for changes confirmed by the end of the look.
     beside
         Number of series with runs at that time, including this one.
-        Number of series with runs at the time, this one included.
     """
 
     key: SeriesKey

@@ -98,9 +98,9 @@ def periodic(parts: Sequence[Part], frame: pl.DataFrame, timezone: str) -> list[
     Parameters
     ----------
     frame
-            The whole series: ``at``, ``value``, ``unfinished``.
-        timezone
-            IANA name of the site's zone: hours and weekdays are local.
+        The whole series: ``at``, ``value``, ``unfinished``.
+    timezone
+        IANA name of the site's zone: hours and weekdays are local.
     """
     spells = carried((part.look, _in_one_look(part, timezone)) for part in parts)
     return [_counted(spell, frame) for spell in spells]

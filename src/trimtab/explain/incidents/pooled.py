@@ -72,15 +72,15 @@ class _Rounds:
     Attributes
     ----------
     names
-            Series names of each voice.
-        first, last
-            Earliest and latest run of each round, seconds since 1970.
-        width_s
-            Distance of rounds.
-        scaled, logs
-            Residuals, NaN if a voice did not run; ``logs`` also if it did not finish.
-        runs, unfinished
-            Counts per round.
+        Series names of each voice.
+    first, last
+        Earliest and latest run of each round, seconds since 1970.
+    width_s
+        Distance of rounds.
+    scaled, logs
+        Residuals, NaN if a voice did not run; ``logs`` also if it did not finish.
+    runs, unfinished
+        Counts per round.
     """
 
     names: tuple[tuple[str, ...], ...]

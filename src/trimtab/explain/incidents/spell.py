@@ -29,21 +29,21 @@ class Spell:
     Attributes
     ----------
     name
-            Display name: ``ior write_bandwidth``, ``surveys``.
-        at, until
-            First and last bad run; ``until`` is ``None`` while ongoing.
-        last
-            Last bad run or look so far, also while ongoing.
-        depth
-            Deviation in its own standard deviations: the deepest leads.
-        what
-            Description without times: "17 % lower".
-        is_level
-            Confirmed level change: its incident lasts as long as it does.
-        is_broken
-            Runs that failed or did not start: nothing was measured.
-        moved
-            Names of the series that show it, if several together do.
+        Display name: ``ior write_bandwidth``, ``surveys``.
+    at, until
+        First and last bad run; ``until`` is ``None`` while ongoing.
+    last
+        Last bad run or look so far, also while ongoing.
+    depth
+        Deviation in its own standard deviations: the deepest leads.
+    what
+        Description without times: "17 % lower".
+    is_level
+        Confirmed level change: its incident lasts as long as it does.
+    is_broken
+        Runs that failed or did not start: nothing was measured.
+    moved
+        Names of the series that show it, if several together do.
     """
 
     shape: Shape

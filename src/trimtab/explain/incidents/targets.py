@@ -66,13 +66,13 @@ class SlowTarget:
     at, last
         First and last survey in which it was slow, aware UTC.
     until
-            Its last slow survey, once it has recovered; ``None`` while ongoing.
-        detected_at
-            Survey that made it certain enough to report.
-        share, least
-            Rate relative to its usual one in the last slow survey, and the lowest such rate.
-        surveys
-            Surveys in which it was slow.
+        Its last slow survey, once it has recovered; ``None`` while ongoing.
+    detected_at
+        Survey that made it certain enough to report.
+    share, least
+        Rate relative to its usual one in the last slow survey, and the lowest such rate.
+    surveys
+        Surveys in which it was slow.
     """
 
     target: str

@@ -45,11 +45,11 @@ def unsteady(
     Parameters
     ----------
     looked
-            The series of the site.
-        dips
-            Dips of this series.
-        taken
-            Hours whose spread other spells explain.
+        The series of the site.
+    dips
+        Dips of this series.
+    taken
+        Hours whose spread other spells explain.
 
     Notes
     -----

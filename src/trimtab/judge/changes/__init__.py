@@ -60,12 +60,12 @@ class Changes:
     seasonal
         Whether weekly seasonality was removed at the end of the series.
     autocorrelation, scale
-            Lag-1 autocorrelation around the level, and the scatter around it (a fraction), at the
-            end of the series; 0 if nothing could be detected.
-        untested
-            Why changes could not be searched; ``None``: they were.
-        walked
-            State for continuing with this series and later runs.
+        Lag-1 autocorrelation around the level, and the scatter around it (a fraction), at the end
+        of the series; 0 if nothing could be detected.
+    untested
+        Why changes could not be searched; ``None``: they were.
+    walked
+        State for continuing with this series and later runs.
     """
 
     points: tuple[ChangePoint, ...]

@@ -155,9 +155,9 @@ def _is_unknown(before: Floats, after: Floats, effect: _Effect, *, up: bool, los
     Parameters
     ----------
     up
-            Direction for the detectors, which treat a lost run as the worst of all.
-        lost
-            Whether runs were lost, which may be all that changed.
+        Direction for the detectors, which treat a lost run as the worst of all.
+    lost
+        Whether runs were lost, which may be all that changed.
     """
     if effect.ratio is None or effect.interval is None or lost:
         return False

@@ -63,19 +63,19 @@ class Noise:
     Attributes
     ----------
     scale
-            Robust standard deviation of the heights around their level: approximately a fraction.
-        autocorrelation
-            Between neighbouring runs, 0 to 0.95, on the cautious side.
-        aftermath
-            Share of it that remains after an isolated event: 0 after dips, 1 after shocks.
-        innovation
-            Standard deviation of the whitened residuals, in scales.
-        runs, hours
-            How much further sums of 3 and of 12 whitened residuals reach, down and up, than normal
-            ones, squared; at least 1. Bad hours come together, and slow ones are slower than fast
-            ones are fast.
-        slow
-            Excess variance of sums of 24 relative to independent ones, at least 1.
+        Robust standard deviation of the heights around their level: approximately a fraction.
+    autocorrelation
+        Between neighbouring runs, 0 to 0.95, on the cautious side.
+    aftermath
+        Share of it that remains after an isolated event: 0 after dips, 1 after shocks.
+    innovation
+        Standard deviation of the whitened residuals, in scales.
+    runs, hours
+        How much further sums of 3 and of 12 whitened residuals reach, down and up, than normal
+        ones, squared; at least 1. Bad hours come together, and slow ones are slower than fast ones
+        are fast.
+    slow
+        Excess variance of sums of 24 relative to independent ones, at least 1.
     """
 
     scale: float

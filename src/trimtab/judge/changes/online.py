@@ -42,9 +42,9 @@ def scores(
     white
         Whitened residuals of one level, from its second run on.
     ends
-            Positions in ``white`` of the last run used.
-        before
-            Fewest runs in a level.
+        Positions in ``white`` of the last run used.
+    before
+        Fewest runs in a level.
 
     Returns
     -------

@@ -53,11 +53,11 @@ class Window:
     Attributes
     ----------
     time_s, height, hour
-            Of each run; heights without weekly seasonality.
-        level
-            Reference for residuals.
-        young
-            Whether there are too few weeks to estimate seasonality.
+        Of each run; heights without weekly seasonality.
+    level
+        Reference for residuals.
+    young
+        Whether there are too few weeks to estimate seasonality.
     """
 
     time_s: Floats
@@ -116,9 +116,9 @@ def _sharpened(white: Floats, rough: int, gaps: Floats, noise: Noise, width: int
     Parameters
     ----------
     gaps
-            Time before each run except the first.
-        width
-            Number of runs per place.
+        Time before each run except the first.
+    width
+        Number of runs per place.
     """
     end = len(white) - 1
     reach = max(4 * width, 36)
@@ -273,11 +273,11 @@ def cuts(sums: Floats, counts: Ints, penalty: float, shortest: int) -> tuple[int
     Parameters
     ----------
     sums, counts
-            Sum of each place's residuals in their standard deviations, and their number.
-        penalty
-            Cost of a cut, in squares.
-        shortest
-            Fewest places in a stretch.
+        Sum of each place's residuals in their standard deviations, and their number.
+    penalty
+        Cost of a cut, in squares.
+    shortest
+        Fewest places in a stretch.
 
     Notes
     -----

@@ -28,20 +28,20 @@ class Runs:
     Attributes
     ----------
     at, time_s
-            The same times, as datetimes and as numbers (seconds since 1970).
-        until
-            Time of the last run in each; differs only if each is an occasion.
-        count
-            Number of runs in each.
-        hour
-            Hour of the week in the local time zone: Monday 00:00 is 0.
-        value
-            In the unit of the series; NaN if there is none.
-        height
-            Natural logarithm of the value, negated if less is better; NaN if the run did not finish
-            or its value has no logarithm.
-        more_is_better
-            Whether a greater value is a greater height.
+        The same times, as datetimes and as numbers (seconds since 1970).
+    until
+        Time of the last run in each; differs only if each is an occasion.
+    count
+        Number of runs in each.
+    hour
+        Hour of the week in the local time zone: Monday 00:00 is 0.
+    value
+        In the unit of the series; NaN if there is none.
+    height
+        Natural logarithm of the value, negated if less is better; NaN if the run did not finish or
+        its value has no logarithm.
+    more_is_better
+        Whether a greater value is a greater height.
     """
 
     at: tuple[datetime, ...]

@@ -35,12 +35,12 @@ def weekly_seasonality(clipped: Floats, hour: Ints, week: Ints, noise: Noise) ->
     Parameters
     ----------
     clipped
-            Residuals around their level, in scales; NaN for an unfinished run.
-        hour
-            Hour of the week of each.
-        week
-            The 168 h stretch of each, from 0. Each has its own level, so only a stretch in which a
-            level changed can mistake that for a rhythm.
+        Residuals around their level, in scales; NaN for an unfinished run.
+    hour
+        Hour of the week of each.
+    week
+        The 168 h stretch of each, from 0. Each has its own level, so only a stretch in which a
+        level changed can mistake that for a rhythm.
     """
     seen = ~np.isnan(clipped)
     left, hour, week = clipped[seen], hour[seen], week[seen]

@@ -90,15 +90,15 @@ class Walked:
     Attributes
     ----------
     place
-            The first run of that look.
-        runs
-            Digest of the runs before it.
-        points
-            Changes whose report depends only on these runs, by their positions.
-        is_open
-            Whether the last detection is still open.
-        renewed_s
-            ``None``: estimate noise and seasonality at once.
+        The first run of that look.
+    runs
+        Digest of the runs before it.
+    points
+        Changes whose report depends only on these runs, by their positions.
+    is_open
+        Whether the last detection is still open.
+    renewed_s
+        ``None``: estimate noise and seasonality at once.
     """
 
     place: int
@@ -149,12 +149,12 @@ class WalkForward:
         Parameters
         ----------
         after
-                Result of an earlier walk, continued if its runs are a prefix of these.
+            Result of an earlier walk, continued if its runs are a prefix of these.
 
         Returns
         -------
-            Walked | None
-                State for continuing with these and later runs; ``None``: too few runs.
+        Walked | None
+            State for continuing with these and later runs; ``None``: too few runs.
         """
         time_s = self.runs.time_s
         # Runs with the same time have no order: none is before a change.

@@ -62,10 +62,10 @@ def build_ladder(
     Parameters
     ----------
     margin
-            The fraction that a layer may lose without being the bottleneck.
-        scale
-            Unit for displayed rates; ``None``: the whole file system if its size is known, else the
-            largest unit that all rungs can be scaled to.
+        The fraction that a layer may lose without being the bottleneck.
+    scale
+        Unit for displayed rates; ``None``: the whole file system if its size is known, else the
+        largest unit that all rungs can be scaled to.
 
     Raises
     ------

@@ -60,9 +60,9 @@ class Walk:
     Attributes
     ----------
     margin
-            The fraction that a layer may lose without being the bottleneck.
-        networked
-            Whether a network lies between clients and drives, and OSTs.
+        The fraction that a layer may lose without being the bottleneck.
+    networked
+        Whether a network lies between clients and drives, and OSTs.
     """
 
     rungs: Mapping[Level, Rung]

@@ -41,9 +41,9 @@ def expected_minimum(values: Sequence[float], drawn: int) -> float:
     Parameters
     ----------
     values
-            One rate per target, of one survey; any unit.
-        drawn
-            Number of targets drawn; capped at the number of values.
+        One rate per target, of one survey; any unit.
+    drawn
+        Number of targets drawn; capped at the number of values.
 
     Returns
     -------
@@ -86,10 +86,10 @@ def lower_tail(
     Parameters
     ----------
     rows
-            Indices of the surveys, by time.
-        stripe_count
-            Number of targets that the job is striped over, for its loss; ``None``: all that a
-            survey measured.
+        Indices of the surveys, by time.
+    stripe_count
+        Number of targets that the job is striped over, for its loss; ``None``: all that a survey
+        measured.
 
     Notes
     -----

@@ -29,10 +29,9 @@ class MedianPolish:
     Attributes
     ----------
     survey_effects, target_effects
-            Effect of each row and column, NaN for one without a positive value. Their medians are
-            0.
-        residuals
-            Shape (surveys, targets); NaN if there is no positive value.
+        Effect of each row and column, NaN for one without a positive value. Their medians are 0.
+    residuals
+        Shape (surveys, targets); NaN if there is no positive value.
     """
 
     whole: float

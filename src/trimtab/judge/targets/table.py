@@ -18,14 +18,14 @@ class SurveyTable:
     Attributes
     ----------
     at
-            Start time of each survey, ascending.
-        runs, targets
-            Names of the rows and of the columns.
-        servers
-            Server of each target in its latest survey; ``None`` if unknown.
-        values
-            Shape (surveys, targets), in the metric's unit; NaN if a target was not measured. 0 is a
-            target that delivered nothing.
+        Start time of each survey, ascending.
+    runs, targets
+        Names of the rows and of the columns.
+    servers
+        Server of each target in its latest survey; ``None`` if unknown.
+    values
+        Shape (surveys, targets), in the metric's unit; NaN if a target was not measured. 0 is a
+        target that delivered nothing.
     """
 
     at: tuple[datetime, ...]
