@@ -203,7 +203,7 @@ def test_an_empty_check_says_so(empty: CheckResult) -> None:
     assert page.headings["h2"] == ["Findings", "Numbers"]
     for words in (
         "Not measured: no findings in what could be seen; not every target answered; no device",
-        "No device can be seen beneath this file system.",
+        "No device is visible beneath this file system.",
         "No target answered.",
         "Nothing was measured.",
     ):
@@ -345,9 +345,7 @@ def test_the_first_line_says_how_healthy_how_fast_and_what_steadiness_needs(
     assert check_document(first_check(healthy)).answer == (
         "Healthy: writes 11.6 GB/s, reads 18.2 GB/s at 64 tasks; steadiness needs 23 more runs"
     )
-    assert check_document(first_check(healthy, 40)).answer.endswith(
-        "; steadiness cannot be told yet"
-    )
+    assert check_document(first_check(healthy, 40)).answer.endswith("; steadiness not known yet")
 
 
 def test_healthy_is_not_said_where_only_writes_are_believed(healthy: CheckResult) -> None:

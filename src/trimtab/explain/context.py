@@ -47,7 +47,7 @@ class Window:
     to: datetime
 
     def holds(self, at: datetime) -> bool:
-        """Return whether a time lies within."""
+        """Return whether a time is inside."""
         return self.from_ <= at <= self.to
 
 

@@ -77,7 +77,7 @@ class Contrast:
     weight
         log10 of the likelihood ratio.
     value, reference
-        The value judged, and its reference; ``None`` where missing.
+        The value judged, and its reference; ``None`` if missing.
     at
         When the condition was first seen in the bad hours.
     throughout

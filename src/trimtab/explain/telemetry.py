@@ -293,7 +293,7 @@ class Observations:
         return marked(frame, self._bad, self._good)
 
     def _mostly(self, steps: pl.DataFrame) -> pl.DataFrame:
-        """Return the steps that lie mostly in one of the stretches, with ``bad``."""
+        """Return the steps that are mostly in one of the stretches, with ``bad``."""
         bad, good = (_overlap_s(windows) for windows in (self._bad, self._good))
         half = pl.col("seconds") / 2
         overlaps = steps.with_columns(bad_s=bad, good_s=good)

@@ -21,7 +21,7 @@ class Phase(StrEnum):
     REOPENED = "reopened"
     """A problem reported as over continues: later runs withdrew its end."""
     NOTED = "noted"
-    """Kept in the ledger and sent to nobody."""
+    """Recorded in the ledger and not sent."""
     TEST = "test"
 
 

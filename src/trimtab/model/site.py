@@ -110,7 +110,7 @@ def _read_arguments(value: object) -> tuple[str, ...]:
 
 
 def _read_options(value: object) -> dict[str, str]:
-    """Return options by name; whole numbers may stand without quotes."""
+    """Return options by name; integers need no quotes."""
     if not isinstance(value, dict):
         raise BadValue(
             "must be a table", code="wrong-type", hint='write options = {name = "value"}'
@@ -432,7 +432,7 @@ class Site:
     )
     store: SiteStore = table(SiteStore, "Where results are kept.")
     policies: Policies = table(Policies, "What Trimtab may change, and when.", at="policy")
-    alerts: Alerts = table(Alerts, "What is told of its problems, and when.")
+    alerts: Alerts = table(Alerts, "Which alerts are sent, when and to whom.")
     webhooks: tuple[Webhook, ...] = tables(
         Webhook,
         "webhook",

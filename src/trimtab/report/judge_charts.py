@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 POINTS_MAX: Final = 420
-"""Of one line: more than there are pixels tell nothing."""
+"""Maximum points of a line: more than there are pixels show nothing."""
 BESIDE_CHANGE: Final = timedelta(hours=240)
-"""Either side of a change: what figures 3 and 4 of [S1] show."""
+"""Time on either side of a change, as in figures 3 and 4 of [S1]."""
 _BINS: Final = 24
 _PANEL_HEIGHT: Final = 120
 
@@ -109,7 +109,7 @@ def _level_layers(series: SeriesJudgement, divisor: float, x: altair.X) -> list[
 
 
 def cov_chart(series: SeriesJudgement, name: str) -> Chart | None:
-    """Return the COV over each window with the goal (figure 5), ``None`` where none is judged."""
+    """Return the COV over each window with the goal (figure 5), ``None`` if none is judged."""
     judged = {
         window.at for window in series.rolling if window.status is not VerdictStatus.CANNOT_TELL
     }
@@ -153,7 +153,7 @@ def cov_chart(series: SeriesJudgement, name: str) -> Chart | None:
 def before_after_chart(
     frame: pl.DataFrame, change: ChangePoint, series: SeriesJudgement, name: str
 ) -> Chart | None:
-    """Return how runs are spread in the 240 h before a change and after it (figures 3 and 4)."""
+    """Return the distribution of runs in the 240 h before and after a change (figures 3 and 4)."""
     import polars as pl
 
     at = pl.col("at")
@@ -172,7 +172,7 @@ def spread_chart(
     title: str,
     within: str = "",
 ) -> Chart | None:
-    """Return how the finished runs of two stretches are spread; ``None`` where one has none."""
+    """Return the distribution of the finished runs of two stretches; ``None`` if one has none."""
     values = [side["value"].drop_nulls().to_list() for side in (before, after)]
     if not all(values):
         return None
@@ -192,7 +192,7 @@ def spread_chart(
 def runs_chart(before: pl.DataFrame, after: pl.DataFrame, key: SeriesKey) -> Chart | None:
     """Return the runs of two stretches over time with the mean of each (figures 3 and 4).
 
-    ``None`` where one has no run.
+    ``None`` if one has no run.
     """
     if before.is_empty() or after.is_empty():
         return None
@@ -213,7 +213,7 @@ def runs_chart(before: pl.DataFrame, after: pl.DataFrame, key: SeriesKey) -> Cha
     return Chart(
         name="runs-compared",
         title="Runs of both stretches",
-        caption="Every run of the two; the lines are their means, unfinished runs as 0.",
+        caption="Every run of both; the lines are their means, unfinished runs as 0.",
         specification=layered(layers),
         legend=(
             Key("dot", "muted", "before"),
@@ -232,7 +232,7 @@ def _rows(frame: pl.DataFrame, divisor: float) -> list[dict[str, Any]]:
 
 
 def days_cov_chart(series: SeriesJudgement, name: str) -> Chart | None:
-    """Return the COV of each day with the goal: beside `panel_chart` it is figure 6."""
+    """Return the COV of each day with the goal: together with `panel_chart`, figure 6."""
     days = [day for day in series.days if day.cov is not None]
     goal = series.verdict.goal
     if not days or goal is None:
@@ -307,7 +307,7 @@ def survey_chart(surveys: pl.DataFrame, metric: str, unit: str, name: str) -> Ch
     return Chart(
         name=name,
         title=f"{metric_title(metric)} of single targets",
-        caption="One mark for each survey.",
+        caption="One mark per survey.",
         specification=layered(layers),
         legend=(
             Key("dot", "accent", "median target"),
@@ -318,7 +318,7 @@ def survey_chart(surveys: pl.DataFrame, metric: str, unit: str, name: str) -> Ch
 
 
 def months_chart(surveys: pl.DataFrame, metric: str, unit: str, name: str) -> Chart | None:
-    """Return how targets are spread in the first and in the last month of surveys (figure 2)."""
+    """Return the distribution of targets in the first and the last month of surveys (figure 2)."""
     import polars as pl
 
     months = surveys.filter(pl.col("metric") == metric).with_columns(
@@ -350,7 +350,7 @@ def _histograms(
 ) -> dict[str, Any]:
     """Draw the share of values in each bin, for two sides on the same bins.
 
-    The first side is filled, the second an outline: they are told apart without colour.
+    The first side is filled, the second an outline: they differ without colour.
     """
     import altair as alt
 
@@ -405,6 +405,6 @@ def _change_layers(changes: Sequence[ChangePoint], x: altair.X) -> list[altair.C
 
 
 def _thinned(points: Sequence[Any]) -> Sequence[Any]:
-    """Return at most `POINTS_MAX` of the points, evenly, the last one among them."""
+    """Return at most `POINTS_MAX` of the points, evenly spaced and including the last."""
     step = -(-len(points) // POINTS_MAX)
     return points[::-1][::step][::-1] if step > 1 else points

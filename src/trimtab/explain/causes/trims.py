@@ -90,7 +90,7 @@ def trims(context: Context) -> tuple[Event, ...]:
 
 
 def last_seen(seen: Observations) -> dict[str, list[datetime]]:
-    """Return the trims of each target visible in telemetry, whoever ran them.
+    """Return the trims of each target visible in telemetry, by any tool.
 
     Timers report their last run (``last_trim_at``); a jump in ``bytes_discarded_total`` is a trim
     as well, at some time between two snapshots, unless the timer reported it.

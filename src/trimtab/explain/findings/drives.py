@@ -33,7 +33,7 @@ def drive_wear(observed: Observed) -> Iterator[Finding]:
             ),
             fix=Fix(
                 f"Plan the replacement of {drive} and of its group. Check its write "
-                "amplification and what writes so much.",
+                "amplification and the source of the writes.",
                 ("nvme", "smart-log", f"/dev/{drive}"),
             ),
             confidence=0.95,

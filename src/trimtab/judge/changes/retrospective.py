@@ -53,7 +53,7 @@ class Window:
     Attributes
     ----------
     time_s, height, hour
-        Of each run; heights without weekly seasonality.
+        Values of each run; heights without weekly seasonality.
     level
         Reference for residuals.
     young
