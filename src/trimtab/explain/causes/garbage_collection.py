@@ -1,9 +1,9 @@
 """`garbage-collection`: the drives collect garbage during writes.
 
-Some requests then take orders of magnitude longer, on each drive of a target at other times, and
-the stripe waits for the slowest [S1, IV.A; S2]. This is the drives' route to "slow from 75 % full":
-it shows in the drives' own write counters and in the tail, costs no server CPU, and goes away with
-a trim; the allocator's route is the opposite in every respect [S10].
+Some requests then take orders of magnitude longer, at different times on each drive of a target,
+and the stripe waits for the slowest [S1, IV.A; S2]. This is the drives' route to "slow from 75 %
+full": it shows in the drives' own write counters and in the tail, costs no server CPU, and goes
+away with a trim; the allocator's route is the opposite in every respect [S10].
 """
 
 from __future__ import annotations

@@ -182,8 +182,9 @@ def unfinished_share(runs: Sequence[RunFact]) -> float | None:
 
 
 def _of_one_probe(context: Context) -> tuple[float | None, float | None]:
-    """Return the ratios of writes and of reads: of the incident's probe if it does both, else the
-    median over all probes.
+    """Return the ratios of writes and of reads: those of the incident's probe if it does both.
+
+    Otherwise the median over all probes.
 
     Another probe may have another bottleneck and have lost nothing.
     """
