@@ -81,7 +81,7 @@ def recovered_document(recovered: Recovered) -> Document:
         )
         for file in sorted(recovered.files, key=lambda file: file.fate in _QUIET_FATES)
     )
-    columns = ("was at", "owner", "size>", "now", "now at??")
+    columns = ("was at", "owner", "size>", "now", "put aside at??")
     return Document(
         _answer(recovered),
         (Section(tables=(table(columns, rows, first=ROWS),)),),

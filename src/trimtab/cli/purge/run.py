@@ -114,7 +114,7 @@ def run_document(result: RunResult, loaded: LoadedPlan, notes: Sequence[str] = (
         row(objection.guard, objection.reason, objection.hint or "")
         for objection in result.objections
     )
-    trim = "the drives do not know yet what became free: trim them (fstrim) in a quiet hour"
+    trim = "the drives do not know yet which space is free: trim them (fstrim) in a quiet hour"
     return Document(
         _answer(result),
         (
