@@ -356,7 +356,7 @@ def test_healthy_is_not_said_where_only_writes_are_believed(healthy: CheckResult
     doubted = check_document(replace(healthy, verdicts=verdicts))
     assert doubted.tone == "unclear"
     assert doubted.answer.startswith("Partly seen: no findings in what could be seen; no figure")
-    assert "of reads is believed" in doubted.answer
+    assert "of reads is credible" in doubted.answer
 
 
 def test_a_check_says_what_it_wrote_and_how_much_room_it_took(healthy: CheckResult) -> None:

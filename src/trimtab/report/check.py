@@ -277,7 +277,7 @@ def _run_section(run: Run) -> Section:
             ("Parameters", table(("parameter", "value"), rows)),
             (
                 "Commands",
-                table(("command", "outcome", "raw output"), map(_command_row, run.outputs)),
+                table(("command", "how it ended", "raw output"), map(_command_row, run.outputs)),
             ),
         ),
         folded=True,

@@ -486,7 +486,7 @@ def _runs_table(days: Sequence[Day]) -> Table | None:
                 day.day.isoformat(),
                 "dry run" if day.dry else "deleting",
                 visible(run.who) or "-",
-                Cell("end unknown", tone="warning") if run.end is None else Cell(run.end),
+                Cell("end not recorded", tone="warning") if run.end is None else Cell(run.end),
                 note="; ".join(filter(None, (run.text, run.pace.text(), *run.objections))),
             )
             for day in days
