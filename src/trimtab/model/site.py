@@ -193,7 +193,7 @@ _OPTIONS: Final = Kind(
     schema={"type": "object", "additionalProperties": {"type": ["string", "integer"]}},
 )
 _DEADLINE: Final = replace(DURATION, example='"10m"')
-_JITTER: Final = "Maximum random delay of its start."
+_JITTER: Final = "Maximum delay of its start."
 
 
 def _any_of(names: Iterable[str]) -> str:
