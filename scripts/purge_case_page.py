@@ -160,7 +160,7 @@ def targets(result: Result) -> Iterator[str]:
                 str(_runs(needed["freed"])),
                 _days(one["published"]["age_s"])
                 if one["published"]["status"] == "reached"
-                else "all that may go",
+                else "everything eligible",
             )
         )
     head = ("target", "horizon", "frees", "million files", "leaves", "runs", "lists from")
@@ -242,7 +242,7 @@ def mixes(result: Result) -> Iterator[str]:
                 _days(needed["age_s"]) if reached else "none",
                 _days(published["age_s"])
                 if published["status"] == "reached"
-                else "all that may go",
+                else "everything eligible",
                 _share(needed["freed"]["files"], one["files"]),
                 _share(needed["eligible"]["allocated_bytes"], one["allocated_bytes"]),
                 _percent(_least(one)),

@@ -93,6 +93,6 @@ def test_the_command_keeps_and_lists(store: Store) -> None:
     assert "kernel 5.14" in text.stdout
     assert "\x1b" not in text.stdout
     none = trimtab("event", "list", "scratch", "--since", "2090-01-01", store=place)
-    assert "Nothing is written" in none.stdout
+    assert "The log book is empty" in none.stdout
     wrong = trimtab("event", "add", "scratch", "x", "--kind", "nonsense", store=place)
     assert wrong.code == 2

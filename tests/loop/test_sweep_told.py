@@ -180,7 +180,7 @@ def test_doubts_are_printed(files: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert typed(files, 'transfer_size = ["64KiB", "1MiB"]', "--no-run") == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "2 of 2 runs measured" in text
-    assert "2 of them hold no figure that is believed: cached (2 runs)" in text
+    assert "2 of them hold no credible figure: cached (2 runs)" in text
     assert "no setting can be judged: no credible value: cached" in text
     assert typed(files, 'transfer_size = ["64KiB", "1MiB"]', "--no-run", "--json") == 0
     document = json.loads(capsys.readouterr().out)

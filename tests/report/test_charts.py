@@ -70,7 +70,7 @@ def test_one_letter_for_one_reason() -> None:
     samples = [Sample("write_bandwidth", 1e9, n, reason="too short") for n in range(5)]
     chart = known(repetition_chart(samples, "write_bandwidth"))
     assert chart.notes == (("a", "too short"),)
-    assert "5 of 5 not believed" in chart.caption
+    assert "5 of 5 not credible" in chart.caption
 
 
 def test_targets_and_percentiles_are_not_repetitions() -> None:

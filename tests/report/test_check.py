@@ -203,7 +203,7 @@ def test_an_empty_check_says_so(empty: CheckResult) -> None:
     assert page.headings["h2"] == ["Findings", "Numbers"]
     for words in (
         "Not measured: no findings in what could be seen; not every target answered; no device",
-        "No device can be seen beneath this file system.",
+        "No device is visible beneath this file system.",
         "No target answered.",
         "Nothing was measured.",
     ):
@@ -345,9 +345,7 @@ def test_the_first_line_says_how_healthy_how_fast_and_what_steadiness_needs(
     assert check_document(first_check(healthy)).answer == (
         "Healthy: writes 11.6 GB/s, reads 18.2 GB/s at 64 tasks; steadiness needs 23 more runs"
     )
-    assert check_document(first_check(healthy, 40)).answer.endswith(
-        "; steadiness cannot be told yet"
-    )
+    assert check_document(first_check(healthy, 40)).answer.endswith("; steadiness not known yet")
 
 
 def test_healthy_is_not_said_where_only_writes_are_believed(healthy: CheckResult) -> None:
@@ -358,7 +356,7 @@ def test_healthy_is_not_said_where_only_writes_are_believed(healthy: CheckResult
     doubted = check_document(replace(healthy, verdicts=verdicts))
     assert doubted.tone == "unclear"
     assert doubted.answer.startswith("Partly seen: no findings in what could be seen; no figure")
-    assert "of reads is believed" in doubted.answer
+    assert "of reads is credible" in doubted.answer
 
 
 def test_a_check_says_what_it_wrote_and_how_much_room_it_took(healthy: CheckResult) -> None:

@@ -71,7 +71,7 @@ def test_the_worst_change_that_lasts_comes_first_and_the_others_are_named_and_co
 def test_what_recovered_is_steady() -> None:
     assert len(RECOVERED.changes) == 2
     assert level_now(RECOVERED) is None
-    assert answer(RECOVERED).startswith("No lasting change of level. 1 series steady.")
+    assert answer(RECOVERED).startswith("No lasting level change. 1 series steady.")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_steady_is_said_only_of_what_was_tested() -> None:
     assert answer(few).startswith("1 series: too few runs to look for a change (6 of 24). COV")
     text = answer(few, RECOVERED)
     assert text.startswith(
-        "No lasting change of level. 2 series: 1 with too few runs to look for a change, 1 steady."
+        "No lasting level change. 2 series: 1 with too few runs to look for a change, 1 steady."
     )
 
 
@@ -192,7 +192,7 @@ def test_what_was_not_searched_is_not_called_well() -> None:
     assert "Incidents not searched for yet" in answer(STEADY, searched=False)
     assert "no incident" not in answer(STEADY, searched=False).lower()
     assert answer(STEADY, searched=True).startswith(
-        "No lasting change of level, no incident goes on. 1 series steady."
+        "No lasting level change, no open incident. 1 series steady."
     )
 
 

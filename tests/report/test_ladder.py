@@ -146,8 +146,8 @@ def test_a_rate_of_unknown_size_is_shown_as_measured(capsys: pytest.CaptureFixtu
 def test_nothing_at_all(capsys: pytest.CaptureFixture[str]) -> None:
     empty = build_ladder(LadderInput("x", load_ladder(EXAMPLES / "perlmutter.toml").hardware, ()))
     print_document(ladder_document(empty))
-    assert "Nothing is kept" in capsys.readouterr().out
-    assert "Nothing is kept" in render_document(ladder_document(empty))
+    assert "No stored data for a ladder" in capsys.readouterr().out
+    assert "No stored data for a ladder" in render_document(ladder_document(empty))
     assert json.loads(to_json(empty))["tracks"] == []
 
 

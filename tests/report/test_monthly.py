@@ -34,7 +34,7 @@ def test_what_is_not_known_says_so() -> None:
     bare = replace(month(), space=(), purges=None, purge_reason="no permission", cost=None,
                    actions=(), complete=False)  # fmt: skip
     markdown = document_markdown(monthly_document(bare))
-    for words in ("not known: no snapshot", "Not known: no permission.", "no run of Trimtab's own",
+    for words in ("not known: no snapshot", "Not known: no permission.", "no run by Trimtab itself",
                   "nothing was changed", "2026-10-31, so far"):  # fmt: skip
         assert words in markdown, words
 

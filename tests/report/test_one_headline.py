@@ -320,8 +320,8 @@ def test_what_is_well_is_called_so(store: Store, healthy: CheckResult) -> None:
     """The lines would be of no use if they never said it."""
     lines = dict(Pair(store, ("calm", "calm")).first_lines(healthy))
     assert lines["judge, Overview"].startswith(
-        "No lasting change of level, no incident goes on, no trouble on 2 targets. 2 series steady."
+        "No lasting level change, no open incident, no trouble on 2 targets. 2 series steady."
     )
     assert lines["check"].startswith("healthy: Healthy")
     assert lines["tune"] == "calm-calm: nothing to change."
-    assert lines["targets"] == "calm-calm: No incident goes on, no trouble on 2 targets."
+    assert lines["targets"] == "calm-calm: No open incident, no trouble on 2 targets."

@@ -33,7 +33,9 @@ def test_a_reachable_target_is_answered_with_its_age_and_bytes() -> None:
     assert after <= 0.70
 
 
-@pytest.mark.parametrize(("target", "words"), [(0.9, "Nothing has to go"), (0.1, "No horizon")])
+@pytest.mark.parametrize(
+    ("target", "words"), [(0.9, "Nothing has to be deleted"), (0.1, "No horizon")]
+)
 def test_targets_that_need_nothing_or_are_out_of_reach(target: float, words: str) -> None:
     assert horizon_answer(horizon_answer_of(target)).startswith(words)
 

@@ -30,7 +30,7 @@ def test_those_whose_intervals_overlap_are_tied() -> None:
     doubled = replace(swept, rows=(*swept.rows, row))
     best = known(best_of(doubled))
     assert best.tied == (len(swept.rows),)
-    assert "1 other within chance" in whatif_answers(doubled)[0]
+    assert "statistically tied with 1 other" in whatif_answers(doubled)[0]
 
 
 def test_few_seeds_are_not_called_a_test() -> None:

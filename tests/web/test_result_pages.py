@@ -249,7 +249,7 @@ def test_an_admin_sees_every_owner_and_a_viewer_only_themselves(admin, ada, plan
 def test_a_viewer_whom_the_host_does_not_know_sees_nobody(ada, desk):
     page = person(desk, "nobody-known").get(f"{ROOT}/purge").text
     assert owners_of(page) == set()
-    assert "This host knows no such user" in page
+    assert "Unknown user on this host" in page
 
 
 def test_people_see_their_own_list_and_no_other(ada, desk, plan):

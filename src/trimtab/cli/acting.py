@@ -1,4 +1,4 @@
-"""What the commands that change a site have in common."""
+"""Shared by the commands that change a site."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def act(
     action: str | None = None,
     index: Path | None = None,
 ) -> None:
-    """Plan a policy for a site, carry it out with ``--apply``, and show the result.
+    """Plan a policy for a site, apply it with ``--apply``, and print the result.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def act(
     Raises
     ------
     RefusedError
-        It was to be applied, and is held or another plan by now, or a change was not carried out.
+        The plan should be applied but is held, has changed, or a change was not carried out.
     """
     from trimtab.errors import RefusedError
     from trimtab.loop.acting.applying import reason_of

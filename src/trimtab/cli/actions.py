@@ -15,7 +15,7 @@ from trimtab.cli.render.document import show_page
 @options.store
 @options.since("Only actions that began at or after this time.")
 def command(where: str, store_url: str | None, since: str | None) -> None:
-    """List what was done to a site: when, by whom, why, and how performance went afterwards."""
+    """List changes made to a site: when, by whom, why, and the performance afterwards."""
     from trimtab.loop.acting.effects import ledger
     from trimtab.report import documents
     from trimtab.report.acting import ledger_document

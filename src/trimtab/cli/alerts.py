@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class _Alerts(click.Group):
-    """A group whose first word may be a site: then its alerts are listed."""
+    """A group whose first word may be a site: then it lists that site's alerts."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -35,7 +35,7 @@ class _Alerts(click.Group):
         return super().resolve_command(ctx, args if known else ["list", *args])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Let an option of the list come before the site."""
+        """Allow options of the list before the site."""
         if args and args[0].startswith("--") and args[0] != "--help":
             args = ["list", *args]
         return super().parse_args(ctx, args)
@@ -45,8 +45,8 @@ class _Alerts(click.Group):
 def command() -> None:
     """List the alerts of a site: trimtab alerts SITE.
 
-    The watch decides on alerts after each slot, by [alerts] of the site file: one for each phase
-    of a problem, and no more.
+    After each slot the watch decides on alerts by [alerts] of the site file: one per phase of a
+    problem, and no more.
     """
 
 
@@ -56,7 +56,7 @@ def command() -> None:
 @options.store
 @options.since("Only alerts that were decided at or after this time.")
 def list_(where: str, store_url: str | None, since: str | None) -> None:
-    """List alerts, the newest first: who got each, and which still wait."""
+    """List alerts, newest first: their receivers, and which still wait."""
     from trimtab.loop.alerting.receivers import receivers_of
     from trimtab.loop.standing import whole_standing
     from trimtab.model.alert import Phase
@@ -78,7 +78,7 @@ def list_(where: str, store_url: str | None, since: str | None) -> None:
 @click.argument("where", metavar="[SITE]", required=False)
 @options.output
 def test(where: str | None) -> None:
-    """Send a test message to every receiver of a site; exits with 3 where one did not take it."""
+    """Send a test message to every receiver of a site; exits with 3 if one did not accept it."""
     from trimtab.errors import ToolError
     from trimtab.loop.alerting.receivers import try_receivers
     from trimtab.loop.sites import clock_of, only_site, open_site
@@ -96,12 +96,12 @@ def test(where: str | None) -> None:
 
 
 def trial_document(site: str, tried: Sequence[ReceiverRow]) -> Document:
-    """Return how many receivers took the message, and each with its answer."""
+    """Return how many receivers accepted the message, and each one's answer."""
     taken = sum(entry.delivered for entry in tried)
     if tried:
-        answer = f"{taken} of {plural(len(tried), 'receiver')} took the test message."
+        answer = f"{taken} of {plural(len(tried), 'receiver')} accepted the test message."
     else:
-        answer = "no receiver: nobody gets alerts; add [alerts.mail] or [webhook.NAME]."
+        answer = "no receiver: alerts are not sent; add [alerts.mail] or [webhook.NAME]."
     rows = (
         row(entry.receiver, "delivered" if entry.delivered else f"not delivered: {entry.reason}")
         for entry in sorted(tried, key=lambda entry: entry.delivered)
@@ -113,12 +113,12 @@ def trial_document(site: str, tried: Sequence[ReceiverRow]) -> Document:
 def alerts_document(
     standing: SiteStanding, alerts: Sequence[Alert], *, has_receivers: bool = True
 ) -> Document:
-    """Return how a site stands, how many alerts there were and how many wait, the newest first.
+    """Return the state of a site and its alerts, newest first, with the number that wait.
 
     Parameters
     ----------
     has_receivers
-        Whether the site file names some.
+        Whether the site file names receivers.
     """
     newest = alerts[::-1]
     rows = (

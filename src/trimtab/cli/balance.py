@@ -1,4 +1,4 @@
-"""``trimtab balance``: full targets closed to new files, and opened again."""
+"""``trimtab balance``: close full targets to new files, and reopen them."""
 
 from __future__ import annotations
 

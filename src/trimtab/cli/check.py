@@ -1,4 +1,4 @@
-"""``trimtab check``: the main job."""
+"""``trimtab check``: the main command."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from trimtab.measure.table import names
     default="auto",
     show_default=True,
     type=click.Choice(["auto", *names("phases")]),
-    help="Benchmark; auto takes IOR with MPI, else fio, else the built-in generator.",
+    help="Benchmark; auto uses IOR if MPI is available, else fio, else the built-in generator.",
 )
 @click.option(
     "--budget",
@@ -56,12 +56,12 @@ from trimtab.measure.table import names
 @click.option(
     "--repetitions",
     type=click.IntRange(1, 10_000),
-    help="Writes and reads, interleaved. Default: what fits the budget at 5 s each.",
+    help="Writes and reads, interleaved. Default: as many as fit the budget at 5 s each.",
 )
 @click.option(
     "--tasks",
     type=click.IntRange(1, 4096),
-    help="Tasks that do I/O at the same time. Default: two a processor, at most 16.",
+    help="Tasks that do I/O at the same time. Default: two per processor, at most 16.",
 )
 @click.option(
     "--transfer-size",
@@ -82,7 +82,7 @@ from trimtab.measure.table import names
     "direct",
     default=True,
     show_default=True,
-    help="O_DIRECT, or through the page cache.",
+    help="Use O_DIRECT or the page cache.",
 )
 @click.option(
     "--fullness-limit",
@@ -95,15 +95,15 @@ from trimtab.measure.table import names
     "allocator_statistics",
     default=True,
     show_default=True,
-    help="Turn ext4's mb_stats on while probing where it is off, and restore it.",
+    help="Turn on ext4's mb_stats while probing if it is off, then restore it.",
 )
 @options.fail_on
 def command(fail_on: str | None, **settings: object) -> None:
     """Measure PATH, keep the result, judge it, and list misconfigurations.
 
-    Looks at the file system and the devices beneath it, runs a short write and read probe within
-    a budget of time and space, keeps the run with its raw output, compares it with earlier ones,
-    and writes a report. Files of the probe are removed in every case.
+    Inspects the file system and its devices, runs a short write and read probe within a budget of
+    time and space, keeps the run with its raw output, compares it with earlier ones, and writes a
+    report. Always removes the probe's files.
     """
     from trimtab.cli.render.progress import RUN_KEPT, progress_bar
     from trimtab.loop.check import CheckOptions, check, of_site

@@ -31,8 +31,8 @@ from trimtab.cli.render.document import show_page
     nargs=2,
     type=options.COUNT,
     metavar="A B",
-    help="How many targets either side had, and what that alone may make of a rate. Taken out "
-    "where --target-rate shows that the targets limit.",
+    help="Number of targets on each side. Their expected effect on the rate is removed if "
+    "--target-rate shows that the targets limit.",
 )
 @click.option(
     "--files",
@@ -61,8 +61,8 @@ def command(names: tuple[str, ...], store_url: str | None, **sides: Any) -> None
     published result: '673320±31779/240 MB/s' (mean, deviation, number of runs), or a TOML file of
     those.
 
-    Result files of either side are joined by commas (fio-1.json,fio-2.json), or lie in a directory
-    each: trimtab compare before/*.json after/*.json.
+    Join result files of one side with commas (fio-1.json,fio-2.json), or use one directory per
+    side: trimtab compare before/*.json after/*.json.
     """
     from trimtab.judge.compare import CompareTerms
     from trimtab.loop.comparing.compare import Request, compare_sides

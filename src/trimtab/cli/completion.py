@@ -1,4 +1,4 @@
-"""What shells complete beside commands and options: names of sites, of probes, of scenarios."""
+"""Shell completion besides commands and options: names of sites, probes, scenarios, metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 
 
 class _Word(click.ParamType):
-    """A text of which some values are known; ``otherwise`` is what a shell completes itself."""
+    """A text with some known values; ``otherwise`` is what the shell completes itself."""
 
     name = "text"
 
@@ -18,13 +18,13 @@ class _Word(click.ParamType):
         self._known, self._otherwise = known, otherwise
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the text as it is."""
+        """Return the text unchanged."""
         return value
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return the known values that begin so, and let the shell complete the others."""
+        """Return the known values with this beginning; the shell completes the rest."""
         names = [name for name in self._known() if name.startswith(incomplete)]
         if names and "/" not in incomplete:
             return [CompletionItem(name) for name in names]
@@ -75,7 +75,7 @@ _FILES: Final = ("FILE", "PATH", "DIR", "PLAN", "INDEX", "SPEC.toml")
 
 
 def completable(command: click.Command) -> click.Command:
-    """Return a command whose parameters complete what their ``metavar`` names."""
+    """Add completion to parameters whose ``metavar`` has known values."""
     for parameter in command.params:
         metavar = (parameter.metavar or "").strip("[]")
         if word := _WORDS.get(metavar):

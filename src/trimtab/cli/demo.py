@@ -25,22 +25,22 @@ _LIBRARIES: Final = ("fastapi", "uvicorn")
     metavar="DIR",
     default=DIRECTORY,
     show_default=True,
-    help="Where the simulated site is kept; one that is there already is served.",
+    help="Directory of the simulated site; an existing one is served.",
 )
 @click.pass_context
 def command(context: click.Context, bind: str, directory: str) -> None:
     """Show the dashboard on nine simulated months of a Perlmutter-like site.
 
-    It takes some ten seconds with two processors. The site is coarse: its 274 OSTs are simulated as
+    Takes some ten seconds on two processors. The site is coarse: its 274 OSTs are simulated as
     four classes, in steps of eight hours. `trimtab twin run perlmutter` simulates it in full.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.demo import is_prepared, prepare_demo, site_file_of
 
     place = Path(directory)
-    # Without its libraries the dashboard says what to install before anybody has waited.
+    # Without its libraries the dashboard says what to install before the user has waited.
     if all(map(find_spec, _LIBRARIES)) and not is_prepared(place):
-        remains = f"the demo is not whole: remove {place} and start it again"
+        remains = f"the demo is incomplete: remove {place} and start it again"
         with progress_bar(remains=remains) as progress:
             prepare_demo(place, progress)
     assert context.parent is not None

@@ -64,7 +64,7 @@ def add(where: str, detail: str, store_url: str | None, **fields: Any) -> None:
 @options.since("Only events that began at or after this time.")
 @click.option("--until", metavar="TIME", help="Only events that began until this time or day.")
 def list_(where: str, store_url: str | None, since: str | None, until: str | None) -> None:
-    """List events, the oldest first."""
+    """List events, oldest first."""
     from trimtab.report import documents
 
     with opened(where, store_url) as record:
@@ -82,7 +82,7 @@ _ROWS = 30
 
 
 def written_document(event: Event) -> Document:
-    """Return an event that was just written."""
+    """Return the page of a new event."""
     return Document(
         f"kept  {event.kind.value} of {local_moment(event.at)}: {event.detail}",
         more=(f"{event.id} in the log book of {event.site}",),
@@ -90,16 +90,16 @@ def written_document(event: Event) -> Document:
 
 
 def events_document(events: Sequence[Event], most: int = _ROWS) -> Document:
-    """Return the last events of the log book, the oldest first.
+    """Return the last events of the log book, oldest first.
 
     Parameters
     ----------
     most
-        So many of them.
+        Maximum number of events.
     """
     if not events:
         hint = 'hint: trimtab event add SITE --kind config-change "checksums on"'
-        return Document("Nothing is written in its log book yet.", more=(hint,))
+        return Document("The log book is empty.", more=(hint,))
     last, shown = events[-1], events[-most:]
     before = len(events) - len(shown)
     begins = local_times([event.at for event in shown])

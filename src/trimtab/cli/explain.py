@@ -1,4 +1,4 @@
-"""``trimtab explain``: everything that is known about one moment."""
+"""``trimtab explain``: all evidence about one moment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trimtab.cli.render.document import show_page
 def command(where: str, moment: str, store_url: str | None) -> None:
     """Show all evidence about one moment, whether or not anything was wrong.
 
-    First how fast its runs were compared with usual, then the incidents that it lies in. --all
+    Shows the speed of its runs compared with usual, then the incidents that include it. --all
     lists every piece of evidence: found, absent, or not available with the reason.
     """
     from trimtab.cli.render.progress import progress_bar

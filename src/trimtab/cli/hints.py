@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 @click.option(
     "--directory",
     default="DIRECTORY",
-    help="Where the job writes, for the command that sets the stripes. It is not touched.",
+    help="Where the job writes, for the command that sets the stripes. It is not accessed.",
 )
 @options.output
 def command(directory: str, **job: Any) -> None:
@@ -78,7 +78,7 @@ def command(directory: str, **job: Any) -> None:
     try:
         request = JobRequest(**(job | {"mpi": Mpi(job["mpi"])}))
     except ValueError as error:
-        hint = "sizes and numbers are over 0"
+        hint = "sizes and numbers must be greater than 0"
         raise UsageError(str(error), code="job-invalid", hint=hint) from error
     hints = advise(request)
     show(
@@ -97,7 +97,7 @@ _TONES: Final[dict[Basis, Tone | None]] = {
 
 
 def print_hints(request: JobRequest, hints: Sequence[Hint], directory: str) -> None:
-    """Print lines for a job script, and beneath them the reason of each."""
+    """Print lines for a job script, followed by the reason of each."""
     out, extent = console(), options.extent()
     out.print("For the job script", style="bold")
     for line in paste_text(request, hints, directory).splitlines():

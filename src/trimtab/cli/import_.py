@@ -1,4 +1,4 @@
-"""``trimtab import``: results that others made."""
+"""``trimtab import``: results of other tools."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 @click.command("import", cls=options.GroupedCommand)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @options.store
-@click.option("--kind", metavar="KIND", help="The format. Default: each file is recognised.")
-@click.option("--site", metavar="SITE", help="Under which they are kept. Default: imported.")
-@click.option("--probe", metavar="NAME", help="The probe that they are runs of. Default: imported.")
+@click.option("--kind", metavar="KIND", help="The format. Default: detected per file.")
+@click.option("--site", metavar="SITE", help="Site to store them under. Default: imported.")
+@click.option("--probe", metavar="NAME", help="Probe to store them under. Default: imported.")
 @click.option(
     "--layer",
     type=click.Choice(["drive", "raid", "ost", "network", "client", "application"]),
     help="Layer at which it was measured, if the file does not show it.",
 )
-@click.option("--at", metavar="TIME", help="When it was, for files that do not say.")
+@click.option("--at", metavar="TIME", help="Time of the measurement, for files without one.")
 @click.option(
     "--timezone",
     metavar="ZONE",
@@ -61,8 +61,8 @@ def command(
 ) -> None:
     """Import result files as benchmarks printed them.
 
-    A directory is walked. Each file is recognised by its content; one that is of no known format
-    is listed as unreadable. What was imported before is not kept twice.
+    Directories are searched. Each file is recognised by its content; one of unknown format is
+    listed as unreadable. Results imported before are not stored twice.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.importing.importer import check_kind, import_files, terms_of
@@ -72,7 +72,7 @@ def command(
     terms, site = terms_of(**terms_given)  # type: ignore[arg-type]
     opened = nullcontext() if dry_run else open_store(store_url, site, create=True)
     tallied, again = Tally(), _again(files, kind, store_url, terms_given)
-    remains = "what was stored is kept: the same command passes over it and goes on"
+    remains = "what was stored is kept: the same command skips it and continues"
     with opened as store, progress_bar(remains=remains) as progress:
         imported = tallied.of(import_files(files, terms, store, kind=kind, progress=progress))
         where = None if store is None else str(store.location)
@@ -93,7 +93,7 @@ def command(
 def _again(
     files: Sequence[str], kind: str | None, store_url: str | None, terms_given: Mapping[str, Any]
 ) -> tuple[str, str]:
-    """Return the command as it was given, and the option with its store, for another command."""
+    """Return the command as typed, and its store option, for use in another command."""
     values = {"kind": kind, "store": store_url, **terms_given}
     options_given = [(f"--{name}", value) for name, value in values.items() if value is not None]
     words = [word for option in options_given for word in option]
@@ -109,18 +109,18 @@ _TONES: Final[dict[FileStatus, Tone]] = {
     FileStatus.UNREADABLE: "unclear",
 }
 _FILES = 5
-"""Files of each status that the screen has; ``--all`` prints each as soon as it is imported."""
+"""Files of each status on the screen; ``--all`` prints each as soon as it is imported."""
 _RESULTS = 4
-"""Of one file on the screen: a table may hold a year of them."""
+"""Results of one file on the screen: a table may hold a year of them."""
 _FIGURES = 4
 _NAMED = 3
-"""Files of a command that is printed again."""
+"""Files in a command that is printed again."""
 _WARNINGS = 2
 
 
 @dataclass(slots=True)
 class Tally:
-    """What the files of an import come to, in memory that does not grow with their number."""
+    """Summary of an import, in memory that does not grow with the number of files."""
 
     counts: Counter[tuple[str, FileStatus]] = field(default_factory=Counter)
     results: Counter[tuple[str, FileStatus]] = field(default_factory=Counter)
@@ -137,7 +137,7 @@ class Tally:
     others: list[str] = field(default_factory=list)
 
     def of(self, files: Iterable[ImportedFile]) -> Iterator[ImportedFile]:
-        """Yield files as they are imported, each counted; the first of each status are kept."""
+        """Yield files as they are imported, counting each; keep the first of each status."""
         for file in files:
             self.zone_missing |= code_of(file.reason) == "zone-missing"
             if file.named and file.status is FileStatus.UNREADABLE:
@@ -162,7 +162,7 @@ class Tally:
             first.append(file)
 
     def _take(self, result: Imported) -> None:
-        """Take note of what shows a result: series, or targets, or it alone."""
+        """Record the command that shows a result: its series, its targets, or itself."""
         if result.unjudged is not None:
             self.unjudged[result.unjudged.code] += 1
             self.reasons.setdefault(result.unjudged.code, result.unjudged)
@@ -176,7 +176,7 @@ class Tally:
             self.others.append(result.run)
 
     def files(self, status: FileStatus) -> int:
-        """Return how many files of a status there are."""
+        """Return the number of files with a status."""
         return sum(count for (_, each), count in self.counts.items() if each is status)
 
 
@@ -185,12 +185,12 @@ def _is_unknown(file: ImportedFile) -> bool:
 
 
 def _refuse_nothing(tallied: Tally, again: str) -> None:
-    """Raise UnreadableError where a file that was named, or every file, is unreadable.
+    """Raise UnreadableError if a named file, or every file, is unreadable.
 
     Parameters
     ----------
     again
-        The command that imports it.
+        The command that imports them.
     """
     if tallied.refused:
         more = f" (and {len(tallied.refused) - 1} more)" if len(tallied.refused) > 1 else ""
@@ -278,7 +278,7 @@ _WHY: Final = {
     "result-failed": "failed",
 }
 _MENDING: Final = {"time-without-zone": "--timezone ZONE", "time-not-printed": "--at TIME"}
-"""Codes of `Imported.unjudged` in words of the answer, and the option that mends them."""
+"""Codes of `Imported.unjudged` as text of the answer, and the option that fixes them."""
 
 
 def _more(
@@ -334,7 +334,7 @@ def _file_lines(file: ImportedFile, results: int) -> Iterator[str]:
 
 
 def _result_texts(result: Imported) -> Iterator[str]:
-    """Yield one result in a line, and what else it says in words."""
+    """Yield one result in a line, then its further statements."""
     name = f"{result.name}: " if result.name else ""
     if result.snapshot is not None:
         yield f"{name}{len(result.snapshot.targets)} targets of {result.site or ''}"

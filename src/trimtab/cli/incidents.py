@@ -1,4 +1,4 @@
-"""``trimtab incidents``: when a site was not well, and why."""
+"""``trimtab incidents``: when a site had problems, and why."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def command(
     """List incidents: when, how severe, and the likely causes.
 
     Open incidents come first, then the largest. The first is shown with its causes, their
-    probability and evidence, and the measurement that would decide between them; --all shows each.
+    probability and evidence, and the decisive measurement; --all shows each.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.verdicts import look_for_incidents, standing_beside

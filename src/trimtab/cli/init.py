@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 @click.argument("path")
 @options.as_json
 @click.option("--out", metavar="FILE", help="Where to write the site file. Default: print it.")
-@click.option("--replace", is_flag=True, help="Write over a file that is there.")
+@click.option("--replace", is_flag=True, help="Overwrite an existing file.")
 @click.option(
     "--install",
     "installing",
     is_flag=True,
-    help="Put the site file and the service of its watch in place, after showing them.",
+    help="Install the site file and the service of its watch, after showing them.",
 )
 @click.option("--yes", is_flag=True, help="With --install: do not ask.")
 @click.option("--name", help="Name of the site. Default: the file system's name or mount point.")
@@ -61,8 +61,8 @@ def command(
 ) -> None:
     """Discover the file system mounted at PATH and write a site file for it.
 
-    Finds targets, servers, versions and what can be read of them, asking each server once. Changes
-    nothing but the files it writes.
+    Finds targets, servers, versions and readable values, with one query per server. Changes
+    nothing except the files it writes.
     """
     import shlex
     from pathlib import Path
@@ -76,7 +76,7 @@ def command(
     if yes and not installing:
         raise click.UsageError("--yes goes with --install")
     if installing and out is not None:
-        raise click.UsageError("--install knows the place: leave --out out")
+        raise click.UsageError("--install chooses the place: leave --out out")
     try:
         command_words = None if ssh is None else tuple(shlex.split(ssh))
     except ValueError as error:
@@ -123,7 +123,7 @@ def found_sections(discovery: Discovery) -> tuple[Section, Section]:
 
 
 def written_document(out: str, name: str, sections: tuple[Section, ...]) -> Document:
-    """Return that a new site file was written, and how it is checked."""
+    """Return the page of a new site file, with how to check it."""
     return Document(
         f"Site {name} written to {out}.",
         sections,
@@ -133,7 +133,7 @@ def written_document(out: str, name: str, sections: tuple[Section, ...]) -> Docu
 
 
 def _install(discovery: Discovery, text: str, *, replace: bool, yes: bool) -> None:
-    """Show the files that make the site watched, and put them in place where that is wanted."""
+    """Show the files that make the site watched, and install them if confirmed."""
     from trimtab.errors import RefusedError
     from trimtab.loop.installing.install import commands, files_of, install
     from trimtab.report import documents
@@ -143,9 +143,9 @@ def _install(discovery: Discovery, text: str, *, replace: bool, yes: bool) -> No
         _print_aside(*_planned_sections(discovery, planned))
         if options.wants_json() or not sys.stdin.isatty():
             raise RefusedError(
-                "nothing was written: nobody was asked",
+                "nothing was written: confirmation was not possible",
                 code="install-unconfirmed",
-                hint="--yes puts the files in place",
+                hint="--yes installs the files",
             )
         if not click.confirm("Put these files in place?", err=True):
             raise RefusedError("nothing was written", code="install-declined")
@@ -157,11 +157,11 @@ def _install(discovery: Discovery, text: str, *, replace: bool, yes: bool) -> No
     )
 
 
-_STATES = {"absent": "new", "same": "is there already", "differs": "another one is there"}
+_STATES = {"absent": "new", "same": "already there", "differs": "differs from the existing one"}
 
 
 def _planned_sections(discovery: Discovery, planned: Sequence[InstalledFile]) -> Iterator[Section]:
-    """Yield which files are to be put in place, then every one whole."""
+    """Yield which files to install, then each in full."""
     states = [_STATES[file.state.value] for file in planned]
     each = ", ".join(f"{count} {state}" for state, count in Counter(states).items())
     paths = (f"{file.path} ({state})" for file, state in zip(planned, states, strict=True))
@@ -176,7 +176,7 @@ def _planned_sections(discovery: Discovery, planned: Sequence[InstalledFile]) ->
 
 
 def installed_document(name: str, written: Sequence[str], following: Sequence[str]) -> Document:
-    """Return what was put in place, and the commands that come next."""
-    done = f"{plural(len(written), 'file')} written" if written else "every file was in place"
+    """Return the installed files and the commands that come next."""
+    done = f"{plural(len(written), 'file')} written" if written else "every file was already there"
     sections = Section(lines=tuple(written)), Section("next:", commands=tuple(following))
     return Document(f"Site {name}: {done}.", sections)

@@ -1,4 +1,4 @@
-"""``trimtab judge``: what months of runs say."""
+"""``trimtab judge``: analyse months of runs."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
     "--by",
     metavar="COL",
     help="With --csv: column that separates the series, or op+host of two; '' for none. "
-    "Default: the one that tells rows of the same time apart.",
+    "Default: the one that distinguishes rows of the same time.",
 )
 @click.option(
     "--wide",
     is_flag=True,
-    help="With --csv: every column of numbers is a series; --value names their metric.",
+    help="With --csv: every numeric column is a series; --value names their metric.",
 )
 @click.option(
     "--less-is-better",
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 def command(where: str | None, file: str | None, **settings: Any) -> None:
     """Analyse months of runs: verdicts, change points, daily figures and slow targets.
 
-    For a SITE, every kept series is judged. With --csv, judge any time series: one column of
+    For a SITE, judges every stored series. With --csv, judges any time series: one column of
     times, one of values.
     """
     if (where is None) == (file is None):
@@ -83,10 +83,10 @@ def command(where: str | None, file: str | None, **settings: Any) -> None:
             "name a SITE or a --csv FILE to judge",
             code="series-missing",
             hint="trimtab judge SITE, or trimtab judge --csv FILE; "
-            "of several files: cat FILES | trimtab judge --csv -",
+            "several files: cat FILES | trimtab judge --csv -",
         )
     report, fail_on = settings.pop("report"), settings.pop("fail_on")
-    with ExitStack() as stack:  # frames are read from the store when they are shown
+    with ExitStack() as stack:  # frames are read from the store when displayed
         judged, standing = (
             (_of_file(file, settings), None)
             if file is not None
@@ -108,7 +108,7 @@ def _of_site(
     of_csv = ("time", "time_format", "value", "decimal", "by", "wide", "timezone", "less_is_better")
     for name in of_csv:
         if settings.pop(name):
-            problem, hint = f"--{name.replace('_', '-')} is of --csv", "a site's store knows it"
+            problem, hint = f"--{name.replace('_', '-')} needs --csv", "a site's store knows it"
             raise UsageError(problem, code="option-needs-csv", hint=hint)
     store_url, goal = settings.pop("store_url"), settings.pop("cov_goal")
     record = stack.enter_context(opened(where, store_url))
@@ -131,13 +131,13 @@ def _of_file(file: str, settings: dict[str, Any]) -> Any:
 
     of_site = [settings.pop(name) for name in ("probe", "metric", "store_url", "afresh")]
     if any(value not in (None, False) for value in of_site):
-        problem = "--probe, --metric, --afresh and --store are of a site, not of a file"
+        problem = "--probe, --metric, --afresh and --store need a site, not a file"
         raise UsageError(problem, code="option-needs-site")
     columns = Columns(*(settings.pop(name) for name in ("time", "value", "by", "wide")))
     limits = {"goal": settings.pop("cov_goal"), "window_s": settings.pop("window_s")}
     settings["timezone"] = settings["timezone"] or "UTC"
     terms = FileTerms(columns=columns, **settings)
-    # A million rows are millions of objects without a cycle: to look for some takes seconds.
+    # A million rows are millions of objects without a cycle: searching for cycles takes seconds.
     gc.disable()
     with progress_bar(quiet_s=QUIET_S) as progress:
         return judge_file(file, terms, **limits, progress=progress)

@@ -1,4 +1,4 @@
-"""``trimtab ladder``: efficiency of each layer against what carries it."""
+"""``trimtab ladder``: efficiency of each layer relative to what carries it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.option(
     "--per",
     type=click.Choice(["whole", "server", "ost", "drive"]),
-    help="Unit for rates. Default: the whole system where its size is known.",
+    help="Unit for rates. Default: the whole system if its size is known.",
 )
 @click.option(
     "--run",
@@ -42,10 +42,10 @@ def command(
 ) -> None:
     """Show the efficiency of each layer against the layer below.
 
-    From the drives' data sheet to the clients: drives, RAID, OSTs, network beside them, clients,
-    applications. Names the layer that limits where the numbers show it, and says how to measure
-    what is missing. A file of published figures is computed in the same way, and each value that
-    it prints is held against the figures that it should follow from.
+    From the drives' data sheet to the clients: drives, RAID, OSTs, the network, clients,
+    applications. Names the limiting layer if the numbers show it, and says how to measure
+    what is missing. A file of published figures is computed in the same way, and each printed
+    value is checked against the figures it should follow from.
     """
     from trimtab.loop.ladder import ladder_of
     from trimtab.report.ladder import ladder_document

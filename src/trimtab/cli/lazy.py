@@ -1,4 +1,4 @@
-"""Groups of commands whose modules are imported when they are called: start-up is a feature."""
+"""Command groups that import a module only when its command is called: start-up is a feature."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ COMPLETE: Final = "_TRIMTAB_COMPLETE"
 
 
 class SuggestingGroup(click.Group):
-    """A group that suggests the nearest subcommand for one that it does not have."""
+    """A group that suggests the nearest subcommand for an unknown one."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the subcommand that the first word names; fail with a suggestion."""
+        """Return the subcommand named by the first word; fail with a suggestion."""
         from trimtab.config.problems import did_you_mean
 
         name = args[0]
@@ -40,8 +40,8 @@ class LazyGroup(SuggestingGroup):
     Attributes
     ----------
     groups
-        Every subcommand under the title of its group, in order: the module that holds ``command``,
-        and one line of help.
+        Every subcommand under the title of its group, in order: the module with ``command``, and
+        one line of help.
     """
 
     groups: Mapping[str, Mapping[str, tuple[str, str]]] = {}
@@ -68,7 +68,7 @@ class LazyGroup(SuggestingGroup):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the subcommands that begin so, without importing them."""
+        """Return the subcommands with this beginning, without importing them."""
         from click.shell_completion import CompletionItem
 
         options = click.Command.shell_complete(self, ctx, incomplete)

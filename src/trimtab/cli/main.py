@@ -25,7 +25,7 @@ from trimtab.visible import visible
 
 GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Look": {
-        "status": ("trimtab.cli.status", "Show the state of every series from the kept runs."),
+        "status": ("trimtab.cli.status", "Show the state of every series from the stored runs."),
         "judge": (
             "trimtab.cli.judge",
             "Analyse months of runs: variability, change points, slow targets.",
@@ -78,9 +78,9 @@ GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "trimtab.cli.purge",
             "Keep a file system below its limit: age cut-off, notices, verified deletion.",
         ),
-        "revert": ("trimtab.cli.revert", "Take back what was done, where nobody changed it since."),
-        "actions": ("trimtab.cli.actions", "List what was done to a site, and what came of it."),
-        "event": ("trimtab.cli.event", "Record what happened in the site's event log, or list it."),
+        "revert": ("trimtab.cli.revert", "Revert changes that nothing else has modified since."),
+        "actions": ("trimtab.cli.actions", "List changes made to a site, and their outcomes."),
+        "event": ("trimtab.cli.event", "Record events in the site's log book, or list them."),
     },
     "Plan": {
         "hints": (
@@ -97,11 +97,11 @@ GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Set up": {
         "init": ("trimtab.cli.init", "Discover a file system and write its site file."),
         "site": ("trimtab.cli.site", "Show a site file and compare it with the live system."),
-        "store": ("trimtab.cli.store", "Check the store, copy it, or judge anew what is in it."),
+        "store": ("trimtab.cli.store", "Check the store, copy it, or rejudge its contents."),
     },
 }
-"""Every subcommand by what it is for, those of every day first: the module that holds ``command``,
-and one line of help."""
+"""Every subcommand by purpose, the everyday ones first: the module with ``command``, and one line
+of help."""
 
 COMMANDS: Final = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 
@@ -120,7 +120,7 @@ def _print_completion(context: click.Context, _: click.Parameter, shell: str | N
 
 
 def completion_script(shell: str) -> str:
-    """Return what a shell has to source to complete the words of ``trimtab``."""
+    """Return the script that a shell sources to complete ``trimtab`` commands."""
     from click.shell_completion import get_completion_class
 
     kind = get_completion_class(shell)
@@ -173,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (KeyboardInterrupt, click.Abort):
         code = _report(Interrupted("interrupted"), as_json="--json" in words)
     except BrokenPipeError:
-        # The reader went away (``trimtab runs | head``): not an error, and nothing left to say.
+        # The reader went away (``trimtab runs | head``): not an error, and nothing left to print.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except OSError as error:
@@ -188,7 +188,7 @@ _OF_CHARTS = {"altair", "vl_convert"}
 
 
 def _invoke(context: click.Context) -> None:
-    """Run the command of a context; what an extra of the installation lacks is an error of use."""
+    """Run the command of a context; a missing optional dependency is a usage error."""
     try:
         trimtab.invoke(context)
     except ModuleNotFoundError as error:
@@ -215,7 +215,7 @@ def _look_rarely_for_cycles() -> None:
 
 
 def _make_streams_safe() -> None:
-    """Let anything be printed anywhere: closed streams, and encodings that lack a character."""
+    """Make printing always possible: closed streams, and encodings that lack a character."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

@@ -1,4 +1,4 @@
-"""What is kept of a site, opened for one command."""
+"""The store of a site, opened for one command."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 _UNKNOWN: Final = {"store-missing", "site-unknown"}
-"""Codes of errors that a mistyped name of a site leads to: its store is not looked at."""
+"""Error codes of a mistyped site name: its store is not opened."""
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A site's store, open; ``site`` is ``None`` where no site file is named."""
+    """A site's open store; ``site`` is ``None`` without a site file."""
 
     where: str | None
     site: Site | None
@@ -33,12 +33,12 @@ class Opened:
 
     @property
     def location(self) -> str:
-        """Where results are kept, as people may see it."""
+        """Where results are stored, in printable form."""
         return str(self.store.location)
 
     @cached_property
     def place(self) -> Place:
-        """The site as its results are kept; raises UsageError where nothing is kept of it."""
+        """The site under which results are stored; raises UsageError if there are none."""
         from trimtab.loop.event_log import place_with
 
         return place_with(self.store, self.where or "", self.site)
@@ -72,7 +72,7 @@ def opened(where: str | None, store_url: str | None) -> Iterator[Opened]:
 
 @contextmanager
 def compared(wanted: bool) -> Iterator[None]:
-    """Where it is wanted, judge from nothing meanwhile, and say at the end what was kept."""
+    """If wanted, judge from scratch inside the block, and report the comparison at its end."""
     from trimtab.loop.keeping import afresh
     from trimtab.units import plural
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the types that parse people's units."""
+"""Options shared by several commands, and the types that parse quantities with units."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Value = TypeVar("Value")
 
 
 class Quantity(click.ParamType, Generic[Value]):
-    """A parameter that is parsed from people's units, or from a form of its own.
+    """A parameter parsed from a quantity with a unit, or from a format of its own.
 
     Parameters
     ----------
     parse
-        Raises UsageError where a text is malformed.
+        Raises UsageError if the text is malformed.
     example_units
-        Units of which one has to be named; empty: a bare number is in the base unit.
+        Units of which one is required; empty: a bare number is in the base unit.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Quantity(click.ParamType, Generic[Value]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Value:
-        """Return the value, of a quantity in base SI."""
+        """Return the value, in base SI for a quantity."""
         if not isinstance(value, str):
             return value
         if self._example_units and _is_bare(value):
@@ -52,7 +52,7 @@ class Quantity(click.ParamType, Generic[Value]):
 
 
 def _is_bare(text: str) -> bool:
-    """Whether a text is a number other than 0, which needs no unit."""
+    """Whether a text is a number other than 0, and lacks a unit."""
     try:
         return float(text) != 0
     except ValueError:
@@ -60,7 +60,7 @@ def _is_bare(text: str) -> bool:
 
 
 _DURATION_MAX_S = 100 * 366 * 86400.0
-"""As in a site file: no date lies so far from another that it could be reckoned with."""
+"""As in a site file: longer spans would overflow dates."""
 
 
 _MONTH_DAYS = 365.25 / 12
@@ -91,7 +91,7 @@ SIZE = Quantity("size", units.parse_bytes)
 LARGE_SIZE = Quantity("size", units.parse_bytes, example_units=("TB", "TiB", "PiB"))
 FILE_SIZE = Quantity("size", units.parse_bytes, example_units=("MiB", "GiB"))
 LARGE_RATE = Quantity("rate", units.parse_rate, example_units=("MB/s", "GB/s"))
-"""Of a file system or a job: nobody means bytes by a bare number."""
+"""Size of a file system or a job: a bare number never means bytes here."""
 DURATION = Quantity("duration", _duration)
 SIMULATED_TIME = Quantity("duration", _simulated_time)
 """A duration, or months: twelfths of a year."""
@@ -183,11 +183,11 @@ OPTION_GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "Output": "json all brief top help",
     },
 }
-"""Options of the commands that have more than `OPTIONS_MOST`, by what they are for."""
+"""Options of the commands that have more than `OPTIONS_MOST`, by purpose."""
 
 
 class GroupedCommand(click.Command):
-    """A command that lists its options as `OPTION_GROUPS` has them."""
+    """A command that lists its options in the groups of `OPTION_GROUPS`."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options group by group, in the order of the groups."""
@@ -223,11 +223,11 @@ as_json = click.option(
     callback=_remember_json,
     help="Print one JSON object on standard output.",
 )
-"""``--json``; `wants_json` says whether it is given."""
+"""``--json``; `wants_json` returns whether it was given."""
 
 
 def wants_json() -> bool:
-    """Return whether the command that runs was given ``--json``."""
+    """Return whether the running command was given ``--json``."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(_JSON))
 
@@ -237,7 +237,7 @@ _EXTENT: Final = "trimtab.extent"
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much of a result is printed for people; JSON always has all of it.
+    """How much of a result is printed on the terminal; JSON always has all of it.
 
     Attributes
     ----------
@@ -254,7 +254,7 @@ class Extent:
     top: int | None = None
 
     def rows(self, usual: int) -> int:
-        """Return how many rows of a table are printed; ``usual`` fits on a screen."""
+        """Return the number of table rows to print; ``usual`` fits on a screen."""
         return sys.maxsize if self.everything else self.top or usual
 
 
@@ -275,7 +275,7 @@ _all = click.option(
 
 
 def output(function: Decorated) -> Decorated:
-    """Add ``--all``, ``--brief``, ``--top`` and ``--json``; `extent` and `wants_json` say which."""
+    """Add ``--all``, ``--brief``, ``--top``, ``--json``; `extent` and `wants_json` return them."""
     return _all(_brief(_top(as_json(function))))
 
 
@@ -285,7 +285,7 @@ def brief_options(function: Decorated) -> Decorated:
 
 
 def rest_option() -> str:
-    """Return the option with which the command that runs prints everything."""
+    """Return the option with which the running command prints everything."""
     context = click.get_current_context(silent=True)
     parameters = () if context is None else context.command.params
     taken = any(
@@ -295,7 +295,7 @@ def rest_option() -> str:
 
 
 def extent() -> Extent:
-    """Return how much the command that runs is to print: all, where it has no option for that."""
+    """Return how much the running command prints: all, if it has no option for that."""
     context = click.get_current_context(silent=True)
     if context is None:
         return Extent()
@@ -304,7 +304,7 @@ def extent() -> Extent:
 
 
 def print_everything() -> None:
-    """Have the command that runs print every row: it was asked for more."""
+    """Make the running command print every row: more was requested."""
     click.get_current_context().meta.setdefault(_EXTENT, Extent(everything=True))
 
 
@@ -350,7 +350,7 @@ def _scheduler(_context: click.Context, _: click.Parameter, value: str | None) -
 
 
 dask = click.option("--dask", metavar="SCHEDULER", callback=_scheduler, help=_DASK)
-"""``--dask`` of a command that knows no site."""
+"""``--dask`` of a command without a site."""
 dask_or_site = click.option(
     "--dask",
     metavar="SCHEDULER",
@@ -360,13 +360,13 @@ dask_or_site = click.option(
 afresh = click.option(
     "--afresh",
     is_flag=True,
-    help="Judge from nothing, and say whether what was kept is the same.",
+    help="Judge from scratch, and report whether the stored results are the same.",
 )
-until = click.option("--until", metavar="TIME", help="Ignore what comes after this time or day.")
+until = click.option("--until", metavar="TIME", help="Ignore anything after this time or day.")
 
 
 def margin(usual: str, text: str) -> Callable[[Decorated], Decorated]:
-    """Return what adds ``--margin`` with this default and help."""
+    """Return a decorator that adds ``--margin`` with this default and help."""
 
     def read(_context: click.Context, _: click.Parameter, value: float) -> float:
         if not 0 < value < 1:
@@ -380,7 +380,7 @@ def margin(usual: str, text: str) -> Callable[[Decorated], Decorated]:
 
 
 def since(text: str) -> Callable[[Decorated], Decorated]:
-    """Return what adds ``--since`` with this help."""
+    """Return a decorator that adds ``--since`` with this help."""
     return click.option("--since", metavar="TIME", help=text)
 
 
@@ -391,7 +391,7 @@ def series(function: Decorated) -> Decorated:
 
 
 def site_argument(name: str) -> str:
-    """Return a site as the next command takes it: as this command was given it, else by name."""
+    """Return a site for use in the next command: as typed for this one, else by name."""
     context = click.get_current_context(silent=True)
     where = None if context is None else context.params.get("where")
     return shell_text([str(where)]) if where else site_word(name)

@@ -1,4 +1,4 @@
-"""``trimtab probe``: a probe of the site file, now."""
+"""``trimtab probe``: run a probe of the site file now."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from trimtab.cli.render.document import show_page
 
 @click.command("probe")
 @click.argument("name", metavar="NAME")
-@click.option("--site", "where", metavar="SITE", help="Whose probe. Default: the only site here.")
+@click.option("--site", "where", metavar="SITE", help="Site of the probe. Default: the only one.")
 @options.output
 @options.store
-@click.option("--trim", is_flag=True, help="Trim every target first, where its driver can.")
+@click.option("--trim", is_flag=True, help="Trim every target first, if its driver can.")
 def command(name: str, where: str | None, store_url: str | None, trim: bool) -> None:
     """Run the probe NAME of a site file now, keep the run and judge it.
 
-    On this host, as an MPI job or as a batch job, as its launcher says. Its files are removed in
-    every case, and the nodes of a job are given back.
+    Runs on this host, as an MPI job or as a batch job, depending on its launcher. Always removes
+    its files and releases the nodes of a job.
     """
     from trimtab.cli.render.progress import RUN_KEPT, progress_bar
     from trimtab.loop.probing.probe_now import probe_now, probe_of

@@ -1,4 +1,4 @@
-"""``trimtab report``: one month of a site, to hand on."""
+"""``trimtab report``: one month of a site as a document."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from trimtab.cli.render.document import show_page
 
 @click.command("report")
 @click.argument("where", metavar="SITE")
-@click.option(
-    "--month", metavar="MONTH", help="Such as 2026-10. Default: the last one that is over."
-)
+@click.option("--month", metavar="MONTH", help="Such as 2026-10. Default: the last complete one.")
 @click.option(
     "--out", required=True, type=terms.PATH, metavar="FILE",
-    help="File to write; its name ends in .html or .md.",
+    help="Output file; its name ends in .html or .md.",
 )  # fmt: skip
 @terms.place
 @options.as_json
@@ -29,8 +27,8 @@ def command(
 ) -> None:
     """Write the report of one month.
 
-    It has the verdicts, the incidents with their causes, space and what purges deleted, the cost
-    of the probes, and the actions.
+    Contains the verdicts, the incidents with their causes, space and purges, the cost of the
+    probes, and the actions.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.loop.monthly import check_out, month_of, monthly_report, write_monthly

@@ -1,4 +1,4 @@
-"""``trimtab revert``: the way back."""
+"""``trimtab revert``: revert actions."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from trimtab.visible import shell_text
 def command(
     where: str, action: str | None, store_url: str | None, apply: bool, everything: bool
 ) -> None:
-    """Show how an action is taken back, and with --apply take it back.
+    """Show how to revert an action, and with --apply revert it.
 
-    A setting gets its value of before where nobody has changed it since; a target that was closed
-    is opened. ACTION is an id of `trimtab actions SITE`, or its beginning.
+    A setting gets its previous value unless it was changed again since; a closed target is opened.
+    ACTION is an id of `trimtab actions SITE`, or its beginning.
     """
     if everything == (action is not None):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""``trimtab runs``: what is kept."""
+"""``trimtab runs``: the stored runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trimtab.cli.render.document import show_page
     "--top", type=options.COUNT, default=20, show_default=True, metavar="N", help="Print N rows."
 )
 def command(store_url: str | None, site: str | None, probe: str | None, top: int) -> None:
-    """List kept runs, the newest first."""
+    """List stored runs, newest first."""
     from trimtab.loop.status import site_of
     from trimtab.report import documents
     from trimtab.report.runs import runs_document

@@ -18,12 +18,12 @@ from trimtab.cli.render.document import show_page
     "--output",
     "ordinal",
     type=click.IntRange(min=0),
-    help="Print this raw output as the tool printed it, and nothing else.",
+    help="Print only this raw output, as the tool printed it.",
 )
 def command(run: str, store_url: str | None, ordinal: int | None) -> None:
     """Trace every number of RUN to the command, its version and the raw output.
 
-    RUN is a run's id or any unique beginning of it, as `trimtab runs` lists them.
+    RUN is a run's id or any unique beginning of it, as listed by `trimtab runs`.
     """
     from trimtab.loop.show import raw_output, show_run
     from trimtab.loop.stores import open_store

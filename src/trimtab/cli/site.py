@@ -1,4 +1,4 @@
-"""``trimtab site``: a site file, checked against its schema and against reality."""
+"""``trimtab site``: check a site file against its schema and the live system."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from trimtab.units import enumerated, format_bytes, format_duration, format_perc
 def command(where: str, validate: bool) -> None:
     """Show a site file as Trimtab reads it; with --validate compare it with the live system.
 
-    A key that is not known, a value without its unit or a schedule that means nothing is an error
-    that names the file, the line and the key. Exits with 3 when reality differs.
+    An unknown key, a value without its unit or a meaningless schedule is an error that names the
+    file, the line and the key. Exits with 3 if the live system differs.
     """
     from trimtab.errors import ToolError
     from trimtab.loop.probing.validate import validate as held_against_reality
@@ -51,7 +51,7 @@ def command(where: str, validate: bool) -> None:
 
 
 def site_document(site: Site, warnings: Sequence[str], checked: Sequence[Checked]) -> Document:
-    """Return a site as it was read, its warnings, and what was held against reality."""
+    """Return a site as read, its warnings, and the comparison with the live system."""
     order = (False, None, True)
     rows = (
         kit.row(
@@ -61,7 +61,7 @@ def site_document(site: Site, warnings: Sequence[str], checked: Sequence[Checked
         )
         for statement in sorted(checked, key=lambda statement: order.index(statement.ok))
     )
-    ask = f"trimtab site {options.site_argument(site.name)} --validate asks the system"
+    ask = f"trimtab site {options.site_argument(site.name)} --validate checks the live system"
     return Document(
         _answer(site, warnings, checked),
         (

@@ -1,4 +1,4 @@
-"""``trimtab size``: how large a file system has to be."""
+"""``trimtab size``: size a file system."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ def _fullness() -> float:
 @click.option(
     "--capacity", "capacity_bytes", type=options.LARGE_SIZE, help="Usable, as df shows it: 33PiB."
 )
-@click.option("--osts", type=int, metavar="N", help="So many OSTs, in place of a capacity.")
+@click.option("--osts", type=int, metavar="N", help="Number of OSTs, instead of a capacity.")
 @click.option(
     "--daily-writes",
     "daily_writes_bytes",
     type=options.LARGE_SIZE,
     required=True,
-    help="What users write a day: 2.5PB.",
+    help="Bytes users write per day: 2.5PB.",
 )
 @click.option(
     "--daily-probe-writes",
     "daily_probe_writes_bytes",
     type=options.LARGE_SIZE,
     default=0,
-    help="What benchmarks write a day, in hourly runs.",
+    help="Bytes benchmarks write per day, in hourly runs.",
 )
 @click.option(
     "--kept", "kept_share", type=options.FRACTION, default=1.0,
@@ -61,22 +61,22 @@ def _fullness() -> float:
     "--growth",
     "growth_bytes_per_year",
     type=options.LARGE_SIZE,
-    help="Growth of stored data per year; in place of --kept.",
+    help="Growth of stored data per year; instead of --kept.",
 )
 @click.option("--drive", metavar="NAME", help="pm1733 (default), pm1733a, pm1735, pm1743 ...")
 @click.option(
-    "--drive-capacity", type=options.LARGE_SIZE, help="Capacity of a drive, in place of its own."
+    "--drive-capacity", type=options.LARGE_SIZE, help="Capacity of a drive, instead of its own."
 )
-@click.option("--drive-write", type=_RATE, help="Sequential, as one server sees it.")
+@click.option("--drive-write", type=_RATE, help="Sequential write rate seen by one server.")
 @click.option("--spare", type=options.FRACTION, help="Usable spare of the flash.")
-@click.option("--dwpd", type=float, help="Drive writes a day that it is sold for, five years.")
+@click.option("--dwpd", type=float, help="Rated drive writes per day, over five years.")
 @click.option(
     "--family", type=click.Choice(["classic", "optimize-scan", "el9"]), default="classic",
     show_default=True, help="Block allocator of the servers' kernel.",
 )  # fmt: skip
 @click.option(
     "--thresholds", default="25/15/5", show_default=True, metavar="C1/C2/C3",
-    help="mb_c1, c2 and c3_threshold in per cent; of classic only.",
+    help="mb_c1, c2 and c3_threshold in per cent; classic only.",
 )  # fmt: skip
 @click.option(
     "--server", "generation", type=click.Choice(["e1000", "e2000"]), default="e1000",
@@ -92,32 +92,32 @@ def _fullness() -> float:
 )
 @click.option(
     "--trim", type=click.Choice(["never", "weekly", "nightly", "discard"]), default="nightly",
-    show_default=True, help="When free space is handed to the drives.",
+    show_default=True, help="When free space is trimmed.",
 )  # fmt: skip
 @click.option(
-    "--write-bandwidth", "write_bytes_per_s", type=_RATE, help='Wanted of the whole: "4 TB/s".'
+    "--write-bandwidth", "write_bytes_per_s", type=_RATE, help='Required in total: "4 TB/s".'
 )
 @click.option(
     "--mean-file", "mean_file_bytes", type=options.SIZE, help="Mean size of a file, for inodes."
 )
-@click.option("--files", type=float, help="Number of files, in place of --mean-file.")
+@click.option("--files", type=float, help="Number of files, instead of --mean-file.")
 @click.option(
     "--stripe-count", type=click.IntRange(1, 2000), default=1, show_default=True,
-    help="Objects of a file.",
+    help="Objects per file.",
 )  # fmt: skip
-@click.option("--years", type=float, default=5.0, show_default=True, help="That it is to last.")
+@click.option("--years", type=float, default=5.0, show_default=True, help="Lifetime in years.")
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True,
     help="The same seed gives the same figures.",
 )  # fmt: skip
-@click.option("--explain", "explained", is_flag=True, help="The formula beside each figure.")
+@click.option("--explain", "explained", is_flag=True, help="Show the formula of each figure.")
 @options.output
 def command(explained: bool, **options_given: Any) -> None:
     """Size a file system: drives and OSTs, endurance, trim schedule, capacity.
 
-    Write amplification is simulated on a miniature of one OST, which takes some twenty seconds, and
-    a minute beside a probe. Every figure is a simulation or a formula with its source (--explain),
-    and the assumptions are listed.
+    Write amplification is simulated on a miniature of one OST, which takes some twenty seconds, or
+    a minute while a probe runs. Every figure is a simulation or a formula with its source
+    (--explain), and the assumptions are listed.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.report.size import size_document
@@ -146,12 +146,12 @@ def command(explained: bool, **options_given: Any) -> None:
 
 
 def _thresholds(text: str) -> tuple[float, float, float]:
-    """Return the free parts that ``25/15/5`` names.
+    """Parse the free fractions in ``25/15/5``.
 
     Raises
     ------
     UsageError
-        It names none.
+        The text has another form.
     """
     from trimtab.units import parse_fraction
     from trimtab.whatif.vary import settings_of
@@ -161,7 +161,7 @@ def _thresholds(text: str) -> tuple[float, float, float]:
 
 
 def _drive(name: str | None, **figures: float | None) -> DriveModel:
-    """Return a known drive, with other figures where they are given."""
+    """Return a known drive, with the given figures replaced."""
     from dataclasses import replace
 
     from trimtab.twin.scenario.drives import preset
@@ -172,12 +172,12 @@ def _drive(name: str | None, **figures: float | None) -> DriveModel:
 
 
 def _raid(text: str, drives: int) -> Raid:
-    """Return the layout that ``8+2+1`` names.
+    """Parse the layout in ``8+2+1``.
 
     Raises
     ------
     UsageError
-        It names none.
+        The text has another form.
     """
     from trimtab.errors import UsageError
     from trimtab.twin.scenario.model import Raid

@@ -1,4 +1,4 @@
-"""``trimtab snapshot``: take one and keep it."""
+"""``trimtab snapshot``: take a snapshot and store it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHORT_ID: Final = 13
 @options.output
 @options.store
 def command(where: str, store_url: str | None) -> None:
-    """Take a snapshot of every target and machine of a site, and keep it.
+    """Take a snapshot of every target and machine of a site, and store it.
 
     One round trip to each server. `trimtab targets SITE --at TIME` shows it again.
     """
@@ -37,7 +37,7 @@ def command(where: str, store_url: str | None) -> None:
         identifier, standing = keep(site, open_driver(site), store)
         place = str(store.location)
     state = standing.state
-    assert state is not None  # it was kept just now
+    assert state is not None  # it was stored just now
     show_page(
         lambda: documents.measured.SnapshotDocument(place, identifier, state),
         lambda: kept_document(identifier, place, standing),
@@ -46,11 +46,11 @@ def command(where: str, store_url: str | None) -> None:
 
 
 def kept_document(identifier: str, store: str, standing: SiteStanding) -> Document:
-    """Return that a snapshot is kept, and what it shows."""
+    """Return the page of a stored snapshot."""
     from trimtab.report.headline import targets_headline
 
     state = standing.state
-    assert state is not None  # it was kept just now
+    assert state is not None  # it was stored just now
     answered = sum(host.answered for host in state.snapshot.hosts)
     count = plural(len(state.snapshot.hosts), "machine")
     hosts = "" if answered == len(state.snapshot.hosts) else f"; {answered} of {count} answered"

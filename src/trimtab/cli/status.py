@@ -1,4 +1,4 @@
-"""``trimtab status``: where things stand, from what is kept."""
+"""``trimtab status``: the current state, from the store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trimtab.cli.render.document import show_page
 def command(
     where: str | None, store_url: str | None, cov_goal: float | None, window_s: float | None
 ) -> None:
-    """Show the state of one file system, or of all, from the kept runs.
+    """Show the state of one file system, or of all, from the stored runs.
 
     Shows the last runs, and for each series of comparable runs its mean, COV with interval,
     verdict and trend. Measures nothing.

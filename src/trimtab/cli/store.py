@@ -1,4 +1,4 @@
-"""``trimtab store``: the store itself, checked, copied to another database, or judged anew."""
+"""``trimtab store``: check the store, copy it to another database, or rejudge its contents."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @click.group("store")
 def command() -> None:
-    """Check the store, copy it, or judge anew what is in it.
+    """Check the store, copy it, or rejudge its contents.
 
     trimtab store check, trimtab store copy SOURCE TARGET, trimtab store rebuild.
     """
@@ -37,7 +37,7 @@ def command() -> None:
 @click.option("--contents", is_flag=True, help="Also compare every raw output with its hash.")
 @options.as_json
 def check(store_url: str | None, contents: bool) -> None:
-    """List what is damaged in the store, and what is whole (read-only).
+    """List what is damaged in the store, and what is intact (read-only).
 
     The exit code is 5 if something is damaged.
     """
@@ -77,7 +77,7 @@ def copy(source: str, target: str) -> None:
     """Copy a store into an empty one: from SQLite to PostgreSQL, or back.
 
     SOURCE and TARGET are files or URLs (postgresql://user@host/name). Stop the watch first. The
-    copy is whole or empty; SOURCE stays as it is. Damaged rows are left out, and named.
+    copy is complete or empty; SOURCE stays as it is. Damaged rows are left out, and named.
     """
     from trimtab.cli.render.progress import QUIET_S, progress_bar
     from trimtab.loop.stores import copy_store
@@ -96,7 +96,7 @@ def copy(source: str, target: str) -> None:
 @options.store
 @options.as_json
 def rebuild(where: str | None, store_url: str | None) -> None:
-    """Drop all verdicts and incidents that are kept, and judge from nothing, of one site or all.
+    """Drop all stored verdicts and incidents, and judge from scratch, for one site or all.
 
     Runs, snapshots and the log book stay as they are.
     """
@@ -113,7 +113,7 @@ def rebuild(where: str | None, store_url: str | None) -> None:
 
 
 def rebuilt_document(document: StoreRebuildDocument) -> Document:
-    """Return what was judged anew."""
+    """Return the page of a rebuilt store."""
     series = sum(site.series for site in document.sites)
     incidents = sum(site.incidents for site in document.sites)
     lines = (
@@ -124,13 +124,13 @@ def rebuilt_document(document: StoreRebuildDocument) -> Document:
     )
     return Document(
         f"Judged {plural(series, 'series', ',')} of {plural(len(document.sites), 'site')} from "
-        f"nothing: {plural(incidents, 'incident', ',')}.",
+        f"scratch: {plural(incidents, 'incident', ',')}.",
         (Section(lines=tuple(lines) if len(document.sites) > 1 else ()),),
     )
 
 
 def checked_document(document: StoreCheckDocument) -> Document:
-    """Return what is whole, what is damaged, and which series that affects."""
+    """Return what is intact, what is damaged, and which series that affects."""
     rows = sum(table.rows for table in document.tables)
     answer = f"{plural(rows, 'row', ',')} checked, none damaged."
     if not document.whole:
@@ -154,13 +154,13 @@ def _affected(document: StoreCheckDocument) -> Iterator[str]:
         yield f"Series affected: {name}, {plural(count, 'run')} lost"
     whole = [run.id for run in document.runs if run.raw_is_whole]
     if whole:
-        yield f"Raw outputs are whole, and can be imported again, of {', '.join(whole)}"
+        yield f"Raw outputs are intact, and can be imported again, of {', '.join(whole)}"
     if document.by_server:
         yield "Pages are PostgreSQL's to check: SHOW data_checksums; pg_amcheck."
 
 
 def copied_document(document: StoreCopyDocument) -> Document:
-    """Return what was copied, what is missing, and how the copy is used."""
+    """Return what was copied, what is missing, and how to use the copy."""
     rows = document.rows
     copied = f"{plural(document.outputs, 'raw output', ',')} copied beside it."
     missing = plural(len(document.missing), "raw output", ",")
@@ -176,5 +176,5 @@ def copied_document(document: StoreCopyDocument) -> Document:
             Section(lines=(copied,) if document.outputs else ()),
             Section(lines=(*gaps, *lost), tone="warning"),
         ),
-        more=("It is used where [store] url of the site file, or --store, names it.",),
+        more=("To use it, name it in [store] url of the site file, or with --store.",),
     )

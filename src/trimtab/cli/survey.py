@@ -1,4 +1,4 @@
-"""``trimtab survey``: every OST by itself."""
+"""``trimtab survey``: measure every OST by itself."""
 
 from __future__ import annotations
 
@@ -103,10 +103,10 @@ _COUNT = options.COUNT
 def command(where: str, apply: bool, store_url: str | None, **options_given: Any) -> None:
     """Measure every OST by itself and list the slowest first.
 
-    With --client, files of one stripe are written to each OST and read; where they really lie is
-    read back first. With --server, obdfilter-survey writes below the files, on the OSTs that are
-    named: it slows their clients down, and never runs on two OSTs of one server, or of two servers
-    that stand in for one another, at the same time.
+    With --client, files of one stripe are written to each OST and read; their actual placement is
+    read back first. With --server, obdfilter-survey writes below the files, on the named OSTs: it
+    slows their clients down, and never runs at the same time on two OSTs of one server, or of two
+    failover partners.
 
     Nothing is done without --apply.
     """

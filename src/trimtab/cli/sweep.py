@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     multiple=True,
     help="Factor that is part of the workload: find the best of the others at each of its levels.",
 )
-@click.option("--no-run", is_flag=True, help="Measure nothing: show how far it is, and the result.")
+@click.option("--no-run", is_flag=True, help="Measure nothing: show progress and result.")
 @options.report
 @options.output
 def command(
@@ -50,9 +50,9 @@ def command(
 ) -> None:
     """Measure every combination of settings in SPEC.toml and find the best.
 
-    Points are measured in shuffled rounds and kept one by one: interrupt it when you like, and
-    start it again to go on. What a person has to set first (NPS, CPT, a BIOS) waits until --now
-    says that it is set.
+    Points are measured in shuffled rounds and stored one by one: interrupt it at any time, and
+    start it again to continue. What a person must set first (NPS, CPT, a BIOS option) waits until
+    --now says that it is set.
     """
     from trimtab.errors import UsageError
     from trimtab.judge.sweep import analyse_sweep, measured_points
@@ -69,7 +69,7 @@ def command(
     levels, url = levels_now(sweep, now), with_store(site, store_url)
     for factor in workload:
         if factor not in {*sweep.factors, *sweep.manual}:
-            raise UsageError(f"{factor!r} is no factor of {sweep.name}", code="factor-unknown")
+            raise UsageError(f"{factor!r} is not a factor of {sweep.name}", code="factor-unknown")
     if no_run:
         state, place = _state_of_store(sweep, site, url)
     else:
@@ -87,7 +87,7 @@ def command(
 
 
 def _state_of_store(sweep: Sweep, site: Site, url: str | None) -> tuple[SweepState, str]:
-    """Return how far the sweep is, and where that is kept."""
+    """Return the progress of a sweep, and where it is stored."""
     from trimtab.loop.probing.probe_now import probe_of
     from trimtab.loop.stores import nothing_kept, open_store
     from trimtab.loop.sweep import state_of
@@ -102,7 +102,7 @@ def _state_of_store(sweep: Sweep, site: Site, url: str | None) -> tuple[SweepSta
 def _measured(
     sweep: Sweep, site: Site, url: str | None, levels: Mapping[str, Level]
 ) -> tuple[SweepState, str]:
-    """Measure what can be measured now; return how far the sweep is, and where that is kept."""
+    """Measure everything possible now; return the progress, and where it is stored."""
     from trimtab.cli.render.progress import POINTS_KEPT, progress_bar
     from trimtab.loop.probing.probe_now import probe_of
     from trimtab.loop.probing.site_probe import runner_of
@@ -125,15 +125,14 @@ _SETTINGS_SHOWN = 8
 
 
 def extent_sections(state: SweepState) -> tuple[Section, ...]:
-    """Return how far the sweep is, which of its runs count, and what a person has to do."""
+    """Return the progress of a sweep, which of its runs count, and what a person must do."""
     sweep = state.sweep
     measured = f"{state.measured} of {len(state.points)} runs measured, "
     count = sum(doubt.runs for doubt in state.doubts)
     doubts = (
-        f"{count} of them hold{'s' * (count == 1)} no figure that is believed: "
-        f"{doubts_text(state.doubts)}"
+        f"{count} of them hold{'s' * (count == 1)} no credible figure: {doubts_text(state.doubts)}"
     )
-    other = f"{state.left_out} stored runs are left out: their probe was another one"
+    other = f"{state.left_out} stored runs are left out: they belong to another probe"
     waiting = (
         f"{levels_text(levels)}: then add "
         + " ".join(f"--now {key}={value}" for key, value in levels.items())

@@ -1,4 +1,4 @@
-"""``trimtab targets``: every OST and MDT, sorted by trouble."""
+"""``trimtab targets``: every OST and MDT, most troubled first."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from trimtab.cli.render.document import print_document, show
 @click.option(
     "--at",
     metavar="TIME",
-    help="Show the last snapshot kept at this time. Default: look now, keep nothing.",
+    help="Show the last snapshot stored at this time. Default: query now, store nothing.",
 )
 def command(where: str, names: tuple[str, ...], store_url: str | None, at: str | None) -> None:
-    """List the targets of a site, those in trouble first, or all that is known of some.
+    """List the targets of a site, troubled ones first, or show some in full.
 
-    Asks the client's tools and every server once, each within its deadline; what does not answer
-    is named. Changes nothing.
+    Queries the client's tools and every server once, each with a deadline; names what does not
+    answer. Changes nothing.
     """
     from dataclasses import replace
 
@@ -41,7 +41,7 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
         with open_store(store_url, site) as store:
             standing = recall(site, store, parse_moment(at, site.timezone, end=True))
     state = standing.state
-    assert state is not None  # of a look and of a recall it is known
+    assert state is not None  # a look and a recall both have it
     known = {target.name: target for target in state.targets}
     for name in names:
         if name not in known:
@@ -49,9 +49,7 @@ def command(where: str, names: tuple[str, ...], store_url: str | None, at: str |
             raise UsageError(f"there is no target {name!r}", code="target-unknown", hint=hint)
     chosen = [known[name] for name in names]
     of_chosen = tuple(target for target in state.targets if target in chosen or not chosen)
-    more = [
-        f"trimtab targets {options.site_argument(state.site)} TARGET shows all that is known of one"
-    ]
+    more = [f"trimtab targets {options.site_argument(state.site)} TARGET shows all values of one"]
     show(
         lambda: replace(state, targets=of_chosen),
         lambda: (

@@ -1,4 +1,4 @@
-"""``trimtab trim``: free space handed to the flash, target after target."""
+"""``trimtab trim``: trim the targets that are due, one after the other."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from trimtab.cli.acting import act, applying
 def command(where: str, store_url: str | None, apply: bool, targets: str | None) -> None:
     """Show which targets are due for a trim by [policy.trim], and with --apply trim them.
 
-    One target of a server and enclosure at a time, in steps; a trim that was interrupted goes on
-    where it was.
+    One target per server and enclosure at a time, in steps; an interrupted trim continues where
+    it stopped.
     """
     option = () if targets is None else ("--targets", targets)
     words = ("trim", where, *option)

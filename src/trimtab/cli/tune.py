@@ -1,4 +1,4 @@
-"""``trimtab tune``: settings held at the values that the site file wants."""
+"""``trimtab tune``: keep settings at the values in the site file."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from trimtab.cli.acting import act, applying
 @click.option(
     "--allocator",
     is_flag=True,
-    help="Instead, set the block allocator's pointer back where its searches find nothing.",
+    help="Instead, reset the block allocator's pointer where its searches find nothing.",
 )
-@click.option("--again", is_flag=True, help="Set what was reverted, too.")
+@click.option("--again", is_flag=True, help="Also set what was reverted.")
 def command(where: str, store_url: str | None, apply: bool, allocator: bool, again: bool) -> None:
     """Compare settings with the site file's [policy.tunables], and with --apply set them.
 

@@ -1,4 +1,4 @@
-"""``trimtab twin``: a file system in simulation."""
+"""``trimtab twin``: a simulated file system."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 def command() -> None:
     """Simulate an all-flash file system, from the flash up.
 
-    Its results are simulations and only as good as their assumptions: confirm them on one real
-    target before you change a setting.
+    Results are simulations and only as good as their assumptions: confirm them on one real target
+    before you change a setting.
     """
 
 
 def _hot(text: str) -> tuple[float, float]:
-    """Return the part of the data that is hot, and its share of the writes: ``0.2/0.8``."""
+    """Parse the hot part of the data and its share of the writes: ``0.2/0.8``."""
     from trimtab.errors import UsageError
 
     part, _, share = text.partition("/")
@@ -66,14 +66,14 @@ def _hot(text: str) -> tuple[float, float]:
     type=options.Quantity("part/share", _hot),
     help="Hot part of the data, and its share of the writes.",
 )
-@click.option("--separate", is_flag=True, help="Write copies to superblocks of their own.")
+@click.option("--separate", is_flag=True, help="Write copies to separate superblocks.")
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, show_default=True)
 @options.as_json
 def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
-    """Simulate a drive's write amplification: units written per unit of the host.
+    """Simulate a drive's write amplification: units written per unit from the host.
 
-    It runs until the value is steady, and shows the closed formula beside it where there is one.
-    The spare is the usable one: superblocks being filled, and one that stays erased, are extra.
+    Runs until the value is steady, and shows the closed formula if there is one. The spare is the
+    usable one: superblocks being filled, and one that stays erased, are extra.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.errors import UsageError
@@ -83,12 +83,12 @@ def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
 
     if (drive is None) == (spare is None):
         raise UsageError(
-            "one of --drive and --spare is needed",
+            "--drive or --spare is required",
             code="drive-missing",
             hint="trimtab twin wa --spare 0.12",
         )
     assumed = None if drive is None else preset(drive)
-    # One of the two is there, as was just seen.
+    # Exactly one of the two is given, as checked above.
     terms = Terms(spare if assumed is None else assumed.spare, **options_given)  # pyrefly: ignore[bad-argument-type]
     with progress_bar() as progress:
         result = simulate(terms, progress)
@@ -131,7 +131,7 @@ def show_(scenario: str, as_toml: bool) -> None:
 
     if as_toml and options.wants_json():
         raise UsageError(
-            "--toml and --json are two forms of one thing",
+            "--toml and --json exclude each other",
             code="options-exclusive",
             hint="leave one out",
         )
@@ -168,7 +168,7 @@ def show_(scenario: str, as_toml: bool) -> None:
 @click.option(
     "--closed-book",
     is_flag=True,
-    help="Write no event of the scenario's own faults and changes: only the truth has them.",
+    help="Log no event of the scenario's own faults and changes: only the truth has them.",
 )
 @options.store
 @options.as_json
@@ -179,11 +179,11 @@ def run(
     seed: int | None,
     **options_given: Any,
 ) -> None:
-    """Run a scenario and keep what its site would observe, with the true state beside it.
+    """Run a scenario and store what its site would observe, with the true state beside it.
 
-    Writes into DIR: NAME.db (runs, surveys, snapshots, events), NAME.truth.parquet and .jsonl (what
-    was really so), NAME.toml (a site file: `trimtab status DIR/NAME.toml`, `judge`, `incidents`,
-    `watch` and `check` take it as they take a real site), scenario.toml and life.jsonl, its diary.
+    Writes into DIR: NAME.db (runs, surveys, snapshots, events), NAME.truth.parquet and .jsonl (the
+    true state), NAME.toml (a site file: `trimtab status DIR/NAME.toml`, `judge`, `incidents`,
+    `watch` and `check` treat it like a real site), scenario.toml and life.jsonl, its diary.
 
     SCENARIO is one of `trimtab twin list`, or a file (contains a / or ends with .toml).
     """
@@ -199,15 +199,15 @@ def run(
         result = replace(result, seed=seed)
     wanted = Wanted(result, Path(directory or result.name), store_url, **options_given)
     site_file = wanted.directory / f"{result.name}.toml"
-    remains = f"what was simulated is kept: trimtab status {shell_text((str(site_file),))}; "
-    remains += "to start anew name another --directory"
+    remains = f"what was simulated is stored: trimtab status {shell_text((str(site_file),))}; "
+    remains += "to start again name another --directory"
     with progress_bar(remains=remains) as progress:
         twin_run = run_twin(wanted, progress=progress)
     show_page(lambda: twin_run, lambda: run_document(twin_run))
 
 
 def amplification_document(amplification: Amplification, preset: Preset | None) -> Document:
-    """Return the write amplification of a drive, the formula beside it."""
+    """Return the write amplification of a drive, with the formula."""
     terms = amplification.terms
     drive = f"{format_percent(terms.spare)} usable spare, {terms.superblocks:,} superblocks of "
     drive += f"{terms.units:,} units, {terms.policy}"
@@ -251,7 +251,7 @@ def _workload(amplification: Amplification) -> str:
 
 
 def run_document(twin_run: TwinRun) -> Document:
-    """Return what was kept of a simulated stretch, and how to go on."""
+    """Return what was stored of a simulated period, and how to continue."""
     from trimtab.twin.scenario import facts
 
     scenario = twin_run.scenario

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json", "journal"]),
-    help="One line an event: text, JSON, or fields for journald. Default: text on a terminal, "
+    help="One line per event: text, JSON, or fields for journald. Default: text on a terminal, "
     "else JSON.",
 )
 @click.option(
@@ -60,14 +60,14 @@ def command(
     log_format: str | None,
     log_level: str,
 ) -> None:
-    """Run a site's probes, take its snapshots and keep its armed policies, on schedule.
+    """Run a site's probes, take its snapshots and apply its armed policies, on schedule.
 
-    Each run is judged.
+    Judges each run.
 
-    Runs in the foreground and logs to standard error, as JSON where that is no terminal. It may be
-    ended at any moment: the next watch goes on where this one stopped. One watch a site.
+    Runs in the foreground and logs to standard error, as JSON unless that is a terminal. It may be
+    stopped at any moment: the next watch resumes where this one stopped. One watch per site.
 
-    With --once: takes a snapshot, runs each probe whose last slot is not done, and ends.
+    With --once: takes a snapshot, runs each probe whose last slot is not done, and exits.
     """
     from trimtab.launch.notify import from_environment
     from trimtab.loop.event_log import Place
@@ -82,7 +82,7 @@ def command(
     from trimtab.loop.watching.watch import Watch
 
     if once + status + dry_run + check > 1:
-        raise click.UsageError("--once, --status, --dry-run and --check exclude one another")
+        raise click.UsageError("--once, --status, --dry-run and --check exclude each other")
     _refuse_json_without(has_document=once or status or dry_run)
     if status or dry_run:
         return _show_state(where, store_url, dry_run=dry_run)
@@ -129,7 +129,7 @@ def _nothing_scheduled(site: Site) -> UsageError:
     return UsageError(
         f"nothing is scheduled for {site.name}: there is nothing to wait for",
         code="schedule-missing",
-        hint="give [snapshot] or a [probe.NAME] of its site file a schedule, or take --once",
+        hint="give [snapshot] or a [probe.NAME] of its site file a schedule, or use --once",
     )
 
 
@@ -149,7 +149,7 @@ def _show_slots(
             f"{slot.item} ({slot.state.value})" for slot in slots if went_wrong(slot, runs)
         )
     )
-    error = ToolError(f"{site}: not as it should be: {failed}", code="slots-failed")
+    error = ToolError(f"{site}: slots failed: {failed}", code="slots-failed")
     show(
         lambda: documents.kept.WatchDocument(site, place, tuple(slots)),
         lambda: (
@@ -168,7 +168,7 @@ def _site(where: str) -> LoadedSite:
 
 
 def _site_to_watch(where: str) -> LoadedSite:
-    """Return a site for a process that may run for months, which does with one thread."""
+    """Return a site for a process that may run for months, with one thread."""
     from trimtab.loop.workers import frames_for_months
 
     frames_for_months()
@@ -176,7 +176,7 @@ def _site_to_watch(where: str) -> LoadedSite:
 
 
 def _show_state(where: str, store_url: str | None, *, dry_run: bool) -> None:
-    """Show how the watch stands, and with ``dry_run`` what armed policies would change."""
+    """Show the state of the watch, and with ``dry_run`` what armed policies would change."""
     from trimtab.loop import event_log
     from trimtab.loop.acting.session import Place
     from trimtab.loop.sites import clock_of, open_driver
@@ -202,7 +202,7 @@ def _show_state(where: str, store_url: str | None, *, dry_run: bool) -> None:
 
 
 def _check(where: str, store_url: str | None) -> None:
-    """Alert and raise where no process watches a site and a slot is overdue."""
+    """Alert and raise if no process watches a site and a slot is overdue."""
     from trimtab.errors import ToolError
     from trimtab.loop.alerting.alerting import Alerting
     from trimtab.loop.sites import clock_of

@@ -1,4 +1,4 @@
-"""``trimtab whatif``: policies tried on the twin."""
+"""``trimtab whatif``: try policies on the twin."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trimtab.cli.render.document import show_page
 )  # fmt: skip
 @click.option(
     "--seeds", type=click.IntRange(1, 1000), default=5, show_default=True, metavar="N",
-    help="Runs of each combination; intervals are over them, from 5 on.",
+    help="Runs of each combination; from 5 on they give intervals.",
 )  # fmt: skip
 @click.option(
     "--until",
@@ -29,11 +29,11 @@ from trimtab.cli.render.document import show_page
 )
 @click.option(
     "--classes", type=click.IntRange(1, 100_000), metavar="N",
-    help="Simulated OSTs that stand for all; default as in the scenario.",
+    help="Simulated OSTs that represent all; default as in the scenario.",
 )  # fmt: skip
 @click.option(
     "--workers", type=click.IntRange(1, 1024), metavar="N",
-    help="Processes; default one a processor. The figures are the same.",
+    help="Processes; default one per processor. The figures are the same.",
 )  # fmt: skip
 @options.dask_or_site
 @click.option(
@@ -48,7 +48,7 @@ from trimtab.cli.render.document import show_page
     "--runs", metavar="FILE",
     help="Also write every run to a Parquet file: its settings, seed and figures.",
 )  # fmt: skip
-@click.option("--again", is_flag=True, help="Work everything out anew, and keep nothing.")
+@click.option("--again", is_flag=True, help="Recompute everything, and store nothing.")
 @options.keep
 @options.report
 @options.output
@@ -66,7 +66,7 @@ def command(
 
     SCENARIO is one of `trimtab twin list` or a file; SITE is one whose driver is the twin. NAME is
     a word (trim, fullness, thresholds, reset, discard, purge, gating, drive, spare, placement,
-    wbt, writes) or a dotted key of the scenario. It can be interrupted and started again.
+    wbt, writes) or a dotted key of the scenario. It can be interrupted and restarted.
     """
     from trimtab.cli.render.progress import NOTHING_KEPT, progress_bar
     from trimtab.errors import UsageError
@@ -76,7 +76,7 @@ def command(
     from trimtab.report.write import check_report_path, write_report
 
     if again and results is not None:
-        raise UsageError("--again keeps nothing: leave --results out", code="options-exclusive")
+        raise UsageError("--again stores nothing: leave --results out", code="options-exclusive")
     file, note = (None, None) if again else results_file(results)
     if note is not None:
         click.echo(f"note: {note}", err=True)
@@ -84,7 +84,7 @@ def command(
     for path in (report, runs):
         if path is not None:
             check_report_path(Path(path))
-    remains = "runs that ended are kept: the same command goes on with the others"
+    remains = "completed runs are stored: the same command continues with the others"
     with progress_bar(remains=NOTHING_KEPT if again else remains) as progress:
         scenario, swept = what_if(terms, progress)
     if keep is not None:

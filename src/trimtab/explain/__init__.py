@@ -1,4 +1,4 @@
-"""From what was seen to what is wrong: findings now, incidents and their causes over time.
+"""From observations to explanations: findings for today, incidents and their causes over time.
 
 Everything here is pure: no I/O, no clock.
 """

@@ -13,19 +13,19 @@ from trimtab.explain.telemetry import marked
 from trimtab.message import Message
 
 _SLOW_LEAST: Final = 0.1
-"""Slow itself: a target that lost a tenth more than those that are well, at the least."""
+"""A slow target lost at least a tenth more than the healthy ones."""
 _SLOW_SIGMAS: Final = 4.0
-"""And so many robust standard deviations of what it measures in good hours: of 298 targets one
-in a hundred surveys passes by chance."""
+"""... and exceeds its scatter in good hours by this many robust standard deviations. With 298
+targets, one survey in a hundred gets here by chance."""
 _SCATTER: Final = 0.05
-"""Standard deviation of a target's rate where surveys of good hours are too few."""
+"""Standard deviation of a target's rate if there are too few surveys of good hours."""
 _WELL_QUANTILE: Final = 0.75
-"""Targets are compared with the upper quartile: half of them may be slow."""
+"""Reference for all targets: the upper quartile, because up to half of them may be slow."""
 _SURVEYS_LEAST: Final = 3
 ON_SERVERS: Final = "obdfilter-survey"
-"""The benchmark that surveys single targets on the servers; others go through the network."""
+"""The benchmark that surveys single targets on the servers; the others cross the network."""
 LEVEL_RATIO: Final = 0.95
-"""Slow alike: all targets together lost a twentieth."""
+"""All targets are slow alike if together they lost a twentieth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +35,18 @@ class Breadth:
     Attributes
     ----------
     slow, fast
-        Targets that lost more than the upper quartile of all did, beyond chance, and the rest.
+        Targets that lost more than the upper quartile, beyond chance, and the remaining targets.
     level
-        Median target, bad over good; ``None`` where there is no survey of good hours.
+        Median target, bad over good; ``None`` without a survey of good hours.
     surveyed
-        Whether there is a survey within the bad stretch.
+        Whether a survey exists within the bad stretch.
     alike
-        Whether all lost alike: none is slow itself, and the level went down. ``None``: not known.
+        Whether all targets lost alike: none slow by itself, and the level fell. ``None``: unknown.
     reason
-        In words.
+        The same as a sentence.
     fast_level
-        What is left of the rate of the targets that lost least; ``None`` where that is not known.
-        Under 0.95 they are no sound targets to hold slow ones against.
+        Rate retained by the targets that lost least; ``None`` if unknown. Below 0.95 they are not
+        a healthy reference for the slow ones.
     """
 
     slow: tuple[str, ...]
@@ -60,11 +60,11 @@ class Breadth:
 
 @once
 def breadth(context: Context) -> Breadth:
-    """Return which targets were slow themselves in the bad hours, and whether all were alike.
+    """Return which targets were slow by themselves in the bad hours, and whether all lost alike.
 
-    From ``context.surveys``: each target's rate in the bad hours over its own in the good ones,
-    compared with the upper quartile of all. Without surveys of good hours, its rate over that of
-    its survey. A target that moved nothing is slow. ``context.incident.targets`` counts as well.
+    Compares each target's rate in ``context.surveys``, bad hours over good, with the upper quartile
+    of all targets. Without surveys of good hours it compares with the median of its own survey. A
+    target that moved nothing is slow. ``context.incident.targets`` are included.
     """
     surveys = surveys_within(context)
     bad, good = (surveys.filter(bad=side) for side in (True, False))
@@ -78,9 +78,9 @@ def breadth(context: Context) -> Breadth:
     level = _level(bad, good)
     alike = None if level is None else not slow and level < LEVEL_RATIO
     if not slow:
-        why = Message("no-target-slow", "surveys of the bad hours show no slow target")
+        why = Message("no-target-slow", "no slow target in the surveys of the bad hours")
     elif not fast:
-        why = Message("all-targets-slow", "surveys of the bad hours show every target slow")
+        why = Message("all-targets-slow", "all targets slow in the surveys of the bad hours")
     else:
         why = Message(
             "some-targets-slow", f"{len(slow)} of {len(slow) + len(fast)} targets were slow"
@@ -89,7 +89,7 @@ def breadth(context: Context) -> Breadth:
 
 
 def surveys_within(context: Context) -> pl.DataFrame:
-    """Return the survey's rows within the stretches, with ``bad``."""
+    """Return the survey rows within the stretches, with ``bad``."""
     frame = context.surveys
     if not SURVEYS.keys() <= set(frame.columns):
         frame = pl.DataFrame(schema=SURVEYS)
@@ -119,7 +119,7 @@ def _slow_and_fast(
 
 
 def _scatter(good: pl.DataFrame) -> float:
-    """Return the robust standard deviation of single targets' rates from survey to survey."""
+    """Return the robust standard deviation of a target's rate between surveys."""
     middle = pl.median("value").over("run", "metric")
     shares = good.filter(pl.col("value") > 0).with_columns(share=pl.col("value") / middle)
     usual = pl.median("share").over("metric", "target")
@@ -127,12 +127,12 @@ def _scatter(good: pl.DataFrame) -> float:
         (pl.col("share") / usual - 1).abs().median()
     )
     deviation = off.item() if off.height else None
-    # Of few surveys the deviations from their own median are too small.
+    # With few surveys, deviations from their own median are biased low.
     return _SCATTER if deviation is None else max(1.4826 * float(deviation) * 1.2, 0.005)
 
 
 def _level(bad: pl.DataFrame, good: pl.DataFrame, quantile: float = 0.5) -> float | None:
-    """Return the least ratio of the median targets, bad over good, of all metrics."""
+    """Return the lowest bad-over-good ratio of the median target over all metrics."""
     medians = [
         dict(frame.group_by("metric").agg(pl.col("value").quantile(quantile)).iter_rows())
         for frame in (bad, good)
@@ -143,7 +143,7 @@ def _level(bad: pl.DataFrame, good: pl.DataFrame, quantile: float = 0.5) -> floa
 
 
 def left_of(context: Context, targets: Sequence[str]) -> float | None:
-    """Return what is left of the rate of the slowest of these targets, bad over good."""
+    """Return the rate retained by the slowest of these targets, bad over good."""
     key = ["metric", "target"]
     surveys = surveys_within(context).filter(pl.col("target").is_in(list(targets)))
     medians = surveys.group_by(*key, "bad").agg(pl.median("value"))
@@ -155,7 +155,7 @@ def left_of(context: Context, targets: Sequence[str]) -> float | None:
 
 
 def kinds_of_surveys(context: Context) -> tuple[str, ...]:
-    """Return which benchmarks surveyed single targets in the bad hours, where that is known."""
+    """Return the benchmarks that surveyed single targets in the bad hours, as far as known."""
     frame = context.surveys
     if "run" not in frame.columns or "at" not in frame.columns:
         return ()
@@ -165,6 +165,6 @@ def kinds_of_surveys(context: Context) -> tuple[str, ...]:
 
 
 def on_servers(context: Context) -> bool:
-    """Return whether a survey of the bad hours ran on the servers; true where no kind is known."""
+    """Return whether a survey of the bad hours ran on the servers; true if no kind is known."""
     kinds = kinds_of_surveys(context)
     return not kinds or ON_SERVERS in kinds

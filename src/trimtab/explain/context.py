@@ -47,7 +47,7 @@ class Window:
     to: datetime
 
     def holds(self, at: datetime) -> bool:
-        """Return whether a time lies within."""
+        """Return whether a time is inside."""
         return self.from_ <= at <= self.to
 
 
@@ -75,11 +75,11 @@ class RunFact:
     problem
         Why the status is not ``ok``.
     hosts
-        Client nodes on which it ran, where known.
+        Client nodes on which it ran, if known.
     bytes_written, bytes_read
-        Bytes that the run itself moved, where known.
+        Bytes moved by the run itself, if known.
     nodes, tasks
-        Number of client nodes and of tasks, where known.
+        Number of client nodes and of tasks, if known.
     """
 
     id: str
@@ -102,7 +102,7 @@ class RunFact:
 
 @dataclass(frozen=True, slots=True)
 class Telemetry:
-    """Snapshots of some times, as frames.
+    """Snapshots of several times, as frames.
 
     Attributes
     ----------
@@ -110,11 +110,11 @@ class Telemetry:
         One row per reading: ``at`` (microseconds, UTC), ``target``, ``kind`` (``ost``, ``mdt``,
         ``file-system``; ``server`` or ``client`` for a machine, whose name is then in ``target``),
         ``server`` (that serves the target), ``name``, ``label``, ``number`` (in base SI, booleans
-        as 0 and 1; null for text), ``text`` (null for numbers), ``reason`` (set where there is no
+        as 0 and 1; null for text), ``text`` (null for numbers), ``reason`` (set if there is no
         value). Texts may be categories.
     settings
-        One row per setting: ``at``, ``target``, ``kind``, ``name``, ``value``; unavailable settings
-        are omitted.
+        One row per setting: ``at``, ``target``, ``kind``, ``name``, ``value``; without those that
+        were unavailable.
     """
 
     readings: pl.DataFrame
@@ -136,7 +136,7 @@ class CpuProfile:
 
 
 def once(look: Callable[[Context], T]) -> Callable[[Context], T]:
-    """Return the function with its result cached per context, because every cause needs it."""
+    """Return the function with its result cached per context: several causes share it."""
     results: WeakKeyDictionary[Context, T] = WeakKeyDictionary()
 
     @wraps(look)
@@ -148,8 +148,8 @@ def once(look: Callable[[Context], T]) -> Callable[[Context], T]:
     return known
 
 
-# Compared and kept by identity: frames have no equality, and what is worked out from a context is
-# kept for as long as it lives (`trimtab.explain.telemetry.observe`).
+# Compared by identity: frames have no equality, and results derived from a context are cached for
+# as long as it lives (`trimtab.explain.telemetry.observe`).
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Context:
     """One incident with all data that may explain it.
@@ -157,32 +157,32 @@ class Context:
     Attributes
     ----------
     bad, good
-        Periods of the incident, and of its reference: times of the same probe at its usual level,
-        before the incident where there are enough, otherwise also after it. ``good`` is empty where
-        the record has none.
+        Periods of the incident and of its reference: times of the same probe at its usual level,
+        before the incident if there are enough, otherwise also after it. ``good`` is empty if the
+        record has none.
     record_from
-        The first run of the record: a condition that existed by then cannot be contrasted.
+        First run of the record: a condition that already existed then has no contrast in time.
     now
         End of the record.
     runs
-        Of every probe of the site within ``bad`` and ``good``, whatever their status.
+        Runs of every probe of the site within ``bad`` and ``good``, whatever their status.
     surveys
         One row per target measured separately, within ``bad`` and ``good``: ``at``, ``run``,
         ``target``, ``metric``, ``value``.
     telemetry
         Snapshots within ``bad`` and ``good``.
     events
-        The log book from two weeks before ``bad`` on, and the last trim before it.
+        Log book from two weeks before ``bad``, and the last trim before it.
     log_entries
-        How many entries the log book has up to the incident's end, of all the record; ``None``:
-        those of ``events``.
+        Number of log book entries of the whole record up to the end of the incident; ``None``:
+        those in ``events``.
     has_site_file
-        Whether commands that look at the file system can be advised; of an archive they cannot.
+        Whether to suggest commands that access the file system; impossible for an archive.
     home
-        Target to the server that serves it when nothing has failed over.
+        Target to its server when nothing has failed over.
     jobs
-        Of the whole machine by the accounting of its batch system: ``at`` is the middle of an hour,
-        ``jobs`` and ``nodes`` how many ran and were busy on the mean; within ``bad`` and ``good``.
+        Batch accounting of the whole machine within ``bad`` and ``good``: ``at`` is the middle of
+        an hour, ``jobs`` and ``nodes`` are the mean numbers running and busy.
     """
 
     incident: Incident
@@ -204,14 +204,14 @@ class Context:
 
     @property
     def end(self) -> datetime:
-        """The end of the bad periods; of a level that stays, of its first days.
+        """The end of the bad periods; for a lasting level, of its first days.
 
-        What came later has no part in an explanation, but what confirms it.
+        Anything later cannot explain the incident, only confirm it.
         """
         return max((window.to for window in self.bad), default=self.now)
 
     def entries(self, fit: Callable[[Event], object]) -> list[Event]:
-        """Return the matching entries of the log book, the earliest first."""
+        """Return the matching log book entries, earliest first."""
         return sorted(filter(fit, self.events), key=lambda event: event.at)
 
     def is_bad(self, at: datetime) -> bool:

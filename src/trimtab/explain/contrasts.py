@@ -1,4 +1,4 @@
-"""The three contrasts that evidence rests on, as weights: log10 of a likelihood ratio.
+"""The three contrasts behind all evidence, as weights: log10 of a likelihood ratio.
 
 ```
               bad hours                good hours
@@ -9,12 +9,12 @@
  fast targets   ░░░░                     ░░░░
 ```
 
-A weight says how much likelier what was seen is if the cause holds than if it does not. It is
-bounded twice: by what so few independent stretches or targets can show, and by `MOST`, as no
-single piece convicts. What is in good hours as in bad ones weighs nothing in time, and is marked
-as being there throughout: it may be a standing condition.
+A weight says how much likelier the observation is if the cause holds than if it does not. It is
+bounded twice: by how much a few independent stretches or targets can show, and by `MOST`, since no
+single piece convicts. A condition present in good and bad hours weighs nothing in time and is
+marked as present throughout: it may be a standing condition.
 
-A cause states a `Sign` once and makes a line of each: ``_LOOPS.of(in_time(frame, ratio=1.5))``.
+A cause declares a `Sign` once and makes evidence from it: ``_LOOPS.of(in_time(frame, ratio=1.5))``.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ MOST: Final = 2.0
 LEAST: Final = 0.1
 """A smaller weight counts as 0: neutral."""
 STRETCH: Final = timedelta(hours=6)
-"""Snapshots of one stretch count as one: what lasts for hours is not seen anew by each of them.
+"""Snapshots within one stretch count as one: a state that lasts hours is not news in each of them.
 
-Both the users' load and a file system's fullness change over hours; 48 hourly snapshots are about
-8 independent looks.
+User load and fullness both change over hours; 48 hourly snapshots are about 8 independent
+observations.
 """
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PRIOR: Final = 0.5
-"""Seen and not seen, each counted half a time more (Jeffreys): small samples never give 0 or 1."""
+"""Added half a time to both present and absent (Jeffreys): small samples never give 0 or 1."""
 _RANK_SHARE: Final = 0.7
-"""Of the log odds of the ranks that is taken: perfect ranks come by chance, too.
+"""Factor on the log odds of the ranks: perfect ranks occur by chance, too.
 
-With one bad stretch and n good ones the greatest rank has chance 1 / (n + 1); the log odds alone
-would take it for 1 / (2 n + 1).
+With one bad stretch and n good ones the top rank has probability 1 / (n + 1); the log odds alone
+would give 1 / (2 n + 1).
 """
 NO_BAD_RUNS: Final = Message("no-bad-runs", "no run in the bad hours")
 _NO_BAD_VALUE: Final = Message("no-bad-value", "no value in the bad hours")
@@ -70,20 +70,20 @@ _NO_VALUE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """What a contrast gave.
+    """The result of a contrast.
 
     Attributes
     ----------
     weight
         log10 of the likelihood ratio.
     value, reference
-        The value judged, and its reference; ``None`` where missing.
+        The value judged, and its reference; ``None`` if missing.
     at
         When the condition was first seen in the bad hours.
     throughout
-        The condition was there in the good hours as well.
+        Whether the condition was present in the good hours as well.
     reason
-        Why the contrast could not be made; ``None`` where it could.
+        Why the contrast could not be made; ``None`` if it could.
     """
 
     route: Route
@@ -95,13 +95,13 @@ class Contrast:
     reason: Message | None = None
 
     def is_alike(self, unit: str | None = None) -> bool:
-        """Return whether both figures read the same."""
+        """Return whether both figures print the same."""
         return self.value is not None and format_value(self.value, unit) == format_value(
             self.reference, unit
         )
 
     def in_words(self, unit: str | None = None) -> str:
-        """Return both figures in words."""
+        """Return both figures as text."""
         value, reference = (format_value(side, unit) for side in (self.value, self.reference))
         match self.route:
             case Route.TIME:
@@ -129,16 +129,16 @@ class _Details(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """What a cause looks for, stated once; its methods return what came of it as evidence.
+    """Something a cause looks for, declared once; the methods turn results into evidence.
 
     Attributes
     ----------
     code
-        Stable name: ``loops-in-time``; a result of another name gives its own ``code``.
+        Stable name: ``loops-in-time``; a result under another name passes its own ``code``.
     subject
-        What is compared or was not available, in words: "useless loops per request".
+        What is compared, or was not available: "useless loops per request".
     source, unit
-        Telemetry name that it rests on, and the unit of its figures.
+        Telemetry name behind it, and the unit of its figures.
     """
 
     code: str
@@ -151,16 +151,16 @@ class Sign:
         self, text: str, weight: float, by: RunFact | Event | None = None, *,
         code: str | None = None, targets: Sequence[str] = (), **details: Unpack[_Details],
     ) -> Evidence:  # fmt: skip
-        """Return what was found; its capped weight decides: for, against or neutral.
+        """Return a finding as evidence; its capped weight makes it for, against or neutral.
 
         Parameters
         ----------
         text
             The result, with its figures.
         by
-            The run or the entry of the log book that shows it: it gives time and source.
+            Run or log book entry that shows it: provides time and source.
         details
-            Fields of `Evidence`, in place of what the sign states.
+            Fields of `Evidence` that override those of the sign.
         """
         capped = max(-MOST, min(MOST, weight)) if math.isfinite(weight) else 0.0
         capped = 0.0 if abs(capped) < LEAST else round(capped, 3)
@@ -173,13 +173,13 @@ class Sign:
         return Evidence(outcome, message, self.route, capped, targets=tuple(targets), **details)
 
     def not_available(self, reason: Message, **named: Unpack[_Named]) -> Evidence:
-        """Return that it could not be looked for."""
+        """Return that the evidence was not available."""
         message = Message(named.get("code", self.code), named.get("subject", self.subject))
         source = named.get("source", self.source)
         return Evidence(Found.NOT_AVAILABLE, message, self.route, reason=reason, source=source)
 
     def missing(self, why: str, reason: str, **named: Unpack[_Named]) -> Evidence:
-        """Return that it could not be looked for, with the reason and its code."""
+        """Return that the evidence was not available, with the reason and its code."""
         return self.not_available(Message(why, reason), **named)
 
     def of(
@@ -191,7 +191,7 @@ class Sign:
         Parameters
         ----------
         why_not
-            A better reason than the contrast's own, as of `Observations.why_not`.
+            A more specific reason than the contrast's own, such as `Observations.why_not`.
         """
         subject = self.subject if subject is None else subject
         sign = replace(self, route=contrast.route, code=code or self.code, subject=subject)
@@ -200,7 +200,7 @@ class Sign:
             return sign.not_available(why_not or contrast.reason, source=source)
         text = f"{subject}: {contrast.in_words(details.get('unit', self.unit))}"
         details = {"at": contrast.at, "throughout": contrast.throughout, **details}
-        # "11.2 % in the bad hours, 11.2 % in good hours" is a difference that nobody can read.
+        # "11.2 % in the bad hours, 11.2 % in good hours" is a difference no reader can see.
         alike = contrast.weight > 0 and contrast.is_alike(details.get("unit", self.unit))
         weight = 0.0 if alike else contrast.weight
         return sign.counted(text, weight, contrast, targets=targets, **details)
@@ -209,7 +209,7 @@ class Sign:
         self, text: str, weight: float, contrast: Contrast, *,
         targets: Sequence[str] = (), **details: Unpack[_Details],
     ) -> Evidence:  # fmt: skip
-        """Return the figures of a contrast as evidence in other words and of another weight."""
+        """Return the figures of a contrast as evidence with another text and weight."""
         details = {"value": contrast.value, "reference": contrast.reference, **details}
         return self.weighed(text, weight, targets=targets, **details)
 
@@ -229,23 +229,23 @@ def in_time(
     Parameters
     ----------
     frame
-        ``at``, ``value``, ``bad``, as of `Observations`; several rows a time are put together.
+        ``at``, ``value``, ``bad``, from `Observations`; several rows of one time are combined.
     worse
-        Which way the cause would move it.
+        Direction in which the cause would move it.
     ratio, by
-        The least factor, and the least difference in the value's unit, that would matter.
+        Smallest factor, and smallest difference in the value's unit, that would matter.
     present_from
-        From which value on the condition is there at all (up to which, where lower is worse).
+        Value from which the condition is present at all (up to which, if lower is worse).
     absent
-        Weight where the value did not move though the cause would have moved it; shrunk where
-        stretches are few. 0 for a cause that need not show here.
+        Weight if the value did not move although the cause would move it; shrunk if there are few
+        stretches. 0 for a cause that need not show here.
     over
-        What is taken of all targets at one time.
+        How the targets at one time are combined.
 
     Notes
     -----
-    Medians of stretches of `STRETCH` are ranked (Mann-Whitney). With u the share of pairs in
-    which the bad stretch is the worse, smoothed by half a pair, the weight is
+    Medians of stretches of `STRETCH` are ranked (Mann-Whitney). With u the share of pairs in which
+    the bad stretch is worse, smoothed by half a pair, the weight is
     0.7 log10(u / (1 - u)): one bad stretch against eight good ones gives 0.86 at most.
     """
     bad, good = _stretches(frame, over)
@@ -264,10 +264,10 @@ def between_targets(
     present_from: float | None = None,
     absent: float = -1.0,
 ) -> Contrast:
-    """Return whether a value was worse on the slow targets than on the fast ones, when it was bad.
+    """Return whether a value was worse on slow targets than on fast ones during the bad hours.
 
-    Parameters are those of `in_time`; ``frame`` has ``target`` as well. How the allocator was
-    found: statistics of fast and slow OSTs side by side [S1, IV.B].
+    Parameters as in `in_time`; ``frame`` also has ``target``. This is how NERSC found the
+    allocator: statistics of fast and slow OSTs side by side [S1, IV.B].
     """
     if not breadth.slow or not breadth.fast:
         return Contrast(Route.TARGETS, 0.0, None, None, reason=breadth.reason)
@@ -278,7 +278,7 @@ def between_targets(
     )
     seen = _first(frame.filter(pl.col("target").is_in(list(breadth.slow))), "higher", present_from)
     if breadth.fast_level is not None and breadth.fast_level < LEVEL_RATIO:
-        # All were slow, some slower: that they do not differ in this clears nothing.
+        # All were slow, some more than others: no difference here does not rule the cause out.
         absent = 0.0
     return _ranked(
         Route.TARGETS, slow, fast, seen, worse="higher", ratio=ratio, by=by,
@@ -287,19 +287,19 @@ def between_targets(
 
 
 def presence(frame: pl.DataFrame, *, absent: float = -1.0) -> Contrast:
-    """Return whether a condition was there in the bad hours and not in the good ones.
+    """Return whether a condition was present in the bad hours and not in the good ones.
 
     Parameters
     ----------
     frame
         ``at``, ``value`` (0 and 1, or a share between), ``bad``. Any target that has it counts.
     absent
-        Weight where it was not there in the bad hours; shrunk where stretches are few.
+        Weight if it was absent in the bad hours; shrunk if there are few stretches.
 
     Notes
     -----
-    Rates of stretches with the condition, smoothed: (k + 1/2) / (n + 1) in the bad hours over the
-    same in the good ones. In 6 of 6 bad stretches and none of 8 good ones: log10 16.7 = 1.2.
+    Smoothed rates of stretches with the condition: (k + 1/2) / (n + 1) in the bad hours over the
+    same in the good ones. 6 of 6 bad stretches and none of 8 good ones: log10 16.7 = 1.2.
     """
     bad, good = _stretches(frame, "max")
     seen = _first(frame, "higher", 0.5)
@@ -330,17 +330,17 @@ def expected(
     scale: float = 0.0,
     reason: Message = _NO_BAD_VALUE,
 ) -> Contrast:
-    """Return what a value says against an absolute expectation: a limit, a data sheet, a dose.
+    """Return the weight of a value against an absolute expectation: a limit, data sheet or dose.
 
     Parameters
     ----------
     over, under
-        Weights well beyond the limit on the bad side, and on the good one.
+        Weights well beyond the limit on the bad side, and on the good side.
     scale
-        Distance from the limit, in the value's unit, at which half of it counts; 0 is a sharp
+        Distance from the limit, in the value's unit, at which half the weight counts; 0 is a sharp
         limit.
     reason
-        Why there is no value, where there is none.
+        Why there is no value, if there is none.
     """
     if value is None or not math.isfinite(value):
         return Contrast(Route.EXPECTED, 0.0, None, limit, reason=reason)
@@ -350,10 +350,10 @@ def expected(
 
 
 def _stretches(frame: pl.DataFrame, over: Over) -> tuple[list[float], list[float]]:
-    """Return the medians of the bad stretches and of the good ones, all targets put together."""
+    """Return the medians of the bad and of the good stretches, all targets combined."""
     folded = getattr(pl.col("value").cast(pl.Float64), over)()
     stretches: dict[tuple[bool, datetime], list[float]] = {}
-    # There are few times: what is left to do is done sooner here than in questions to a frame.
+    # There are few times: plain Python is faster here than queries to a frame.
     for at, bad, value in frame.group_by("at", "bad").agg(folded).sort("at").rows():
         if value is not None and not math.isnan(value):
             stretches.setdefault((bad, at - (at - _EPOCH) % STRETCH), []).append(value)
@@ -365,7 +365,7 @@ def _stretches(frame: pl.DataFrame, over: Over) -> tuple[list[float], list[float
 
 
 def _first(frame: pl.DataFrame, worse: Worse, present_from: float | None) -> datetime | None:
-    """Return when the condition was first there in the bad hours."""
+    """Return when the condition was first present in the bad hours."""
     if present_from is None:
         return None
     value = pl.col("value")
@@ -378,7 +378,7 @@ def _ranked(
     route: Route, ours: list[float], theirs: list[float], at: datetime | None, *,
     worse: Worse, ratio: float, by: float, present_from: float | None, absent: float,
 ) -> Contrast:  # fmt: skip
-    """Return the contrast of two sets of values by their ranks; parameters as in `in_time`."""
+    """Return the contrast of two sets of values by rank; parameters as in `in_time`."""
     middle, usual = _median(ours), _median(theirs)
     if middle is None or usual is None:
         reason = _NO_VALUE[route][0 if middle is None else 1]
@@ -398,7 +398,7 @@ def _ranked(
     elif throughout:
         weight = 0.0
     else:
-        # Of one stretch a side half of it counts, of many all.
+        # With one stretch on each side half of it counts, with many all of it.
         weight = absent * pairs / (pairs + 1)
     return Contrast(route, weight, middle, usual, at, throughout)
 

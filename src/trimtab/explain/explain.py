@@ -1,4 +1,4 @@
-"""The explanation of an incident: every cause is assessed, ranked and described."""
+"""Explain an incident: assess, rank and describe every cause."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def explain(
     table
         Causes to assess.
     standing
-        Conditions that are known to be older than the record, from `standing_conditions`.
+        Conditions known to be older than the record, from `standing_conditions`.
 
     Returns
     -------
     Explanation
-        The likely causes, those excluded and not assessed, and the measurement that would decide.
+        The likely causes, those excluded and not assessed, and the decisive measurement.
 
     Notes ----- Every cause collects all its evidence. Weights are added to the prior odds, and
-    pieces of evidence of one route are shrunk; the best cause reduces the odds of the others
-    slightly; the sum is converted to a confidence that was calibrated on simulated incidents
+    pieces of evidence of one route are shrunk; the best cause lowers the odds of the others
+    slightly; the sum is converted to a confidence calibrated on simulated incidents
     (docs/explaining.md).
     """
     explanation = conclude(
@@ -84,7 +84,7 @@ def conclude(
     Parameters
     ----------
     has_site_file, has_servers
-        What the site can be asked for now: nothing of an archive, and servers where they are known.
+        What the site can still answer: nothing for an archive, servers only if they are known.
     """
     ranked = ranked_for(incident, gathered)
     shown = [candidate for candidate in ranked if _is_shown(candidate)]
@@ -109,10 +109,10 @@ def conclude(
 
 
 def ranked_for(incident: Incident, gathered: Sequence[Gathered]) -> tuple[Weighed, ...]:
-    """Return the causes with what their evidence comes to for this incident, the likeliest first.
+    """Return the causes weighed for this incident, likeliest first.
 
-    Of what a single run shows most has no cause that lasts long enough to be found, and a spread
-    has no bad hours of its own. What makes OSTs slow does not slow operations on names.
+    Most incidents of a single run have no cause that lasts long enough to find, and a spread
+    has no bad hours of its own. What slows OSTs does not slow metadata operations.
     """
     has_beginning = incident.shape is not Shape.STANDING
     alone = not incident.targets and incident.until in (None, incident.at)
@@ -134,7 +134,7 @@ def ranked_for(incident: Incident, gathered: Sequence[Gathered]) -> tuple[Weighe
 
 
 def with_standing(explanation: Explanation, standing: Sequence[Assessment]) -> Explanation:
-    """Return an explanation with the conditions of the whole record before its own."""
+    """Return an explanation with the conditions of the whole record listed before its own."""
     known = {condition.cause for condition in standing}
     new_conditions = (
         condition for condition in explanation.standing if condition.cause not in known
@@ -158,10 +158,10 @@ def deciding(
     has_site_file: bool,
     has_servers: bool,
 ) -> Message:
-    """Return the measurement that would decide between the two likeliest, or what to look at next.
+    """Return the measurement that separates the two likeliest causes, or the next thing to check.
 
-    Where no cause is likely it is the slow target itself, else the likeliest of the causes that
-    could not be assessed: how to assess it. Nothing is advised that the site cannot do.
+    If no cause is likely, that is the slow target itself, else how to assess the likeliest cause
+    that could not be assessed. Suggests nothing that the site cannot do.
     """
     if len(shown) >= 2 and shown[0].because_of != shown[1].cause.id:
         first, second = shown[0].cause, shown[1].cause
@@ -190,7 +190,7 @@ def deciding(
 
 _NO_SNAPSHOTS: Final = frozenset({"no-snapshots", "no-bad-snapshots"})
 _SITE: Final = re.compile(r"\bSITE\b")
-"""In a measurement that names a command."""
+"""Marks a measurement that names a command."""
 
 
 def _measurement(candidate: Weighed, incident: Incident) -> str:
@@ -198,7 +198,7 @@ def _measurement(candidate: Weighed, incident: Incident) -> str:
 
 
 def _log_it(incident: Incident) -> str:
-    """Return how to add what snapshots cannot show any more: what people and other systems know."""
+    """Return how to add what snapshots cannot show: knowledge of people and other systems."""
     event = shell_text(["trimtab", "event", "add", incident.site, "--kind", "config-change"])
     return (
         f"log what changed then ({event} --at {incident.at:%Y-%m-%dT%H:%MZ} WORDS), or import what "
@@ -207,12 +207,12 @@ def _log_it(incident: Incident) -> str:
 
 
 def _look_at(incident: Incident, *, has_site_file: bool, has_servers: bool) -> Message:
-    """Return the checks of targets that alone are slow, where no cause is likely."""
+    """Return checks of the targets that are slow by themselves, if no cause is likely."""
     names = enumerated(incident.targets, _NAMES_SHOWN)
     if not has_site_file:
         text = (
             f"look at {names}: server, drives (smartctl), rebuild (mdstat), and a raw test "
-            "(obdfilter-survey); trimtab import FILE keeps what that prints"
+            "(obdfilter-survey); trimtab import FILE stores the output"
         )
         return Message("look-at-target", text)
     site, targets = site_word(incident.site), incident.targets[:_NAMES_SHOWN]

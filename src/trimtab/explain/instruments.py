@@ -1,7 +1,7 @@
-"""Which instrument has data within an incident, and what each could have seen.
+"""Which instruments have data within an incident, and what each could have detected.
 
-A probe that its clients bind is blind to a target that loses half; a survey of single targets is
-not. An explanation that rests on the probe alone says so.
+A probe limited by its clients cannot see a target that loses half; a survey of single targets can.
+An explanation that relies on the probe alone says so.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from trimtab.model.run import RunStatus
 
 _MOVED: Final = {"write_bandwidth": "bytes_written", "read_bandwidth": "bytes_read"}
 _RUNS_LEAST: Final = 8
-"""Of which a usual bandwidth and its spread are made."""
+"""Fewest runs for a usual bandwidth and its spread."""
 _OVERHEAD_MOST: Final = 0.95
 """A lag-1 autocorrelation from so few runs is no more certain than this."""
 _SURVEYS_LEAST: Final = 3
 _LIMIT: Final = "detection-limit"
-"""Code of a limit in words."""
+"""Code of a limit given as text."""
 
 
 def instruments(context: Context) -> tuple[Instrument, ...]:
-    """Return every probe's metrics and the survey of single targets, with what each could notice.
+    """Return every probe's metrics and the survey of single targets, with their detection limits.
 
     Notes
     -----
-    A probe's limit takes its files as spread evenly over all targets that are open
+    A probe's limit assumes its files are spread evenly over all open targets
     (`trimtab.judge.sensitivity`); a probe that does not report its bytes has none.
     """
     targets = _open_targets(context)
@@ -59,7 +59,7 @@ def _by_metric(runs: Sequence[RunFact]) -> dict[tuple[str, str], list[RunFact]]:
 
 
 def _open_targets(context: Context) -> int | None:
-    """Return how many targets accept data, in the bad hours where known."""
+    """Return the number of targets that accept data, in the bad hours if known."""
     seen = observe(context).values("create_enabled", kinds=OSTS)
     if seen.is_empty():
         return len(context.home) or None
@@ -104,7 +104,7 @@ def _probe(
 
 
 def _surveys(context: Context) -> list[Instrument]:
-    """Return the survey of single targets, once for each metric that it measures."""
+    """Return the survey of single targets, once per metric."""
     frame = surveys_within(context)
     metrics = sorted(frame["metric"].unique().to_list())
     seen = breadth(context)

@@ -1,4 +1,4 @@
-"""What the findings look at: one target of one file system, as it was seen."""
+"""The input of findings: one target of one file system at one time."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from trimtab.model.trim import TrimPractice
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a site holds itself to.
+    """The limits a site has set for itself.
 
-    ``fullness`` is used / (used + available); 75 % is NERSC's figure for flash
-    [S1, IV.A.5]. ``cov`` is the goal over 48 hours [S1, VII].
+    ``fullness`` is used / (used + available); 75 % is NERSC's figure for flash [S1, IV.A.5].
+    ``cov`` is the goal over 48 hours [S1, VII].
     """
 
     fullness: float = LIMITS.fullness
@@ -26,20 +26,20 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """One target at one time, with what a probe showed in between where one ran.
+    """One target at one time, with the results of a probe if one ran.
 
     Attributes
     ----------
     before
-        The target before the probe; ``None`` without one. Counters are differenced with it.
+        The target before the probe; ``None`` without one. The baseline for counters.
     now
-        The target as it is.
+        The target now.
     trim
-        How it is trimmed; ``None`` where that cannot be seen.
+        How it is trimmed; ``None`` if that cannot be seen.
     samples
-        Of the probe that ran, with the reasons why some are not believed.
+        Samples of the probe, with the reasons why some are not credible.
     left_behind
-        Directories of earlier, killed probes that still stand under the path.
+        Directories of earlier, killed probes that still exist under the path.
     direct
         Whether the probe used direct I/O.
     """
@@ -66,12 +66,12 @@ class Observed:
 
     @property
     def read_only(self) -> bool:
-        """Whether nothing can be written: an image, a mount or a file system that takes none."""
+        """Whether nothing can be written: an image, or a read-only mount or file system."""
         return self.path.read_only or self.now.value("read_only") is True
 
     @property
     def can_be_trimmed(self) -> bool:
-        """Whether fstrim would work: the device says that it takes discards."""
+        """Whether fstrim would work: the device reports discard support."""
         top = self.path.devices[0] if self.path.devices else None
         if top is None or self.read_only:
             return False
@@ -79,7 +79,7 @@ class Observed:
 
     @property
     def flash_devices(self) -> tuple[BlockDevice, ...]:
-        """The devices beneath that have a queue of their own and are flash."""
+        """The underlying flash devices that have a queue of their own."""
         return tuple(
             device
             for device in self.path.own_devices
@@ -92,9 +92,9 @@ class Observed:
             yield drive, value, self.now.source(name, drive)
 
     def growth(self, name: str, label: str | None = None) -> float | None:
-        """Return how much a counter grew during the probe, ``None`` where that is not known.
+        """Return the growth of a counter during the probe, ``None`` if unknown.
 
-        A counter that went down was reset in between; its growth is not known.
+        A counter that went down was reset in between; its growth is unknown.
         """
         if self.before is None:
             return None

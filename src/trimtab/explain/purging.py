@@ -1,12 +1,12 @@
-"""Whether the scheduled purge of a site works, from its log book and the slots of its plans. Pure.
+"""Whether a site's scheduled purge works, from its log book and plan slots. Pure.
 
 ::
 
     a run of `trimtab purge run`  ──▶ purge, purge-failed ─┐
     a slot of [policy.purge]      ──▶ done, failed, missed ┴▶ purge_troubles
 
-Nobody declares when cron or a timer runs a purge. When the next run is due follows from the last
-ones: a purge that ran every week and stopped is told by its silence.
+The schedule (cron or a timer) is not configured here. The next due time follows from past runs: a
+weekly purge that stopped is detected by its silence.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from trimtab.model.purging import PlanSlot, PurgeTrouble
 from trimtab.units import format_duration
 
 REMEMBERED: Final = timedelta(days=400)
-"""What happened longer ago is not looked at: a site that gave up purging is left in peace."""
+"""Ignore anything longer ago: a site that stopped purging is left in peace."""
 _ONE_OCCASION: Final = timedelta(hours=12)
-"""Runs that begin so soon after one another are one: resumed, or of several hosts."""
+"""Runs that start this soon after one another are one: resumed, or on several hosts."""
 _GAPS_LEAST: Final = 3
 _GAPS_MOST: Final = 8
 _LATE: Final = 1.5
-"""Of the longest gap between the last runs: a weekly run is overdue half a week after its time."""
+"""Multiple of the longest gap between past runs: a weekly run is overdue after ten days or so."""
 
 
 def purge_troubles(
     events: Sequence[Event], plans: Sequence[PlanSlot], now: datetime | None
 ) -> tuple[PurgeTrouble, ...]:
-    """Return why the scheduled purge of a site does not do its work.
+    """Return why a site's scheduled purge does not do its work.
 
     Parameters
     ----------
     events
-        Of its log book, of the kinds ``purge`` and ``purge-failed``; the oldest first.
+        Log book events of kinds ``purge`` and ``purge-failed``, oldest first.
     plans
-        Slots of its purge plans, the oldest first.
+        Slots of its purge plans, oldest first.
     now
-        ``None``: not known, so that nothing is overdue.
+        Current time; ``None``: unknown, so nothing is overdue.
     """
     return (*_plan_failed(plans), *(_failed(events) or _overdue(events, plans, now)))
 
@@ -56,7 +56,7 @@ def _plan_failed(plans: Sequence[PlanSlot]) -> Iterator[PurgeTrouble]:
 
 
 def _failed(events: Sequence[Event]) -> tuple[PurgeTrouble, ...]:
-    """Return that the last runs failed; one that also freed something failed all the same."""
+    """Return that the last runs failed; a run that freed some space may still have failed."""
     ends = {event.id: event.end for event in events}
     good = [ends[event.id] for event in events if event.kind is EventKind.PURGE]
     failed = [

@@ -1,4 +1,4 @@
-"""Evidence of many causes brought to one list: odds, chains, explaining away, confidence. Pure.
+"""Combine evidence into one ranked list: odds, chains, explaining away, confidence. Pure.
 
 ```
  pieces of one route ─ shrunk ─▶ weight of the cause ─┐
@@ -19,47 +19,45 @@ from trimtab.explain.causes.cause import Cause
 from trimtab.model.incident import NAMED, Assessment, Evidence, Found, Route
 
 SHOWN: Final = 0.2
-"""Confidence from which a cause with evidence for it is listed at all."""
+"""Confidence from which a cause with supporting evidence is listed."""
 
 _NEXT_PIECE: Final = 0.5
-"""What each further piece of one route counts of the one before it.
+"""Weight of each further piece of one route relative to the one before it.
 
-Pieces of one route rest on the same hours, or the same targets: if one misleads, so do the
-others. 1 would take them for independent, 0 would count the weightiest alone.
+Pieces of one route rely on the same hours, or the same targets: if one misleads, so do the
+others. 1 would treat them as independent, 0 would count only the heaviest.
 """
 _ROUTE_MOST: Final = 2.5
-"""What all pieces of one route together weigh at most."""
+"""Maximum total weight of one route."""
 _CHAIN_LEAST: Final = 0.3
-"""Weight of its own from which an earlier link of a chain counts as having brought one about."""
+"""Own weight from which an earlier link of a chain counts as having triggered a later one."""
 _SEEN_LATE: Final = timedelta(hours=3)
-"""Snapshots are taken every hour or few: of two things that began together either may be seen
-first."""
+"""Snapshots are hours apart: of two conditions that began together, either may be seen first."""
 _EXPLAINED_AWAY: Final = 0.5
-"""log10 by which a cause goes down beside another, not of its chain, that is as good as certain.
+"""log10 penalty for a cause next to another, outside its chain, that is almost certain.
 
-An incident mostly has one cause; two at once do happen, so it is little.
+An incident usually has one cause; two at once do occur, so it is small.
 """
 
 FAINT: Final = -0.7
-"""Of a dip of one run and of a spread: of 400 such in records of sites where nothing was wrong none
-had a cause."""
+"""For a dip of one run and for spread: of 400 such in records of healthy sites none had a cause."""
 NOT_OF_NAMES: Final = -1.5
-"""Of a cause that makes OSTs slow, where operations on names are."""
+"""For a cause that slows OSTs if metadata operations are slow."""
 
 CALIBRATION: Final = (0.5, 1.0)
 """Intercept and slope of confidence = logistic(a + b x natural log odds).
 
-``scripts/score_worlds.py --fit`` gave (0.63, 1.00) on 80 records of sites of which a third of the
+``scripts/score_worlds.py --fit`` gave (0.63, 1.00) on 80 records of sites in which a third of the
 faults have no cause (`tests.worlds`, seeds under 10,000), and (0.50, 0.92) to (0.67, 0.97) without
-an eighth of them, but for one; it is rounded to the cautious side. An isotonic curve, and one with
-the shape, the routes and the number of causes assessed, were no better on records left out. Tested
-on other seeds in ``benchmarks/results/worlds.json``.
+an eighth of them, with one exception; it is rounded to the cautious side. An isotonic curve, and
+one with the shape, the routes and the number of causes assessed, were no better on records left
+out. Tested on other seeds in ``benchmarks/results/worlds.json``.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """A cause with its evidence and what that comes to.
+    """A cause with its evidence and the resulting odds.
 
     Attributes
     ----------
@@ -68,7 +66,7 @@ class Weighed:
     log_odds
         log10 of the odds after prior, evidence and the other causes.
     throughout
-        Its condition was there in good hours as in bad ones: `Evidence.throughout`.
+        Its condition was present in good and bad hours alike: `Evidence.throughout`.
     """
 
     cause: Cause
@@ -80,12 +78,12 @@ class Weighed:
 
     @property
     def deciding(self) -> str:
-        """What would decide whether it is the cause."""
+        """The measurement that would decide whether it is the cause."""
         return self.cause.deciding(self.evidence)
 
     @property
     def has_evidence_for(self) -> bool:
-        """Whether a sign of its mechanism speaks for it; circumstances alone do not."""
+        """Whether a sign of its mechanism supports it; circumstances alone do not."""
         if self.cause.signs:
             return any(is_sign(self.cause, piece) for piece in self.evidence)
         return any(piece.found is Found.FOR for piece in self.evidence)
@@ -99,16 +97,16 @@ class Weighed:
 def weigh(
     cause: Cause, evidence: Iterable[Evidence], *, has_beginning: bool = True, shift: float = 0.0
 ) -> Weighed:
-    """Return what the evidence of one cause comes to.
+    """Return a cause with the sum of its evidence.
 
     Parameters
     ----------
     has_beginning
-        Whether the incident began within the record. Then a condition that was there throughout
-        cannot be what began: an expectation that it misses counts nothing here, and a standing
-        condition is made of it.
+        Whether the incident began within the record. If so, a condition that was present throughout
+        cannot be what began: a missed expectation counts nothing here and is reported as a standing
+        condition instead.
     shift
-        log10 by which the prior odds differ for this sort of incident.
+        log10 added to the prior odds for this type of incident.
     """
     pieces = tuple(sorted(evidence, key=lambda piece: -abs(piece.weight)))
     throughout = any(piece.throughout for piece in pieces)
@@ -120,7 +118,7 @@ def weigh(
         if not (stood and piece.route in _STANDING_ROUTES and piece.weight > 0)
     ]
     if has_beginning and cause.signs and not any(is_sign(cause, piece) for piece in counted):
-        # Circumstances fit many causes: alone they name none.
+        # Circumstances fit many causes: alone they identify none.
         counted = [piece for piece in counted if piece.weight <= 0]
     evidence_weight = sum(_together(counted, route) for route in Route)
     log_odds = math.log10(cause.prior) + shift + evidence_weight
@@ -128,7 +126,7 @@ def weigh(
 
 
 def is_sign(cause: Cause, piece: Evidence) -> bool:
-    """Return whether a piece speaks for the mechanism itself, not for its circumstances."""
+    """Return whether a piece supports the mechanism itself, not its circumstances."""
     return piece.found is Found.FOR and piece.what.code in cause.signs
 
 
@@ -136,7 +134,7 @@ _STANDING_ROUTES: Final = frozenset({Route.EXPECTED, Route.TARGETS})
 
 
 def _together(pieces: Sequence[Evidence], route: Route) -> float:
-    """Return what all pieces of one route weigh together."""
+    """Return the combined weight of all pieces of one route."""
     total = 0.0
     for sign in (1, -1):
         weights = sorted(
@@ -148,10 +146,10 @@ def _together(pieces: Sequence[Evidence], route: Route) -> float:
 
 
 def rank(weighed: Sequence[Weighed]) -> tuple[Weighed, ...]:
-    """Return the causes, the likeliest first: chained, and explained away where another is better.
+    """Return the causes, likeliest first, chained and explained away by better ones.
 
-    Within a chain the proximate cause comes first and names what brought it about. A mitigation
-    that is likely enough to be named comes before all.
+    Within a chain the proximate cause comes first and names its trigger. A mitigation likely enough
+    to be listed comes before all.
     """
     chained = _chained(weighed)
     links = {candidate.cause.id: candidate for candidate in chained}
@@ -172,7 +170,7 @@ def rank(weighed: Sequence[Weighed]) -> tuple[Weighed, ...]:
 
 
 def confidence(log_odds: float) -> float:
-    """Return the calibrated probability of log10 odds.
+    """Return the calibrated probability for log10 odds.
 
     Examples
     --------
@@ -185,7 +183,7 @@ def confidence(log_odds: float) -> float:
 
 
 def assessment(candidate: Weighed, *, standing: bool = False) -> Assessment:
-    """Return a cause as it is reported."""
+    """Return a cause in its reported form."""
     return Assessment(
         cause=candidate.cause.id,
         title=candidate.cause.title,
@@ -198,7 +196,7 @@ def assessment(candidate: Weighed, *, standing: bool = False) -> Assessment:
 
 
 def _chained(weighed: Sequence[Weighed]) -> list[Weighed]:
-    """Return the causes with what brought them about, where both have evidence."""
+    """Link causes to those that triggered them, if both have evidence."""
     named: list[Weighed] = []
     for candidate in weighed:
         before = [
@@ -214,7 +212,7 @@ def _chained(weighed: Sequence[Weighed]) -> list[Weighed]:
 
 
 def _not_later(earlier: Weighed, later: Weighed) -> bool:
-    """Return whether a cause can have come before another, as far as their times are known."""
+    """Return whether a cause can precede another, as far as their times are known."""
     begins = [
         [
             piece.at
@@ -229,7 +227,7 @@ def _not_later(earlier: Weighed, later: Weighed) -> bool:
 def _lowered(
     candidate: Weighed, everyone: Sequence[Weighed], links: Mapping[str, Weighed]
 ) -> float:
-    """Return the log odds of a cause, lowered by the best other that is not of its chain."""
+    """Return the log odds of a cause, lowered by the best other outside its chain."""
     family = _family(candidate, links)
     rivals = [
         other.log_odds
@@ -239,7 +237,7 @@ def _lowered(
     best = max(rivals, default=-math.inf)
     share = 0.0 if best == -math.inf else 1 / (1 + 10**-best)
     lowered = candidate.log_odds - _EXPLAINED_AWAY * share
-    # What a cause brought about is nearer to the slow runs: it stands before it.
+    # A triggered cause is closer to the slow runs: it ranks before its trigger.
     brought = [
         other.log_odds
         for other in everyone
@@ -249,7 +247,7 @@ def _lowered(
 
 
 def _family(candidate: Weighed, links: Mapping[str, Weighed]) -> set[str]:
-    """Return the ids of the chain that a cause is of, itself included."""
+    """Return the ids of a cause's chain, including its own."""
     family = {candidate.cause.id}
     current: Weighed | None = candidate
     while current is not None and current.because_of is not None:

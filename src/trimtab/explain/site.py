@@ -39,19 +39,19 @@ from trimtab.model.site import SiteLimits
 
 _EVENTS_FROM: Final = timedelta(days=14)
 _EVENTS_TO: Final = timedelta(days=2)
-"""After an incident: a trim that resolved it, or the entry that records the repair."""
+"""Time after an incident: for a trim that resolved it, or the log entry of the repair."""
 BEGINNING: Final = timedelta(days=2)
-"""Length of the start and of the end of the record: a condition in both has no onset in it."""
+"""Length of the start and end of the record: a condition in both has no onset in it."""
 _STANDING_LEAST: Final = 0.3
-"""log10 of the evidence from which a condition is listed: it is present and deviates from the
-expectation. Its cost is not known: the suggested measurement determines it."""
+"""log10 of the evidence from which a condition is listed: present, and off its expectation. Its
+cost is unknown; the suggested measurement determines it."""
 _MOMENT: Final = timedelta(hours=1)
 _WEEK: Final = timedelta(days=7)
 _NEAREST: Final = timedelta(days=1)
-"""A run further from a moment says nothing of it."""
+"""A run further away from a moment does not describe it."""
 _LEVELS: Final = frozenset({Shape.STEP, Shape.DIP, Shape.DRIFT})
 _USUAL_LEAST: Final = 3
-"""Runs from which a usual level is stated."""
+"""Fewest runs for a usual level."""
 
 
 class TelemetrySource(Protocol):
@@ -72,14 +72,14 @@ class TelemetrySource(Protocol):
         Returns
         -------
         Telemetry
-            Readings and settings; frames without rows where there are none.
+            Readings and settings; empty frames if there are none.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Everything known of a site except its snapshots.
+    """Everything known about a site except its snapshots.
 
     Attributes
     ----------
@@ -94,17 +94,17 @@ class Known:
         ``at``, ``run``, ``target``, ``metric``, ``value`` (in the metric's unit); one row per
         target and survey.
     runs, events
-        Of the whole record.
+        Those of the whole record.
     limits, hardware
         From the site file.
     home
-        Target to the server that serves it when nothing has failed over.
+        Target to its server when nothing has failed over.
     profiles
         CPU profiles of servers.
     jobs
-        The accounting of the batch system, as `Context.jobs` has it.
+        Batch accounting, as in `Context.jobs`.
     has_site_file
-        As `Context.has_site_file`.
+        As in `Context.has_site_file`.
     """
 
     site: str
@@ -130,17 +130,17 @@ def explain_incidents(
     Parameters
     ----------
     incidents
-        Of one site, as `trimtab.explain.incidents.find_troubles` returns them.
+        Incidents of one site, from `trimtab.explain.incidents.find_troubles`.
     known
         The record of the site.
     source
-        Its snapshots; only those that an explanation needs are loaded.
+        Its snapshots; only those needed for an explanation are loaded.
 
     Returns
     -------
     tuple of Explanation
-        One per incident, in their order. Each lists the conditions of the site that are older than
-        the record (`standing_of`).
+        One per incident, in order. Each lists the conditions of the site that are older than the
+        record (`standing_of`).
     """
     standing = standing_of(known, source)
     return tuple(
@@ -161,13 +161,13 @@ def standing_of(known: Known, source: TelemetrySource) -> tuple[Assessment, ...]
 
 
 def standing_conditions(first: Context, last: Context) -> tuple[Assessment, ...]:
-    """Return the conditions that were there when the record began and are there now.
+    """Return the conditions that were present when the record began and still are.
 
     Parameters
     ----------
     first, last
-        The beginning of the record and its end, each as the bad stretch of a context without
-        good hours: what is wrong shows against expectations and between targets alone.
+        Beginning and end of the record, each as the bad stretch of a context without good hours:
+        problems show only against expectations and between targets.
     """
     conditions = []
     for cause in TABLE:
@@ -201,7 +201,7 @@ def explain_moment(
     until: datetime | None = None,
     standing: Sequence[Assessment] | None = None,
 ) -> Explanation:
-    """Explain one moment, or a stretch, whether anything was wrong or not.
+    """Explain one moment, or a stretch, whether or not anything was wrong.
 
     The hour before and after a moment, or the stretch, is compared with the week before.
 
@@ -221,7 +221,7 @@ def explain_moment(
     Returns
     -------
     Explanation
-        Of an incident of shape ``moment``.
+        Explanation of an incident of shape ``moment``.
     """
     around = _around(at, until)
     window = Window(around.from_, min(known.now, around.to))
@@ -247,7 +247,7 @@ def _around(at: datetime, until: datetime | None) -> Window:
 def speeds_at(
     at: datetime, known: Known, active: Sequence[Incident], *, until: datetime | None = None
 ) -> tuple[SpeedAt, ...]:
-    """Return how fast the runs of a moment were, the series that differs most first.
+    """Return the speed of the runs at a moment, largest deviation first.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def speeds_at(
     until
         The end of the stretch that begins ``at``; ``None``: it is a moment.
     active
-        The incidents that it lies in: usual is what was before those that changed the series.
+        Incidents that include it: usual is the level before those that changed the series.
     """
     window = _around(at, until)
     at += (window.to - at) / 2 if until else timedelta(0)
@@ -271,8 +271,8 @@ def speeds_at(
 def _usual_until(key: SeriesKey, window: Window, active: Sequence[Incident]) -> datetime:
     """Return when the usual level of a series ended.
 
-    Only what lowered this very series ended it: another's incident, runs that cannot be judged or
-    a spread did not, and what recurs leaves most hours as they were.
+    Only an incident that lowered this very series ends it: not another series' incident, runs that
+    cannot be judged, or spread; and a recurring one leaves most hours unchanged.
     """
     begins = (
         incident.at
@@ -334,7 +334,7 @@ def _context(
         now=known.now,
         telemetry=source.frames(times),
         surveys=known.surveys.filter(holds(windows)),
-        # Most of a year lies in no window: the cheap test comes first.
+        # Most of a year is outside every window: the cheap test comes first.
         runs=tuple(
             run for run in known.runs if first <= run.at <= last and stretches.holds(run.at)
         ),
@@ -352,7 +352,7 @@ def _context(
 
 
 def _events(incident: Incident, known: Known) -> tuple[Event, ...]:
-    """Return the log book from two weeks before on, and the last trim before of each target."""
+    """Return the log book from two weeks before, and each target's last trim before that."""
     since, until = incident.at - _EVENTS_FROM, (incident.until or known.now) + _EVENTS_TO
     recent = [event for event in known.events if event.end >= since and event.at <= until]
     last: dict[tuple[str, ...], Event] = {}

@@ -1,4 +1,4 @@
-"""Which hours an incident's evidence comes from: the bad stretch, and its reference."""
+"""The hours that provide an incident's evidence: the bad stretch and its reference."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from trimtab.model.series import SeriesKey
 
 BAD_TIMES: Final = 12
 GOOD_TIMES: Final = 20
-"""Snapshots that are looked at: each costs time, and neighbours are alike."""
+"""Maximum number of snapshots: each costs time, and neighbours are alike."""
 _FIRST_TIMES: Final = 3
-"""Of the record, besides: what was so from its first hours on has no beginning in it."""
+"""Additional ones from the start of the record: a condition in its first hours has no onset."""
 _FEW_TIMES: Final = 3
 LONGEST_STEP: Final = timedelta(hours=26)
-"""Between two snapshots of which a rate is made: a day, and what a late one adds."""
+"""Maximum distance of two snapshots for a rate: a day, plus a margin for a late one."""
 _BAD_LONGEST: Final = timedelta(days=4)
-"""Of a level that stays, from its beginning: later hours say less about its onset."""
+"""Initial part of a lasting level: later hours say less about its onset."""
 _GOOD_LONGEST: Final = timedelta(days=7)
-"""A week has every hour of it: a busy Monday is compared with one."""
+"""A week has every hour: a busy Monday is compared with another one."""
 _GOOD_SHORTEST: Final = timedelta(hours=24)
 _HOUR: Final = timedelta(hours=1)
 _FAINT: Final = 0.1
 _PLACED_FAINT: Final = timedelta(hours=24)
-"""A level that is less than a tenth lower is placed to within a day."""
+"""A level less than a tenth lower is located to within a day."""
 _RUN_LONGEST: Final = timedelta(hours=3)
-"""A run that is given no end is taken to reach to the next one, but no longer than this."""
+"""A run without an end is assumed to reach the next one, but no longer than this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretches:
-    """The bad stretch, and the good one that it is compared with."""
+    """The bad stretch, and the good one to compare it with."""
 
     bad: tuple[Window, ...]
     good: tuple[Window, ...]
 
     def holds(self, at: datetime) -> bool:
-        """Return whether a time lies in either."""
+        """Return whether a time is in either."""
         return any(window.holds(at) for window in (*self.bad, *self.good))
 
 
@@ -62,18 +62,17 @@ def windows_of(
     Parameters
     ----------
     frames
-        ``at``, ``value``, ``unfinished`` of each series; the incident's own series shows how far
-        apart runs are.
+        ``at``, ``value``, ``unfinished`` of each series; the incident's own series shows the
+        distance of runs.
     others
-        Other incidents: their hours are not good ones, unless they began long before and last.
+        Other incidents: their hours are not good ones, unless they began long before and persist.
 
     Notes
     -----
-    Good hours lie before the incident, up to a week; where there is less than a day of them,
-    after its end as well. Between the last good hour and the first bad run one run's distance is
-    left out, three for a change of level: its beginning is known no better. Of a dip without
-    slow targets most of whose runs were well the hours of the slow ones are bad, and those between
-    them good.
+    Good hours are before the incident, up to a week; if there is less than a day of them, also
+    after its end. Between the last good hour and the first bad run, one run's distance is left out,
+    three for a level change, whose onset is no better known. For a dip without slow targets in
+    which most runs were well, the hours of the slow runs are bad and those between them good.
     """
     if incident.shape is Shape.STANDING:
         return Stretches((Window(record_from, now),), ())
@@ -108,7 +107,7 @@ def _slow_hours(
     if incident.shape is not Shape.DIP or frame is None or incident.until is None:
         return []
     if incident.targets:
-        # The surveys that show them were slow at hours of their own.
+        # The surveys that show them were slow at other hours.
         return []
     begin, effect = incident.at, incident.effect
     before = frame.filter(pl.col("at").is_between(begin - _GOOD_LONGEST, begin, closed="left"))
@@ -130,7 +129,7 @@ def _slow_hours(
 
 
 def _recurring(incident: Incident, recurs: Recurrence, last: datetime) -> Stretches:
-    """Return the hours of the last week in which it recurred, and the hours between them."""
+    """Return the hours of its recurrence in the last week, and the hours between them."""
     zone = ZoneInfo(recurs.timezone)
     weeks = 1 if len(recurs.weekdays) == 7 else 3
     begin = max(incident.at, last - weeks * _GOOD_LONGEST)
@@ -152,11 +151,11 @@ def _recurring(incident: Incident, recurs: Recurrence, last: datetime) -> Stretc
 def snapshot_times(
     stretches: Stretches, available: Iterable[datetime], record_from: datetime
 ) -> tuple[datetime, ...]:
-    """Return which snapshots to load: of the bad hours, of the good ones, the record's first three.
+    """Return the snapshots to load: from the bad and good hours, and the record's first three.
 
-    Those nearest to the beginning of the bad stretch come first, the rest is spread evenly: the
-    onset shows most, and counters give rates between neighbours. Where few lie within bad hours,
-    those around them come too: what was counted between them was mostly then.
+    Those nearest to the onset come first, the rest is spread evenly: the onset shows most, and
+    counters give rates between neighbours. If few are within bad hours, those around them are
+    included too: most of what was counted between them happened then.
     """
     times = sorted(set(available))
     begins = bisect_left(times, record_from)
@@ -176,7 +175,7 @@ def snapshot_times(
 
 
 def _around(times: Sequence[datetime], window: Window) -> Iterator[datetime]:
-    """Yield the last time before a window that has few, and the first after it, if near."""
+    """Yield the last time before a window with few, and the first after it, if near."""
     first, last = bisect_left(times, window.from_), bisect_right(times, window.to)
     if last - first >= _FEW_TIMES:
         return
@@ -191,7 +190,7 @@ def _within(times: Sequence[datetime], window: Window) -> Sequence[datetime]:
 
 
 def without(windows: Sequence[Window], taken: Sequence[Window]) -> list[Window]:
-    """Return the windows with others cut out of them.
+    """Return the windows with others cut out.
 
     Examples
     --------
@@ -216,16 +215,16 @@ def without(windows: Sequence[Window], taken: Sequence[Window]) -> list[Window]:
 
 
 def _gap(incident: Incident) -> timedelta:
-    """Return within which time the beginning of a level is known, the more surely the deeper."""
+    """Return the uncertainty of a level's onset, smaller for a deeper one."""
     faint = incident.effect is not None and abs(incident.effect - 1) < _FAINT
     return _PLACED_FAINT if faint else timedelta()
 
 
 def _in_the_way(other: Incident, incident: Incident) -> bool:
-    """Return whether another incident's hours are no good ones.
+    """Return whether another incident's hours are unsuitable as good ones.
 
-    A level that had changed more than a week before is the usual one for this incident; one that
-    is this incident's own trouble, seen elsewhere, has the same hours.
+    A level that changed more than a week before is the usual one for this incident; a view of this
+    incident's own trouble elsewhere has the same hours.
     """
     if other.id == incident.id or other.shape is Shape.STANDING:
         return False
@@ -238,7 +237,7 @@ def _hours(incident: Incident, now: datetime) -> Window:
 
 
 def _spacing(frame: pl.DataFrame | None) -> timedelta:
-    """Return how far apart runs of a series are, at most `_RUN_LONGEST`."""
+    """Return the distance of runs of a series, at most `_RUN_LONGEST`."""
     if frame is None or frame.height < 2:
         return _RUN_LONGEST
     usual_s = usual_gap_s((frame["at"].sort().dt.epoch("us") / 1e6).to_list())
@@ -250,7 +249,7 @@ def _length(windows: Sequence[Window]) -> timedelta:
 
 
 def _chosen(times: Sequence[datetime], most: int) -> list[datetime]:
-    """Return at most so many: the first two thirds of them in their order, the rest spread."""
+    """Return at most this many: the first two thirds in order, the rest spread evenly."""
     if len(times) <= most:
         return list(times)
     near = 2 * most // 3

@@ -16,17 +16,17 @@ from trimtab.units import plural
 
 _EVIDENCE_MAXIMUM: Final = 50
 _NAMES_LONGEST: Final = 40
-"""Characters of a set of targets in a title; a longer one is counted."""
+"""Maximum characters of a set of targets in a title; a longer set is counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Advice:
-    """Why a trouble matters, and what to do about it.
+    """Why a trouble matters, and how to fix it.
 
     Attributes
     ----------
     command
-        Of Trimtab, which the site's name ends: it works with a site file alone.
+        Trimtab command, to which the site's name is appended: needs only a site file.
     """
 
     why: str
@@ -36,131 +36,130 @@ class _Advice:
 
 _ADVICE: Final = {
     "lost": _Advice(
-        "Files with data there cannot be read or written: access blocks or fails. Its space counts "
-        "in no sum, so the file system looks emptier and healthier than it is.",
-        "See on its server why it is not mounted (lctl dl, the kernel log), and mount it; until "
+        "Files with data there cannot be read or written: access blocks or fails. Its space is "
+        "missing from all sums, so the file system looks emptier and healthier than it is.",
+        "Find out on its server why it is not mounted (lctl dl, kernel log), and mount it; until "
         "then close it to new objects on every MDS (osp.*.max_create_count=0).",
     ),
     "disconnected": _Advice(
-        "Who is not connected cannot reach the files on it; others may.",
-        "See the import on the machine that is named (lctl get_param *.*.import), and its network.",
+        "Clients without a connection cannot reach the files on it; others may.",
+        "Check the import on the named machine (lctl get_param *.*.import), and its network.",
     ),
-    "not-seen": _Advice("Nothing is known of its state.", "See why its server does not answer."),
+    "not-seen": _Advice("Its state is unknown.", "Find out why its server does not answer."),
     "two-servers": _Advice(
         "Two servers that write to the same device destroy the file system on it.",
         "Unmount it on one of them at once, then check the file system (e2fsck).",
     ),
     "failed-over": _Advice(
-        "Two servers' load is on one, and there is no partner left for it.",
+        "One server carries the load of two, and has no failover partner left.",
         "Move it back to its home when that is healthy.",
     ),
     "read-only": _Advice(
-        "Writes to files on it fail, while Lustre goes on calling it healthy.",
-        "If a flag of Lustre is the source (readonly=1), set it back. Otherwise see the kernel log "
-        "of its server; unmount it, run e2fsck, mount it again.",
+        "Writes to files on it fail, while Lustre still reports it as healthy.",
+        "If a Lustre flag is the source (readonly=1), reset it. Otherwise check the kernel log "
+        "of its server; unmount the target, run e2fsck, and mount it again.",
     ),
     "may-be-read-only": _Advice(
-        "After an error the file system beneath takes no writes, and no flag of Lustre shows it.",
-        "See the kernel log of its server for an aborted journal.",
+        "After an error the underlying file system accepts no writes, and no Lustre flag shows it.",
+        "Check the kernel log of its server for an aborted journal.",
     ),
     "file-system-errors": _Advice(
-        "The file system beneath found itself damaged.",
+        "The underlying file system found itself damaged.",
         "Unmount it in a maintenance window and run e2fsck.",
     ),
     "degraded": _Advice(
-        "Reads and writes are slower while the array rebuilds, and one failure more may lose data. "
+        "Reads and writes are slower while the array rebuilds, and one more failure may lose data. "
         "The MDS gives it fewer new objects.",
-        "Replace the failed drive; clear obdfilter.*.degraded where the array is whole again.",
+        "Replace the failed drive; clear obdfilter.*.degraded when the array is intact again.",
     ),
     "closed": _Advice(
-        "No new file gets objects there: the others take its share of space and bandwidth.",
-        "If nobody closed it on purpose, set the named parameter back, on every MDS.",
+        "New files get no objects there: the others take over its share of space and bandwidth.",
+        "Unless it was closed on purpose, set the named parameter back on every MDS.",
     ),
     "partly-closed": _Advice(
-        "Files that other MDTs create still get objects there: the load is uneven.",
-        "Set the named parameter alike on every MDS.",
+        "Files created by other MDTs still get objects there: the load is uneven.",
+        "Set the named parameter to the same value on every MDS.",
     ),
     "bad-checksums": _Advice(
-        "Data was altered on the way between client and server.",
-        "See the kernel log for the addresses, and test that network path and memory.",
+        "Data was corrupted between client and server.",
+        "Check the kernel log for the addresses, and test that network path and memory.",
     ),
-    "media-errors": _Advice(
-        "The drive lost data or is about to.", "Replace the drive that is named."
-    ),
+    "media-errors": _Advice("The drive lost data or is about to.", "Replace the named drive."),
     "over-limit": _Advice(
-        "The allocator and flash slow down as free space shrinks; at the end writes fail there, "
-        "with room elsewhere.",
+        "The allocator and flash slow down as free space shrinks; in the end writes fail there, "
+        "although other targets have room.",
         "Purge or move files from it (lfs find --ost, lfs migrate); close it to new files.",
         ("trimtab", "balance"),
     ),
     "inodes": _Advice(
-        "Without free inodes nothing can be created there.", "Remove files, or add a target."
+        "Without free inodes no file can be created there.", "Remove files, or add a target."
     ),
     "throttled": _Advice(
-        "Writeback throttling holds flash back for no gain.",
+        "Writeback throttling slows flash for no gain.",
         'Turn it off: in the site file, [policy.tunables] settings = {wbt_lat_usec = "0"}; then '
         "show what that changes.",
         ("trimtab", "tune"),
     ),
     "slow": _Advice(
         "A file striped over it is read and written at its rate.",
-        "Look at its server, drives and array: rebuild, media errors, link; then measure it alone.",
+        "Check its server, drives and array: rebuild, media errors, link; then measure it alone.",
         ("trimtab", "targets"),
     ),
     "no-discard": _Advice(
-        "The drives never learn what is free: they slow down as they fill.",
-        "Check the layers beneath for one that drops discards.",
+        "The drives never learn which blocks are free: they slow down as they fill.",
+        "Find the layer beneath that drops discards.",
     ),
     "no-answer": _Advice(
-        "Of what it serves only the clients' view is known.",
-        "See whether it is up and reachable: trimtab site SITE --validate.",
+        "For its targets only the clients' view is known.",
+        "Check that it is up and reachable: trimtab site SITE --validate.",
     ),
     "partial-answer": _Advice(
-        "What did not come may hide a trouble.", "See the message: a right or a program is missing."
+        "The missing part may hide a trouble.",
+        "See the message: a permission or a program is missing.",
     ),
     "no-atime": _Advice(
-        "Files that are read through it look unused: a purge would take them.",
+        "Files read through it look unused: a purge would delete them.",
         "Mount it without noatime, or do not let atime count.",
     ),
     "mixed-versions": _Advice(
-        "Half an upgrade: servers differ in behaviour.", "Finish the upgrade."
+        "Half an upgrade: servers behave differently.", "Finish the upgrade."
     ),
 }
 _CLOSED_BY: Final = (
     (
         ("ENOSPC", "(out of space)"),
         _Advice(
-            "It is full: writes to files on it fail, with room elsewhere, and no new file gets "
-            "objects there.",
-            "Purge or move files from it (lfs find --ost, lfs migrate): it opens by itself once "
+            "It is full: writes to files on it fail, although other targets have room, and new "
+            "files get no objects there.",
+            "Purge or move files from it (lfs find --ost, lfs migrate): it opens by itself when "
             "there is room.",
         ),
     ),
     (
         (".readonly=1", "(read-only)"),
         _Advice(
-            "Nothing is created on a target that is read-only.",
-            "Make it writable again: it then takes new objects by itself.",
+            "No objects are created on a read-only target.",
+            "Make it writable again: it then accepts new objects by itself.",
         ),
     ),
 )
-"""What closes a target that nobody closed: words of the source, and what to do then."""
-_OTHER: Final = _Advice("It keeps the target from being whole.", "See the named source.")
+"""Conditions that close a target by themselves: words of the source, and the remedy."""
+_OTHER: Final = _Advice("It keeps the target from full health.", "See the named source.")
 
 
 def state_findings(
     state: SiteState | None, slow: Sequence[SlowTargetStatus] = (), *, site: str = ""
 ) -> tuple[Finding, ...]:
-    """Return one finding for each kind of trouble, with every target or machine that has it.
+    """Return one finding per kind of trouble, with every target or machine that has it.
 
     Parameters
     ----------
     state
-        As `trimtab.explain.troubles.site_state` returns it; ``None``: no snapshot is known.
+        From `trimtab.explain.troubles.site_state`; ``None``: no snapshot is known.
     slow
-        Targets that surveys show to be slow: those that the state lacks are named all the same.
+        Targets that surveys show to be slow, including those missing from the state.
     site
-        Name of the site where there is no state.
+        Name of the site if there is no state.
     """
     places = [] if state is None else [*state.targets, *state.hosts]
     known = {place.name for place in places}
@@ -178,7 +177,7 @@ def state_findings(
 
 
 def _advice(trouble: Trouble) -> _Advice:
-    """Return what to do about a trouble: of a closed target that depends on what closes it."""
+    """Return the advice for a trouble; for a closed target it depends on what closes it."""
     if trouble.id == "closed":
         for words, advice in _CLOSED_BY:
             if any(word in (trouble.source or "") for word in words):

@@ -1,10 +1,11 @@
-"""What the telemetry of a context says, as tidy frames: values, rates, settings, or why not.
+"""The telemetry of a context as tidy frames: values, rates, settings, or why there are none.
 
-Every cause gets from `observe` the same `Observations` of its context, so a name is filtered,
-folded and differenced once, however many causes look at it.
+`observe` gives every cause the same `Observations` of its context, so a name is filtered, folded
+and differenced once, however many causes use it.
 
-The frames that come back have one row a target and time: ``at`` (UTC), ``target``, ``server``,
+Frames have one row per target and time: ``at`` (UTC), ``target``, ``server``,
 ``value`` (Float64, never null; text as String for `Observations.texts`), and ``bad`` (true within
+the bad stretch, false within its reference). Times in neither are left out.
 the bad stretch, false within its reference). Times in neither are left out.
 """
 
@@ -23,7 +24,7 @@ from trimtab.message import Message
 
 Fold = Literal["sum", "max", "mean", "min"]
 OSTS: Final = ("ost", "file-system")
-"""Kinds of what holds data; the file system itself on a local driver."""
+"""Kinds of targets that hold data; the file system itself on a local driver."""
 MDTS: Final = ("mdt",)
 SERVERS: Final = ("server",)
 CLIENTS: Final = ("client",)
@@ -31,7 +32,7 @@ TARGETS: Final = (*OSTS, *MDTS)
 
 _NO_NAME: Final = ""
 _WRITTEN_MINIMUM_BYTES: Final = 1e9
-"""Drives count what the host wrote in steps of 512,000 bytes."""
+"""Drives count host writes in units of 512,000 bytes."""
 
 _FOLDS: Final[dict[str, Fold]] = {
     "wbt_latency_s": "max",
@@ -45,25 +46,25 @@ _FOLDS: Final[dict[str, Fold]] = {
     "last_trim_at": "min",
     "discard_granularity_bytes": "min",
 }
-"""How labels (drives, criteria, MDTs) of one target become one number; counters are summed.
+"""How the labels (drives, criteria, MDTs) of a target become one number; counters are summed.
 
 A target is as throttled as its most throttled queue, degraded if any array is, and open for
-creation only where every MDT may create on it.
+creation only if every MDT may create on it.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class SettingChange:
-    """A setting that has another value in the bad hours than it had before.
+    """A setting whose value in the bad hours differs from before.
 
     Attributes
     ----------
     at
-        The first snapshot that shows the new value; ``before_at`` the last that shows the old.
+        First snapshot with the new value; ``before_at`` is the last with the old one.
     targets
-        Those of which it changed alike: the same old and new value.
+        Targets with this same change: equal old and new value.
     of
-        How many have the setting at all.
+        Number of targets with the setting.
     """
 
     name: str
@@ -78,7 +79,7 @@ class SettingChange:
 
 @once
 def observe(context: Context) -> Observations:
-    """Return the observations of a context, the same ones whenever it is asked again."""
+    """Return the observations of a context, cached."""
     return Observations(context.telemetry, bad=context.bad, good=context.good)
 
 
@@ -99,25 +100,25 @@ class Observations:
     def values(
         self, name: str, *, kinds: Sequence[str] = TARGETS, fold: Fold | None = None
     ) -> pl.DataFrame:
-        """Return a telemetry name of each target at each time, labels folded into one.
+        """Return a telemetry name of each target over time, labels folded into one.
 
         Parameters
         ----------
         kinds
             `OSTS`, `MDTS`, `SERVERS`, `CLIENTS`; for machines ``target`` is their name.
         fold
-            How labels become one number; by default as suits the name, else the sum.
+            How labels become one number; by default the name's own rule, else the sum.
         """
         fold = fold or _FOLDS.get(name, "sum")
         key = ("values", name, fold, *kinds)
         return self._once(key, lambda: _folded(self._numbers(name, kinds), fold))
 
     def labelled(self, name: str, *, kinds: Sequence[str] = TARGETS) -> pl.DataFrame:
-        """Return a telemetry name with a column ``label`` more: of each drive, each criterion."""
+        """Return a telemetry name with the column ``label``: one row per drive or criterion."""
         return self._once(("labelled", name, *kinds), lambda: self._numbers(name, kinds))
 
     def texts(self, name: str, *, kinds: Sequence[str] = TARGETS) -> pl.DataFrame:
-        """Return a telemetry name that is text (``import_state``, ``server``); with ``label``."""
+        """Return a telemetry name that is text (``import_state``, ``server``), with ``label``."""
         of_kinds = _of_kinds(kinds) & pl.col("bad").is_not_null()
         text = pl.col("text").cast(pl.String)
         return self._once(
@@ -132,16 +133,16 @@ class Observations:
     def rates(
         self, name: str, *, kinds: Sequence[str] = TARGETS, by_label: bool = False
     ) -> pl.DataFrame:
-        """Return by how much a counter grew a second, between one snapshot and the next.
+        """Return the growth of a counter per second, from one snapshot to the next.
 
-        Column ``seconds`` is how long that was; ``at`` is its end. A counter that went down was
-        set back: what it counted in between is not known and left out. A stretch counts as bad
-        where more than half of it was.
+        Column ``seconds`` is the length of the interval; ``at`` is its end. A counter that went
+        down was reset: that interval is unknown and left out. An interval is bad if more than half
+        of it was.
 
         Parameters
         ----------
         by_label
-            Keep the labels apart, in a column ``label``; else they are summed.
+            Keep the labels separate, in a column ``label``; otherwise sum them.
         """
         key = ("rates", name, str(by_label), *kinds)
         return self._once(key, lambda: self._rates(name, kinds, by_label))
@@ -149,9 +150,9 @@ class Observations:
     def write_amplification(self) -> pl.DataFrame:
         """Return the write amplification of each OST's drives between snapshots.
 
-        What was written to the flash over what the host wrote, of all drives of an OST together;
-        intervals in which the host wrote less than 1 GB are left out. Where the drives' counters
-        were not read, the ratio of their whole life, which an hour hardly moves.
+        Bytes written to flash over bytes written by the host, over all drives of an OST; intervals
+        with less than 1 GB from the host are left out. Without the drives' counters, the lifetime
+        ratio, which an hour hardly changes.
         """
         return self._once(("write_amplification",), self._write_amplification)
 
@@ -191,7 +192,7 @@ class Observations:
         )
 
     def setting(self, name: str, *, kinds: Sequence[str] = (*TARGETS, *SERVERS)) -> pl.DataFrame:
-        """Return a setting, as text, of each target and time; ``server`` is null."""
+        """Return a setting, as text, of each target over time; ``server`` is null."""
         of_name = (pl.col("name") == name) & _of_kinds(kinds)
         return self._once(
             ("setting", name, *kinds),
@@ -203,11 +204,11 @@ class Observations:
         )
 
     def setting_changes(self) -> tuple[SettingChange, ...]:
-        """Return the settings that changed among the snapshots, the earliest first."""
+        """Return the settings that changed among the snapshots, earliest first."""
         return _setting_changes(_shaped(self._settings, SETTINGS))
 
     def times(self, *, bad: bool) -> tuple[datetime, ...]:
-        """Return the times of the snapshots in the bad stretch, or of those in the good one."""
+        """Return the times of the snapshots in the bad or in the good stretch."""
         if not self._times:
             readings = _shaped(self._readings, READINGS)
             snapshots = self._marked(readings.select("at").unique()).sort("at")
@@ -219,7 +220,7 @@ class Observations:
     def why_not(self, name: str, *others: str, kinds: Sequence[str] = TARGETS) -> Message:
         """Return why none of these telemetry names has a usable value here.
 
-        The reason is that of the first name that snapshots contain, else that of ``name``.
+        The reason is that of the first name present in snapshots, else that of ``name``.
         """
         why = self._why_not(name, kinds)
         if why.code != "name-missing":
@@ -258,9 +259,9 @@ class Observations:
         return self._of(name).filter(rows_of_name).select(columns)
 
     def _of(self, name: str) -> pl.DataFrame:
-        """Return the readings of one name, with ``bad``: null outside of the stretches.
+        """Return the readings of one name, with ``bad``: null outside the stretches.
 
-        All are partitioned once, since every name is used.
+        All names are partitioned at once, since every one is used.
         """
         if self._parts is None:
             marked = self._marked(_shaped(self._readings, READINGS))
@@ -292,7 +293,7 @@ class Observations:
         return marked(frame, self._bad, self._good)
 
     def _mostly(self, steps: pl.DataFrame) -> pl.DataFrame:
-        """Return the steps that lie mostly in one of the stretches, with ``bad``."""
+        """Return the steps that are mostly in one of the stretches, with ``bad``."""
         bad, good = (_overlap_s(windows) for windows in (self._bad, self._good))
         half = pl.col("seconds") / 2
         overlaps = steps.with_columns(bad_s=bad, good_s=good)
@@ -301,7 +302,7 @@ class Observations:
 
 
 def _shaped(frame: pl.DataFrame, columns: dict[str, pl.DataType]) -> pl.DataFrame:
-    """Return the frame with the columns that it lacks as nulls; rows without a time left out."""
+    """Return the frame with missing columns as nulls, without rows that have no time."""
     lacking = [
         pl.lit(None, dtype).alias(name)
         for name, dtype in columns.items()
@@ -314,7 +315,7 @@ def _shaped(frame: pl.DataFrame, columns: dict[str, pl.DataType]) -> pl.DataFram
 
 
 def _names() -> tuple[pl.Expr, ...]:
-    """Return what a reading is of, as text, whether it came as such or as categories."""
+    """Return the identity columns of a reading as text, from text or categories."""
     return tuple(pl.col(name).cast(pl.String) for name in ("target", "server", "label"))
 
 
@@ -333,7 +334,7 @@ def _folded(numbers: pl.DataFrame, fold: Fold) -> pl.DataFrame:
 
 
 def holds(windows: Sequence[Window]) -> pl.Expr:
-    """Return an expression: whether ``at`` lies in one of the windows."""
+    """Return an expression: whether ``at`` is in one of the windows."""
     inside = [pl.col("at").is_between(window.from_, window.to) for window in windows]
     return pl.any_horizontal(inside) if inside else pl.lit(False)
 
@@ -341,13 +342,13 @@ def holds(windows: Sequence[Window]) -> pl.Expr:
 def marked(frame: pl.DataFrame, bad: Sequence[Window], good: Sequence[Window]) -> pl.DataFrame:
     """Return the rows with ``bad``: true within the bad stretch, false within the good one.
 
-    It is null outside of both. What lies in both is bad.
+    Null outside both; true inside both.
     """
     return frame.with_columns(bad=pl.when(holds(bad)).then(True).when(holds(good)).then(False))
 
 
 def _overlap_s(windows: Sequence[Window]) -> pl.Expr:
-    """Return how much of (``before``, ``at``] lies in the windows, seconds."""
+    """Return the part of (``before``, ``at``] inside the windows, seconds."""
     parts = []
     for window in windows:
         end = pl.min_horizontal(pl.col("at"), pl.lit(window.to, pl.Datetime("us", "UTC")))
@@ -357,12 +358,12 @@ def _overlap_s(windows: Sequence[Window]) -> pl.Expr:
 
 
 def _growth(numbers: pl.DataFrame, apart: int | None) -> pl.DataFrame:
-    """Return by how much each counter grew (``grown``) in how many ``seconds`` since ``before``.
+    """Return each counter's growth (``grown``) in how many ``seconds`` since ``before``.
 
     Parameters
     ----------
     apart
-        The same counter is so many rows above; ``None``: rows are sorted first.
+        Row distance to the same counter; ``None``: sort the rows first.
     """
     if apart is None:
         numbers = numbers.sort("target", "label", "at")
@@ -379,7 +380,7 @@ def _growth(numbers: pl.DataFrame, apart: int | None) -> pl.DataFrame:
 
 
 def _counters_of_each_time(numbers: pl.DataFrame) -> int | None:
-    """Return how many counters each time has, if it is the same ones in order of time and name."""
+    """Return the number of counters per time, if they are the same ones in the same order."""
     if numbers.is_empty():
         return None
     begin = numbers.item(0, "at")
@@ -398,11 +399,11 @@ def _counters_of_each_time(numbers: pl.DataFrame) -> int | None:
 
 
 def _setting_changes(settings: pl.DataFrame) -> tuple[SettingChange, ...]:
-    """Return the settings that changed among snapshots, the earliest first."""
+    """Return the settings that changed among snapshots, earliest first."""
     key = ["kind", "name", "target"]
     rows = settings.filter(pl.col("value").is_not_null())
     value = pl.col("value")
-    # Hardly any setting changes: only those that did are brought into order.
+    # Hardly any setting changes: sort only those that did.
     several = rows.group_by(key).agg(several=value.min() != value.max()).filter("several")
     if several.is_empty():
         return ()

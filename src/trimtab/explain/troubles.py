@@ -1,7 +1,7 @@
 """What is wrong with each target of a snapshot, from its readings and settings alone. Pure.
 
-A finding says what is set up badly and how to mend it; a trouble says at a glance which of three
-hundred targets to look at, and works on a snapshot of last month as on one of now.
+A finding describes a misconfiguration and its repair; a trouble shows at a glance which of three
+hundred targets to look at, and works on last month's snapshot as well as on a current one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Troubles = Iterator[Trouble]
 UNREACHABLE = frozenset({"lost", "disconnected"})
-"""Troubles of a target that somebody has no connection to: who asks it may wait for ever."""
+"""Troubles of a target that some machine cannot connect to: access may block forever."""
 INODE_LIMIT = 0.95
 
 
@@ -48,7 +48,7 @@ def site_state(
     Parameters
     ----------
     slow
-        Targets that surveys showed to be slow, and not to have recovered by then.
+        Targets slow in surveys and not recovered by then.
     """
     in_surveys = {target.target: slow_trouble(target) for target in slow}
     targets = sorted(
@@ -66,7 +66,7 @@ def site_state(
 
 
 def slow_trouble(slow: SlowTargetStatus) -> Trouble:
-    """Return the trouble of a slow target: how slow it is now, and by what that is known."""
+    """Return the trouble of a slow target: its current speed and the survey behind it."""
     text = (
         f"slow since {slow.since:%Y-%m-%d}: {format_percent(slow.share, 0)} of its usual "
         f"{slow.metric.replace('_', ' ')} in the last survey"
@@ -77,7 +77,7 @@ def slow_trouble(slow: SlowTargetStatus) -> Trouble:
 def target_troubles(
     seen: TargetSnapshot, limits: SiteLimits, slow: Trouble | None = None
 ) -> tuple[Trouble, ...]:
-    """Return what is wrong with one target, worst first; ``slow``: what surveys show of it."""
+    """Return what is wrong with one target, worst first; ``slow`` comes from surveys."""
     troubles = [
         trouble
         for look in (_reach, _writes, _creation, _integrity, _space(limits), _flash)
@@ -108,7 +108,7 @@ def host_troubles(host: HostSnapshot) -> tuple[Trouble, ...]:
 
 
 def _mixed(snapshot: Snapshot) -> Iterator[HostState]:
-    """Yield the servers' versions where they differ: half an upgrade."""
+    """Yield the servers' versions if they differ: half an upgrade."""
     for name, subject in (("lustre_version", "Lustre"), ("kernel_release", "kernel")):
         versions: dict[str, list[str]] = {}
         for host in snapshot.hosts:
@@ -125,7 +125,7 @@ def _mixed(snapshot: Snapshot) -> Iterator[HostState]:
 
 
 def _reach(seen: TargetSnapshot) -> Troubles:
-    """Yield what keeps people from reaching the target at all."""
+    """Yield what keeps machines from reaching the target at all."""
     state, server = seen.reading("import_state"), seen.reading("server")
     connected = state is not None and state.value in CONNECTED
     unserved = server is not None and server.value is None
@@ -140,7 +140,7 @@ def _reach(seen: TargetSnapshot) -> Troubles:
         names = enumerated(str(reading.value) for reading in claimed)
         yield Trouble("two-servers", Severity.CRITICAL, f"{names} all claim to serve it")
     elif state is not None and state.value is not None and not connected:
-        # Lost to one is not lost: whoever still reaches it is named in the readings.
+        # Lost to one client is not lost: the readings name those that still reach it.
         reached = any(reading.value in CONNECTED for reading in _telling(seen))
         if unserved and not reached and state.value not in UNTOLD:
             text = f"lost: {state.value}, and {server.reason if server else 'no server has it'}"
@@ -154,7 +154,7 @@ def _reach(seen: TargetSnapshot) -> Troubles:
         and not connected
         and server is not None
         and server.reason is not None
-        # Whose space a client was told is seen, even if nobody may read the import.
+        # If a client knows its space, it was seen, even if no import is readable.
         and seen.number("capacity_bytes") is None
     ):
         yield Trouble("not-seen", Severity.WARNING, f"not seen: {server.reason}")
@@ -165,7 +165,7 @@ def _reach(seen: TargetSnapshot) -> Troubles:
 
 
 def _telling(seen: TargetSnapshot) -> list[Reading]:
-    """Return the imports that tell whether the target is reached: an idle one does not."""
+    """Return the imports that show whether the target is reachable: an idle one does not."""
     return [
         reading
         for reading in seen.readings
@@ -174,10 +174,10 @@ def _telling(seen: TargetSnapshot) -> list[Reading]:
 
 
 def is_loss_confirmed(seen: TargetSnapshot, snapshot: Snapshot) -> bool:
-    """Return whether two sources say that a target is lost: two machines, or one and the servers.
+    """Return whether two sources agree that a target is lost: two machines, or one and the servers.
 
-    The sources are the imports of the client, those of the MDTs, and what the servers have mounted:
-    that none has it is known where all of them answered in full.
+    Sources are the imports of the client and of the MDTs, and the servers' mounts: absence from all
+    servers is only known if all of them answered in full.
     """
     if not any(trouble.id == "lost" for trouble in _reach(seen)):
         return False
@@ -189,7 +189,7 @@ def is_loss_confirmed(seen: TargetSnapshot, snapshot: Snapshot) -> bool:
 
 
 def _writes(seen: TargetSnapshot) -> Troubles:
-    """Yield what keeps data from being written."""
+    """Yield what prevents data from being written."""
     read_only, errors = seen.reading("read_only"), seen.number("errors_total")
     if read_only is not None and read_only.value is True:
         yield Trouble("read-only", Severity.CRITICAL, "read-only", read_only.source)
@@ -226,7 +226,7 @@ def _creation(seen: TargetSnapshot) -> Troubles:
 
 
 def _follows_from_loss(seen: TargetSnapshot, source: str | None) -> bool:
-    """Tell whether a target is closed only because it is lost: that is one trouble, not two."""
+    """Return whether a target is closed only because it is lost: one trouble, not two."""
     lost = any(trouble.id == "lost" for trouble in _reach(seen))
     return lost and any(word in (source or "") for word in (".prealloc_status=", ".import state "))
 
@@ -260,7 +260,7 @@ def _space(limits: SiteLimits) -> Callable[[TargetSnapshot], Troubles]:
 
 
 def _flash(seen: TargetSnapshot) -> Troubles:
-    """Yield what makes flash slow or unsteady: throttling, and discards that it does not take."""
+    """Yield what makes flash slow or unsteady: throttling, and unsupported discards."""
     rotational = _setting(seen, "queue/rotational")
     is_flash = bool(rotational) and set(rotational) == {"0"}
     throttled = {
@@ -279,7 +279,7 @@ def _flash(seen: TargetSnapshot) -> Troubles:
 
 
 def _setting(seen: TargetSnapshot, ending: str) -> list[str]:
-    """Return the values of every setting of that ending."""
+    """Return the values of every setting with that ending."""
     return [
         setting.value
         for name, setting in seen.settings.items()
@@ -288,7 +288,7 @@ def _setting(seen: TargetSnapshot, ending: str) -> list[str]:
 
 
 def trim_state(seen: TargetSnapshot) -> str:
-    """Return in a few words how a target is trimmed, as far as the snapshot shows it."""
+    """Return a short description of how a target is trimmed, as far as the snapshot shows."""
     options = {
         option.partition("=")[0]
         for value in _setting(seen, "mount/options")

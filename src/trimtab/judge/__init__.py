@@ -1,14 +1,14 @@
 """Statistics: plain numbers in, verdicts out. No I/O, no clock, no process.
 
 `series` analyses one series, `targets` surveys of single targets, `correlate` the telemetry that
-moves with performance, `sensitivity` gives detection limits, `changes` finds change points.
+moves with performance; `sensitivity` gives detection limits, `changes` finds change points.
 
-`credibility` decides whether a repetition is believed, `variability` judges repetitions and history
+`credibility` decides whether a repetition is credible, `variability` judges repetitions and history
 against the goal, `comparison` compares a run with earlier ones, `trend` estimates the trend of a
-series. `quantiles` and `spread` contain the formulas that they share.
+series. `quantiles` and `spread` hold shared formulas.
 
-Functions whose name differs from that of their module are available here by name and loaded on
-first use, because commands that answer at once import this package too. Import the others from
+Functions whose name differs from that of their module are available here and loaded on first use,
+because fast commands import this package too. Import the others from
 their modules: ``from trimtab.judge.correlate import correlate``.
 """
 
@@ -50,7 +50,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Return a public function, loading the module that holds it."""
+    """Load the module that defines a public function and return the function."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,4 +1,4 @@
-"""Types of arrays, and what several modules compute with them."""
+"""Array types and computations shared by several modules."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 def median(values: Floats) -> float:
-    """Return the median of numbers in one row, none of which is NaN.
+    """Return the median of a flat array without NaN.
 
-    The same as `numpy.median` to the last bit, which takes ten times as long for two months of
-    runs to look for axes and NaN.
+    Identical to `numpy.median` to the last bit, which takes ten times as long for two months of
+    runs because it checks axes and NaN.
 
     Raises
     ------
     ValueError
-        There is none.
+        The array is empty.
     """
     half = len(values) // 2
     if len(values) % 2:
@@ -28,12 +28,12 @@ def median(values: Floats) -> float:
 
 
 def scatter(values: Floats) -> float:
-    """Return 1.4826 x the median absolute deviation: of normal values the standard deviation."""
+    """Return 1.4826 x the median absolute deviation: for normal values, the standard deviation."""
     return 1.4826 * median(np.abs(values - median(values)))
 
 
 def medians(values: Floats, axis: int) -> Floats:
-    """Return medians of what is known; NaN where nothing is. Far quicker than `numpy.nanmedian`."""
+    """Return medians of the values that are not NaN, NaN if none; faster than `numpy.nanmedian`."""
     known = np.maximum(np.isfinite(values).sum(axis=axis, keepdims=True), 1)
     ordered = np.sort(values, axis=axis)  # NaN comes last
     middle = [np.take_along_axis(ordered, at, axis) for at in ((known - 1) // 2, known // 2)]

@@ -3,8 +3,8 @@
 ``ratio_interval`` includes 1 if this run lies within the prediction interval of the earlier
 runs for a single further run. On log values, with s their standard deviation *between* runs
 and n their number, its half-width is t(n - 1) s sqrt(1 + pi / (2 n)); pi / 2 is the cost of a
-median against a mean. The scatter of the repetitions within this run is not used: it is a
-fraction of that between runs. In 2,000 series a case without any change 1 lay outside in 4 to
+median relative to a mean. The scatter of the repetitions within this run is not used: it is a
+fraction of that between runs. In 2,000 series without any change per case, 1 was outside in 4 to
 6 % (5 to 48 earlier runs, autocorrelation 0 and 0.5) and in 7 to 12 % at 0.9, where the series
 drifts.
 """
@@ -41,7 +41,7 @@ def compare_with_earlier(
     Parameters
     ----------
     this_values
-        Believed repetitions of this run, in the metric's unit.
+        Credible repetitions of this run, in the metric's unit.
     earlier
         Earlier runs of the same probe. Other metrics, unfinished runs and runs that measured 0
         are ignored; duplicates count once.
@@ -53,7 +53,7 @@ def compare_with_earlier(
     Returns
     -------
     Comparison
-        The ratio with its interval, where there are enough earlier runs, and the reason.
+        The ratio, with its interval if there are enough earlier runs, and the reason.
 
     Raises
     ------

@@ -1,20 +1,19 @@
-"""Intervals of medians, means and their ratios for runs over time, by resampling blocks of them.
+"""Intervals of medians, means and their ratios for runs over time, by block bootstrap.
 
-Runs an hour apart resemble one another, so resampling single runs promises too much. The circular
-block bootstrap (D. N. Politis and J. P. Romano, 1992) draws stretches of L consecutive runs, the
-series taken as a ring::
+Consecutive runs are correlated, so resampling single runs gives intervals that are too narrow. The
+circular block bootstrap (D. N. Politis and J. P. Romano, 1992) draws stretches of L consecutive
+runs, with the series closed to a ring::
 
     runs         1 2 3 4 5 6 7 8 9        L = 3
     drawn        7 8 9 | 3 4 5 | 9 1 2    -> one median of many
 
-What L runs cannot see of the memory, and what the series' own mean hides, makes plain percentiles
-too narrow; `_shortfall` gives by how much, and the interval is widened accordingly, and by what
-Student's t is wider than the normal distribution for the few blocks there are. With fewer than
-`N_MINIMUM` numbers there is too little to resample: `exact_ratio_interval` takes over, which
-assumes that they are independent.
+Blocks miss correlation beyond L runs, and the series' own mean hides some, so plain percentiles are
+too narrow; `_shortfall` gives by how much, and the interval is widened accordingly, and by the
+ratio of Student's t to the normal quantile for the few blocks. With fewer than `N_MINIMUM` numbers
+there is too little to resample: `exact_ratio_interval` takes over, which assumes independence.
 
-Everything is deterministic: the generator is seeded by the data. numpy is imported where it is
-used, since this is on the path of commands that answer at once.
+Everything is deterministic: the data seeds the generator. numpy is imported where it is used,
+since fast commands import this module.
 """
 
 from __future__ import annotations
@@ -36,20 +35,20 @@ if TYPE_CHECKING:
 
 
 N_MINIMUM: Final = 12
-"""With 8 numbers of some memory an interval for 95 % held the truth in 82 to 87 % of series."""
+"""With 8 correlated numbers, a 95 % interval contained the truth in 82 to 87 % of series."""
 
 RESAMPLES: Final = 2000
-"""Of 2.5 % of 2000 fifty lie beyond each end: the end is known to a seventh of its tail."""
+"""2.5 % of 2000 is fifty beyond each end: the end is known to a seventh of its tail."""
 
 _CELLS_AT_ONCE: Final = 2_000_000
-"""Resampled numbers held in memory at a time: a year of hourly runs is 17 million of them."""
+"""Resampled numbers held in memory at once: a year of hourly runs is 17 million of them."""
 
 _SHORTFALL_MINIMUM: Final = 0.1
-"""However long the memory, no interval is made wider than by the root of 10: beyond, nothing in
-the series tells how wide it should be."""
+"""No interval is widened by more than the root of 10, however long the correlation: beyond that the
+series does not determine the width."""
 
 _EXACT_PAIRS_MAXIMUM: Final = 1500
-"""Pairs of numbers up to which Mann-Whitney's U is counted out; then it is normal enough."""
+"""Pairs of numbers up to which Mann-Whitney's U is enumerated; beyond, it is normal enough."""
 
 Statistic = Literal["median", "mean"]
 
@@ -62,7 +61,7 @@ def block_length(n: int) -> int:
     >>> block_length(8), block_length(48), block_length(168)
     (4, 8, 12)
     """
-    # The cube root of 8 is 2.0000000000000004 in some places and must not round up to 5.
+    # The cube root of 8 is 2.0000000000000004 on some platforms and must not round up to 5.
     return max(1, min(n, math.ceil(2 * n ** (1 / 3) - 1e-9)))
 
 
@@ -78,14 +77,14 @@ def series_interval(
     Parameters
     ----------
     values
-        One number a run, by time, about equally far apart.
+        One number per run, by time, at roughly equal distances.
     weights
-        What each of them counts; all the same where ``None``.
+        Weight of each; equal if ``None``.
 
     Returns
     -------
     Interval | None
-        ``None`` for fewer than `N_MINIMUM` values that count.
+        ``None`` for fewer than `N_MINIMUM` values with a weight.
 
     Raises
     ------
@@ -94,10 +93,10 @@ def series_interval(
 
     Notes
     -----
-    Rate at which it misses the median of AR(1) series, nominal 5 % (autocorrelation 0 / 0.5 /
-    0.7, 800 series each): n = 12: 4.9 / 7.5 / 8.9 %, 24: 4.9 / 4.6 / 5.9 %, 48 and 168: 4.4 to
-    5.1 %. The autocorrelation is taken one standard error higher than it is found: of a single
-    series it is too often found too low.
+    Rate at which it misses the median of AR(1) series, nominal 5 % (autocorrelation 0 / 0.5 / 0.7,
+    800 series each): n = 12: 4.9 / 7.5 / 8.9 %, 24: 4.9 / 4.6 / 5.9 %, 48 and 168: 4.4 to 5.1 %.
+    One standard error is added to the estimated autocorrelation, which tends to be too low in a
+    single series.
     """
     _require(values, weights)
     if _counting(values, weights) < N_MINIMUM:
@@ -111,18 +110,17 @@ def series_interval(
 
 
 def widening(values: Sequence[float], level: float = LEVEL) -> float:
-    """Return by how much plain percentiles of resampled blocks of a series are to be widened.
+    """Return the factor by which to widen plain percentiles of a series' resampled blocks.
 
     Parameters
     ----------
     values
-        One number a run, by time: the series itself, or what each run adds to the statistic.
+        One number per run, by time: the series itself, or each run's contribution to the statistic.
 
     Notes
     -----
-    What blocks cannot see of the memory (`_shortfall`; the autocorrelation one standard error
-    higher than found), times what Student's t is wider than the normal distribution for the few
-    blocks there are.
+    The correlation that blocks miss (`_shortfall`, with the autocorrelation one standard error
+    above its estimate), times the ratio of Student's t to the normal quantile for the few blocks.
     """
     phi = corrected_autocorrelation(values, cautious=True)
     return _student(_blocks(values), level) / math.sqrt(_shortfall(phi, len(values)))
@@ -141,15 +139,15 @@ def ratio_interval(
     Parameters
     ----------
     numerator, denominator
-        One number a run, by time, about equally far apart, in the same unit.
+        One number per run, by time, at roughly equal distances, in the same unit.
     weights
-        What each number of either counts; all the same where ``None``.
+        Weight of each number on either side; equal if ``None``.
 
     Returns
     -------
     Interval | None
-        ``None`` for fewer than `N_MINIMUM` values on a side, and where either side may well be 0:
-        its logarithm is not defined. Swapping two sides that differ gives the reciprocal.
+        ``None`` for fewer than `N_MINIMUM` values on a side, or if either side may be 0, whose
+        logarithm is undefined. Swapping two different sides gives the reciprocal.
 
     Raises
     ------
@@ -158,10 +156,10 @@ def ratio_interval(
 
     Notes
     -----
-    Percentiles of the log ratio, their distances from the ratio found widened as the module says.
+    Percentiles of the log ratio, with their distances from the estimate widened as described above.
     Rate at which the interval of an unchanged median misses 1, nominal 5 % (800 pairs of AR(1)
-    series with COV 8 %, autocorrelation 0 / 0.5 / 0.7): n = 12 a side 2.5 / 5.8 / 8.1 %, 24: 3.4 /
-    3.6 / 5.2 %, 48: 3.6 / 3.4 / 4.0 %, 168: 4.5 / 3.8 / 3.6 %, 24 against 168: 4.1 / 5.2 / 6.2 %.
+    series with COV 8 %, autocorrelation 0 / 0.5 / 0.7): n = 12 per side 2.5 / 5.8 / 8.1 %, 24: 3.4
+    / 3.6 / 5.2 %, 48: 3.6 / 3.4 / 4.0 %, 168: 4.5 / 3.8 / 3.6 %, 24 against 168: 4.1 / 5.2 / 6.2 %.
     Plain percentiles miss it in 6.0 / 9.8 / 13.8 % at n = 48.
     """
     sides = ((numerator, weights[0]), (denominator, weights[1]))
@@ -172,8 +170,8 @@ def ratio_interval(
     import numpy as np
 
     digests = [_digest(values, factors) for values, factors in sides]
-    # Each side has a stream of its own, given by its rank among the two and not by its place in
-    # the ratio; two copies of one series must not draw the same blocks either.
+    # Each side has its own stream, determined by its rank among the two, not by its position in the
+    # ratio; two copies of one series must not draw the same blocks either.
     first = np.random.SeedSequence(_seed(*sorted(digests))).spawn(2)
     streams = first if digests[0] <= digests[1] else first[::-1]
     logs, variances, whole = [], [], []
@@ -190,7 +188,7 @@ def ratio_interval(
     )
     widened = 1.0
     if sum(variances) > 0:
-        # Welch and Satterthwaite: as many degrees of freedom as the sides have in proportion.
+        # Welch and Satterthwaite: degrees of freedom in proportion to the sides' variances.
         parts = [part**2 / _blocks(side[0]) for part, side in zip(whole, sides, strict=True)]
         degrees = sum(whole) ** 2 / sum(parts)
         widened = _student(degrees, LEVEL) * math.sqrt(sum(whole) / sum(variances))
@@ -201,7 +199,7 @@ def ratio_interval(
 def exact_ratio_interval(
     numerator: Sequence[float], denominator: Sequence[float]
 ) -> Interval | None:
-    """Return the interval of the factor between two sets of independent numbers, few or many.
+    """Return the interval of the factor between two sets of independent numbers, of any size.
 
     Parameters
     ----------
@@ -211,8 +209,8 @@ def exact_ratio_interval(
     Returns
     -------
     Interval | None
-        ``None`` where even the largest and the smallest ratio do not reach the level (fewer than
-        4 + 4, or 3 + 5 numbers at 0.95), and where a number is 0.
+        ``None`` if even the largest and smallest ratio do not reach the level (fewer than 4 + 4, or
+        3 + 5 numbers at 0.95), or if a number is 0.
 
     Raises
     ------
@@ -221,10 +219,10 @@ def exact_ratio_interval(
 
     Notes
     -----
-    The factors that a two-sided Mann-Whitney test does not refuse (J. L. Hodges and E. L. Lehmann,
-    1963): between two order statistics of all ratios. Exact for independent numbers of whatever
-    distribution whose two sides differ by a factor alone. It is stretched to hold the ratio of
-    the medians where that lies outside, which only adds to its level.
+    The factors that a two-sided Mann-Whitney test does not reject (J. L. Hodges and E. L. Lehmann,
+    1963): between two order statistics of all ratios. Exact for independent numbers of any
+    distribution if the two sides differ only by a factor. It is extended to include the ratio of
+    the medians if that lies outside, which only raises its level.
     """
     _require(numerator, None)
     _require(denominator, None)
@@ -241,10 +239,10 @@ def exact_ratio_interval(
 def estimate(
     values: Sequence[float], statistic: Statistic, weights: Sequence[float] | None = None
 ) -> float:
-    """Return the median or mean of ``values``, weighted where there are weights.
+    """Return the median or mean of ``values``, weighted if weights are given.
 
-    A weighted median has half of the weight on either side; where a value ends exactly at half it
-    lies midway to the next one, as the plain median of an even number does.
+    A weighted median has half of the weight on either side; if a value ends exactly at half, it is
+    midway to the next one, like the plain median of an even number.
     """
     if weights is None:
         return median(values) if statistic == "median" else math.fsum(values) / len(values)
@@ -284,13 +282,13 @@ def _seed(*digests: str) -> int:
 
 
 def _shortfall(phi: float, n: int) -> float:
-    """Return which part of the true variance of a mean the resampled means show.
+    """Return the share of a mean's true variance that the resampled means show.
 
     Notes
     -----
-    Of an AR(1) series with autocorrelation phi and variance 1, n times the variance of the mean
-    is s = (1 + phi) / (1 - phi). Blocks of L see 1 + 2 sum over k < L of (1 - k / L) phi^k of
-    it, and lose s L / n to the mean of the series, about which they are centred.
+    For an AR(1) series with autocorrelation phi and variance 1, n times the variance of the mean is
+    s = (1 + phi) / (1 - phi). Blocks of L capture 1 + 2 sum over k < L of (1 - k / L) phi^k of it,
+    and lose s L / n to the mean of the series, about which they are centred.
     """
     length = block_length(n)
     whole = (1 + phi) / (1 - phi)
@@ -299,7 +297,7 @@ def _shortfall(phi: float, n: int) -> float:
 
 
 def _blocks(values: Sequence[float]) -> float:
-    """Return the degrees of freedom of a variance that overlapping blocks give: 3 n / (2 L)."""
+    """Return the degrees of freedom of a variance from overlapping blocks: 3 n / (2 L)."""
     return 1.5 * len(values) / block_length(len(values))
 
 
@@ -312,7 +310,7 @@ def _interval(middle: float, resampled: Floats, widened: float) -> Interval:
     import numpy as np
 
     low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    # A resampled quantile may end on the wrong side of the estimate when most values are alike.
+    # If most values are equal, a resampled quantile may fall on the wrong side of the estimate.
     return Interval(
         middle + widened * min(0.0, float(low) - middle),
         middle + widened * max(0.0, float(high) - middle),
@@ -328,8 +326,8 @@ def _resampled(
 ) -> Floats:
     """Return the statistic of ``resamples`` series made of blocks of this one.
 
-    How often each value was drawn says everything, so a resample is a row of counts over the
-    values in rising order: the median is where their running sum passes half.
+    The number of draws of each value is sufficient, so a resample is a row of counts over the
+    sorted values: the median is where their running sum passes half.
     """
     import numpy as np
 
@@ -358,7 +356,7 @@ def _means(weighed: Floats, ordered: Floats) -> Floats:
     import numpy as np
 
     totals = weighed.sum(axis=1)
-    with np.errstate(invalid="ignore", divide="ignore"):  # a resample of nothing but weight 0
+    with np.errstate(invalid="ignore", divide="ignore"):  # a resample with total weight 0
         return weighed @ ordered / totals
 
 
@@ -376,11 +374,11 @@ def _medians(weighed: Floats, ordered: Floats) -> Floats:
 
 
 def _rank_within(first: int, second: int, tail: float) -> int:
-    """Return the largest r for which Mann-Whitney's U is under r with probability ``tail`` at most.
+    """Return the largest r with P(Mann-Whitney's U < r) of at most ``tail``.
 
     Notes
     -----
-    The largest of m and n numbers is of one side or of the other, so the number of orders with a
+    The largest of m and n numbers belongs to one side or the other, so the number of orders with a
     given U is N(U; m, n) = N(U - n; m - 1, n) + N(U; m, n - 1).
     """
     small, large = sorted((first, second))
@@ -388,7 +386,7 @@ def _rank_within(first: int, second: int, tail: float) -> int:
     if pairs > _EXACT_PAIRS_MAXIMUM:
         spread = math.sqrt(pairs * (small + large + 1) / 12)
         return max(0, math.floor(pairs / 2 + normal_quantile(tail) * spread))
-    # Only the lower half is needed, to which the upper is a mirror.
+    # Only the lower half is needed; the upper half mirrors it.
     top = pairs // 2 + 1
     orders = [[1] + [0] * (top - 1) for _ in range(small + 1)]
     for n in range(1, large + 1):

@@ -1,10 +1,10 @@
-"""Compare two sides: effect, interval, and the answer.
+"""Compare two sides: effect, interval and answer.
 
-With `bootstrap.N_MINIMUM` values per side the interval is that of `bootstrap.ratio_interval`,
-with fewer that of `bootstrap.exact_ratio_interval`. ``better`` and ``worse``: the interval
-excludes 1 and is not wholly within the margin; ``no_difference``: it is; else
-``cannot_tell``. Repetitions of single runs are always ``cannot_tell``: back to back they
-vary by a fiftieth of the variation between days.
+With `bootstrap.N_MINIMUM` values per side the interval comes from `bootstrap.ratio_interval`, with
+fewer from `bootstrap.exact_ratio_interval`. ``better`` and ``worse``: the interval excludes 1 and
+is not entirely within the margin; ``no_difference``: it is; otherwise ``cannot_tell``.
+Repetitions of single runs are always ``cannot_tell``: back to back they vary by a fiftieth of the
+variation between days.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from trimtab.model.compare import (
 from trimtab.model.verdict import Interval
 
 MARGIN: Final = 0.05
-"""Smaller differences are not relevant beside a COV goal of 8 %."""
+"""Smaller differences are irrelevant next to a COV goal of 8 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,11 @@ class CompareTerms:
     Attributes
     ----------
     margin
-        Smaller differences are not relevant; a fraction.
+        Smaller differences are irrelevant; a fraction.
     wash_out_s
-        Seconds at the start of the later side to exclude: the time that the change itself
-        disturbs.
+        Seconds to exclude at the start of the later side, which the change itself disturbs.
     timezone
+        IANA name of the time zone for hours of the week.
         IANA name of the time zone for hours of the week.
     targets
         A changed number of targets to correct for.
@@ -103,7 +103,7 @@ def compare(
     Parameters
     ----------
     before, after, metric
-        Values of each side; a key of `METRIC_UNITS`, or any name where ``unit`` is given.
+        Values of each side; a key of `METRIC_UNITS`, or any name if ``unit`` is given.
     basis, terms
         What the values were measured on; margin, confidence level and corrections.
     unit, more_is_better
@@ -202,7 +202,7 @@ def _side(side: Stretch, weights: Sequence[float] | None, n_given: int) -> Side:
 
 
 def _independent(values: Sequence[float], weights: Sequence[float] | None) -> float:
-    """Return the effective number of independent values (Kish's, of the weighted values)."""
+    """Return the effective number of independent values (Kish's, for weighted values)."""
     n = float(len(values))
     if weights is not None:
         n = math.fsum(weights) ** 2 / math.fsum(weight * weight for weight in weights)
@@ -217,7 +217,7 @@ def _ratio(sides: tuple[Side, Side]) -> float | None:
 def _measured_interval(
     stretches: tuple[Stretch, Stretch], weights: Weights, ratio: float | None
 ) -> tuple[Interval | None, Message]:
-    """Return the interval of the measured ratio and the method that gave it."""
+    """Return the interval of the measured ratio and the method behind it."""
     before, after = stretches[0].values, stretches[1].values
     if not ratio:
         return None, Message("none", "none")

@@ -1,12 +1,12 @@
-"""Correlation of telemetry with performance, tested with autocorrelation taken into account.
+"""Correlation of telemetry with performance, with autocorrelation taken into account.
 
 Two autocorrelated series (a slow afternoon, a full week) move together for hours by chance, and
-the usual significance test, made for independent pairs, finds something everywhere. Here the
+the usual significance test, which assumes independent pairs, finds something everywhere. Here the
 effective number of pairs is the smaller of two estimates:
 
-- circular shifts: performance against the same telemetry shifted by every number of runs around
-  the ring. The shifts remove any connection and keep autocorrelation and seasonality; the scatter
-  of their correlations is that of chance;
+- circular shifts: performance against the same telemetry rotated by every number of runs. The
+  shifts remove any connection but keep autocorrelation and seasonality; the scatter of their
+  correlations is that of chance;
 - Bartlett's formula: the variance of a correlation of independent series is 1/n times the sum
   over all lags of the product of their autocorrelations.
 
@@ -33,24 +33,24 @@ if TYPE_CHECKING:
 
 
 RUNS_MINIMUM: Final = 24
-"""As for a verdict: fewer pairs do not show their autocorrelation."""
+"""As for a verdict: fewer pairs do not reveal their autocorrelation."""
 
 LEVEL: Final = 0.05
-"""False discovery rate: share of the reported telemetry that may be reported by chance."""
+"""False discovery rate: share of the reported telemetry that may be due to chance."""
 
 _DAYS_MINIMUM: Final = 7
 """With fewer days an effect of the hour cannot be distinguished from chance."""
 
 _ALIKE: Final = 0.9999
-"""Rank correlation of two telemetry series from which on they are one: the same, but for rounding.
-A falling counter of what is left is as much the same as a rising one of what is used."""
+"""Rank correlation from which two telemetry series count as one: the same except for rounding. A
+falling counter of what is left equals a rising one of what is used."""
 
 _NEARLY_ONE: Final = 1 - 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """Runs with the value of one telemetry near each of them: ranks, centred, of length 1.
+    """Runs with the nearest value of one telemetry series: ranks, centred, of length 1.
 
     ``hours`` is the hour of the day of each run in the site's time zone.
     """
@@ -71,7 +71,7 @@ def correlate(
     tolerance_s: float = 1800.0,
     timezone: str = "UTC",
 ) -> tuple[Correlation, ...]:
-    """Correlate each telemetry series with performance, the most significant first.
+    """Correlate each telemetry series with performance, most significant first.
 
     Parameters
     ----------
@@ -91,8 +91,8 @@ def correlate(
     -------
     tuple of Correlation
         One per telemetry series, with p- and q-values and the reason. Series that rank the runs
-        alike are one, under the name that comes first: testing one thing several times would
-        make it look surer, and each of them would explain the others away.
+        alike are merged under the first name: testing one thing several times would make it look
+        more certain, and each would explain the others away.
 
     Raises
     ------
@@ -101,10 +101,10 @@ def correlate(
 
     Notes
     -----
-    Spearman's rank correlation in the same hour, no lags. Telemetry of independent AR(1) series
-    (phi 0 / 0.5 / 0.9 / 0.97, 2,000 pairs each) comes out under p = 0.05 in 4 / 4 / 3 / 1 % of
-    168 runs and under p = 0.005 in 0.4 / 0.4 / 0.1 / 0 %; by the usual formula in 5 / 12 / 50 /
-    70 % and 0.4 / 3 / 34 / 57 %.
+    Spearman's rank correlation at the same time, no lags. Telemetry of independent AR(1) series
+    (phi 0 / 0.5 / 0.9 / 0.97, 2,000 pairs each) falls below p = 0.05 in 4 / 4 / 3 / 1 % for 168
+    runs and below p = 0.005 in 0.4 / 0.4 / 0.1 / 0 %; by the usual formula in 5 / 12 / 50 / 70 %
+    and 0.4 / 3 / 34 / 57 %.
     """
     tidy, _ = normalised(frame)
     pairs = {
@@ -137,8 +137,8 @@ def rate_of(counter: pl.DataFrame) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        ``at`` of the later of two readings and ``value``, the increase per second. Where the
-        counter falls it was reset, and there is no row.
+        ``at`` of the later of two readings and ``value``, the increase per second. A falling
+        counter was reset, and gives no row.
     """
     import polars as pl
 
@@ -194,7 +194,7 @@ def _pairs(
 
 
 def _ranks(values: Floats) -> Floats:
-    """Return ranks (ties share theirs) centred and of length 1; zeros where all are alike."""
+    """Return ranks (shared by ties), centred and of length 1; zeros if all are equal."""
     import polars as pl
 
     return _unit(pl.Series(values).rank("average").to_numpy())
@@ -211,7 +211,7 @@ def _unit(values: Floats) -> Floats:
 
 
 def _alike(pairs: Mapping[str, _Pairs]) -> dict[str, tuple[str, ...]]:
-    """Return each telemetry that is by itself, with the names of those that rank as it does."""
+    """Return each distinct telemetry series with the names of those that rank alike."""
     import numpy as np
 
     groups: dict[str, list[str]] = {}
@@ -266,17 +266,17 @@ def _correlation(name: str, pairs: _Pairs) -> Correlation:
 
 
 def significance(first: Floats, second: Floats) -> tuple[float, float]:
-    """Return how likely two independent series correlate as much, and as how many pairs they count.
+    """Return the p-value of a correlation of two series and their effective number of pairs.
 
     Parameters
     ----------
     first, second
-        By time; centred and of length 1 each, so that their product is the correlation.
+        By time; centred and of length 1, so their product is the correlation.
 
     Notes
     -----
-    Shifts by less than a block (`bootstrap.block_length`) are left out: there what connects the
-    series, if anything does, is still to be seen. The tail is Student's of Fisher's z.
+    Shifts by less than a block (`bootstrap.block_length`) are left out: they still show any real
+    connection. The tail is Student's of Fisher's z.
     """
     import numpy as np
 
@@ -292,7 +292,7 @@ def significance(first: Floats, second: Floats) -> tuple[float, float]:
 
 
 def _bartlett(first: Floats, second: Floats) -> float:
-    """Return as how many independent pairs two series count, by their autocorrelations."""
+    """Return the effective number of independent pairs, from the autocorrelations."""
     import numpy as np
 
     n = len(first)
@@ -310,7 +310,7 @@ def _autocorrelation(values: Floats, lags: int) -> Floats:
 
 
 def _without_rhythm(pairs: _Pairs) -> float | None:
-    """Return the correlation of both after the median rank of each hour of the day is taken out."""
+    """Return the correlation of both after removing the median rank of each hour of the day."""
     import numpy as np
 
     if pairs.days < _DAYS_MINIMUM:
@@ -326,7 +326,7 @@ def _without_rhythm(pairs: _Pairs) -> float | None:
 
 
 def _corrected(correlations: Sequence[Correlation]) -> list[Correlation]:
-    """Return them with q-values over all that have a p-value."""
+    """Return the correlations with q-values over all that have a p-value."""
     import numpy as np
 
     from trimtab.judge.arrays import benjamini_hochberg
@@ -344,7 +344,7 @@ def _corrected(correlations: Sequence[Correlation]) -> list[Correlation]:
 
 
 def _beside(correlations: Sequence[Correlation], pairs: Mapping[str, _Pairs]) -> list[Correlation]:
-    """Return those that move with performance with what is left beside the one that does most."""
+    """Return the correlations with what remains after allowing for the strongest one."""
     moving = sorted(
         (correlation for correlation in correlations if correlation.moves_with),
         key=lambda correlation: -abs(correlation.rho or 0),
@@ -361,7 +361,7 @@ def _beside(correlations: Sequence[Correlation], pairs: Mapping[str, _Pairs]) ->
 
 
 def _partial(pairs: _Pairs, other: _Pairs) -> float | None:
-    """Return the rank correlation of performance and ``own`` at a given rank of ``other``."""
+    """Return the partial rank correlation of performance and ``own`` given ``other``."""
     import numpy as np
 
     _, mine, theirs = np.intersect1d(pairs.runs, other.runs, return_indices=True)

@@ -1,11 +1,11 @@
 """Whether the result of a repetition is credible, from plain facts about the measurement.
 
-Each rule is a small function that returns its reason, or ``None`` if it has no objection, which
-includes missing facts. `RULES` lists them, the clearest objection first.
+Each rule is a small function that returns its reason, or ``None`` if it has no objection; missing
+facts are no objection. `RULES` lists them, the clearest objection first.
 
 A device that moved *more* than the tool proves nothing (other programs, parity, journals,
 read-ahead), so no rule objects to more. A device that moved *less* means that memory served the
-rest, unless something below reduces the data: then the device rules do not apply.
+rest, unless a layer below reduces the data: then the device rules do not apply.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ELAPSED_TOLERANCE: Final = 0.99
 
 DEVICE_FRACTION_MINIMUM: Final = 0.9
 """Share of the tool's bytes that the device must have moved. Not 1: counters are read just before
-and after, and the first or last pieces of a file may stay in memory."""
+and after, and the first or last parts of a file may stay in memory."""
 
 LINK_TOLERANCE: Final = 1.01
 """The nominal speed of a bus excludes its overhead, so only rounding can exceed it."""
@@ -46,24 +46,24 @@ class RepetitionFacts:
     direct
         Whether it used O_DIRECT throughout (a tool that fell back to buffered I/O did not).
     elapsed_s
-        Measured time; ``None`` where the tool does not report it.
+        Measured time; ``None`` if the tool does not report it.
     bytes_moved
-        Bytes moved according to the tool, all tasks together; ``None`` where not reported.
+        Bytes moved according to the tool, all tasks together; ``None`` if not reported.
     file_bytes
         Size of all files together; a repetition with time left starts over.
     asked_duration_s, asked_tasks
-        Requested by the probe; ``None`` where not requested.
+        Requested by the probe; ``None`` if not requested.
     tasks
-        Tasks that took part; ``None`` where the tool does not report it.
+        Tasks that took part; ``None`` if the tool does not report it.
     flushed
         Whether the flush (fsync or closing with sync) was inside the timed region.
     caches_dropped
         Whether this node's page cache, or the file's pages, were dropped after writing.
     memory_bytes
-        Memory of the node, of all nodes together where several took part; ``None`` if unknown.
+        Memory of the node, or of all participating nodes together; ``None`` if unknown.
     device, device_bytes
         The devices below, and the bytes they read (``read``) or wrote (``write``) during the
-        repetition; ``None`` where they are not visible.
+        repetition; ``None`` if they are not visible.
     link_bytes_per_s
         Total bandwidth of the buses of all drives (or of the network); ``None`` if unknown.
     shrinks_data
@@ -113,7 +113,7 @@ def reason_not_to_believe(facts: RepetitionFacts) -> Message | None:
 
 
 def not_reported(facts: RepetitionFacts) -> Message | None:
-    """Object when the tool reports no time or no bytes: the workload cannot be confirmed."""
+    """Object if the tool reports no time or no bytes: the workload cannot be confirmed."""
     if facts.elapsed_s is None:
         return Message("time-not-reported", "the tool does not report how long it ran")
     if facts.bytes_moved is None:
@@ -127,7 +127,7 @@ def nothing_moved(facts: RepetitionFacts) -> Message | None:
 
 
 def other_tasks(facts: RepetitionFacts) -> Message | None:
-    """Object to a number of tasks other than requested, more included: a different workload."""
+    """Object to a different number of tasks, also a higher one: a different workload."""
     if facts.tasks is None or facts.asked_tasks is None or facts.tasks == facts.asked_tasks:
         return None
     return Message(
@@ -136,7 +136,7 @@ def other_tasks(facts: RepetitionFacts) -> Message | None:
 
 
 def too_short(facts: RepetitionFacts) -> Message | None:
-    """Object to less than the requested time, and to less than 5 s in any case."""
+    """Object to less than the requested time, and to anything under 5 s."""
     if facts.elapsed_s is None:
         return None
     requested_s = facts.asked_duration_s or 0.0
@@ -156,7 +156,7 @@ def too_short(facts: RepetitionFacts) -> Message | None:
 
 
 def not_flushed(facts: RepetitionFacts) -> Message | None:
-    """Object to buffered writing without a flush, unless the device shows that it has all data."""
+    """Object to buffered writes without a flush, unless the device shows that it has all data."""
     if facts.access != "write" or facts.direct or facts.flushed:
         return None
     if facts.device_bytes is not None and not facts.shrinks_data:
@@ -167,7 +167,7 @@ def not_flushed(facts: RepetitionFacts) -> Message | None:
 
 
 def faster_than_the_bus(facts: RepetitionFacts) -> Message | None:
-    """Object to more than the buses of the drives can carry."""
+    """Object to more than the drives' buses can carry."""
     if facts.link_bytes_per_s is None or facts.shrinks_data:
         return None
     if not facts.elapsed_s or facts.bytes_moved is None:
@@ -183,7 +183,7 @@ def faster_than_the_bus(facts: RepetitionFacts) -> Message | None:
 
 
 def device_moved_less(facts: RepetitionFacts) -> Message | None:
-    """Object when the device below moved less than the tool reports: memory served the rest."""
+    """Object if the device below moved less than the tool reports: memory served the rest."""
     if facts.device_bytes is None or facts.bytes_moved is None or facts.shrinks_data:
         return None
     if facts.device_bytes >= DEVICE_FRACTION_MINIMUM * facts.bytes_moved:
@@ -198,10 +198,10 @@ def device_moved_less(facts: RepetitionFacts) -> Message | None:
 
 
 def cached_beneath_loop(facts: RepetitionFacts) -> Message | None:
-    """Object to reading through a loop device whose backing file fits in the page cache.
+    """Object to reads through a loop device whose backing file fits in the page cache.
 
-    O_DIRECT ends at such a loop device. Data written through it counts when it is flushed: a
-    flush goes through to the backing file.
+    O_DIRECT ends at such a loop device. Data written through it counts once flushed: a flush goes
+    through to the backing file.
     """
     if not facts.loop_through_page_cache:
         return None
@@ -222,9 +222,9 @@ def cached_beneath_loop(facts: RepetitionFacts) -> Message | None:
 
 
 def read_back_from_memory(facts: RepetitionFacts) -> Message | None:
-    """Object to buffered reading of data that this node holds, where no device is visible.
+    """Object to buffered reads of data that this node holds, if no device is visible.
 
-    Where one is visible its counters decide, unless something reduces the data.
+    If one is visible its counters decide, unless something reduces the data.
     """
     if facts.access != "read" or facts.direct or not _memory_may_serve(facts):
         return None

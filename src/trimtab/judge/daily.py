@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 EARLY_S: Final = 60.0
-"""A run may begin so much before it was due (clocks differ) and still be that run."""
+"""A run may begin this long before it was due (clocks differ) and still be that run."""
 
 
 def daily(
@@ -27,7 +27,7 @@ def daily(
     present: Sequence[datetime] = (),
     more_is_better: bool = True,
 ) -> tuple[Day, ...]:
-    """Return the figures of each day that has runs or had runs due, by day.
+    """Return the figures of each day with runs or runs due, by day.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def daily(
     timezone
         IANA name of the site's time zone.
     schedule
-        Times at which runs were due; ``None`` where that is not known.
+        Times at which runs were due; ``None`` if unknown.
     present
         Times of further runs that took place but are not judged: they are not missing.
 
@@ -70,14 +70,14 @@ def daily(
 
 
 def missing(schedule: Sequence[datetime], runs: Sequence[datetime]) -> tuple[datetime, ...]:
-    """Return the times at which a run was due and none began until the next was due.
+    """Return the due times without a run before the next due time.
 
     Parameters
     ----------
     schedule
         Times at which runs were due, in any order.
     runs
-        Times at which runs began, whatever became of them.
+        Times at which runs began, whatever their outcome.
     """
     due = sorted(set(schedule))
     early = timedelta(seconds=EARLY_S)
@@ -86,7 +86,7 @@ def missing(schedule: Sequence[datetime], runs: Sequence[datetime]) -> tuple[dat
 
 
 def _deviation() -> pl.Expr:
-    """Return the standard deviation, exactly 0 where all values are the same."""
+    """Return the standard deviation, exactly 0 if all values are equal."""
     import polars as pl
 
     value = pl.col("value")

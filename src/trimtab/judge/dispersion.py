@@ -40,10 +40,10 @@ _MAD_AGAINST_DEVIATION: Final = 1.72
 2 n: 1 / 0.367 - 1, from the MAD's efficiency of 36.7 %."""
 
 _SURE: Final = 2.33
-"""One in a hundred of normal numbers; a ratio of few runs is skewed, which doubles it."""
+"""One in a hundred for normal numbers; the ratio is skewed for few runs, which doubles it."""
 
 _FAR: Final = 3.5
-"""Robust standard deviations from the median beyond which a normal run lies once in 2,000."""
+"""Robust standard deviations from the median that a normal run exceeds once in 2,000."""
 
 _UNDECIDED: Final = Message("too-few-runs", "not decided yet")
 
@@ -72,7 +72,7 @@ def dispersion(
     more_is_better
         True for bandwidths and rates, false for times.
     changes
-        Times of the first runs after each confirmed change of level.
+        Times of the first runs after each confirmed level change.
 
     Returns
     -------
@@ -85,12 +85,12 @@ def dispersion(
     excludes them. Autocorrelation and the COV within regimes use each run divided by the mean of
     its regime; the variance loses one degree of freedom per regime.
 
-    The noise is ``steps`` where removing the levels removes more than half of the variance; else
-    ``few_bad_events`` where, within regimes, the COV is over `HALF_OF_VARIANCE` times the MAD-CV
-    and exceeds the chance variation of that ratio for the number of independent runs; else
-    ``always_noisy``. Of 1,000 series of normal noise (lag-1 autocorrelation 0 / 0.5) 3.6 / 1.5 %
+    The noise is ``steps`` if removing the levels removes more than half of the variance; else
+    ``few_bad_events`` if, within regimes, the COV exceeds `HALF_OF_VARIANCE` times the MAD-CV
+    and the chance variation of that ratio for the number of independent runs; else
+    ``always_noisy``. Of 1,000 series of normal noise (lag-1 autocorrelation 0 / 0.5), 3.6 / 1.5 %
     are classified as bad events with 24 runs, 1.3 / 0.6 % with 48, none with 168; of 400 with 3 %
-    of 168 runs dipping to 30 to 80 % all but 2 % are detected. Laplace noise and Student's t with
+    of 168 runs dipping to 30 to 80 %, all but 2 % are detected. Laplace noise and Student's t with
     3 degrees, whose tails contain half of the variance, may be classified as either.
     """
     tidy, _ = normalised(frame)
@@ -153,7 +153,7 @@ def _pooled(relative: Sequence[float], regimes: int) -> float | None:
     degrees = len(relative) - regimes
     if degrees < 1 or regimes < 1:
         return None
-    if min(relative) == max(relative):  # means that differ in the last digit are no variance
+    if min(relative) == max(relative):  # means that differ in the last digit have no variance
         return 0.0
     return math.sqrt(math.fsum((value - 1) ** 2 for value in relative) / degrees)
 

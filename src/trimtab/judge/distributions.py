@@ -1,8 +1,8 @@
 """Probabilities of the binomial, F, t, gamma, beta and normal distributions.
 
-The regularised incomplete gamma and beta functions by the power series and continued fractions of
-the NIST Digital Library of Mathematical Functions (8.7.1, 8.9.2, 8.17.22). The factor in front
-follows C. Loader, "Fast and accurate computation of binomial probabilities" (2000), where both
+The regularised incomplete gamma and beta functions use the power series and continued fractions of
+the NIST Digital Library of Mathematical Functions (8.7.1, 8.9.2, 8.17.22). The leading factor
+follows C. Loader, "Fast and accurate computation of binomial probabilities" (2000) if both
 parameters are large: differences of log-gamma functions would lose its digits. The tests compare
 everything with scipy.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _TINY: Final = 1e-300
 _TERMS_MAXIMUM: Final = 100_000
 _LARGE: Final = 10.0
-"""From here on Stirling's series with the coefficients below is exact to the last bit or two."""
+"""From here Stirling's series with the coefficients below is exact to the last bit or two."""
 _STIRLING: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 _HALF_LOG_TWO_PI: Final = 0.5 * math.log(2 * math.pi)
 
@@ -35,7 +35,7 @@ def gamma_lower(shape: float, x: float) -> float:
     if x <= 0:
         return 0.0
     front = math.exp(shape * math.log(x) - x - math.lgamma(shape))
-    if x < shape + 1:  # where the series converges fast, the continued fraction does not
+    if x < shape + 1:  # the series converges fast here, the continued fraction does not
         term = total = 1 / shape
         for step in range(1, _TERMS_MAXIMUM):
             term *= x / (shape + step)
@@ -57,7 +57,7 @@ def beta_lower(x: float, a: float, b: float, *, rest: float | None = None) -> fl
     Parameters
     ----------
     rest
-        1 - x, where it is known better than by subtraction.
+        1 - x, if known more precisely than by subtraction.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def _beta_front(x: float, rest: float, a: float, b: float) -> float:
 
 
 def _stirling_error(z: float) -> float:
-    """Return log Gamma(z) less Stirling's formula, for z of at least `_LARGE`."""
+    """Return log Gamma(z) minus Stirling's formula, for z of at least `_LARGE`."""
     return sum(c / z ** (2 * power + 1) for power, c in enumerate(_STIRLING))
 
 
@@ -147,12 +147,12 @@ def binomials_above(counts: Ints, trials: Ints, chance: float) -> Floats:
 
 
 def beta_binomial_above(count: int, trials: int, a: float, b: float) -> float:
-    """Return the probability of at least ``count`` hits whose chance is Beta(a, b) itself.
+    """Return the probability of at least ``count`` hits with a Beta(a, b) distributed chance.
 
     Notes
     -----
-    Sums of logarithms of the ratios of successive terms: log-gamma functions of large ``a`` and
-    ``b`` would lose the digits of their difference.
+    Sums logarithms of the ratios of successive terms: log-gamma functions of large ``a`` and ``b``
+    would lose the digits of their difference.
     """
     import numpy as np
 
@@ -164,7 +164,7 @@ def beta_binomial_above(count: int, trials: int, a: float, b: float) -> float:
 
 
 def f_above(ratio: float, numerator: float, denominator: float) -> float:
-    """Return the probability that F of these degrees of freedom is more than ``ratio``.
+    """Return the probability that F with these degrees of freedom exceeds ``ratio``.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def f_above(ratio: float, numerator: float, denominator: float) -> float:
 
 
 def t_above(t: float, degrees: float) -> float:
-    """Return the probability that Student's t is more than ``t`` >= 0.
+    """Return the probability that Student's t exceeds ``t`` >= 0.
 
     Examples
     --------
@@ -237,7 +237,7 @@ def gamma_lower_and_density(
 
 
 def _gamma_series(shape: Floats, x: Floats) -> Floats:
-    """Return P(shape, x) over its density; of each, whatever is asked beside it."""
+    """Return P(shape, x) over its density, elementwise."""
     import numpy as np
 
     totals, open_ = np.empty_like(x), np.arange(len(x))
@@ -257,7 +257,7 @@ def _gamma_series(shape: Floats, x: Floats) -> Floats:
 
 
 def _gamma_fraction(shape: Floats, x: Floats) -> Floats:
-    """Return Q(shape, x) over its density, by Lentz's method; of each as `_gamma_series`."""
+    """Return Q(shape, x) over its density, by Lentz's method, elementwise like `_gamma_series`."""
     import numpy as np
 
     values, open_ = np.empty_like(x), np.arange(len(x))

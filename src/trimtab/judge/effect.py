@@ -12,13 +12,13 @@ from trimtab.model.verdict import Interval
 from trimtab.units import plural
 
 MEDIAN_COST: Final = math.sqrt(math.pi / 2)
-"""Standard error of a median over that of a mean, for as many normal values."""
+"""Standard error of a median over that of a mean, for the same number of normal values."""
 
 _POWER: Final = 2.8
 """1.96 for 95 % confidence and 0.84 for a power of 80 % (both normal)."""
 
 UNDECIDED: Final = Message("inconclusive", "not decided yet")
-"""The reason of an effect before `decided` has looked at it."""
+"""The reason of an effect before `decided` is applied."""
 
 
 def minimum_detectable_effect(
@@ -58,7 +58,7 @@ def minimum_detectable_effect(
 
 
 def ratio_without(ratio: float | None, removed: TakenOut | None) -> float | None:
-    """Return a measured ratio corrected for the number of targets, where that applies."""
+    """Return a measured ratio corrected for the number of targets, if that applies."""
     if ratio is None or removed is None or not removed.applied:
         return ratio
     return ratio / removed.factor
@@ -77,13 +77,13 @@ def n_effective(side: Side) -> float:
 
 
 def decided(effect: Effect, *, more_is_better: bool) -> Effect:
-    """Return the effect with its answer and the reason.
+    """Return the effect with its answer and reason.
 
     Notes
     -----
-    ``no_difference``: the interval lies within 1 / (1 + margin) and 1 + margin, whether or not it
-    includes 1. ``better`` and ``worse``: it does not, and it excludes 1. Repetitions of single
-    runs are always ``cannot_tell``.
+    ``no_difference``: the interval is within 1 / (1 + margin) and 1 + margin, whether or not it
+    includes 1. ``better`` and ``worse``: it is not, and it excludes 1. Repetitions of single runs
+    are always ``cannot_tell``.
     """
     change, reason = _decide(effect, more_is_better)
     return replace(effect, change=change, reason=reason)
@@ -167,7 +167,7 @@ def _runs_required(effect: Effect, interval: Interval) -> str:
 
 
 def _round_up(number: float) -> int:
-    """Return the number rounded up to two figures: it is a rough estimate."""
+    """Return the number rounded up to two digits: it is a rough estimate."""
     step = 10 ** max(0, math.floor(math.log10(max(number, 1.0))) - 1)
     return math.ceil(number / step) * step
 

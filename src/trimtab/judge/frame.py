@@ -80,7 +80,7 @@ def normalised(frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[InvalidRun, ...
 
     Notes
     -----
-    Of duplicate runs the last row counts. A value that is missing, not finite or negative is not
+    For duplicate runs the last row counts. A value that is missing, not finite or negative is not
     judged: no metric is negative, and an empty cell is not 0.
     """
     import polars as pl
@@ -129,7 +129,7 @@ def between(frame: pl.DataFrame, since: datetime | None, until: datetime | None)
 
 
 def counted(frame: pl.DataFrame, *, more_is_better: bool) -> pl.DataFrame:
-    """Return the runs that a COV counts, unfinished ones as 0.
+    """Return the runs that count for a COV, unfinished ones as 0.
 
     In a time metric 0 would be the best value, so unfinished runs are excluded there.
     """

@@ -26,7 +26,7 @@ _SHARE_MINIMUM: Final = 0.9
 class Weights:
     """Weight of each run on either side; ``None``: equal weights.
 
-    ``method`` states how they were computed, or why there are none.
+    ``method`` says how they were computed, or why there are none.
     """
 
     before: tuple[float, ...] | None
@@ -48,10 +48,10 @@ def hour_weights(
 
     Notes
     -----
-    The week is cut into parts of 1, 3, 6, 12 or 24 hours; the finest cut is used in which 90 % of
-    the runs of either side have a run of the other in their part. Each part that both sides have
-    weighs 1 on both, shared among its runs; runs in parts that only one side has weigh 0. It
-    needs a week per side: in less, hours and days are confounded.
+    The week is cut into parts of 1, 3, 6, 12 or 24 hours; the finest cut in which 90 % of the runs
+    of either side share a part with a run of the other is used. Each part present on both sides
+    weighs 1 on both, divided among its runs; runs in parts of only one side weigh 0. It needs a
+    week per side: in less, hours and days are confounded.
     """
     if min(covered_s(before), covered_s(after)) < NEARLY_A_WEEK_S:
         return Weights(
@@ -79,7 +79,7 @@ def hour_weights(
 
 
 def covered_s(times: Sequence[datetime]) -> float:
-    """Return the time that runs cover, the last one's own interval included; 0 for fewer than two.
+    """Return the time that runs cover, including the last one's interval; 0 for fewer than two.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Curves with a knee fitted to rates on logarithmic axes, compared with a straight line.
+"""Curves with a knee, fitted to rates on logarithmic axes and compared with a straight line.
 
 ::
 
@@ -40,7 +40,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class KneeFit:
-    """A curve fitted with a knee at each place tried; ``before`` and ``after`` are its slopes."""
+    """A fitted curve with a knee at each place tried; ``before`` and ``after`` are its slopes."""
 
     places: tuple[float, ...]
     squares: tuple[float, ...]
@@ -51,17 +51,17 @@ class KneeFit:
 
     @property
     def best(self) -> int:
-        """Index of the place with the least squares."""
+        """Index of the place with the smallest sum of squares."""
         return min(range(len(self.squares)), key=self.squares.__getitem__)
 
 
 def line_parameters(curve: Curve) -> int:
-    """Return the number of parameters of the straight line: intercept per round, and slope."""
+    """Return the number of parameters of the straight line: an intercept per round, and a slope."""
     return 1 + len(set(curve.rounds))
 
 
 def _design(curve: Curve, *columns: Floats) -> Floats:
-    """Return a design matrix with an intercept for each round and these columns."""
+    """Return a design matrix with an intercept per round and these columns."""
     numbers = sorted(set(curve.rounds))
     intercepts = np.array(
         [[number == of_column for of_column in numbers] for number in curve.rounds], dtype=float
@@ -70,7 +70,7 @@ def _design(curve: Curve, *columns: Floats) -> Floats:
 
 
 def straight_line(curve: Curve) -> tuple[float, float, float]:
-    """Return the residual squares of a straight line, its slope and the slope's standard error."""
+    """Return a straight line's residual sum of squares, slope and standard error of the slope."""
     design, y = _design(curve, np.asarray(curve.x)), np.asarray(curve.y)
     solution, _, rank, _ = np.linalg.lstsq(design, y, rcond=None)
     squares = float(((y - design @ solution) ** 2).sum())
@@ -80,7 +80,7 @@ def straight_line(curve: Curve) -> tuple[float, float, float]:
 
 
 def _places(curve: Curve) -> tuple[float, ...]:
-    """Return where a knee is searched for: from the second amount to the last but one."""
+    """Return the candidate places of a knee: from the second amount to the last but one."""
     amounts = sorted(set(curve.x))
     low, high = amounts[1], amounts[-2]
     even = [low + (high - low) * step / (_PLACES - 1) for step in range(_PLACES)]
@@ -88,7 +88,7 @@ def _places(curve: Curve) -> tuple[float, ...]:
 
 
 def broken_line(curve: Curve) -> KneeFit:
-    """Return a broken line: at each place the slopes that fit best."""
+    """Return the broken line: the best-fitting slopes at each place."""
     x, y = np.asarray(curve.x), np.asarray(curve.y)
     places, squares, before, after = _places(curve), [], [], []
     for place in places:
@@ -101,7 +101,7 @@ def broken_line(curve: Curve) -> KneeFit:
 
 
 def saturating_curve(curve: Curve) -> KneeFit:
-    """Return the saturating curve: at each place the growth that fits best."""
+    """Return the saturating curve: the best-fitting growth at each place."""
     x, y = np.asarray(curve.x), np.asarray(curve.y)
     basis, _ = np.linalg.qr(_design(curve))
     places, squares, before = _places(curve), [], []
@@ -131,18 +131,18 @@ def _criterion(curve: Curve, fit: KneeFit) -> float:
 
 
 def _nothing(curve: Curve) -> float:
-    """Return squares that are only rounding of the logarithms."""
+    """Return the sum of squares from rounding of the logarithms alone."""
     return len(curve.y) * (1e-12 * max(1.0, *(abs(value) for value in curve.y))) ** 2
 
 
 def knee_interval(curve: Curve, fit: KneeFit) -> Interval:
-    """Return the confidence interval of the knee: amounts whose squares stay near the least."""
+    """Return the confidence interval of the knee: amounts with a sum of squares near the least."""
     least = max(fit.squares[fit.best], _nothing(curve))
     degrees = max(1, len(curve.y) - fit.parameters)
     limit = least * (1 + t_quantile((1 + LEVEL) / 2, degrees) ** 2 / degrees)
     squares = enumerate(fit.squares)
     within = [place for place, square in squares if square <= limit] or [fit.best]
-    # The end lies somewhere up to the next place tried.
+    # The end is somewhere up to the next place tried.
     low, high = max(0, within[0] - 1), min(len(fit.places) - 1, within[-1] + 1)
     return Interval(math.exp(fit.places[low]), math.exp(fit.places[high]))
 
@@ -159,10 +159,10 @@ def knee_p_value(curve: Curve, straight: float, bent: float) -> float:
 
 @lru_cache(maxsize=64)
 def _gains_by_chance(x: tuple[float, ...], rounds: tuple[int, ...]) -> tuple[float, ...]:
-    """Return by what factor the best knee lowers the squares of noise about a straight line.
+    """Return the factors by which the best knee lowers the squares of noise about a straight line.
 
-    The same for every straight line and scatter: only amounts and rounds matter. Seeded, so that
-    the same sweep always gives the same answer.
+    The same for every straight line and scatter: only amounts and rounds matter. Seeded, so the
+    same sweep always gives the same answer.
     """
     curve = Curve(x, (0.0,) * len(x), rounds)
     noise = np.random.default_rng(20).standard_normal((_SIMULATED, len(x)))

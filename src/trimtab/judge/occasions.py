@@ -1,8 +1,8 @@
-"""Occasions: runs made so close together that they share the luck of their moment.
+"""Occasions: runs so close together that they share the conditions of their moment.
 
-The three runs of a night, the runs of a burst, a row stored twice: they say once how fast the file
-system was. Counted one by one they would make a night a trend and a burst a level. Whatever asks
-how many runs there are, or how far apart they usually are, asks for occasions.
+Three runs in a night, a burst of runs, a row stored twice: they measure the file system once.
+Counted individually they would make a night a trend and a burst a level. Anything that needs the
+number of runs, or their usual distance, uses occasions.
 
 Standard library only: this is on the path of `trimtab status`.
 """
@@ -15,38 +15,38 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 OCCASIONS_MINIMUM: Final = 24
-"""Occasions before a series is judged: day and night, or nearly a month of nights."""
+"""Occasions needed before a series is judged: day and night, or nearly a month of nights."""
 
 TOGETHER: Final = 0.25
-"""Runs of one occasion follow one another within this part of the usual gap: the two kinds of gap
-are a factor of four apart at least."""
+"""Runs of one occasion are closer than this part of the usual gap: the two kinds of gap differ by
+at least a factor of four."""
 
 _OCCASION: Final = 0.75
 _OCCASION_LONGEST_S: Final = 12 * 3600.0
-"""An occasion is shorter than this part of the usual gap, and than what counts as a level."""
+"""An occasion is shorter than this part of the usual gap, and than the shortest level."""
 
 _OUTAGES = (24, 5)
-"""In so many gaps one may be an outage, in all of them this many at most."""
+"""One outage per this many gaps, and at most this many in total."""
 
 _WEEK_S: Final = 7 * 86400.0
 _ABOUT_S: Final = 4 * _WEEK_S
-"""Week by week the usual gap is that of so much time before and after."""
+"""For each week, the usual gap covers this much time before and after."""
 
 
 def usual_gap_s(times_s: Sequence[float]) -> float:
-    """Return how far apart occasions usually are, in seconds; 0 without two different times.
+    """Return the usual distance of occasions in seconds; 0 without two different times.
 
     Parameters
     ----------
     times_s
-        When runs began, in rising order, seconds.
+        Start times of runs, ascending, seconds.
 
     Notes
     -----
-    The smallest gap g of the record such that, each run standing for the time g after it, half of
-    the time is covered, but for the longest gaps: outages. The median of the gaps would be that
-    between the three runs of a night, the mean would be an outage's. Runs of nine to five are a
-    burst a day; of hourly runs that end for the weekend the gap is an hour.
+    The smallest gap g of the record such that, with each run covering the time g after it, half of
+    the time is covered, ignoring the longest gaps: outages. The median of the gaps would be that
+    between the three runs of a night, the mean would be that of an outage. Runs from nine to five
+    are one burst a day; for hourly runs that stop over the weekend the gap is an hour.
 
     Examples
     --------
@@ -72,19 +72,19 @@ def usual_gap_s(times_s: Sequence[float]) -> float:
 
 
 def occasions(times_s: Sequence[float]) -> list[int]:
-    """Return the place of the first run of each occasion, by time.
+    """Return the index of the first run of each occasion, by time.
 
-    Where no two runs are much closer than usual each run is an occasion.
+    If no two runs are much closer than usual, each run is an occasion.
 
     Parameters
     ----------
     times_s
-        When runs began, in rising order, seconds.
+        Start times of runs, ascending, seconds.
 
     Notes
     -----
-    Of a record that begins with a burst only later runs say that it was one: this alone of all
-    that is judged looks ahead.
+    In a record that starts with a burst, only later runs show that it was one: this is the only
+    judgement that looks ahead.
 
     Examples
     --------

@@ -1,12 +1,12 @@
 """Quantiles of the normal, chi-square and t distributions for any positive degrees of freedom.
 
-scipy has them all. It also weighs 115 MB and takes 0.3 s of CPU to import, a third of what
-`trimtab status` may take from start to end, so what verdicts need is here and in
-`distributions.py`. The tests compare them with scipy.
+scipy has them all. It also weighs 115 MB and takes 0.3 s of CPU to import, a third of the budget of
+`trimtab status`, so the functions that verdicts need are here and in `distributions.py`. The tests
+compare them with scipy.
 
-Quantiles are found by bisection: some fifty halvings of a bracket that surely holds the answer,
-rather than fewer steps of something that can diverge. Only `chi_square_quantiles`, for many at
-once, takes Newton's steps, where they cannot diverge.
+Quantiles are found by bisection: some fifty halvings of a bracket that certainly contains the
+answer, rather than fewer steps of a method that can diverge. Only `chi_square_quantiles`, which
+computes many at once, uses Newton's steps, where they cannot diverge.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def normal_quantile(probability: float) -> float:
     return _STANDARD_NORMAL.inv_cdf(probability)
 
 
-@lru_cache(maxsize=256)  # of the series at hand: degrees of freedom seldom come back
+@lru_cache(maxsize=256)  # for the series at hand: degrees of freedom rarely repeat
 def chi_square_quantile(probability: float, degrees: float) -> float:
-    """Return the chi-square quantile for ``degrees`` of freedom, whole or not.
+    """Return the chi-square quantile for ``degrees`` of freedom, integer or not.
 
     Examples
     --------
@@ -56,9 +56,9 @@ def chi_square_quantile(probability: float, degrees: float) -> float:
     return _bisect(lambda x: gamma_lower(degrees / 2, x / 2), probability, start=degrees)
 
 
-@lru_cache(maxsize=256)  # of the series at hand: degrees of freedom seldom come back
+@lru_cache(maxsize=256)  # for the series at hand: degrees of freedom rarely repeat
 def t_quantile(probability: float, degrees: float) -> float:
-    """Return the quantile of Student's t for ``degrees`` of freedom, whole or not.
+    """Return the quantile of Student's t for ``degrees`` of freedom, integer or not.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def _require(probability: float, degrees: float) -> None:
 
 
 def _bisect(function: Callable[[float], float], wanted: float, *, start: float) -> float:
-    """Return where a function that rises from x = 0 on takes the value ``wanted``."""
+    """Return where a function increasing from x = 0 reaches ``wanted``."""
     low, high = 0.0, start
     while function(high) < wanted:
         low, high = high, 2 * high
@@ -97,8 +97,8 @@ def chi_square_quantiles(probability: float, degrees: Floats) -> Floats:
 
     Notes
     -----
-    Newton's steps for log P(a, x) as a function of log x. That function is concave and rises, so
-    every step from the left of the answer stays on the left, and one from the right comes there.
+    Newton's steps for log P(a, x) as a function of log x. That function is concave and increasing,
+    so every step from the left of the answer stays on the left, and one from the right moves there.
     The start is Wilson and Hilferty's cube (1931), or the bound P(a, x) <= x^a / Gamma(a + 1).
     """
     import numpy as np

@@ -1,10 +1,10 @@
-"""The COV over the window that ends with each run, as in figure 5 of [S1].
+"""The COV over the window ending with each run, as in figure 5 of [S1].
 
-What `judge_history` says of the runs up to each of them, all windows at once: a year of hourly
-runs is 8,760 windows, and one by one they take half a minute. Windows of the same number of runs
-are the rows of one matrix; ranks and moments are taken along its rows, and quantiles of the windows
-of every length together. Of runs made close together (`judge.occasions`) the window ends with the
-last, and each occasion is in a row.
+The same as `judge_history` of the runs up to each run, for all windows at once: a year of hourly
+runs is 8,760 windows, which take half a minute one by one. Windows with the same number of runs are
+the rows of one matrix; ranks and moments are taken along its rows, and quantiles for windows of all
+lengths together. For runs made close together (`judge.occasions`) the window ends with the last,
+and each occasion is one element.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from trimtab.model.site import LIMITS
 from trimtab.model.verdict import LEVEL, Interval, VerdictStatus
 
 _CELLS_AT_ONCE: Final = 1_000_000
-"""Numbers of all windows held in memory at a time: runs every minute are 2,880 a window."""
+"""Numbers of all windows held in memory at once: runs every minute are 2,880 per window."""
 
 _CELLS_MOST: Final = 20_000_000
-"""Numbers of all windows together. Of more, every k-th window is judged, back from the last: with
-runs every minute each window shares all but one of 2,880 runs with the next."""
+"""Numbers in all windows together. Beyond that only every k-th window is judged, back from the
+last: with runs every minute, neighbouring windows share all but one of 2,880 runs."""
 
 _MICROSECONDS: Final = 1e6
 
@@ -50,23 +50,23 @@ def rolling(
     since: datetime | None = None,
     more_is_better: bool = True,
 ) -> tuple[CovAt, ...]:
-    """Return the COV over the window that ends with each occasion, by time.
+    """Return the COV over the window ending with each occasion, by time.
 
-    Of very dense series (`_CELLS_MOST`) the windows of every k-th run are judged.
+    In very dense series (`_CELLS_MOST`) only every k-th window is judged.
 
     Parameters
     ----------
     frame
         ``at``, ``value``, ``unfinished``.
     window_s
-        A window leaves its own beginning out.
+        Length of a window, which excludes its own start.
     since
-        The first window to be told; runs before it still count within windows.
+        First window to report; earlier runs still count within windows.
 
     Notes
     -----
-    COV, interval and status are those that `variability.judge_history` gives of the same runs;
-    the tests hold the two against each other.
+    COV, interval and status equal those of `variability.judge_history` for the same runs; the tests
+    compare the two.
     """
     tidy, _ = normalised(frame)
     if tidy.is_empty():
@@ -75,7 +75,7 @@ def rolling(
     starts = np.asarray(occasions((times / _MICROSECONDS).tolist()))
     ends = np.append(starts[1:], len(times))
     opening = times[ends - 1] - round(window_s * _MICROSECONDS)
-    # An occasion at the very end of the window is within, one at its very beginning is not.
+    # An occasion at the very end of the window is inside, one at its very start is not.
     everything = _Windows(
         begin=np.searchsorted(times[starts], opening, side="right"),
         end=np.arange(1, len(starts) + 1),
@@ -111,7 +111,7 @@ def rolling(
 
 @dataclass(frozen=True, slots=True)
 class _Occasions:
-    """The counted runs of each occasion, by time: mean, variance about it, first and last time."""
+    """The counted runs of each occasion, by time: mean, variance around it, first and last time."""
 
     mean: Floats
     within: Floats
@@ -120,7 +120,7 @@ class _Occasions:
 
     @staticmethod
     def of(values: Floats, times: Ints, sizes: Ints) -> _Occasions:
-        """Return the occasions of runs, given how many follow one another in each."""
+        """Return the occasions of runs, given the size of each."""
         starts = np.cumsum(sizes) - sizes
         if not len(sizes):
             return _Occasions(values, values, times, times)
@@ -131,14 +131,14 @@ class _Occasions:
 
 @dataclass(frozen=True, slots=True)
 class _Windows:
-    """Each window as places in the arrays of occasions: ``begin`` within, ``end`` not."""
+    """Each window as a range of occasions: ``begin`` inclusive, ``end`` exclusive."""
 
     begin: Ints
     end: Ints
 
     @property
     def n(self) -> Ints:
-        """How many occasions each holds."""
+        """Number of occasions in each."""
         return self.end - self.begin
 
     def at(self, places: Ints) -> _Windows:
@@ -148,7 +148,7 @@ class _Windows:
 
 @dataclass(frozen=True, slots=True)
 class _Figures:
-    """What was found of each window; not a number where it is not defined."""
+    """The result for each window; NaN if undefined."""
 
     cov: Floats
     low: Floats
@@ -171,10 +171,10 @@ def _statuses(
     none_finished: Bools,
     all_counted: Bools,
 ) -> list[VerdictStatus]:
-    """Return the answer of every window; one that is not long enough cannot tell.
+    """Return the answer for every window; one that is too short cannot tell.
 
-    A COV of 0 is within any goal; where it is not defined, windows in which nothing finished are
-    missed; what would be met is not where runs could not be counted.
+    A COV of 0 is within any goal; if it is undefined, windows in which nothing finished are missed;
+    a goal that would be met is not if runs could not be counted.
     """
     undefined = np.isnan(figures.low)
     constant = figures.cov == 0
@@ -190,7 +190,7 @@ def _statuses(
 
 
 def _figures(counting: _Occasions, windows: _Windows) -> _Figures:
-    """Return COV and both ends of its interval of each window: `spread.cov_interval_of_history`."""
+    """Return COV and interval of each window: `spread.cov_interval_of_history`."""
     n = windows.n
     cov, lag1, kurtosis, low, high = (np.full(len(n), np.nan) for _ in range(5))
     for size in np.unique(n):
@@ -203,7 +203,7 @@ def _figures(counting: _Occasions, windows: _Windows) -> _Figures:
             cells = windows.begin[part][:, None] + np.arange(size)
             within = counting.within[cells].mean(axis=1)
             cov[part], lag1[part], kurtosis[part] = _spread(counting.mean[cells], within)
-    # The quantiles of an interval cost most: those of all windows together.
+    # The quantiles of an interval cost most: compute them for all windows together.
     enough = n >= INTERVAL_MINIMUM
     defined = np.flatnonzero(enough & (cov > 0))
     low[enough & (cov == 0)] = high[enough & (cov == 0)] = 0.0
@@ -214,7 +214,7 @@ def _figures(counting: _Occasions, windows: _Windows) -> _Figures:
 
 
 def _spread(rows: Floats, within: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return COV, lag-1 autocorrelation and excess kurtosis of each row that varies."""
+    """Return COV, lag-1 autocorrelation and excess kurtosis of each row with variance."""
     n = rows.shape[1]
     mean = rows.mean(axis=1)
     alike = (rows.min(axis=1) == rows.max(axis=1)) & (within == 0)
@@ -241,7 +241,7 @@ def _excess_kurtosis(centred: Floats, squares: Floats) -> Floats:
 def _lag1(rows: Floats) -> Floats:
     """Return the lag-1 autocorrelation of the normal scores of each row.
 
-    Equal values share their mean rank, which is whole or half: one table holds every score.
+    Equal values share their mean rank, an integer or half: one table holds every score.
     """
     count, n = rows.shape
     table = _normal_scores(n)
@@ -263,7 +263,7 @@ def _lag1(rows: Floats) -> Floats:
 
 @lru_cache(maxsize=64)
 def _normal_scores(n: int) -> Floats:
-    """Return the normal score of each rank among ``n``, whole or half, from the first on."""
+    """Return the normal score of each rank among ``n``, integer or half, from the first."""
     return np.array(
         [normal_quantile((rank / 2 - 0.375) / (n + 0.25)) for rank in range(2, 2 * n + 1)]
     )
@@ -280,7 +280,7 @@ def _interval(k: Floats, lag1: Floats, kurtosis: Floats, n: Ints) -> tuple[Float
 
 
 def _cov_interval(k: Floats, n: Floats) -> tuple[Floats, Floats]:
-    """Return `spread.cov_interval` of each: McKay's where it holds, else the matched one."""
+    """Return `spread.cov_interval` of each: McKay's where valid, else the matched one."""
     tail, degrees = (1 - LEVEL) / 2, n - 1
     matched = 1 / (1 / degrees + 2 * k**2 / n)
     quantiles = [chi_square_quantiles(p, degrees) for p in (1 - tail, tail)]
@@ -295,10 +295,10 @@ def _cov_interval(k: Floats, n: Floats) -> tuple[Floats, Floats]:
 
 
 def _enough(counting: _Occasions, windows: _Windows) -> Bools:
-    """Return of each window whether it has occasions enough, apart enough, over time enough.
+    """Return for each window whether it has enough occasions, far enough apart, over enough time.
 
-    From the first of a window to the next that lies `SPACING_S` later, and so on: the one that is
-    reached after `OCCASIONS_MINIMUM` - 1 such steps must still lie within.
+    From the first occasion of a window jump to the next that is `SPACING_S` later, and so on: the
+    one reached after `OCCASIONS_MINIMUM` - 1 such jumps must still be inside.
     """
     times = counting.first
     if not len(times):

@@ -1,9 +1,9 @@
 """Scaling of a rate with nodes, tasks per node or stripe count, and the knee of the curve.
 
 On logarithmic axes a rate that grows with a power of the amount is a straight line, and a limit
-shows as a knee. Two curves with a knee are fitted beside the straight line (`trimtab.judge.knee`).
+shows as a knee. Two curves with a knee are compared with the straight line (`trimtab.judge.knee`).
 
-The best place for a knee is searched among all, which finds one in any noise. The gain is therefore
+The best knee is searched among all places, which finds one in any noise. The gain is therefore
 tested against the gains in simulated noise about a straight line at the same amounts. Akaike's
 criterion then selects the curve that locates the knee.
 """
@@ -64,7 +64,7 @@ def scaling(
     fixed
         Levels of the other factors; points with different levels are ignored.
     margin
-        `Scaling.enough` is the least amount that gives all but this fraction of the best.
+        `Scaling.enough` is the smallest amount that gives all but this fraction of the best.
 
     Returns
     -------
@@ -80,12 +80,12 @@ def scaling(
 
     Notes
     -----
-    A knee is reported when it is significant at 5 % and the growth exponent beyond it is less than
+    A knee is reported if it is significant at 5 % and the growth exponent beyond it is less than
     half. Its interval contains the places whose sum of squares exceeds the least by no more than
     the 95 % quantile of t^2 allows. Simulated (1 to 32 nodes in powers of two, three rounds, 3 and
-    8 % scatter, 200 series a case): without a knee (growth 0, 0.4, 0.7, 1) 0 to 2 % had one; with
-    a sharp one at 4, 8 or 12.5 all had, and the interval held it in 96 to 99 %; with a soft one at
-    4 all had, held in 90 and 95 %.
+    8 % scatter, 200 series per case): without a knee (growth 0, 0.4, 0.7, 1) 0 to 2 % had one; with
+    a sharp one at 4, 8 or 12.5 all had, and the interval contained it in 96 to 99 %; with a soft
+    one at 4 all had, contained in 90 and 95 %.
     """
     others = {} if fixed is None else {k: v for k, v in fixed.items() if k != factor}
     fitting = [p for p in points if all(p.levels.get(key) == v for key, v in others.items())]
@@ -135,7 +135,7 @@ def _lacking(curve: Curve, points: Sequence[MeasuredPoint], metric: str) -> Mess
         return Message(
             "too-few-amounts", f"{amounts} amounts measured; a knee needs {AMOUNTS_MINIMUM}"
         )
-    if len(curve.x) < line_parameters(curve) + 5:  # two more for the knee, and Akaike's own three
+    if len(curve.x) < line_parameters(curve) + 5:  # two for the knee, three for Akaike's criterion
         return Message(
             "too-few-runs", f"{len(curve.x)} runs are too few to estimate noise: add a round"
         )

@@ -1,15 +1,15 @@
 """Detection limits: the rate of a single slow target below which an instrument detects it.
 
-A file-per-process probe over all targets ends with its slowest one::
+A file-per-process probe over all targets ends with the slowest one::
 
     rate of each target  |####|####|#   |####|      every target holds a share b of the bytes
                                  ^
     the run takes T = bytes / bandwidth; a target at rate r takes b / r for its share,
     and is noticed when b / r > T by more than chance
 
-Its bandwidth is bound by its clients long before the targets: Perlmutter's probe writes at
-673 GB/s to 274 OSTs, 2.5 GB/s each, where an OST does 15 to 20 [S1, III, IV.B, VI.B]. An OST
-may lose four fifths of what it can do and the probe does not see it.
+Its clients limit it long before the targets do: Perlmutter's probe writes at 673 GB/s to 274 OSTs,
+2.5 GB/s each, while an OST delivers 15 to 20 [S1, III, IV.B, VI.B]. An OST may lose four fifths of
+its capability without the probe noticing.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class NoticeLimit:
     detectable
         Minimum detectable relative loss of bandwidth, a fraction.
     reason
-        The limit in words.
+        The limit as text.
     """
 
     notices_below_bytes_per_s: float
@@ -105,9 +105,9 @@ def probe_limit(
     Notes
     -----
     The usual run is limited elsewhere, and only the slow target delays its end: with a share b and
-    the usual time T the bandwidth falls by d when b / r = T / (1 - d), so r = b (1 - d) / T for
-    the minimum detectable d (`effect.minimum_detectable_effect`). Every other target ends in its
-    time: a lower bound of the effect where clients wait for one another.
+    the usual time T the bandwidth falls by d if b / r = T / (1 - d), so r = b (1 - d) / T for the
+    minimum detectable d (`effect.minimum_detectable_effect`). Every other target ends in its usual
+    time: a lower bound of the effect if clients wait for each other.
     """
     usual_s = probe.bytes_moved / probe.bandwidth_bytes_per_s
     share_bytes = probe.bytes_moved / probe.targets
@@ -165,9 +165,9 @@ def survey_limit(
 
 
 def _detectable(cov: float, phi: float, runs: float, runs_before: float) -> float:
-    """Return the smallest loss told from chance, at most everything."""
+    """Return the smallest significant loss, at most 1."""
     after = max(1.0, effective_n_mean(runs, phi))
     before = max(1.0, effective_n_mean(runs_before, phi))
-    # A single run is its own mean and median: the cost of a median comes with more of them.
+    # A single run is its own mean and median: the cost of a median applies to more.
     statistic = "mean" if after <= 2 else "median"
     return min(1.0, minimum_detectable_effect(cov, before, after, statistic=statistic))

@@ -61,11 +61,11 @@ def judge_series(
     since, until
         Report only this period. Runs before ``since`` still count for levels and windows.
     timezone, schedule
-        IANA name of the site's time zone; times at which runs were due, ``None`` where unknown.
+        IANA name of the site's time zone; times at which runs were due, ``None`` if unknown.
     invalid
         Runs whose workload is not the requested one; removed.
     requested, changes
-        Parameters that distinguish the series; its change points, as `changes_of` has them.
+        Parameters that distinguish the series; its change points, from `changes_of`.
 
     Returns
     -------
@@ -116,7 +116,7 @@ def _without(frame: pl.DataFrame, invalid: Sequence[InvalidRun]) -> pl.DataFrame
 def _verdict_and_trend(
     frame: pl.DataFrame, key: SeriesKey, goal: float, window_s: float
 ) -> tuple[Verdict, Trend]:
-    """Return verdict and trend of the runs, under the name that ``check`` uses for their probe."""
+    """Return verdict and trend of the runs, under the probe name that ``check`` uses."""
     points = points_of(frame, key.metric)
     name = f"{key.probe} ({key.kind})" if key.kind else key.probe
     verdict = judge_history(
@@ -146,12 +146,12 @@ def changes_of(
     invalid: Sequence[InvalidRun] = (),
     after: Walked | None = None,
 ) -> Changes:
-    """Return the change points of a series; the parameters are those of `judge_series`.
+    """Return the change points of a series; parameters as in `judge_series`.
 
     Parameters
     ----------
     after
-        As `trimtab.judge.changes.find_changes` has it.
+        As in `trimtab.judge.changes.find_changes`.
     """
     tidy, _ = normalised(frame)
     return _changes_of(_without(tidy, invalid), key, timezone, after)
@@ -167,7 +167,7 @@ def _changes_of(
 
 
 def _recent(frame: pl.DataFrame, window_s: float) -> pl.DataFrame:
-    """Return the runs that a verdict and a trend may look at: of years they are few."""
+    """Return the runs that a verdict and a trend may use: few of many years."""
     import polars as pl
 
     reach = timedelta(seconds=max(window_s, WINDOW_LONGEST_S, TREND_S)) + timedelta(days=1)
@@ -215,7 +215,7 @@ def regimes(frame: pl.DataFrame, changes: Sequence[datetime]) -> tuple[Regime, .
 
     Notes
     -----
-    Median, mean and COV are of the finished runs, in the unit of the series.
+    Median, mean and COV are those of the finished runs, in the unit of the series.
     """
     tidy, _ = normalised(frame)
     rows = list(tidy.select("at", "value").iter_rows())

@@ -52,8 +52,8 @@ def best_settings(
     points, metric
         The measured points of a sweep, and a key of `METRIC_UNITS`.
     workload
-        Factors that are not a choice: the best of the others is sought at each of their levels.
-        Integrity and security settings are always among them (`is_protection`).
+        Factors that are not a choice: the best of the others is searched at each of their levels.
+        Integrity and security settings always belong to them (`is_protection`).
 
     Raises
     ------
@@ -74,21 +74,21 @@ def best_settings(
 
 
 def factor_effects(points: Sequence[MeasuredPoint], metric: str) -> tuple[FactorEffect, ...]:
-    """Return how much each factor and each pair of factors matters, the largest share first.
+    """Return how much each factor and each pair of factors matters, largest share first.
 
     Raises
     ------
     KeyError
-        The metric is not known.
+        The metric is unknown.
     ValueError
-        A value is not finite, or negative.
+        A value is negative or not finite.
 
     Notes
     -----
-    Analysis of variance on log scale, where "twice as fast, whatever else" adds up: the share of
-    a factor is what the sum of all single factors loses without it, that of a pair what it adds
-    to that sum (type II). Set against what is left between rounds by an F test; probabilities
-    are Holm's, so that one in twenty sweeps without any effect shows one.
+    Analysis of variance on log scale, where factors combine additively: the share of a factor is
+    what the sum of all single factors loses without it, that of a pair is what it adds to that sum
+    (type II). An F test compares it with the residuals between rounds; probabilities are Holm's, so
+    one in twenty sweeps without any effect shows one.
     """
     rounds = fit_blocks(points, metric)
     factors = _factors(rounds.points)
@@ -142,7 +142,7 @@ def heat_map(
     Raises
     ------
     KeyError
-        The metric is not known.
+        The metric is unknown.
     """
     unit = METRIC_UNITS[metric]
     others = {k: v for k, v in fixed.items() if k not in (row_factor, column_factor)}
@@ -162,7 +162,7 @@ def heat_map(
 
 
 def is_protection(factor: str) -> bool:
-    """Return whether a factor guards data or the system: its cost is shown, no level is advised.
+    """Return whether a factor protects data or the system: show its cost, recommend no level.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def is_protection(factor: str) -> bool:
 
 
 def ordered_levels(levels: Iterable[Level]) -> tuple[Level, ...]:
-    """Return different levels, numbers and sizes rising, others as they came.
+    """Return distinct levels, numbers and sizes ascending, others in their original order.
 
     Examples
     --------
@@ -188,7 +188,7 @@ def ordered_levels(levels: Iterable[Level]) -> tuple[Level, ...]:
 
 
 def amount_of(level: Level) -> float | None:
-    """Return a level as a number, a size in bytes; ``None`` where it is neither."""
+    """Return a level as a number, a size in bytes; ``None`` if it is neither."""
     if isinstance(level, bool):
         return None
     if isinstance(level, (int, float)):
@@ -210,15 +210,15 @@ def geometric_mean(point: MeasuredPoint, metric: str) -> float | None:
 
 
 def dunnett_quantile(probability: float, count: int, degrees: float) -> float:
-    """Return how far the largest of ``count`` differences to one mean lies up by chance.
+    """Return the quantile of the largest of ``count`` differences to a common mean.
 
     One-sided, all means with the same error, in standard errors of a difference.
 
     Notes
     -----
-    C. W. Dunnett (1955): with z0 that one mean and S the root of chi-square over its degrees, the
-    probability of at most d is E[Phi(sqrt(2) d S + z0)^count], integrated here by the rule of
-    Gauss and Legendre: for up to 300 differences to five digits.
+    C. W. Dunnett (1955): with z0 for the common mean and S the root of chi-square over its degrees,
+    the probability of at most d is E[Phi(sqrt(2) d S + z0)^count], integrated here by
+    Gauss-Legendre quadrature: five digits for up to 300 differences.
 
     Examples
     --------
@@ -246,14 +246,14 @@ def dunnett_quantile(probability: float, count: int, degrees: float) -> float:
 
 @cache
 def _legendre(count: int) -> tuple[Floats, Floats]:
-    """Return the points of that rule from -1 to 1; to find them costs as much as to use them."""
+    """Return quadrature points from -1 to 1, cached: finding them costs as much as using them."""
     from numpy.polynomial.legendre import leggauss
 
     return leggauss(count)
 
 
 def _nodes(count: int, low: float, high: float) -> tuple[Floats, Floats]:
-    """Return points of an interval and what each weighs, by the rule of Gauss and Legendre."""
+    """Return the points and weights of Gauss-Legendre quadrature over an interval."""
     nodes, weights = _legendre(count)
     return low + (nodes + 1) / 2 * (high - low), weights
 
@@ -281,7 +281,7 @@ def _best(points: Sequence[MeasuredPoint], metric: str, workload: dict[str, Leve
         )  # fmt: skip
     quantile = None
     if rounds.degrees and len(order) > 1:
-        # Of two alike settings the one-sided quantile leaves one out twice as often as promised,
+        # With two equal settings the one-sided quantile excludes one twice as often as promised,
         # and disagrees with the F test of their factor.
         quantile = max(
             dunnett_quantile(LEVEL, len(order) - 1, rounds.degrees),
@@ -302,7 +302,7 @@ def _best(points: Sequence[MeasuredPoint], metric: str, workload: dict[str, Leve
 
 
 def _why_none(left_out: Sequence[SettingResult]) -> Message:
-    """Return why no setting has a figure: the commonest reason."""
+    """Return why no setting has a figure: the most common reason."""
     reasons = Counter(setting.reason for setting in left_out if setting.reason is not None)
     commonest = reasons.most_common(1)[0][0] if reasons else "not measured"
     return Message("no-setting-usable", f"no setting can be judged: {commonest}")
@@ -320,7 +320,8 @@ def _beside(
         half = quantile * error
         # Equal to the last digits of a logarithm is equal.
         may_be = -difference <= half + 1e-12
-        # Hsu's bounds are constrained: that a setting is behind is told, by how much at least not.
+        # Hsu's bounds are constrained: they show that a setting is behind, not by how much at
+        # least.
         high = max(1.0, math.exp(difference + half)) if may_be else 1.0
         interval = Interval(math.exp(difference - half), high)
     return SettingResult(
@@ -355,13 +356,13 @@ def _reason(settings: Sequence[SettingResult], blocks: RandomisedBlocks) -> Mess
 
 
 def _factors(points: Sequence[MeasuredPoint]) -> list[str]:
-    """Return the names of factors that take two levels at least."""
+    """Return the names of factors with at least two levels."""
     names = dict.fromkeys(name for point in points for name in point.levels)
     return [name for name in names if len({repr(point.levels.get(name)) for point in points}) > 1]
 
 
 def _indicators(points: Sequence[MeasuredPoint], names: Sequence[str]) -> Floats:
-    """Return one column of 0 and 1 for each combination of levels of these factors."""
+    """Return one column of 0 and 1 per combination of levels of these factors."""
     keys = [tuple(repr(point.levels.get(name)) for name in names) for point in points]
     places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
     columns = np.zeros((len(points), len(places)))
@@ -370,7 +371,7 @@ def _indicators(points: Sequence[MeasuredPoint], names: Sequence[str]) -> Floats
 
 
 def _left(y: Floats, weights: Floats, blocks: Sequence[Floats]) -> tuple[float, int]:
-    """Return the weighted sum of squares that a sum of factors leaves, and the model's rank."""
+    """Return the weighted residual sum of squares of a sum of factors, and the model's rank."""
     root = np.sqrt(weights)
     design = np.hstack([np.ones((len(y), 1)), *blocks]) * root[:, None]
     solution, _, rank, _ = np.linalg.lstsq(design, y * root, rcond=1e-10)
@@ -412,8 +413,8 @@ class RandomisedBlocks:
     counts
         Number of rounds in which each point has a value.
     scatter
-        Standard deviation of the residuals on log scale: a fraction of the value. ``None`` where
-        no point was measured twice.
+        Standard deviation of the residuals on log scale: a fraction of the value. ``None`` if no
+        point was measured twice.
     degrees
         Its degrees of freedom.
     """
@@ -431,7 +432,7 @@ class RandomisedBlocks:
         """Return the standard error of the difference of two points; ``None`` without scatter."""
         if self.scatter is None:
             return None
-        # The difference of two points that were measured in different rounds is less certain.
+        # The difference of two points measured in different rounds is less certain.
         apart = self._seen[first] / self.counts[first] - self._seen[second] / self.counts[second]
         square = 1 / self.counts[first] + 1 / self.counts[second]
         return self.scatter * math.sqrt(square + float(apart @ self._inverse @ apart))
@@ -485,9 +486,9 @@ def _why_not(values: Sequence[float | None], doubt: str | None) -> Message | Non
 def _fitted(y: Floats, seen: Floats, counts: Floats) -> tuple[Floats, float, Floats, int]:
     """Return the points' effects, the residual sum of squares, and the rounds' share of an error.
 
-    Points are eliminated first, which leaves a system as small as there are rounds: with D the
-    indicators of rounds less their mean over each point, D'D r = D'y. It is singular by one (or
-    more, where points and rounds fall into parts): the pseudo-inverse takes the shortest r.
+    Points are eliminated first, which leaves a system as small as the number of rounds: with D the
+    indicators of rounds minus their mean over each point, D'D r = D'y. It is singular by one (or
+    more, if points and rounds fall into parts): the pseudo-inverse takes the shortest r.
     """
     if not len(counts):
         return np.zeros(0), 0.0, np.zeros((y.shape[1], y.shape[1])), 0

@@ -1,9 +1,9 @@
-"""How far numbers scatter, how surely that is known, and how many of them count.
+"""Scatter of numbers, its uncertainty, and their effective sample size.
 
-Standard library only, but for ranks of very many numbers: windows hold tens to hundreds, and this
-is on the path of `trimtab status`, where importing numpy would cost more than all the arithmetic.
+Standard library only, except for ranks of very many numbers: windows hold tens to hundreds, and
+`trimtab status` uses this module, for which importing numpy costs more than all the arithmetic.
 
-Every function takes finite numbers and raises ``ValueError`` on any other; what is undefined
+Every function takes finite numbers and raises ``ValueError`` for any other; what is undefined
 (too few numbers, mean or median 0) is ``None``.
 """
 
@@ -22,16 +22,16 @@ from trimtab.judge.quantiles import chi_square_quantile, normal_quantile, t_quan
 from trimtab.model.verdict import LEVEL, Interval
 
 AUTOCORRELATION_MAXIMUM = 0.95
-"""A series that remembers longer than this within its window says next to nothing: clipped."""
+"""Clipping limit: with longer correlation a series says next to nothing within its window."""
 
 _MANY: Final = 20_000
-"""Numbers from which their ranks are worth importing numpy."""
+"""Numbers from which importing numpy pays off for their ranks."""
 
 MCKAY_COV_MAXIMUM = 0.33
-"""Above it the modified McKay interval is not to be used (Vangel 1996)."""
+"""Above it the modified McKay interval is not valid (Vangel 1996)."""
 
 INTERVAL_MINIMUM = 6
-"""Values that the interval of a COV over a history needs: fewer say nothing of its memory."""
+"""Fewest values for the interval of a COV over history: fewer do not show their autocorrelation."""
 
 
 def cov(values: Sequence[float], within: float = 0.0) -> float | None:
@@ -42,7 +42,7 @@ def cov(values: Sequence[float], within: float = 0.0) -> float | None:
     Parameters
     ----------
     within
-        Where each value is the mean of several: the mean variance (of n) about those.
+        If each value is the mean of several: the mean variance (of n) around them.
 
     Examples
     --------
@@ -60,23 +60,23 @@ def cov(values: Sequence[float], within: float = 0.0) -> float | None:
 
 
 def cov_interval(k: float, n: float) -> Interval:
-    """Return the confidence interval of a COV ``k`` seen in ``n`` numbers.
+    """Return the confidence interval of a COV ``k`` observed in ``n`` numbers.
 
     Parameters
     ----------
     k
         The COV, a fraction.
     n
-        How many independent numbers it rests on, at least 2; not whole after a correction
-        (see `effective_n_cov`).
+        The number of independent numbers behind it, at least 2; may be fractional after a
+        correction (see `effective_n_cov`).
 
     Notes
     -----
     Modified McKay interval: M. G. Vangel, "Confidence intervals for a normal coefficient of
-    variation", The American Statistician 50 (1996). It is meant for near-normal numbers with a
-    COV under 0.33; above, its radicand may even turn negative. There the interval is that of a
-    chi-square variable whose degrees of freedom v match the first-order variance of log k,
-    1/(2 v) = 1/(2 (n - 1)) + k^2 / n: an approximation, good enough to see that 0.4 is not 0.08.
+    variation", The American Statistician 50 (1996). It is valid for near-normal numbers with a COV
+    under 0.33; above, its radicand may even turn negative. There the interval is that of a
+    chi-square variable whose degrees of freedom v match the first-order variance of log k, 1/(2 v)
+    = 1/(2 (n - 1)) + k^2 / n: an approximation, good enough to see that 0.4 is not 0.08.
     """
     if k < 0 or n < 2:
         raise ValueError(f"no interval for a COV of {k} from {n} numbers")
@@ -99,8 +99,8 @@ def cov_interval(k: float, n: float) -> Interval:
 def mad_cv(values: Sequence[float]) -> float | None:
     """Return 1.4826 x the median absolute deviation over the median.
 
-    The COV of the bulk, blind to a few bad events; equal to the COV for normal numbers. ``None``
-    for fewer than two values or a median of 0.
+    The COV of the bulk, insensitive to a few bad events; equal to the COV for normal numbers.
+    ``None`` for fewer than two values or a median of 0.
     """
     _require_finite(values)
     if len(values) < 2:
@@ -112,9 +112,9 @@ def mad_cv(values: Sequence[float]) -> float | None:
 
 
 def quartile_dispersion(values: Sequence[float]) -> float | None:
-    """Return (Q3 - Q1) / (Q3 + Q1), quartiles interpolated; about 0.6745 x COV when normal.
+    """Return (Q3 - Q1) / (Q3 + Q1), quartiles interpolated; about 0.6745 x COV if normal.
 
-    ``None`` for fewer than four values or when both quartiles are 0.
+    ``None`` for fewer than four values or if both quartiles are 0.
     """
     _require_finite(values)
     if len(values) < 4:
@@ -125,7 +125,7 @@ def quartile_dispersion(values: Sequence[float]) -> float | None:
 
 
 def mean_interval(values: Sequence[float], *, n_effective: float | None = None) -> Interval | None:
-    """Return Student's interval of the mean; ``n_effective`` numbers count (default: all).
+    """Return Student's interval of the mean for ``n_effective`` numbers (default: all).
 
     ``None`` for fewer than two values.
     """
@@ -139,13 +139,13 @@ def mean_interval(values: Sequence[float], *, n_effective: float | None = None) 
 
 
 def lag1_autocorrelation(values: Sequence[float]) -> float:
-    """Return how much each number resembles the one before it: -1 to 1, 0 for fewer than 3.
+    """Return the correlation of each number with the previous one: -1 to 1, 0 for fewer than 3.
 
     Notes
     -----
-    Taken on normal scores (each value replaced by the normal quantile of its rank), so that a
-    few deep dips, which are the rule in probe series, cannot hide that the rest of the series
-    has a memory. Equal values share their mean rank. Biased low for few numbers: see
+    Computed on normal scores (each value replaced by the normal quantile of its rank), so that a
+    few deep dips, which are common in probe series, cannot hide autocorrelation in the rest of the
+    series. Equal values share their mean rank. Biased low for few numbers: see
     `corrected_autocorrelation`.
     """
     _require_finite(values)
@@ -159,15 +159,15 @@ def lag1_autocorrelation(values: Sequence[float]) -> float:
 
 
 def corrected_autocorrelation(values: Sequence[float], *, cautious: bool = False) -> float:
-    """Return the lag-1 autocorrelation without its small-sample bias, within 0 to 0.95.
+    """Return the lag-1 autocorrelation without its small-sample bias, from 0 to 0.95.
 
     ``cautious`` adds one standard error, 1 / sqrt(n).
 
     Notes
     -----
-    E[r] is about phi - (1 + 4 phi) / n when the mean is estimated too (F. H. C. Marriott and
-    J. A. Pope, Biometrika 41 (1954)); solved for phi. A negative one is taken as 0: it would
-    promise more information than there are numbers.
+    E[r] is about phi - (1 + 4 phi) / n if the mean is estimated too (F. H. C. Marriott and
+    J. A. Pope, Biometrika 41 (1954)); solved for phi. A negative one counts as 0: it would promise
+    more information than there are numbers.
     """
     n = len(values)
     return _corrected(lag1_autocorrelation(values), n, cautious=cautious) if n >= 6 else 0.0
@@ -181,26 +181,26 @@ def _corrected(lag1: float, n: int, *, cautious: bool) -> float:
 
 
 def effective_n_mean(n: float, phi: float) -> float:
-    """Return how many independent numbers know the mean as well: n (1 - phi) / (1 + phi)."""
+    """Return the equivalent number of independent values for a mean: n (1 - phi) / (1 + phi)."""
     return n * (1 - phi) / (1 + phi)
 
 
 def effective_n_cov(n: float, phi: float, excess_kurtosis: float = 0.0) -> float:
-    """Return how many independent normal numbers know the standard deviation as well.
+    """Return the equivalent number of independent normal values for a standard deviation.
 
     Notes
     -----
-    The variance of the sample variance of an AR(1) series is, to first order,
+    To first order, the variance of the sample variance of an AR(1) series is
     sigma^4 / n (2 + excess kurtosis) (1 + phi^2) / (1 - phi^2) (Bartlett's formula at lag 0);
-    of n' independent normal numbers it is 2 sigma^4 / n'. Equating the two gives n'.
+    for n' independent normal numbers it is 2 sigma^4 / n'. Equating the two gives n'.
     """
     return n * (1 - phi * phi) / (1 + phi * phi) * 2 / (2 + max(excess_kurtosis, 0.0))
 
 
 def excess_kurtosis(values: Sequence[float]) -> float:
-    """Return how much heavier the tails are than a normal distribution's (0), unbiased for it.
+    """Return the excess kurtosis relative to a normal distribution (0), unbiased for it.
 
-    0 for fewer than four values or when all are equal.
+    0 for fewer than four values or if all are equal.
     """
     _require_finite(values)
     n = len(values)
@@ -214,28 +214,28 @@ def excess_kurtosis(values: Sequence[float]) -> float:
 
 
 def cov_interval_of_history(values: Sequence[float], *, within: float = 0.0) -> Interval | None:
-    """Return the interval of the COV of runs over time, which resemble their neighbours.
+    """Return the interval of the COV of autocorrelated runs over time.
 
-    ``None`` for fewer than six values or where the COV is not defined. ``within`` as in `cov`:
-    each mean counts as one run, however many it is of.
+    ``None`` for fewer than six values or an undefined COV. ``within`` as in `cov`:
+    each mean counts as one run, whatever its size.
 
     Notes
     -----
-    `cov_interval` with three corrections, each of which the plain one needs (false `met` of up
-    to 20 % where 2.5 % are promised):
+    `cov_interval` with three corrections; the plain one falsely reports `met` in up to 20 % of
+    cases where 2.5 % are promised:
 
-    - n becomes `effective_n_cov` of the cautious autocorrelation and the excess kurtosis: runs
-      that resemble their neighbours, and dips, tell less of the spread than n normal numbers;
-    - k is raised by what the window's own mean hides: E[s^2] is about
+    - n becomes `effective_n_cov` of the cautious autocorrelation and the excess kurtosis:
+      autocorrelated runs and dips reveal less of the spread than n normal numbers;
+    - k is raised by the part hidden by the window's own mean: E[s^2] is about
       sigma^2 (1 - 1/n') n / (n - 1), with n' = `effective_n_mean`.
 
-    Rate in per cent at which the interval lies wholly over / wholly under a true COV of 8 %
-    (nominal 2.5 / 2.5), 6,000 series a case: independent normal numbers n = 24, 48, 96:
+    Rate in per cent at which the interval is entirely above / below a true COV of 8 %
+    (nominal 2.5 / 2.5), 6,000 series per case: independent normal numbers n = 24, 48, 96:
     1.5/1.1, 1.7/1.4, 1.7/1.7; phi = 0.5: 0.1/1.9, 0.1/2.4, 0.4/1.9; phi = 0.7: 0.2/3.8, 0.1/3.1,
     0.0/2.7; phi = 0.85: 0.2/4.9, 0.5/4.5, 0.7/2.9. With 3 % of the runs dipping by 20 %:
-    2.3/2.1, 2.3/3.3, 2.5/3.7 (phi = 0), 0.6/3.1, 0.7/2.8, 1.2/2.6 (phi = 0.5). It errs to the
-    side of saying nothing. What it cannot see is an event so rare that the window holds none:
-    of series with a long lower tail (skewness -2.3) it calls up to 15 % met that are just not.
+    2.3/2.1, 2.3/3.3, 2.5/3.7 (phi = 0), 0.6/3.1, 0.7/2.8, 1.2/2.6 (phi = 0.5). It errs on the
+    side of inconclusive. It cannot see an event so rare that the window has none: of series with a
+    long lower tail (skewness -2.3) that just miss the goal, it calls up to 15 % met.
     """
     k = cov(values, within)
     n = len(values)
@@ -273,7 +273,7 @@ def _interpolated(ordered: Sequence[float], fraction: float) -> float:
 
 def _normal_scores(values: Sequence[float]) -> list[float]:
     n = len(values)
-    # Blom's plotting positions; all ranks alike (a constant series) give scores of 0.
+    # Blom's plotting positions; equal ranks (a constant series) give scores of 0.
     if n >= _MANY:
         return _many_scores(values)
     of_rank, of_value, below = _scores(n), dict[float, float](), 0
@@ -295,7 +295,7 @@ def _score(rank: float, n: int) -> float:
 
 
 def _many_scores(values: Sequence[float]) -> list[float]:
-    """Return what `_normal_scores` does, in a tenth of the time; each score is computed once."""
+    """Return the same as `_normal_scores` in a tenth of the time; each score is computed once."""
     import numpy as np
 
     array = np.asarray(values, dtype=np.float64)

@@ -1,7 +1,7 @@
 """Compare two published results from their means and standard deviations.
 
 The interval is Fieller's (1954) for a ratio of two means, with the degrees of freedom of
-Welch and Satterthwaite. It assumes normal means, which hundreds of runs justify.
+Welch and Satterthwaite. It assumes normal means, justified by hundreds of runs.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def compare_summaries(
 
 
 def fieller_interval(summaries: tuple[Summary, Summary], n: tuple[float, float]) -> Interval | None:
-    """Return the interval of the second mean over the first; ``None`` where it is unbounded.
+    """Return the interval of the second mean over the first; ``None`` if unbounded.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def fieller_interval(summaries: tuple[Summary, Summary], n: tuple[float, float])
     -----
     All rho for which the mean of (b - rho a) is not significantly different from 0:
     (b - rho a)^2 <= t^2 (vb + rho^2 va), a quadratic in rho; va and vb are the squared errors of
-    the means. It is unbounded where a itself is not significantly different from 0.
+    the means. It is unbounded if a itself is not significantly different from 0.
     """
     a, b = (summary.mean for summary in summaries)
     va, vb = (summary.deviation**2 / count for summary, count in zip(summaries, n, strict=True))

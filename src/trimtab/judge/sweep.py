@@ -47,8 +47,8 @@ def analyse_sweep(
     points
         One per combination of levels, with a value per round.
     workload
-        Factors that are given by the application, not chosen: the best of the others is sought at
-        each of their levels.
+        Factors set by the application, not chosen: the best of the others is searched at each of
+        their levels.
 
     Returns
     -------
@@ -96,12 +96,12 @@ def measured_points(
     Parameters
     ----------
     runs
-        Levels and round of each, counted from 0, with its run; ``None`` where nothing was measured.
+        Levels and round of each, from 0, with its run; ``None`` if nothing was measured.
 
     Notes
     -----
-    A value is the median of a run's believed repetitions. A run that did not finish has 0 for every
-    metric of the sweep in which more is better; what failed, or did something else, has none.
+    A value is the median of a run's credible repetitions. A run that did not finish has 0 for every
+    metric of the sweep in which more is better; a failed or different run has none.
     """
     grid: dict[str, tuple[Mapping[str, Level], dict[int, Run | None]]] = {}
     for levels, number, run in runs:
@@ -127,7 +127,7 @@ def measured_points(
 
 
 def _doubts(runs: Iterable[Run | None]) -> dict[str, str]:
-    """Return metric to why most runs' figures of it are not believed."""
+    """Return metric to why most runs' figures of it are not credible."""
     reasons_of: dict[str, Counter[str]] = {}
     for run in runs:
         for sample in run.samples if run is not None else ():

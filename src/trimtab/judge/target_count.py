@@ -1,16 +1,16 @@
-"""Expected effect of a changed number of targets on the rate of a job: derived, with assumptions.
+"""Expected effect of the number of targets on the rate of a job: derived, with assumptions.
 
-A job of F equal files, spread over T targets as evenly as whole files can be, puts ceil(F / T) of
-them on its fullest targets. Where the targets limit, with r the rate of one target and b the bytes
-of one file::
+A job of F equal files, spread over T targets as evenly as whole files allow, puts ceil(F / T) of
+them on its fullest targets. If the targets are the limit, with r the rate of one target and b the
+bytes of one file::
 
     fixed size   it ends with its fullest target: F b / (ceil(F / T) b / r) = r F / ceil(F / T)
     fixed time   every target that has a file is busy to the end:              r min(F, T)
 
-so 2,048 files over 274 targets (7.47 a target: 8 on the fullest) keep 256 targets' worth of them
+so 2,048 files over 274 targets (7.47 per target: 8 on the fullest) keep 256 targets' worth of them
 busy, and over 298 (6.87: 7 on the fullest) 292.6: a factor of 8 / 7, though targets grew by 8.8 %.
-A file striped over all targets keeps T busy. Where clients or network limit, none of this holds
-and the factor is 1: `taken_out` detects this when the rate of a single target is given.
+A file striped over all targets keeps T busy. If clients or network are the limit, none of this
+holds and the factor is 1: `taken_out` detects this if the rate of a single target is given.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class TargetCount:
     fixed_time
         Whether tasks run for a fixed time rather than until their file is complete.
     target_bytes_per_s
-        Rate of one target by itself; ``None`` where unknown.
+        Rate of one target by itself; ``None`` if unknown.
     """
 
     before: int
@@ -54,7 +54,7 @@ class TargetCount:
 
 
 def busy_targets(files: int | None, targets: int, *, fixed_time: bool = False) -> float:
-    """Return how many targets' worth of rate a target-limited job gets.
+    """Return the rate of a target-limited job in multiples of one target's rate.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def taken_out(
     count
         Number of targets on either side.
     metric, unit
-        Of the comparison.
+        Metric and unit of the comparison.
     before
         Median of the first side in the metric's unit: it gives the load of each target.
     measured
@@ -95,8 +95,8 @@ def taken_out(
 
     Notes
     -----
-    The correction is applied only where ``target_bytes_per_s`` shows that the targets limit the
-    job. Otherwise it would replace a measurement by an assumption.
+    The correction is applied only if ``target_bytes_per_s`` shows that the targets limit the job.
+    Otherwise it would replace a measurement by an assumption.
     """
     busy = [
         busy_targets(count.files, targets, fixed_time=count.fixed_time)

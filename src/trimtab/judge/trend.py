@@ -3,11 +3,11 @@
 Theil-Sen: the median of the slopes between all pairs of days, each day being the median of
 its runs (24 h counted back from the last run), which removes daily seasonality and most of
 the autocorrelation between runs. The interval is Sen's (JASA 63, 1968), from the normal
-approximation of Kendall's S; the variance of S is raised by (1 + phi) / (1 - phi) for the
-autocorrelation phi of the residuals. A direction is stated when the interval excludes 0: in
-600 hourly series a case without any trend that happened in 1 to 5 % (7 to 30 days, hourly
+approximation of Kendall's S; the variance of S is multiplied by (1 + phi) / (1 - phi) for the
+autocorrelation phi of the residuals. A direction is reported if the interval excludes 0: in
+600 hourly series without any trend per case that happened in 1 to 5 % (7 to 30 days, hourly
 autocorrelation up to 0.7), in 6 % at 0.9, and in 9 % of series of 30 single runs a day apart
-with 0.5 (22 % without raising the variance); a loss of 0.3 % a day under noise of 8 % was
+with 0.5 (22 % without the larger variance); a loss of 0.3 % a day under noise of 8 % was
 detected within 30 days in 98 %.
 """
 
@@ -53,7 +53,7 @@ def trend(
         Runs of one probe in any order. Other metrics are ignored and duplicates count once. An
         unfinished run counts as 0; in a time metric it is excluded.
     metric
-        A key of `METRIC_UNITS`, or any name where ``unit`` is given.
+        A key of `METRIC_UNITS`, or any name if ``unit`` is given.
     probe
         Name shown in the trend.
     unit, more_is_better
@@ -95,7 +95,7 @@ def trend(
 
 
 def _daily_medians(points: Sequence[HistoryPoint]) -> dict[int, float]:
-    """Return the median of each day that has runs, by day number; the last day is 0."""
+    """Return the median of each day with runs, by day number; the last day is 0."""
     if not points:
         return {}
     end = max(point.at for point in points)

@@ -1,7 +1,7 @@
 """Verdicts: does the variability of a metric meet the goal? For repetitions and for history.
 
-``met``: the upper end of the interval is at or under the goal. ``missed``: the lower end is
-over it (for the coverage see `spread.cov_interval_of_history`). An unfinished run counts as
+``met``: the upper end of the interval is at or below the goal. ``missed``: the lower end is
+above it (for the coverage see `spread.cov_interval_of_history`). An unfinished run counts as
 bandwidth 0. In a time metric 0 would be the best value, so unfinished runs are excluded there
 and the verdict cannot be ``met``.
 
@@ -41,8 +41,8 @@ SPAN_MINIMUM_S: Final = 36 * 3600.0
 """The goal covers day and night: fewer runs, or a shorter span, do not sample both."""
 
 WINDOW_LONGEST_S: Final = 60 * 86400.0
-"""How far back runs are taken at most where the window holds too few of a probe's: two months of
-daily runs with as many lost as made. Beyond that a verdict would be on another season."""
+"""Maximum look-back if the window has too few runs of a probe: two months of daily runs with half
+of them lost. Beyond that a verdict would describe another season."""
 
 _GAPS_MINIMUM: Final = 5
 
@@ -94,7 +94,7 @@ def judge_repetitions(
     Parameters
     ----------
     values
-        One believed value per repetition, in the metric's unit.
+        One credible value per repetition, in the metric's unit.
     metric
         A key of `METRIC_UNITS`.
     probe
@@ -102,7 +102,7 @@ def judge_repetitions(
     goal
         Highest COV allowed over the site's window, as a fraction.
     disbelieved
-        The reason for each repetition that is excluded.
+        The reason for each excluded repetition.
     target
         Name of the target measured; ``None``: the whole file system.
     from_, to
@@ -162,14 +162,14 @@ def judge_history(
     points
         Runs of one probe in any order, without invalid workloads. Duplicates count once.
     metric
-        A key of `METRIC_UNITS`, or any name where ``unit`` is given.
+        A key of `METRIC_UNITS`, or any name if ``unit`` is given.
     probe, target
         Names shown in the verdict; ``target`` is ``None`` for the whole file system.
     goal
         Highest COV allowed, a fraction.
     window_s
-        Length of the window, which ends with the last run and excludes its own start; longer, and
-        the reason says so, where a probe's runs are too far apart for it (`_window`).
+        Length of the window, which ends with the last run and excludes its own start; longer, with
+        a note in the reason, if a probe's runs are too far apart for it (`_window`).
     unit, more_is_better
         For a custom metric; ``None``: as in `METRIC_UNITS`.
 
@@ -219,7 +219,7 @@ def _evidence(
     window: Sequence[HistoryPoint],
     goal: float,
 ) -> _Evidence:
-    """Return what the counted runs of a window say, occasion by occasion; lost ones are 0."""
+    """Return the evidence of the counted runs of a window, by occasion; lost runs are 0."""
     rates = [[0.0 if p.unfinished else p.value for p in runs] for runs in counted]
     n = sum(map(len, rates))
     means = [fmean(values) for values in rates]
@@ -260,10 +260,10 @@ class _Evidence:
 def _window(
     points: Sequence[HistoryPoint], metric: str, window_s: float
 ) -> tuple[list[list[HistoryPoint]], float]:
-    """Return the occasions of ``metric`` in the last window, by time; and its length.
+    """Return the occasions of ``metric`` in the last window, by time, and its length.
 
-    Each is its runs by time, each run once. Occasions of a daily probe are 23 h further apart than
-    the window of two days allows for: the window is then as long as `OCCASIONS_MINIMUM` of them
+    Each is its runs by time, each run once. Occasions of a daily probe are up to 23 h further apart
+    than a window of two days allows: the window is then as long as `OCCASIONS_MINIMUM` of them
     take.
     """
     by_run = {point.run: point for point in points if point.metric == metric}
@@ -290,7 +290,7 @@ def _status(
     window_s: float,
     reach_s: float,
 ) -> tuple[VerdictStatus, Message]:
-    """Return status and reason; of a longer window than was asked for the reason says so."""
+    """Return status and reason; the reason mentions a window longer than requested."""
     missing = _missing_history(counted, reach_s)
     status, reason = (VerdictStatus.CANNOT_TELL, missing) if missing else _decide(evidence)
     if reach_s <= window_s or not counted:
@@ -302,7 +302,7 @@ def _status(
 
 
 def _apart_s(starts: Sequence[HistoryPoint]) -> float | None:
-    """Return how far apart the last occasions usually begin; ``None`` where they are too few."""
+    """Return the usual distance of the last occasions; ``None`` if there are too few."""
     last = starts[-OCCASIONS_MINIMUM:]
     gaps = [(later.at - point.at).total_seconds() for point, later in pairwise(last)]
     return median(gaps) if len(gaps) >= _GAPS_MINIMUM else None
@@ -428,7 +428,7 @@ def _reason_of_repetitions(
 
 
 def _disbelief(n_believed: int, reasons: Sequence[str]) -> str | None:
-    """Return how many repetitions were excluded and why, the commonest reason first."""
+    """Return how many repetitions were excluded and why, most common reason first."""
     if not reasons:
         return None
     total = n_believed + len(reasons)
@@ -448,5 +448,5 @@ def _hours(duration_s: float) -> str:
 
 
 def _percent(fraction: float) -> str:
-    """Return per cent with three figures, so that 7.98 % is not printed as the goal of 8 %."""
+    """Return per cent with three digits, so that 7.98 % is not printed as the goal of 8 %."""
     return f"{100 * fraction:.3g} %"

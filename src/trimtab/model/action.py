@@ -1,4 +1,4 @@
-"""What Trimtab does to a file system: instructions, their plan, and what came of each."""
+"""Changes that Trimtab makes to a file system: instructions, their plan and their outcomes."""
 
 from __future__ import annotations
 
@@ -25,25 +25,26 @@ class ActionKind(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What became of an instruction.
+    """The outcome of an instruction.
 
     Attributes
     ----------
     DONE
-        Read back as intended.
+        Done, and read back as intended.
     SKIPPED
         A condition of the plan no longer held just before: nothing was written.
     CHANGED
-        Somebody else had changed the value since the plan: nothing was written.
+        The value had changed since the plan, by another hand: nothing was written.
     REFUSED
         The system refused it.
     NOT_STORED
-        The system accepted the value, and another one is read back.
+        The system accepted the value, but another one was read back.
     UNREACHABLE
-        No connection came about: nothing was written.
+        The connection failed: nothing was written.
     UNKNOWN
-        The answer is missing: whether it was done is not known until the value is read again.
+        The answer is missing: the result is unknown until the value is read again.
     FAILED
+        The tool for it failed.
         The tool that does it failed.
     """
 
@@ -64,24 +65,24 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One change of one target, as it is planned.
+    """One planned change of one target.
 
     Attributes
     ----------
     reason
-        Why, with the figure it rests on.
+        Why, with the figure behind it.
     setting
-        As the driver names it; ``None`` where the kind has none.
+        In the driver's spelling; ``None`` if the kind has none.
     before, value
-        The setting's value in the plan's snapshot, and the one to write. Of a changelog user: the
-        one that the MDT has, and the command.
+        The setting's value in the plan's snapshot, and the one to write. For a changelog user: the
+        one on the MDT, and the command.
     stage
-        Instructions of a stage are carried out only after every one of the stage before was done
-        and did no harm.
+        Instructions of a stage run only after all of the previous stage succeeded and did no
+        harm.
     permanent
-        For every mount to come: ``lctl set_param -P``.
+        For all future mounts: ``lctl set_param -P``.
     reverts
-        The actions that this one takes back, newest first; empty unless the plan is ``revert``.
+        Actions reverted by this one, newest first; empty unless the plan is ``revert``.
     """
 
     kind: ActionKind
@@ -98,7 +99,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Untouched:
-    """A target, or one setting of it, that a plan leaves as it is though it is not as desired."""
+    """A target, or one of its settings, that a plan leaves alone although it is not as desired."""
 
     target: str
     reason: Message
@@ -107,7 +108,7 @@ class Untouched:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a policy would do to a site now.
+    """The changes that a policy would make to a site now.
 
     Attributes
     ----------
@@ -115,11 +116,11 @@ class Plan:
         ``tunables``, ``trim``, ``balance`` or ``allocator``; ``revert`` for the way back;
         ``changelogs`` for changelog users.
     at
-        When it was decided.
+        Time of the decision.
     snapshot_at
-        Of the telemetry it rests on; ``None`` where there is none.
+        Time of the telemetry behind it; ``None`` if there is none.
     instructions
-        In the order in which they are carried out.
+        In order of execution.
     untouched
         What is not as desired and stays so, with the reason.
     held
@@ -136,12 +137,12 @@ class Plan:
 
     @property
     def is_due(self) -> bool:
-        """Whether there is something to change that may be changed now."""
+        """Whether there are changes, and they may be made now."""
         return bool(self.instructions) and not self.held
 
     @property
     def id(self) -> str:
-        """Sixteen hexadecimal digits that are the same for the same instructions."""
+        """Sixteen hexadecimal digits, identical for identical instructions."""
         parts = [self.site, self.policy]
         for each in self.instructions:
             parts += [each.kind, each.target, each.server or "", each.setting or ""]
@@ -156,7 +157,7 @@ GAVE_WAY: Final = "gave-way"
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One instruction that was carried out, or was to be: a row of the ledger.
+    """One instruction carried out or attempted: a row of the ledger.
 
     Attributes
     ----------
@@ -165,23 +166,23 @@ class Action:
     plan
         `Plan.id`.
     who
-        The user and host that applied it.
+        User and host that applied it.
     at, until
-        When it was begun and when its outcome was known; ``until`` is ``None`` before.
+        When it began, and when its outcome was known; ``until`` is ``None`` before.
     outcome
-        ``None``: begun, and not known to have ended.
+        ``None``: begun, end unknown.
     found
         The value, or the bytes of a trim, as read back.
     detail
-        The system's own words, or which condition no longer held.
+        The system's own words, or the condition that no longer held.
     facts
-        Of its surroundings, each as text. Decisions rest on ``slower`` (by which fraction the
-        target got slower; negative: faster), ``verdict`` (``pending`` while a measurement of the
+        Circumstances, each as text. Decisions use ``slower`` (fraction by which the target
+        got slower; negative: faster), ``verdict`` (``pending`` while a measurement of the
         effect is expected), ``bytes_written_total`` (the target's counter when a trim began),
-        ``interrupted`` (``killed``, or ``gave-way``: what it did can go on at once),
-        ``permanent_before`` (empty where there was none) and ``effect`` (``seen``, ``none`` where
-        the file system shows no sign of an action that was done, or ``unconfirmed`` where that
-        could not be waited for).
+        ``interrupted`` (``killed``, or ``gave-way``: it can resume at once),
+        ``permanent_before`` (empty if there was none) and ``effect`` (``seen``; ``none`` if
+        the file system shows no sign of a completed action; ``unconfirmed`` if waiting for
+        that was not possible).
     """
 
     id: str
@@ -199,10 +200,10 @@ class Action:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether it was killed or gave way: it is no failure, and goes on at once."""
+        """Whether it was killed or gave way: not a failure, and it can resume at once."""
         return INTERRUPTED in self.facts
 
     @property
     def gave_way(self) -> bool:
-        """Whether it ended early for something that goes before."""
+        """Whether it stopped early in favour of something more important."""
         return self.facts.get(INTERRUPTED) == GAVE_WAY

@@ -1,4 +1,4 @@
-"""An alert: what people are told of a site, once for each phase of a problem."""
+"""An alert: a message about a site, once per phase of a problem."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ class Phase(StrEnum):
     """Its cause was found."""
     CLOSED = "closed"
     REOPENED = "reopened"
-    """What was reported as over goes on: later runs took its end back."""
+    """A problem reported as over continues: later runs withdrew its end."""
     NOTED = "noted"
-    """Kept in the ledger and sent to nobody."""
+    """Recorded in the ledger and not sent."""
     TEST = "test"
 
 
 class DeliveryState(StrEnum):
-    """How far an alert has come on its way to one receiver."""
+    """Progress of an alert towards one receiver."""
 
     WAITING = "waiting"
     DELIVERED = "delivered"
     DROPPED = "dropped"
-    """Given up: refused for good, too old, or pushed out by too many others."""
+    """Given up: permanently rejected, too old, or displaced by too many others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An alert on its way to one receiver.
+    """An alert and its delivery to one receiver.
 
     Attributes
     ----------
     receiver
         ``mail``, or the name of a webhook.
     at
-        Of the state, aware UTC.
+        Time of the state, aware UTC.
     detail
         Why it was dropped.
     """
@@ -61,23 +61,23 @@ class Alert:
     Attributes
     ----------
     id
-        The same for the same phase of the same subject, and so the idempotency key.
+        The same for the same phase of the same subject, so it serves as idempotency key.
     subject
-        What it is about, for as long as that lasts: ``incident:ID``, ``target-lost``.
+        Stable name of the problem for its duration: ``incident:ID``, ``target-lost``.
     name
         Its section of the runbook: ``incident``, ``target-lost`` ...
     at
-        When it was decided, aware UTC.
+        Time of the decision, aware UTC.
     since
-        When the problem began; ``None`` where that is not known.
+        When the problem began; ``None`` if unknown.
     title
-        The first line: what, how much, since when, likely cause, what to do.
+        First line: what, how much, since when, likely cause, what to do.
     lines
-        More, a line each.
+        Further lines.
     facts
-        What people know after it: decisions rest on it.
+        What recipients know after it; later decisions use it.
     deliveries
-        By receiver; empty where nobody is to be told.
+        By receiver; empty if there is none.
     """
 
     id: str

@@ -23,7 +23,7 @@ class HistoryPoint:
     metric
         A key of `trimtab.model.run.METRIC_UNITS`.
     value
-        Median over the believed repetitions, in the metric's unit; 0 for an unfinished run.
+        Median over the credible repetitions, in the metric's unit; 0 for an unfinished run.
     unfinished
         Whether the run exceeded its time limit.
     run
@@ -39,7 +39,7 @@ class HistoryPoint:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of one check, from which JSON, terminal text and report are made.
+    """The result of one check, the source of JSON, terminal text and report.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class CheckResult:
     history
         Earlier runs of the same probe.
     report
-        Path of the HTML report; ``None`` where none was written.
+        Path of the HTML report; ``None`` if none was written.
     """
 
     site: str

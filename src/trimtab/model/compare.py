@@ -17,7 +17,7 @@ class Change(StrEnum):
     BETTER = "better"
     WORSE = "worse"
     NO_DIFFERENCE = "no_difference"
-    """No relevant difference: the whole interval lies within the margin."""
+    """No relevant difference: the whole interval is within the margin."""
     CANNOT_TELL = "cannot_tell"
 
 
@@ -25,7 +25,7 @@ class Basis(StrEnum):
     """What the values of a comparison were measured on."""
 
     RUNS = "runs"
-    """One number a run, the median of its repetitions."""
+    """One number per run, the median of its repetitions."""
     REPETITIONS = "repetitions"
     """Repetitions of single runs: they do not show the variance between days."""
     SUMMARY = "summary"
@@ -41,7 +41,7 @@ class Stretch:
     values
         In the metric's unit, one per run; 0 for an unfinished run.
     times
-        Aware time of each; empty where unknown, and then the order is that of the runs.
+        Aware time of each; empty if unknown, and then the order is that of the runs.
     unfinished
         Which of the values belong to unfinished runs; empty: none.
     """
@@ -69,9 +69,9 @@ class Summary:
     unit
         ``B/s``, ``1/s`` or ``s``.
     metric, layer
-        What was measured, and at which layer of the stack; ``None`` where it is not stated.
+        What was measured, and at which layer of the stack; ``None`` if not stated.
     window_s
-        Time span of the runs in seconds; ``None`` where it is not stated.
+        Time span of the runs in seconds; ``None`` if not stated.
     """
 
     mean: float
@@ -90,14 +90,14 @@ class Side:
     Attributes
     ----------
     middle
-        Median over runs in the metric's unit, weighted where the comparison is; for summaries the
+        Median over runs in the metric's unit, weighted if the comparison is; for summaries the
         mean. ``None`` for an empty side.
     n, n_effective
         Number of values, and the effective number of independent values.
     cov
         Standard deviation over mean, as a fraction.
     from_, to
-        First and last run, aware; ``None`` where the times are unknown.
+        First and last run, aware; ``None`` if the times are unknown.
     unfinished
         Unfinished runs among the values, counted as 0.
     washed_out
@@ -128,8 +128,8 @@ class TakenOut:
         Codes: ``targets-limit`` (applied), ``other-limit``, ``limit-unknown``, ``no-rate``,
         ``not-data-rate``.
     remaining, remaining_interval
-        The corrected ratio, where it is unknown whether the targets limit the job and the
-        correction was therefore not applied.
+        The corrected ratio if the correction was not applied because it is unknown whether the
+        targets limit the job.
     """
 
     factor: float
@@ -146,7 +146,7 @@ class Effect:
     Attributes
     ----------
     metric
-        ``None`` where a published figure does not state it.
+        ``None`` if a published figure does not state it.
     ratio, ratio_interval
         Second over first, after corrections; ``None`` with the reason in ``reason``.
     ratio_measured
@@ -155,17 +155,17 @@ class Effect:
         How the interval was computed. Codes: ``bootstrap``, ``bootstrap-order-unknown``,
         ``exact-pairs``, ``fieller``, ``fieller-autocorrelated``, ``none``.
     margin
-        Smaller differences are not relevant; a fraction.
+        Smaller differences are irrelevant; a fraction.
     change, reason
         The answer, and why. Codes: ``better``, ``worse``, ``within-margin``, ``inconclusive``,
         ``repetitions-only``, ``side-empty``, ``median-zero``, ``ratio-zero``,
         ``unfinished-runs``, ``too-few-runs``, ``mean-near-zero``.
     detectable
         Minimum detectable effect with a power of 80 % for this many runs and the first side's
-        variance, as a fraction; ``None`` where unknown.
+        variance, as a fraction; ``None`` if unknown.
     provisional
         Whether a side covers less than a week, so that some hours of the week are missing;
-        ``None`` where the span is unknown.
+        ``None`` if the span is unknown.
     weighted
         How hours of the week were balanced, or why not. Codes: ``hours-balanced``,
         ``under-a-week``, ``hours-not-shared``, ``times-unknown``.
@@ -191,7 +191,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A parameter that differs between the two sides; ``None`` where it is not set."""
+    """A parameter that differs between the two sides; ``None`` if not set."""
 
     name: str
     before: object
@@ -200,16 +200,16 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class SeriesComparison:
-    """One series that both sides have, with an effect for each metric.
+    """One series that both sides have, with an effect per metric.
 
     Attributes
     ----------
     probe, kind
-        Of the first side; ``probe_after`` where the second uses another name.
+        Names on the first side; ``probe_after`` if the second uses another name.
     layer
-        Layer of the stack that it measures; ``None`` where it is not recorded.
+        Layer of the stack that it measures; ``None`` if not recorded.
     differences
-        Parameters that differ: with any, two settings are compared rather than two times.
+        Differing parameters: if there are any, two settings are compared rather than two times.
     asked
         Parameters that both sides share.
     """
@@ -232,7 +232,7 @@ class CompareResult:
     before, after
         Names of the two sides.
     margin
-        Smaller differences are not relevant; a fraction.
+        Smaller differences are irrelevant; a fraction.
     level
         Confidence level of the intervals, 0 to 1.
     series
@@ -242,7 +242,7 @@ class CompareResult:
     notes
         Caveats to read before the numbers.
     store
-        Locations of the stores that were read; ``None`` where there are none.
+        Locations of the stores that were read; ``None`` if there are none.
     """
 
     before: str
@@ -258,12 +258,12 @@ class CompareResult:
 
 @dataclass(frozen=True, slots=True)
 class PlanEffect:
-    """How performance went after a plan was applied, or why that cannot be told yet.
+    """Performance after a plan was applied, or why it is not known yet.
 
     Attributes
     ----------
     at
-        When its first action was begun.
+        When its first action began.
     """
 
     plan: str

@@ -23,10 +23,10 @@ class Correlation:
         Effective number of independent pairs, given the autocorrelation of both series.
     rho
         Spearman's rank correlation, -1 to 1; positive: higher telemetry values go with higher
-        rates, or with longer times. ``None`` where it is undefined.
+        rates, or with longer times. ``None`` if undefined.
     rho_without_rhythm
         The same after removing the median of each hour of the day from both; ``None`` with too
-        few days. Near 0 where only the hour of the day connects them.
+        few days. Near 0 if only the hour of the day connects them.
     p_value, q_value
         p-value for independent series with the same autocorrelation; q-value after
         Benjamini-Hochberg over all telemetry.
@@ -38,8 +38,8 @@ class Correlation:
     apart_s
         Median distance in seconds between a run and its telemetry value.
     alike
-        Other telemetry that ranks the runs in the same way (counters that differ by a constant):
-        one finding with this.
+        Other telemetry that ranks the runs identically (counters that differ by a constant):
+        one finding together with this.
     reason
         Codes: ``moves-with``, ``no-more-than-chance``, ``too-few-runs``, ``telemetry-constant``,
         ``performance-constant``.
@@ -62,7 +62,7 @@ class Correlation:
 
 @dataclass(frozen=True, slots=True)
 class CorrelatedSeries:
-    """One series with the correlations of all telemetry, the most significant first.
+    """One series with the correlations of all telemetry, most significant first.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Who does the work of a command: workers of Dask or processes of this host, and its notation."""
+"""Where the work of a command runs: Dask workers or processes of this host, and the notation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_local(scheduler: str) -> bool:
 
 
 def local_workers(scheduler: str) -> int | None:
-    """Return how many processes of this host do the work; ``None`` where nobody said.
+    """Return the number of worker processes on this host; ``None`` if not stated.
 
     Examples
     --------
@@ -43,19 +43,19 @@ def local_workers(scheduler: str) -> int | None:
 
 
 def who_works(processes: int | None, dask: str | None) -> tuple[int | None, str | None]:
-    """Return how many processes of this host work, or which scheduler's workers do.
+    """Return the number of worker processes on this host, or the scheduler of the workers.
 
     Parameters
     ----------
     processes
-        As ``--workers`` says; ``None``: it says nothing.
+        Value of ``--workers``; ``None``: not given.
     dask
-        As ``--dask`` says; ``None``: it says nothing.
+        Value of ``--dask``; ``None``: not given.
 
     Raises
     ------
     UsageError
-        Both say how many there are.
+        Both state a number of workers.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def who_works(processes: int | None, dask: str | None) -> tuple[int | None, str 
     count = local_workers(dask)
     if processes is not None and not (is_local(dask) and count is None):
         raise UsageError(
-            "--dask says how many workers there are: leave --workers or --dask out",
+            "--dask already sets the number of workers: leave --workers or --dask out",
             code="options-exclusive",
         )
     return (count or processes, None) if is_local(dask) else (None, dask)
@@ -95,12 +95,12 @@ SCHEDULER: Final = Kind(
 
 @dataclass(frozen=True, slots=True)
 class SiteDask:
-    """Who does the work of commands that name the site and are not given ``--dask``.
+    """Workers for commands that name the site without ``--dask``.
 
     Attributes
     ----------
     scheduler
-        As `trimtab.loop.dask_workers.answering` takes it; ``None``: no Dask.
+        As accepted by `trimtab.loop.dask_workers.answering`; ``None``: no Dask.
     """
 
     scheduler: str | None = key(

@@ -1,10 +1,10 @@
 """Data sheet figures of NVMe drives, each row with its sources.
 
-A row applies to the capacities that it names, or to the series where it names none: then its
-figures are the highest of any capacity. Sequential rates are decimal MB/s and random ones thousands
-of 4 KiB operations per second, as printed. ``None`` is a figure without a source, never a guess;
-where documents contradict each other, the row says so. Most figures come from documents that quote
-the vendor's, which were not available: the source says which.
+A row applies to the capacities that it lists, or to the whole series if it lists none; the figures
+are then the highest of any capacity. Sequential rates are decimal MB/s and random ones thousands of
+4 KiB operations per second, as printed. ``None`` is a figure without a source, never a guess; if
+documents contradict each other, the row says so. Most figures come from documents that quote the
+vendor's, which were not available: the source says which.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Row:
     capacities_tb
         Decimal terabytes; empty: the whole series.
     generation
-        Of PCIe; each has four lanes.
+        PCIe generation; each drive has four lanes.
     read_mb_per_s, write_mb_per_s
         Sequential rates, 10^6 bytes per second.
     read_kiops, write_kiops
@@ -103,7 +103,7 @@ SAMSUNG: Final = (
 KIOXIA: Final = (
     Row(
         *("CM6-R", (), 4, 6900, 4200, 1400, None, 1.0, (HEISE_CM6,)),
-        note="random writes: 170,000 with 30.72 TB; the other capacities are not known here",
+        note="random writes: 170,000 with 30.72 TB; unknown for the other capacities",
     ),
     Row("CM6-R", (30.72,), 4, 6900, 4200, 1400, 170, 1.0, (HEISE_CM6,)),
     Row("CM6-V", (), 4, 6900, 4200, 1400, 350, 3.0, (HEISE_CM6,)),
@@ -218,7 +218,7 @@ _DELL: Final = {
     "PE8110": {"HFS1T9GEETX099N": 1.92, "HFS7T6GEETX099N": 7.68},
 }
 """Dell's support matrix for Azure Stack HCI, which lists series, model and capacity. The letter of
-the Kioxia series is by its class: R for one write of the drive a day, V for three."""
+the Kioxia series gives its class: R for one drive write per day, V for three."""
 _ELSEWHERE: Final = {
     # semiconductor.samsung.com/ssd/enterprise-ssd: pages of single drives.
     "PM1743": {"MZWLO3T8HCLS": 3.84},
@@ -234,5 +234,5 @@ PARTS: Final = {
     for model, parts in listed.items()
     for part, capacity_tb in parts.items()
 }
-"""Stem of a part number, as ``nvme list`` prints it after the vendor, to model and capacity in TB.
-Only ones that a document puts beside the series' name."""
+"""Stem of a part number, as printed by ``nvme list`` after the vendor, to model and capacity in TB.
+Only part numbers that a document lists together with the series."""

@@ -13,12 +13,12 @@ from trimtab.model.filesystem import PathKind
 
 @dataclass(frozen=True, slots=True)
 class DriverEntry:
-    """One driver, as the rest of the code sees it.
+    """One driver as the rest of the code sees it.
 
     Attributes
     ----------
     name
-        In the site file: ``[site] driver``.
+        Its value of ``[site] driver``.
     title
         Its name in sentences.
     module
@@ -29,7 +29,7 @@ class DriverEntry:
     networked
         Whether clients reach the file system over a network.
     mounted_as
-        Kind of mount that selects this driver without a site file; ``None``: no mount does.
+        Mount type that selects this driver without a site file; ``None``: none does.
     named
         Whether the file system has a name of its own: ``[site] file_system``.
     has_servers
@@ -39,7 +39,7 @@ class DriverEntry:
     simulated
         Whether the driver has its own clock and needs ``[site] scenario``.
     programs
-        Programs that it runs on this host.
+        Programs it runs on this host.
     """
 
     name: str
@@ -87,5 +87,5 @@ DRIVERS: Final = {
 
 
 def driver_of_mount(kind: PathKind) -> DriverEntry:
-    """Return the driver for a kind of mount; `LOCAL` where no other driver handles it."""
+    """Return the driver for a kind of mount; `LOCAL` if no other driver handles it."""
     return next((entry for entry in DRIVERS.values() if entry.mounted_as == kind), LOCAL)

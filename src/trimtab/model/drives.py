@@ -23,7 +23,7 @@ _NAME_MAXIMUM: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class DataSheet:
-    """Figures of a drive as its vendor specifies them; ``None`` where no source is known.
+    """Figures of a drive as specified by its vendor; ``None`` if no source is known.
 
     Attributes
     ----------
@@ -32,8 +32,8 @@ class DataSheet:
     read_bytes_per_s, write_bytes_per_s
         Sequential, large transfers, bytes per second.
     read_iops, write_iops
-        4 KiB random operations per second; the drive full and in its steady state, where the vendor
-        says so.
+        4 KiB random operations per second; with a full drive in steady state, if the vendor says
+        so.
     drive_writes_per_day
         Rated writes of the whole capacity per day, over the warranty of five years.
     sources
@@ -60,7 +60,7 @@ def data_sheet(model: str, capacity_bytes: int | None = None) -> DataSheet | Not
     ----------
     model
         As commonly written (``PM1733a``, ``Samsung 1743``, ``Micron 9550 MAX 12.8TB``) or as
-        ``nvme list`` prints it (``SAMSUNG MZWLR3T8HBLS-00007``), where a document assigns the part
+        ``nvme list`` prints it (``SAMSUNG MZWLR3T8HBLS-00007``), if a document assigns the part
         number to a series.
     capacity_bytes
         Capacity of the drive; by default the one in the name. Without a capacity, figures that
@@ -88,7 +88,7 @@ def data_sheet(model: str, capacity_bytes: int | None = None) -> DataSheet | Not
 
 
 def _identified(text: str) -> tuple[str | None, int | None]:
-    """Return model and capacity that a name in capitals says; ``None`` where it says none."""
+    """Return model and capacity in an upper-case name; ``None`` for missing parts."""
     for word in re.split(r"[ /,]", text):
         stem = word.split("-")[0]
         for part, (named, capacity_tb) in PARTS.items():
@@ -109,7 +109,7 @@ def _key(text: str) -> str:
 
 @cache
 def _names() -> dict[str, str]:
-    """Return what a model may be called to its name: with and without ``PM`` or ``D7``."""
+    """Return accepted names to model: with and without ``PM`` or ``D7``."""
     names: dict[str, str] = {}
     for row in ROWS:
         key = _key(row.model.upper())
@@ -122,7 +122,7 @@ def _names() -> dict[str, str]:
 
 
 def _near(text: str) -> str:
-    """Return the models whose name begins in the same way, for a message."""
+    """Return the models whose name begins the same way, for a message."""
     key = _key(_CAPACITY.sub(" ", text))
     near = sorted(
         {name for key_name, name in _names().items() if len(key) > 2 and key_name.startswith(key)}
@@ -154,7 +154,7 @@ def _scaled(value: int | None, unit: float) -> float | None:
 
 
 def _same(wanted_bytes: int, capacity_bytes: int) -> bool:
-    """Return whether two capacities are one: the label is rounded in its third digit."""
+    """Return whether two capacities are the same: labels are rounded in the third digit."""
     return abs(wanted_bytes / capacity_bytes - 1) < 0.01
 
 
@@ -164,7 +164,7 @@ _FIGURES: Final = (
 
 
 def _of_capacity(sheets: list[DataSheet], wanted_bytes: int) -> DataSheet | NotAvailable:
-    """Return the sheet of one capacity, else that of the series, which says what it is."""
+    """Return the sheet of one capacity, else that of the series, with a note."""
     for sheet in sheets:
         if any(_same(wanted_bytes, capacity_bytes) for capacity_bytes in sheet.capacities_bytes):
             return sheet
@@ -179,7 +179,7 @@ def _of_capacity(sheets: list[DataSheet], wanted_bytes: int) -> DataSheet | NotA
 
 
 def _common(sheets: list[DataSheet]) -> DataSheet:
-    """Return the series' own sheet, else what holds for all its capacities."""
+    """Return the sheet of the series, else the figures common to all its capacities."""
     for sheet in sheets:
         if len(sheets) == 1 or not sheet.capacities_bytes:
             return sheet

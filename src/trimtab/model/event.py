@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 JOURNAL: Final = "journal"
-"""Source of what Trimtab itself did and has journalled."""
+"""Source of Trimtab's own journalled actions."""
 
 
 class EventKind(StrEnum):
@@ -17,7 +17,7 @@ class EventKind(StrEnum):
     TRIM = "trim"
     PURGE = "purge"
     PURGE_FAILED = "purge-failed"
-    """A run that did not do what its plan said, or was not begun."""
+    """A run that did not do what its plan said, or never began."""
     CONFIG_CHANGE = "config-change"
     FAILOVER = "failover"
     REBUILD = "rebuild"
@@ -40,7 +40,7 @@ class Event:
     at, until
         Aware UTC; ``until`` is ``None`` for an event without duration.
     detail
-        Description in words.
+        Description.
     source
         Origin of the entry: `JOURNAL`, ``person``, ``probe`` ...
     targets
@@ -58,5 +58,5 @@ class Event:
 
     @property
     def end(self) -> datetime:
-        """When it was over; an event without duration is over at once."""
+        """When it ended; an event without duration ends at once."""
         return self.at if self.until is None else max(self.at, self.until)

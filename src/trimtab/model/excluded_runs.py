@@ -1,4 +1,4 @@
-"""Runs that are kept and hold no figure that may be judged: how many, and why."""
+"""Stored runs without a figure that may be judged: how many, and why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"[0-9]+(?:[.,][0-9]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """One reason for which runs hold no believed figure, and how many runs it is of.
+    """A reason why runs have no credible figure, and the number of such runs.
 
     Numbers in ``reason`` are those of one of the runs.
     """
@@ -27,10 +27,10 @@ class Doubt:
 
 
 def doubts(runs: Iterable[Run]) -> tuple[Doubt, ...]:
-    """Return why runs hold no figure that is believed, the most frequent reason first.
+    """Return why runs have no credible figure, most frequent reason first.
 
-    A run counts once, for the reason that most of its figures have. A run that did not finish has
-    a figure: it counts as 0.
+    A run counts once, for the reason shared by most of its figures. An unfinished run has a figure:
+    it counts as 0.
     """
     reasons = (reason for run in runs if (reason := _why(run)) is not None)
     # "it ran 304 ms" and "it ran 298 ms" are one reason.
@@ -54,13 +54,13 @@ def doubts_text(reasons: Sequence[Doubt]) -> str:
 
 
 def _why(run: Run) -> str | None:
-    """Return why nothing of a run is believed; ``None`` where something is."""
+    """Return why nothing of a run is credible; ``None`` if something is."""
     if run.status is RunStatus.UNFINISHED:
         return None
     if run.status not in (RunStatus.OK, RunStatus.PARTIAL):
         return f"{run.status.value}: {run.problem}" if run.problem else run.status.value
     totals = [sample for sample in run.samples if sample.is_total]
-    # What was moved is what was asked for, not what was achieved.
+    # Bytes moved are the request, not an achievement.
     figures = [total for total in totals if total.unit != "B"]
     if any(figure.believed for figure in figures):
         return None

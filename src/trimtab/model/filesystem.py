@@ -1,4 +1,4 @@
-"""The storage stack below a path: mount, file system, and block devices down to the drives."""
+"""The storage stack below a path: mount, file system and block devices down to the drives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DeviceKind = Literal[
     "other",
 ]
 MULTIPATH_KINDS: Final = frozenset({"dm-multipath", "nvme-multipath"})
-"""One drive, reached over several paths: the devices below are the paths."""
+"""One drive reached over several paths: the devices below are the paths."""
 _DRIVE_THAT_KNOWS: Final = re.compile(r"(nvme\d|sd[a-z]|vd[a-z]|mmcblk\d|loop\d)")
 """Drives whose ``queue/rotational`` distinguishes disk from flash.
 
@@ -40,15 +40,15 @@ class BlockDevice:
     size_bytes
         Capacity.
     rotational
-        ``queue/rotational``; a partition has its disk's. ``None`` where not known.
+        ``queue/rotational``; a partition has its disk's. ``None`` if unknown.
     model, transport
-        Of a drive: model name and bus, as the kernel reports them.
+        For a drive: model name and bus, as reported by the kernel.
     beneath
         Names of the devices that this device consists of; empty for a drive.
     backing_file
-        Of a loop device: the file that holds its blocks.
+        For a loop device: the file that holds its blocks.
     direct_to_backing
-        Of a loop device: whether it bypasses the page cache of the backing file (``loop/dio``).
+        For a loop device: whether it bypasses the page cache of the backing file (``loop/dio``).
     writeback_throttling_s
         ``queue/wbt_lat_usec`` in seconds; 0 is off; ``None`` is not available.
     scheduler
@@ -60,7 +60,7 @@ class BlockDevice:
     discard_granularity_bytes, discard_max_bytes
         0: the device does not support discard.
     link_bytes_per_s
-        Bandwidth of the bus in bytes per second (PCIe speed x width); ``None`` where not known.
+        Bandwidth of the bus in bytes per second (PCIe speed x width); ``None`` if unknown.
     link_max_bytes_per_s
         Bandwidth at the highest speed and width that both drive and port support.
     label
@@ -88,7 +88,7 @@ class BlockDevice:
 
     @property
     def is_flash(self) -> bool | None:
-        """Whether the device is flash; ``None`` where this is unknown."""
+        """Whether the device is flash; ``None`` if unknown."""
         is_layer = bool(self.beneath) and self.kind != "loop"
         if self.rotational is None or not (is_layer or _DRIVE_THAT_KNOWS.match(self.name)):
             return None
@@ -102,20 +102,20 @@ class PathDescription:
     Attributes
     ----------
     path, real_path, mount_point
-        As given; with symbolic links resolved; where the file system is mounted.
+        As given; with symbolic links resolved; mount point of the file system.
     kind
         How far Trimtab can see into it.
     fs_type, source, options
         From ``/proc/self/mountinfo``: type, device or server, mount and superblock options.
     fs_uuid
-        The file system's UUID where the system reports it; together with the mount point it
+        The file system's UUID if the system reports it; together with the mount point it
         identifies a path without a site.
     device_number
         ``major:minor`` of the mount.
     read_only
         Whether the mount or the file system rejects writes.
     devices
-        Every block device below, nearest first; empty where none is visible.
+        Every block device below, nearest first; empty if none is visible.
     notes
         What is not visible, with the reasons, and other remarks.
     """
@@ -137,7 +137,7 @@ class PathDescription:
     def drives(self) -> tuple[BlockDevice, ...]:
         """The drives: devices that do not consist of other visible devices.
 
-        A drive that is reached over several paths counts once, as its multipath device.
+        A drive reached over several paths counts once, as its multipath device.
         """
         paths = {
             name

@@ -26,7 +26,7 @@ class Seen:
     Attributes
     ----------
     value
-        In base SI; ``None`` where it is not available.
+        In base SI; ``None`` if not available.
     unit
         Unit of the value; ``None`` for states and names.
     what
@@ -43,7 +43,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A remedy: prose, and the exact command as an argument list where there is one.
+    """A remedy: prose, and the exact command as an argument list if there is one.
 
     The command is complete: it needs no shell and no standard input.
     """
@@ -77,7 +77,7 @@ class Finding:
     confidence
         Probability, 0 to 1, that this matters here.
     evidence
-        Further values: one row for each device or criterion.
+        Further values: one row per device or criterion.
 
     Raises
     ------

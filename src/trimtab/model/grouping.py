@@ -1,4 +1,4 @@
-"""Values that belong together."""
+"""Group values by a key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 
 
 def grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, list[Value]]:
-    """Return values by what a function says of each; groups and values in the order they come."""
+    """Group values by the result of a function; groups and values keep their order."""
     groups: dict[Key, list[Value]] = {}
     for value in values:
         groups.setdefault(key(value), []).append(value)

@@ -1,4 +1,4 @@
-"""The hardware of a file system, as far as efficiencies need it, and figures as printed.
+"""The hardware of a file system, as needed for efficiencies, and figures as printed.
 
 Data sheets, slides and papers print ``3.2 GB/s``, ``1600 kIOPS``, ``8+2``.
 """
@@ -42,7 +42,7 @@ class Figure:
     step
         Value of the last printed digit, in ``unit``: the true value is within half of it.
     step_if_zeros_are_filling
-        The same where zeros at the end of a whole number are not significant: 1,600 may be rounded
+        The same if zeros at the end of a whole number are not significant: 1,600 may be rounded
         to hundreds. Equal to ``step`` without such zeros.
     upper
         Upper end of a printed range; ``None`` for a single value.
@@ -115,7 +115,7 @@ class Parity:
 
 
 def parse_figure(text: str, unit: str | None = None) -> Figure:
-    """Return the figure that ``text`` prints, in base SI, with the value of its last digit.
+    """Parse a printed figure into base SI, with the value of its last digit.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ def parse_parity(text: str) -> Parity:
 
 
 def _steps(number: str) -> tuple[Decimal, Decimal]:
-    """Return the worth of the last digit, and of the last that is no zero at the end of a whole."""
+    """Return the value of the last digit, and of the last digit before trailing zeros."""
     whole, point, decimals = number.partition(".")
     if point:
         step = Decimal(1).scaleb(-len(decimals))

@@ -32,7 +32,7 @@ def new_identifier(at: datetime) -> str:
 def identifier_of(at: datetime, *words: str) -> str:
     """Return the UUIDv7 for a time and some words; the same arguments always give the same id.
 
-    A record with such an id can be written again after an interruption and is stored only once.
+    A record with such an id can be rewritten after an interruption and is stored only once.
 
     Parameters
     ----------

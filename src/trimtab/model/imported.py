@@ -13,7 +13,7 @@ from trimtab.model.run import Sample
 from trimtab.model.telemetry import Snapshot
 
 UNRECOGNISED: Final = (
-    "of no format that Trimtab knows; --kind says which it is where only the beginning is odd"
+    "unrecognised format; if only the beginning is odd, name the format with --kind"
 )
 """Reason for a file of unknown format, of which a directory may contain many."""
 EMPTY: Final = "the file is empty"
@@ -24,7 +24,7 @@ class FileStatus(StrEnum):
 
     OK = "ok"
     PARTIAL = "partial"
-    """Readable in part; something is missing."""
+    """Partly readable; something is missing."""
     FAILED = "failed"
     """The file reports that the benchmark failed, or that its result does not count."""
     UNREADABLE = "unreadable"
@@ -38,22 +38,22 @@ class Imported:
     Attributes
     ----------
     name
-        Distinguishes it from other results of the same file; ``None`` where it is the only one.
+        Distinguishes it from other results of the same file; ``None`` if it is the only one.
     status, reason
         Whether it is usable, and if not fully, why.
     samples
         The numbers, in base SI.
     run
-        Id of the stored run or snapshot; ``None`` where nothing was stored.
+        Id of the stored run or snapshot; ``None`` if nothing was stored.
     new
-        Whether it was stored now; raw output that was imported before is not stored again.
+        Whether it was stored now; raw output imported earlier is not stored again.
     at, at_reason
         Time of the measurement, or why it is unknown.
     unjudged
-        Why `trimtab judge` never sees it; ``None`` where it does, or where it is no result of a
-        benchmark that could be judged.
+        Why `trimtab judge` never uses it; ``None`` if it does, or if it is not a benchmark result
+        that could be judged.
     snapshot
-        Readings of targets, where the file is not a benchmark's.
+        Readings of targets, if the file is not a benchmark's.
     site
         Site under which it is stored.
     told
@@ -84,14 +84,14 @@ class ImportedFile:
     file
         Its path.
     kind
-        The format; several, separated by commas, for a file of several benchmarks; ``None`` where
-        it is not recognised.
+        The format; several, separated by commas, for a file of several benchmarks; ``None`` if
+        not recognised.
     status, reason
         Whether it is usable, and if not fully, why.
     named
         Whether the user named the file; otherwise it was found in a directory.
     part_of
-        The file with which it was read, where its result is reported there.
+        The file with which it was read, if its result is reported there.
     """
 
     file: str

@@ -1,4 +1,4 @@
-"""Incidents: periods of degraded performance, and their causes where known."""
+"""Incidents: periods of degraded performance, with their causes if known."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from trimtab.model.series import ChangeStatus, LevelNow, SeriesKey
 from trimtab.model.verdict import Interval
 
 NAMED: Final = 0.9
-"""Confidence from which a cause is named; below it is a suspicion, and the incident unexplained.
+"""Confidence from which a cause is named; below, it is a suspicion and the incident unexplained.
 
-It is the beginning of the lowest bin of confidence for which records of sites (`tests.worlds`) that
-nothing was fitted on show that as much is true as is claimed, within 7 points. Of what stands
-between 0.5 and 0.9 there is too little on as many records to show that.
+This is the start of the lowest confidence bin for which records of sites (`tests.worlds`) that were
+not used for fitting confirm the claimed probability within 7 points. Between 0.5 and 0.9 they have
+too few cases to confirm it.
 """
 
 
@@ -32,7 +32,7 @@ class Shape(StrEnum):
     UNSTEADY = "unsteady"
     """The level is constant; the spread of the runs exceeds the goal."""
     PERIODIC = "periodic"
-    """Low at the same hours of every day, or on the same weekdays, again and again."""
+    """Low at the same hours of every day, or on the same weekdays, repeatedly."""
     INTEGRITY = "integrity"
     """Data at risk: transfers with a bad checksum, regardless of performance."""
     STANDING = "standing"
@@ -46,7 +46,7 @@ class IncidentState(StrEnum):
 
     OPEN = "open"
     LASTING = "lasting"
-    """A step that has lasted so long that its level is the usual one now."""
+    """A step that has lasted so long that its level is now normal."""
     ENDED = "ended"
 
 
@@ -82,9 +82,9 @@ class Evidence:
     Attributes
     ----------
     found
-        Whether it speaks for or against the cause.
+        Whether it supports or contradicts the cause.
     what
-        In words, with the figures: "OST0012 was 97 % full from 14:00; the limit is 75 %".
+        Sentence with the figures: "OST0012 was 97 % full from 14:00; the limit is 75 %".
     route
         The comparison on which it is based.
     weight
@@ -99,7 +99,7 @@ class Evidence:
     source
         Telemetry name, event, run or file.
     reason
-        Why it is not available; set exactly then.
+        Why it is not available; set only then.
     throughout
         The condition held in the good hours as well as in the bad ones. It neither supports nor
         excludes the cause of this incident, but may be a standing condition.
@@ -145,7 +145,7 @@ class Assessment:
     evidence
         In order of decreasing weight.
     because_of
-        Id of the cause that led to this one, where the evidence shows the chain.
+        Id of the cause that led to this one, if the evidence shows the chain.
     standing
         The condition is older than the record, so data within it can neither confirm nor exclude
         it.
@@ -171,12 +171,12 @@ class Instrument:
     name, metric
         The instrument and what it measures.
     notices_below
-        Bandwidth of a single target, B/s, below which the instrument detects it; ``None`` where it
-        is unknown.
+        Bandwidth of a single target, B/s, below which the instrument detects it; ``None`` if
+        unknown.
     saw
         Whether it has data within the incident.
     reason
-        The limit in words, or why it is unknown.
+        The limit as text, or why it is unknown.
     """
 
     name: str
@@ -188,7 +188,7 @@ class Instrument:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of an incident: what became worse when, after what came before.
+    """One stage of an incident: what got worse when, after the stage before.
 
     Attributes
     ----------
@@ -209,7 +209,7 @@ _WEEKDAYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """Hours of some weekdays at which something recurs.
+    """Hours of certain weekdays at which something recurs.
 
     Attributes
     ----------
@@ -235,12 +235,12 @@ class Recurrence:
 
     @property
     def hours(self) -> tuple[int, ...]:
-        """The hours of a day; past midnight they are of the same evening."""
+        """Hours of the day; hours past midnight belong to the same evening."""
         count = (self.to_hour - self.from_hour) % 24 or 24
         return tuple((self.from_hour + number) % 24 for number in range(count))
 
     def __str__(self) -> str:
-        """Return it in words."""
+        """Return it as text."""
         days = ", ".join(_WEEKDAYS[day] for day in self.weekdays)
         days = "every day" if len(self.weekdays) == 7 else f"on {days}"
         if self.from_hour == self.to_hour:
@@ -257,7 +257,7 @@ class Incident:
     id
         Derived from site, series, shape and ``at``: the same incident always has the same id.
     key
-        The series in which it is most visible; ``None`` where no series shows it.
+        The series in which it is most visible; ``None`` if no series shows it.
     shape, state
         Its form, and whether it is ongoing.
     certainty
@@ -275,16 +275,16 @@ class Incident:
     moved_with, unmoved
         Names of other series that changed with it, and of those that did not.
     better
-        Series that got better at the same moment, each with how much.
+        Series that improved at the same moment, each with its size.
     recurs
         When it recurs; ``None`` unless the shape is ``periodic``.
     stages
-        What became worse when, the first first; empty where all began together.
+        What got worse when, earliest first; empty if all began together.
     targets
-        Slow targets, where surveys show them; empty: the whole file system.
+        Slow targets, if surveys show them; empty: the whole file system.
     level_now
-        Of the last incident of a series that is below its level: the level that it has now. An
-        incident that ended has one where its series did not get back.
+        For the last incident of a series that is below its level: its current level. An ended
+        incident has one if its series did not recover.
     """
 
     id: str
@@ -312,7 +312,7 @@ class Incident:
 
 @dataclass(frozen=True, slots=True)
 class LoneRun:
-    """A run that failed or did not finish while those around it did: a note, no incident.
+    """A run that failed or did not finish while those around it did: a note, not an incident.
 
     Attributes
     ----------
@@ -340,13 +340,13 @@ class SpeedAt:
     at
         Start of the run nearest to the moment, aware UTC.
     runs, unfinished
-        Number of runs within the moment, and of unfinished ones among them; where there is none,
-        the nearest run alone.
+        Number of runs within the moment, and of unfinished ones among them; if there is none, the
+        nearest run alone.
     value
-        Median of the finished runs, in the unit of the series; ``None`` where none finished.
+        Median of the finished runs, in the unit of the series; ``None`` if none finished.
     usual, usual_until
-        Median of the finished runs of the week before ``usual_until``, or of all before where a
-        week has too few; ``None`` where there are too few at all.
+        Median of the finished runs of the week before ``usual_until``, or of all earlier ones if a
+        week has too few; ``None`` if there are too few at all.
     """
 
     key: SeriesKey
@@ -374,13 +374,13 @@ class Explanation:
     incident
         The incident that is explained.
     causes
-        Causes with evidence for them, the likeliest first.
+        Causes with supporting evidence, likeliest first.
     cleared
         Causes against which the evidence predominates.
     not_assessed
         Causes without available evidence; any of them may be the cause.
     standing
-        Conditions that were wrong throughout, with the measurement that would decide about them.
+        Conditions that were wrong throughout, with the decisive measurement for each.
     unexplained
         No cause reaches the confidence at which one is named.
     deciding
@@ -402,5 +402,5 @@ class Explanation:
 
     @property
     def likeliest(self) -> Assessment | None:
-        """The cause that is named; ``None`` where it is unexplained."""
+        """The cause that is named; ``None`` if unexplained."""
         return self.causes[0] if self.causes and not self.unexplained else None

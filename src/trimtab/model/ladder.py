@@ -50,7 +50,7 @@ LEVEL_NAMES: Final[Mapping[Level, str]] = {
 RAW_LEVELS: Final = frozenset({"data_sheet", "drive"})
 """Levels at which parity counts as data; above them, only user data counts."""
 NOMINAL_LEVELS: Final = frozenset({"data_sheet", "line_rate", "client_network"})
-"""Levels that are stated, not measured."""
+"""Levels that are nominal, not measured."""
 
 LADDER_METRICS: Final = ("write_bandwidth", "read_bandwidth", "write_iops", "read_iops")
 
@@ -78,13 +78,13 @@ class Estimate:
     Attributes
     ----------
     value
-        In base SI; the median where there are several values.
+        In base SI; the median of several values.
     low, high
-        Ends of the interval in base SI; ``None``: not known (one repetition).
+        Ends of the interval in base SI; ``None``: unknown (one repetition).
     basis
         The data behind the interval.
     level
-        Confidence level, 0 to 1; ``None`` where the interval is that of rounding.
+        Confidence level, 0 to 1; ``None`` if the interval is that of rounding.
     values
         The repetitions or runs, by time.
     """
@@ -99,14 +99,14 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Number of drives, OSTs and servers to which a rate applies; ``None`` is not known."""
+    """Number of drives, OSTs and servers to which a rate applies; ``None`` is unknown."""
 
     drives: float | None = None
     osts: float | None = None
     servers: float | None = None
 
     def count(self, unit: Unit) -> float | None:
-        """Return the number of one of them."""
+        """Return the number of one of these units."""
         return getattr(self, unit)
 
 
@@ -207,7 +207,7 @@ class Step:
     beneath
         Efficiency relative to each layer directly below.
     of_data_sheet
-        Efficiency relative to the drives' data sheet; ``None`` where it does not apply (network).
+        Efficiency relative to the drives' data sheet; ``None`` if not applicable (network).
     """
 
     rung: Rung
@@ -236,7 +236,7 @@ class Limit:
     ----------
     layer
         The bottleneck: the network, the drives, or the layer in which the rate is lost; ``None``
-        where it is unknown.
+        if unknown.
     """
 
     kind: LimitKind
@@ -251,7 +251,7 @@ class Loss:
     Attributes
     ----------
     layer, efficiency
-        ``None`` where no layer can be distinguished from the next one.
+        ``None`` if no layer can be distinguished from the next one.
     reason
         Why this layer, or why none.
     """
@@ -309,7 +309,7 @@ class Claim:
     Attributes
     ----------
     formula
-        Of the names of the inputs; ``None`` where those are not printed.
+        Formula of named inputs; ``None`` if those are not printed.
     """
 
     what: str = key(TEXT, "What is printed.")
@@ -328,7 +328,7 @@ class CheckedClaim:
     Attributes
     ----------
     value
-        Of the formula with the inputs as printed.
+        Result of the formula with the inputs as printed.
     low, high
         Range with every input anywhere within its rounding.
     loose_low, loose_high

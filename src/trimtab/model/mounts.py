@@ -22,9 +22,9 @@ FileSystemFamily = Literal[
     "local", "shared-disk", "lustre", "parallel", "network", "memory", "user-space", "kernel",
     "unknown",
 ]  # fmt: skip
-"""Where the data are: a disk of this host, a disk of several hosts, servers, or unknown.
+"""Location of the data: a disk of this host, a disk of several hosts, servers, or unknown.
 
-``kernel``: nowhere. Its files are made when they are read.
+``kernel``: none. Its files are generated when read.
 """
 
 # fmt: off
@@ -75,7 +75,7 @@ class Mount:
     root
         The directory of the file system that is mounted; not ``/`` for a bind mount.
     options, super_options
-        Of this mount, and of the file system as a whole.
+        Those of this mount, and of the file system as a whole.
     """
 
     mount_id: int
@@ -90,7 +90,7 @@ class Mount:
 
     @property
     def all_options(self) -> tuple[str, ...]:
-        """Options of the mount, then those of the file system that are not among them."""
+        """Options of the mount, then the file system's further options."""
         return tuple(dict.fromkeys((*self.options, *self.super_options)))
 
     def super_option(self, name: str) -> str | None:
@@ -119,7 +119,7 @@ def parse_mountinfo(text: str) -> tuple[Mount, ...]:
     text
         Content of ``/proc/PID/mountinfo``.
     """
-    # Not splitlines: the kernel writes other line ends that a name may hold as they are.
+    # Not splitlines: the kernel does not escape other line separators in names.
     mounts = (_parse_line(line) for line in text.split("\n"))
     return tuple(mount for mount in mounts if mount is not None)
 
@@ -136,15 +136,15 @@ def find_mount(
     real_path
         Absolute, with all symbolic links resolved.
     device_number
-        ``major:minor`` of the path from stat, where known. It covers the case in which the table
+        ``major:minor`` of the path from stat, if known. It covers the case in which the table
         changed while it was read. btrfs numbers its subvolumes differently from the table, so a
         number that matches no mount is ignored.
 
     Notes
     -----
     This is the kernel's own walk: from the root mount, step into the first mount on the way to the
-    path, until there is none. A mount that was hidden by a later one on the same or a higher
-    directory is a child of the hidden directory, and is never reached.
+    path, until there is none. A mount hidden by a later one on the same or a higher directory is a
+    child of the hidden directory, and is never reached.
     """
     walked = _walk(mounts, real_path)
     if device_number is None or (walked and walked.device_number == device_number):
@@ -154,14 +154,14 @@ def find_mount(
         for mount in mounts
         if mount.device_number == device_number and _covers(mount.mount_point, real_path)
     ]
-    # Of equally long mount points the later line is the one on top.
+    # Among mount points of equal length the later line is on top.
     return max(reversed(covering), key=lambda m: len(m.mount_point), default=walked)
 
 
 def family_of(fs_type: str) -> FileSystemFamily:
     """Return the family of a file system type of the mount table.
 
-    A type in user space (``fuse.NAME``) has the family of its name where that is known.
+    A user-space type (``fuse.NAME``) has the family of its name if that is known.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def unescape(text: str) -> str:
     r"""Return a field with its octal escapes (``\040`` for a space) decoded to a path."""
     if "\\" not in text:
         return text
-    # Each escape is a byte, the rest of the text was decoded already: back to bytes and once more.
+    # Each escape is a byte and the rest is already decoded: encode all, then decode once.
     pieces = re.split(r"((?:\\[0-7]{3})+)", text)
     encoded = b"".join(
         bytes(int(number, 8) & 0xFF for number in _OCTAL.findall(piece))
@@ -200,8 +200,8 @@ def unescape(text: str) -> str:
 
 def _walk(mounts: Sequence[Mount], real_path: str) -> Mount | None:
     by_id = {mount.mount_id: mount for mount in mounts}
-    # The topmost line need not have number 1 nor a parent of its own: in a container the parent
-    # is outside the table.
+    # The topmost line need not have number 1 or its own parent: in a container the parent is
+    # outside the table.
     roots = [m for m in mounts if m.mount_point == "/" and m.parent_id not in by_id]
     current = roots[-1] if roots else None
     seen: set[int] = set()
@@ -227,7 +227,7 @@ def _covers(mount_point: str, path: str) -> bool:
 
 def _parse_line(line: str) -> Mount | None:
     fields = line.split(" ")
-    # Optional fields stand between the sixth and a lone "-".
+    # Optional fields are between the sixth and a lone "-".
     if "-" not in fields[6:]:
         return None
     dash = fields.index("-", 6)

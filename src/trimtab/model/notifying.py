@@ -1,4 +1,4 @@
-"""Who is told of a site's alerts, and where its metrics go: tables of the site file."""
+"""Receivers of a site's alerts, and where its metrics go: tables of the site file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ADDRESS: Final = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]+(@[A-Za-z0-9.-]+)
 _LISTEN: Final = re.compile(r"(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
 _ENVIRONMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SECRET_SOURCES: Final = ("file", "env")
-"""Where a secret may come from: ``file:/etc/trimtab/smtp`` or ``env:SMTP_PASSWORD``."""
+"""Allowed references to a secret: ``file:/etc/trimtab/smtp`` or ``env:SMTP_PASSWORD``."""
 
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
@@ -35,12 +35,12 @@ def _read_address(value: object) -> str:
 
 
 def _read_secret(value: object) -> str:
-    # The text is never repeated in an error: it may be the secret itself.
+    # Never repeat the text in an error: it may be the secret itself.
     source, _, rest = value.partition(":") if isinstance(value, str) else ("", "", "")
     fits = rest.startswith("/") if source == "file" else bool(_ENVIRONMENT.fullmatch(rest))
     if source not in SECRET_SOURCES or not fits or not rest.isprintable():
         raise BadValue(
-            "a secret does not stand in this file",
+            "secrets do not belong in this file",
             code="secret-inline",
             hint='write where it is: "file:/etc/trimtab/secret" or "env:NAME"',
         )
@@ -64,7 +64,7 @@ def _read_url(value: object) -> str:
         )
     if parts is not None and "@" in parts.netloc:
         raise BadValue(
-            "the address holds a user or a password",
+            "the address contains a user or a password",
             code="secret-inline",
             hint='put the whole address in a file: url = "file:/etc/trimtab/url"',
         )
@@ -101,7 +101,7 @@ LISTEN: Final = Kind("address and port", '"127.0.0.1:9188"', _read_listen, WORD.
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """The mail server that takes alerts, or a purge's notices, and how it is reached.
+    """The mail server for alerts, or for a purge's notices, and how to reach it.
 
     Attributes
     ----------
@@ -116,14 +116,14 @@ class MailServer:
     security: Literal["none", "starttls", "tls"] = key(
         choice(("none", "starttls", "tls")), "How the connection is encrypted.", "none"
     )
-    user: str | None = key(TEXT, "To log in with.", None, example='"trimtab"')
+    user: str | None = key(TEXT, "Login name.", None, example='"trimtab"')
     password: str | None = key(SECRET, "Where its password is.", None)
     ca_file: str | None = key(
         TEXT, "Certificates to trust; else the system's.", None, example='"/etc/ssl/site.pem"'
     )
 
     def problems(self, location: Location) -> Iterator[Problem]:
-        """Yield what contradicts itself in the table at a location."""
+        """Yield contradictions in the table at a location."""
         if (self.user is None) != (self.password is None):
             yield Problem(
                 (*location, "user" if self.user is None else "password"),
@@ -142,14 +142,14 @@ class MailServer:
 
 @dataclass(frozen=True, slots=True)
 class MailAlerts(MailServer):
-    """The mail server that takes alerts, and who gets them.
+    """The mail server for alerts, and their recipients.
 
     Attributes
     ----------
     to
         Empty: no mail is sent.
     sender
-        ``None``: ``trimtab@`` and the name of this host.
+        ``None``: ``trimtab@`` plus the name of this host.
     """
 
     to: tuple[str, ...] = key(ADDRESSES, "Who gets a mail; none: no mail.", ())
@@ -165,22 +165,22 @@ class Webhook:
     Attributes
     ----------
     url
-        The address itself, or where it is: that of a chat is a secret. Of Alertmanager: its base.
+        The address, or where it is stored: a chat's is a secret. For Alertmanager: its base.
     kind
-        ``webhook`` takes what Alertmanager sends to its webhooks, ``alertmanager-api`` is
+        ``webhook`` takes the format of Alertmanager's webhooks, ``alertmanager-api`` is
         Alertmanager itself.
     secret
-        Signs what is sent with HMAC-SHA256.
+        Key for the HMAC-SHA256 signature of messages.
     """
 
     name: str
-    url: str = key(URL, "Its address, or file:PATH or env:NAME where that is.")
+    url: str = key(URL, "Its address, or file:PATH or env:NAME that holds it.")
     kind: Literal["generic", "slack", "webhook", "alertmanager-api"] = key(
         choice(("generic", "slack", "webhook", "alertmanager-api")),
         "What it understands: generic, slack, webhook or alertmanager-api.",
         "generic",
     )
-    secret: str | None = key(SECRET, "Where the key is that signs each message.", None)
+    secret: str | None = key(SECRET, "Where the key for signing each message is.", None)
     ca_file: str | None = key(
         TEXT, "Certificates to trust; else the system's.", None, example='"/etc/ssl/site.pem"'
     )
@@ -188,15 +188,15 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class Alerts:
-    """What is told of a site's problems, and when.
+    """Which alerts of a site are sent, and when.
 
     Attributes
     ----------
     quiet
-        Stretch of the day, in the site's time, in which only critical alerts are sent; the others
+        Time of day, in the site's zone, in which only critical alerts are sent; the others
         follow in one digest.
     per_hour
-        For each receiver; more wait, and follow in one digest. Critical alerts do not wait.
+        Per receiver; further ones wait, and follow in one digest. Critical alerts do not wait.
     runbook
         Where docs/runbook.md is published; each alert links to its section.
     """
@@ -216,7 +216,7 @@ class Alerts:
 
 @dataclass(frozen=True, slots=True)
 class MetricsExport:
-    """Where the watch offers its metrics to Prometheus."""
+    """Where the watch exposes its metrics to Prometheus."""
 
     listen: str | None = key(LISTEN, "Address and port of /metrics; without it none.", None)
     textfile: str | None = key(
@@ -227,7 +227,7 @@ class MetricsExport:
     )
     web_config_file: str | None = key(
         TEXT,
-        "TLS and passwords of listen, as exporters of Prometheus have them.",
+        "TLS and passwords of listen, in the format of Prometheus exporters.",
         None,
         example='"/etc/trimtab/metrics-web.yml"',
     )

@@ -18,13 +18,13 @@ class TargetOverview:
     Attributes
     ----------
     fullness
-        Used / (used + available); ``None`` where it was not read.
+        Used / (used + available); ``None`` if it was not read.
     severity
         Of its worst trouble: ``critical``, ``warning`` or ``info``; ``None`` without any.
     troubles
-        Each in words, the worst first.
+        Each as text, worst first.
     trimmed_at
-        The last trim that was recorded for it; ``None``: none was.
+        Last recorded trim; ``None``: none was recorded.
     """
 
     name: str
@@ -51,13 +51,13 @@ class PurgeOverview:
     Attributes
     ----------
     last_at, last
-        The last purge of the event log, and its words; ``None`` where there is none.
+        Last purge in the event log, and its text; ``None`` if there is none.
     plans
         Plans in this host's journals.
     rows_waiting
-        Files in those plans that no run has come to.
+        Files in those plans that no run has reached.
     plans_waiting
-        Plans made and not armed; ``None`` where that cannot be read.
+        Plans made and not armed; ``None`` if that cannot be read.
     reason
         Why the journals were not read.
     """
@@ -77,19 +77,19 @@ class Overview:
     Attributes
     ----------
     at
-        By the site's own clock.
+        In the site's own time.
     answer
-        The headline: the worst that holds now.
+        The headline: the worst current problem.
     troubles
-        Everything that is wrong now, the worst first, each with its repair.
+        Everything that is wrong now, worst first, each with its repair.
     last_run_at, snapshot_at
-        The newest data; ``None`` where there is none.
+        The newest data; ``None`` if there is none.
     watched_by
         The process that watches the site; ``None``: none does.
     armed
         Policies that the watch applies by itself.
     done
-        The last actions, the newest first.
+        The last actions, newest first.
     """
 
     site: str

@@ -1,4 +1,4 @@
-"""What a site lets Trimtab change: the tables ``[policy.*]`` of its file."""
+"""What Trimtab may change on a site: the tables ``[policy.*]`` of its file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from trimtab.config.problems import BadValue
 from trimtab.config.schedule import find_zone
 from trimtab.config.schema import key, table
 
-_ARMED: Final = "Whether the watch applies it by itself, without a person's --apply."
+_ARMED: Final = "Whether the watch applies it by itself, without --apply."
 _CLOCK: Final = r"([01][0-9]|2[0-3]):([0-5][0-9])"
 _WINDOW: Final = re.compile(rf"{_CLOCK}-{_CLOCK}")
 _SETTING: Final = re.compile(r"[A-Za-z0-9_.*-]+(/[A-Za-z0-9_.*-]+)*")
@@ -41,38 +41,38 @@ _VALUE: Final = re.compile(r"[A-Za-z0-9_.,:%+-]+( [A-Za-z0-9_.,:%+-]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of each day in the site's local time, in minutes from midnight.
+    """A time of day in the site's local time, in minutes from midnight.
 
-    It passes midnight where ``end`` is not after ``begin``.
+    It spans midnight if ``end`` is not after ``begin``.
     """
 
     begin: int
     end: int
 
     def holds(self, minute: int) -> bool:
-        """Return whether a minute of the day, 0 to 1439, lies in it."""
+        """Return whether a minute of the day, 0 to 1439, is in it."""
         if self.begin < self.end:
             return self.begin <= minute < self.end
         return minute >= self.begin or minute < self.end
 
     def holds_at(self, at: datetime, timezone: str) -> bool:
-        """Return whether a time, aware, lies in it by the clocks of a zone."""
+        """Return whether an aware time is in it by the clocks of a zone."""
         local = at.astimezone(find_zone(timezone))
         return self.holds(60 * local.hour + local.minute)
 
     def __str__(self) -> str:
-        """Return it as it is written."""
+        """Return it as written in the file."""
         begin, end = (f"{minute // 60:02}:{minute % 60:02}" for minute in (self.begin, self.end))
         return f"{begin}-{end}"
 
 
 def parse_window(text: str) -> Window:
-    """Return the window that ``HH:MM-HH:MM`` names.
+    """Parse a window ``HH:MM-HH:MM``.
 
     Raises
     ------
     BadValue
-        It is none, or has no length.
+        The text is not a window, or has no length.
 
     Examples
     --------
@@ -137,25 +137,25 @@ WINDOW: Final = of_text(
 
 @dataclass(frozen=True, slots=True)
 class TunablesPolicy:
-    """Values that settings of targets, their drives and clients are held at.
+    """Settings of targets, drives and clients to keep at a value.
 
     Attributes
     ----------
     settings
-        Setting to value. A name is that of ``trimtab targets SITE TARGET``; a shorter one stands
-        for every setting that ends in it: ``wbt_lat_usec`` for that of each drive.
+        Setting to value. Names are those of ``trimtab targets SITE TARGET``; a shorter name means
+        every setting that ends in it: ``wbt_lat_usec`` for that of each drive.
     worse
-        A canary that got slower by so much stops the rollout, as a fraction.
+        Slowdown of a canary, as a fraction, that stops the rollout.
     """
 
     armed: bool = key(SWITCH, _ARMED, False)
-    settings: Mapping[str, str] = key(_SETTINGS, "What is to be set, by the names of settings.", {})
+    settings: Mapping[str, str] = key(_SETTINGS, "Values by name of the setting.", {})
     permanent: tuple[str, ...] = key(
-        TEXTS, "Of these, those to set with lctl set_param -P: for every mount to come.", ()
+        TEXTS, "Of these, those to set with lctl set_param -P: for all future mounts.", ()
     )
-    worse: float = key(FRACTION, "A first target that got slower by so much ends it.", 0.05)
+    worse: float = key(FRACTION, "Slowdown of a first target that stops the rollout.", 0.05)
     settle_s: float = key(DURATION, "How long a first target is observed.", 3600.0)
-    survey: bool = key(SWITCH, "Survey it beside three others before and after its change.", False)
+    survey: bool = key(SWITCH, "Survey it and three others before and after its change.", False)
     probe: str | None = key(
         TEXT, "Probe of the site that runs before and after its change.", None, example='"hourly"'
     )
@@ -163,66 +163,66 @@ class TunablesPolicy:
 
 @dataclass(frozen=True, slots=True)
 class TrimPolicy:
-    """When targets are trimmed, and what ends a trim.
+    """When targets are trimmed, and when a trim pauses.
 
     Attributes
     ----------
     written
-        Bytes written since the last trim, as a fraction of the capacity, from which one is due.
+        Bytes written since the last trim, as a fraction of the capacity, that make one due.
     enclosures
         Servers that share an enclosure; others are alone.
     slower
-        Write latency over what it was before the trim that pauses it.
+        Increase of write latency over its value before the trim at which the trim pauses.
     """
 
     armed: bool = key(SWITCH, _ARMED, False)
     every_s: float = key(DURATION, "Due after this time at the latest.", 86400.0)
-    written: float = key(FRACTION, "Due after writes of this part of the capacity.", 0.1)
+    written: float = key(FRACTION, "Due after writing this part of the capacity.", 0.1)
     window: Window | None = key(
         WINDOW, "When a trim may begin, in local time.", None, example='"01:00-05:00"'
     )
     range_bytes: int = key(WHOLE_SIZE, "Bytes of the target in one step.", 2**40)
     slower: float | None = key(
-        FRACTION.or_word("never"), "Pauses when latency rises by so much.", 0.5
+        FRACTION.or_word("never"), "Pause when latency rises by this much.", 0.5
     )
-    pause_s: float = key(DURATION, "How long it pauses then.", 300.0)
+    pause_s: float = key(DURATION, "Length of a pause.", 300.0)
     enclosures: tuple[tuple[str, ...], ...] = key(
-        _NODE_SETS, "Servers that share drives' bandwidth, a node set each.", ()
+        _NODE_SETS, "Servers that share drive bandwidth, one node set each.", ()
     )
 
 
 @dataclass(frozen=True, slots=True)
 class BalancePolicy:
-    """When targets are closed to new files and opened again.
+    """When targets are closed to new files and reopened.
 
-    The marks are ``limits.fullness`` and ``limits.reopen``.
+    The thresholds are ``limits.fullness`` and ``limits.reopen``.
 
     Attributes
     ----------
     most_closed
-        Part of the targets of a pool, and of all, that may be closed by Trimtab at a time. A file
-        with a default layout is refused when more than a quarter of the OSTs that it needs are
+        Part of the targets, of a pool and of all, that Trimtab may have closed at a time. Lustre
+        refuses a file with a default layout if more than a quarter of the required OSTs are
         missing.
     widest_stripe
-        Explicit stripe count in use; so many targets stay open.
+        Explicit stripe count in use; at least this many targets stay open.
     """
 
     armed: bool = key(SWITCH, _ARMED, False)
     most_closed: float = key(FRACTION, "Part of all, and of a pool, closed at a time.", 0.2)
-    least_open: int = key(whole(1, 100_000), "So many targets always stay open.", 1)
+    least_open: int = key(whole(1, 100_000), "Number of targets that always stay open.", 1)
     widest_stripe: int = key(whole(1, 2000), "Largest explicit stripe count in use.", 1)
     dwell_s: float = key(DURATION_OR_ZERO, "Shortest time between two changes of a target.", 3600.0)
     mechanism: Literal["auto", "max_create_count", "no_create"] = key(
         choice(("auto", "max_create_count", "no_create")),
-        "How a target is closed: auto chooses what the version has.",
+        "How to close a target: auto uses what the version supports.",
         "auto",
     )
-    bandwidth_bytes_per_s: float = key(RATE, "Most that moving a file may use.", 100e6)
+    bandwidth_bytes_per_s: float = key(RATE, "Maximum rate for moving a file.", 100e6)
 
 
 @dataclass(frozen=True, slots=True)
 class AllocatorPolicy:
-    """How often the block allocator's pointer is set back to the first group."""
+    """How often the block allocator's pointer is reset to the first group."""
 
     armed: bool = key(SWITCH, _ARMED, False)
     every_s: float = key(DURATION, "How often mb_last_group is set to 0.", 900.0)
@@ -235,14 +235,14 @@ class AllocatorPolicy:
 
 @dataclass(frozen=True, slots=True)
 class PurgePlanPolicy:
-    """When the watch makes a purge plan; a person arms and runs it.
+    """When the watch makes a purge plan, which a person then arms and runs.
 
     Attributes
     ----------
     policy
         File of the purge policy.
     directory
-        Of root alone; each plan and its index get a new directory in it.
+        Root-only; each plan and its index get a new directory in it.
     """
 
     schedule: str | None = key(SCHEDULE, "When a plan is made; without it only on request.", None)
@@ -251,29 +251,29 @@ class PurgePlanPolicy:
     )
     directory: str | None = key(
         TEXT,
-        "Where indexes and plans are written, of root alone.",
+        "Root-only directory for indexes and plans.",
         None,
         example='"/var/lib/trimtab/plans"',
     )
-    publish: bool = key(SWITCH, "Whether users get their lists at once.", True)
+    publish: bool = key(SWITCH, "Whether to publish the users' lists at once.", True)
 
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """Everything that a site lets Trimtab change; nothing is armed unless its file says so."""
+    """Everything Trimtab may change on a site; nothing is armed unless the file says so."""
 
-    tunables: TunablesPolicy = table(TunablesPolicy, "Settings that are held at a value.")
+    tunables: TunablesPolicy = table(TunablesPolicy, "Settings to keep at a value.")
     allocator: AllocatorPolicy = table(AllocatorPolicy, "The block allocator's pointer.")
     trim: TrimPolicy = table(TrimPolicy, "When targets are trimmed.")
     balance: BalancePolicy = table(BalancePolicy, "When full targets are closed to new files.")
     purge: PurgePlanPolicy = table(PurgePlanPolicy, "When purge plans are made and published.")
-    schedule: str = key(SCHEDULE, "When the watch keeps those that are armed.", "every 15m")
-    most_per_hour: int = key(whole(1, 1_000_000), "More changes in an hour are not made.", 1000)
-    stale_s: float = key(DURATION, "On older telemetry nothing is changed.", 600.0)
+    schedule: str = key(SCHEDULE, "When the watch applies the armed ones.", "every 15m")
+    most_per_hour: int = key(whole(1, 1_000_000), "Maximum number of changes per hour.", 1000)
+    stale_s: float = key(DURATION, "Maximum age of telemetry for a change.", 600.0)
 
     @property
     def armed(self) -> tuple[str, ...]:
-        """Names of those that the watch applies by itself, in the order of the file."""
+        """Names of the policies that the watch applies by itself, in the order of the file."""
         each = {
             "tunables": self.tunables.armed,
             "allocator": self.allocator.armed,

@@ -1,4 +1,4 @@
-"""What a site's record knows of its purges: plans made on schedule, and what is wrong with them."""
+"""Purges in a site's record: plans made on schedule, and problems with them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class PlanSlot:
-    """A time at which the watch was to make a purge plan, decided since.
+    """A time at which a purge plan was due, and the outcome.
 
     Attributes
     ----------
     state
         ``done``, ``failed`` or ``missed``.
     detail
-        Why it failed or was missed; of one that was done: why no plan was needed.
+        Why it failed or was missed; for a completed one: why no plan was needed.
     """
 
     at: datetime
@@ -25,14 +25,14 @@ class PlanSlot:
 
 @dataclass(frozen=True, slots=True)
 class PurgeTrouble:
-    """Why a purge that is scheduled does not free what it should.
+    """Why a scheduled purge does not free the space it should.
 
     Attributes
     ----------
     id
         ``purge-failed``, ``purge-overdue`` or ``purge-plan-failed``.
     at
-        Of the run or plan; of one that is overdue, of the last run before.
+        Time of the run or plan; if overdue, of the last run.
     """
 
     id: str

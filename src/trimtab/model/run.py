@@ -47,7 +47,8 @@ METRIC_UNITS: Final[dict[str, str]] = {
 Access = Literal["write", "read"]
 
 Layer = Literal["drive", "raid", "ost", "network", "client", "application"]
-"""Layer of the stack that a benchmark measures, bottom up: the layer below limits each."""
+"""Layer of the stack that a benchmark measures, bottom up: each layer is limited by the one
+below."""
 LAYERS: Final[tuple[Layer, ...]] = get_args(Layer)
 
 
@@ -68,7 +69,7 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProbeSpec:
-    """A benchmark with fixed parameters; two runs are comparable when theirs are equal.
+    """A benchmark with fixed parameters; two runs are comparable if theirs are equal.
 
     Attributes
     ----------
@@ -85,7 +86,7 @@ class ProbeSpec:
     repetitions
         Number of writes and reads in one run.
     duration_s
-        Fixed time of one repetition in seconds; a task starts again at the beginning of its file.
+        Fixed time of one repetition in seconds; a task restarts at the beginning of its file.
     direct
         O_DIRECT; buffered otherwise.
     file_per_process
@@ -127,8 +128,8 @@ class ProbeSpec:
     def compared_settings(self, launcher: str) -> dict[str, object]:
         """Return the settings that determine whether two runs are comparable, as plain values.
 
-        ``repetitions`` is omitted, because more of them only add precision. So are parameters that
-        were added to this class later and have their default: runs from before stay comparable.
+        Omits ``repetitions``, which only add precision, and parameters added to this class later
+        that have their default value: earlier runs stay comparable.
         """
         values = {field_.name: getattr(self, field_.name) for field_ in fields(self)}
         del values["repetitions"], values["processes"]
@@ -155,7 +156,7 @@ class Sample:
     value
         In base SI; ``None`` only with a ``reason``.
     repetition
-        Counted from 0; ``None`` where the number is of the whole run.
+        Counted from 0; ``None`` if the number describes the whole run.
     target
         The OST or MDT; ``None``: the whole file system.
     statistic
@@ -188,7 +189,7 @@ class Sample:
             raise ValueError(f"{self.metric}: a missing value needs a reason")
 
     def __reduce__(self) -> tuple[type[Sample], tuple[object, ...]]:
-        """Pass to another process as values in order: a survey of a large site is a thousand."""
+        """Pickle as an ordered tuple of values: a survey of a large site has a thousand samples."""
         return Sample, values_of_sample(self)
 
     @property
@@ -198,7 +199,7 @@ class Sample:
 
     @property
     def is_total(self) -> bool:
-        """Whether it is the metric itself, of the whole file system."""
+        """Whether it is the metric itself, for the whole file system."""
         return self.statistic == "total" and self.target is None
 
     @property
@@ -208,7 +209,7 @@ class Sample:
 
 
 values_of_sample = attrgetter(*(field.name for field in fields(Sample)))
-"""Returns the values of a sample, or of whatever has the same names, in order."""
+"""Returns the values of a sample, or of any object with the same fields, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +223,7 @@ class RawOutput:
     argv
         The exact command.
     exit_code
-        ``None`` when the tool was killed at its deadline or by a signal, and where an imported file
+        ``None`` if the tool was killed at its deadline or by a signal, and if an imported file
         does not contain it.
     started_at
         Aware UTC.
@@ -295,7 +296,7 @@ class Run:
     tool_version
         As the tool prints it.
     at, until
-        Start and end, aware UTC; ``None`` with ``at_reason`` where an imported output has no time
+        Start and end, aware UTC; ``None`` with ``at_reason`` if an imported output has no time
         zone.
     path, host
         Where it ran.
@@ -325,7 +326,7 @@ class Run:
     outputs: tuple[RawOutput, ...] = ()
 
     def totals(self, metric: str) -> list[Sample]:
-        """Return the figures of a metric that are of the whole file system, one per repetition."""
+        """Return a metric's figures for the whole file system, one per repetition."""
         return [sample for sample in self.samples if sample.metric == metric and sample.is_total]
 
     def believed(self, metric: str) -> list[float]:

@@ -29,8 +29,8 @@ class SeriesKey:
     more_is_better
         True for bandwidths and rates, false for times.
     apart
-        Settings in which it differs from other series of its probe, in words: ``tasks 512``. Part
-        of its name alone: it changes when another series is added.
+        Settings that distinguish it from other series of its probe, as text: ``tasks 512``. Part of
+        the display name only: it changes when another series is added.
     """
 
     site: str
@@ -45,21 +45,21 @@ class SeriesKey:
 
     @property
     def id(self) -> str:
-        """What names it in addresses of the dashboard."""
+        """Its name in URLs of the dashboard."""
         return series_id(self.comparability, self.metric)
 
 
 def series_id(comparability: str, metric: str) -> str:
-    """Return the id of a series: what makes its runs comparable, shortened, and its metric."""
+    """Return the id of a series: its shortened comparability key, and its metric."""
     return f"{comparability[:16]}.{metric}"
 
 
 UNIT_CHANGE: Final = "change-of-unit"
-"""Code of the reason of a change that is as large as one unit is of another."""
+"""Reason code of a change as large as the ratio of two units."""
 
 
 DIRECTION: Final = "direction-not-known"
-"""Code of the reason of a change whose levels do not show which way it went."""
+"""Reason code of a change whose direction the levels do not show."""
 
 
 class ChangeStatus(StrEnum):
@@ -73,7 +73,7 @@ class ChangeStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """A change of level of a series.
+    """A level change of a series.
 
     Attributes
     ----------
@@ -83,23 +83,23 @@ class ChangePoint:
         The run at which it was first reported, as a suspect or as confirmed. Judging the series
         at that time with the data available then reports the same.
     effect, effect_interval
-        Ratio of the levels, after over before; ``None`` where there are too few finished runs on
-        a side, or the level before is 0. ``reason`` states which.
+        Ratio of the levels, after over before; ``None`` if a side has too few finished runs, or
+        the level before is 0. ``reason`` says which.
     suspected_at, confirmed_at
-        Times of each status; ``None`` where it never had it.
+        Times of each status; ``None`` if it never had it.
     dismissed_at
         When a suspect was dismissed because later runs did not support it.
     before, after
-        Median level of the finished runs on either side, in the unit of the series; ``None``
-        where none finished.
+        Median level of the finished runs on either side, in the unit of the series; ``None`` if
+        none finished.
     n_before, n_after
         Runs behind the levels.
     reason
         Size and support. Codes: ``change-confirmed``, ``change-suspected``, ``change-dismissed``;
-        ``change-of-unit`` where the ratio is that of two units; ``direction-not-known`` where
-        the level moved, but the runs do not show which way.
+        ``change-of-unit`` if the ratio is that of two units; ``direction-not-known`` if
+        the level changed, but the runs do not show in which direction.
     between
-        Last run of the level before and first of the level after, where a gap in the runs lies at
+        Last run of the level before and first of the level after, if there is a gap in the runs at
         the onset: the change is somewhere in it. ``None``: ``at`` is exact to the usual sampling.
     """
 
@@ -120,7 +120,7 @@ class ChangePoint:
 
     @property
     def of_unit(self) -> str | None:
-        """Which change of unit it seems to be, in words; ``None``: it seems to be none."""
+        """The apparent change of unit as text; ``None``: no such change."""
         if code_of(self.reason) != UNIT_CHANGE:
             return None
         return self.reason.partition(";")[0]
@@ -137,7 +137,7 @@ class Regime:
     n, unfinished
         Number of runs, and of unfinished ones among them.
     median, mean
-        Of the finished runs, in the unit of the series.
+        Those of the finished runs, in the unit of the series.
     cov
         Within the segment, without unfinished runs; ``None`` for fewer than two.
     """
@@ -159,7 +159,7 @@ class Noise(StrEnum):
     ALWAYS_NOISY = "always_noisy"
     """COV and MAD-CV similar: broad noise."""
     STEPS = "steps"
-    """Changes of level explain more than half of the variance."""
+    """Level changes explain more than half of the variance."""
     CANNOT_TELL = "cannot_tell"
 
 
@@ -177,7 +177,7 @@ class Dispersion:
     cov_finished
         COV without unfinished runs.
     cov_within_regimes
-        COV of the finished runs with the detected changes of level removed as well.
+        COV of the finished runs with the detected level changes removed as well.
     mad_cv
         1.4826 x median absolute deviation over median.
     quartile_dispersion
@@ -217,10 +217,10 @@ class Day:
     missing
         Runs that were due and did not start; ``None`` without a schedule.
     mean, standard_deviation, cov
-        Unfinished runs count as 0, as in the figure; ``None`` where no run counts. Mean and
+        Unfinished runs count as 0, as in the figure; ``None`` if no run counts. Mean and
         deviation are in the unit of the series, the COV is a fraction.
     median
-        Of the finished runs.
+        Median of the finished runs.
     """
 
     day: date
@@ -244,7 +244,7 @@ class CovAt:
     n
         Number of runs in the window.
     cov, interval
-        Fractions; ``None`` where undefined.
+        Fractions; ``None`` if undefined.
     status
         Whether the window meets the goal.
     """
@@ -258,12 +258,12 @@ class CovAt:
 
 @dataclass(frozen=True, slots=True)
 class InvalidRun:
-    """A run that is not judged, because its workload is not that of its probe.
+    """A run that is not judged because its workload differs from its probe's.
 
     Attributes
     ----------
     run, at
-        Id and start of the run; ``at`` is ``None`` where it is unknown.
+        Id and start of the run; ``at`` is ``None`` if unknown.
     reason
         As read from the store, or with a code: ``workload-differs``, ``workload-unlike-series``,
         ``workload-incomplete``, ``time-missing``, ``value-missing``, ``value-not-finite``,
@@ -288,7 +288,7 @@ class SeriesJudgement:
     dispersion
         Over the last window; ``overall`` over all runs.
     changes
-        Change points by time; dismissed suspects only where requested.
+        Change points by time; dismissed suspects only if requested.
     days, rolling
         Daily figures, and the COV over each window.
     expected, missing
@@ -299,8 +299,8 @@ class SeriesJudgement:
     seasonal
         Whether weekly seasonality was removed before detecting changes.
     untested
-        Why no change of level could be looked for (code ``too-few-runs``); ``None``: it was, so
-        that a series without changes may be called steady.
+        Why level changes could not be searched (code ``too-few-runs``); ``None``: they were, so a
+        series without changes may be called steady.
     """
 
     key: SeriesKey
@@ -322,18 +322,18 @@ class SeriesJudgement:
 
 @dataclass(frozen=True, slots=True)
 class LevelNow:
-    """The present level of a series beside the earlier ones that differ from it.
+    """The current level of a series relative to earlier, different ones.
 
     Attributes
     ----------
     since
-        First run after the level that it is compared with, aware UTC.
+        First run after the level used for comparison, aware UTC.
     from_last
-        Ratio to the last level that was better; of an improvement, to the last that was worse.
+        Ratio to the last better level; for an improvement, to the last worse one.
     from_best
         Ratio to the best earlier level.
     between
-        As `ChangePoint.between`: ``since`` lies in a gap of the runs.
+        As `ChangePoint.between`: ``since`` is in a gap of the runs.
     """
 
     since: datetime
@@ -349,11 +349,11 @@ class Straggler:
     Attributes
     ----------
     target, server
-        Name, and the server where it is known.
+        Name, and the server if known.
     surveys, slow
         Number of surveys that measured it, and of those in which it was among the slowest.
     relative
-        Ratio of its rate to the level of the same survey, now: the median of its last surveys.
+        Current ratio of its rate to the level of the same survey: the median of its last surveys.
     p_value, q_value
         Of the beta-binomial tail, and after Benjamini-Hochberg over all targets.
     """
@@ -380,7 +380,7 @@ class SlowEnd:
     mean, minimum, p1, p10, median
         Over targets and surveys, in the metric's unit.
     p1_interval, p10_interval
-        Confidence intervals; ``None`` where there are too few surveys.
+        Confidence intervals; ``None`` if there are too few surveys.
     of_targets
         Number of targets over which the job is striped.
     expected_minimum
@@ -415,11 +415,11 @@ class TargetTails:
     surveys, targets
         Number of surveys, and of targets in them.
     overall
-        Lower tail over all surveys; ``None`` where nothing was measured.
+        Lower tail over all surveys; ``None`` if nothing was measured.
     by_month
-        Lower tail of each calendar month in the site's time zone, the oldest first.
+        Lower tail of each calendar month in the site's time zone, oldest first.
     stragglers
-        Targets with a q-value below the level, the slowest first.
+        Targets with a q-value below the level, slowest first.
     reason
         Codes: ``stragglers``, ``no-straggler``, ``too-few-surveys``, ``one-target``,
         ``not-measured``.
@@ -436,7 +436,7 @@ class TargetTails:
 
 
 RUNS_LEFT_OUT: Final = "runs-left-out"
-"""Code of the note of a judgement on runs that are in no series."""
+"""Code of the note about runs that are in no series."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ from trimtab.model.policies import Policies
 from trimtab.visible import visible
 
 COMMAND_TIMEOUT_S: Final = 3600.0
-"""Timeout of a probe that is one command, where the site file sets none."""
+"""Timeout of a probe that is one command, if the site file sets none."""
 DriverKind = str
 """A key of `trimtab.model.driver.DRIVERS`."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -110,7 +110,7 @@ def _read_arguments(value: object) -> tuple[str, ...]:
 
 
 def _read_options(value: object) -> dict[str, str]:
-    """Return options by name; whole numbers may stand without quotes."""
+    """Return options by name; integers need no quotes."""
     if not isinstance(value, dict):
         raise BadValue(
             "must be a table", code="wrong-type", hint='write options = {name = "value"}'
@@ -193,7 +193,7 @@ _OPTIONS: Final = Kind(
     schema={"type": "object", "additionalProperties": {"type": ["string", "integer"]}},
 )
 _DEADLINE: Final = replace(DURATION, example='"10m"')
-_JITTER: Final = "The longest that its start is put off."
+_JITTER: Final = "Maximum delay of its start."
 
 
 def _any_of(names: Iterable[str]) -> str:
@@ -432,7 +432,7 @@ class Site:
     )
     store: SiteStore = table(SiteStore, "Where results are kept.")
     policies: Policies = table(Policies, "What Trimtab may change, and when.", at="policy")
-    alerts: Alerts = table(Alerts, "What is told of its problems, and when.")
+    alerts: Alerts = table(Alerts, "Which alerts are sent, when and to whom.")
     webhooks: tuple[Webhook, ...] = tables(
         Webhook,
         "webhook",
@@ -455,7 +455,7 @@ class Site:
 
 
 LIMITS: Final = SiteLimits()
-"""The goals of a site that states none: 8 % COV over 48 h, 75 % full, reopened below 70 %."""
+"""The defaults: 8 % COV over 48 h, 75 % full, reopened below 70 %."""
 
 
 @dataclass(frozen=True, slots=True)

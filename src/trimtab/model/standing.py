@@ -1,4 +1,4 @@
-"""How a site stands: the facts behind the first line of every screen, page and alert."""
+"""The state of a site: the facts behind the first line of every screen, page and alert."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from trimtab.model.verdict import Verdict
 
 @dataclass(frozen=True, slots=True)
 class SiteStanding:
-    """What is known of a site now.
+    """The current knowledge about a site.
 
     Attributes
     ----------
     state
-        Targets and machines, live or of the last stored snapshot; ``None`` where there is none.
+        Targets and machines, live or from the last stored snapshot; ``None`` if there is none.
     incidents
-        Those that have not ended.
+        Incidents that have not ended.
     slow
         Targets that surveys show to be slow.
     series
-        Every series judged; empty where none was, as in a status.
+        Every series judged; empty if none was, as in a status.
     verdicts
-        On the COV of each series over the last window; ``None``: not asked for.
+        On the COV of each series over the last window; ``None``: not requested.
     suspects
         Number of series with a suspected change.
     purging
         What is wrong with the scheduled purge.
     searched
-        Whether incidents were ever searched for; ``None``: of a file, which has none.
+        Whether incidents were ever searched for; ``None``: a file, which has none.
     where
-        How commands find the site; empty: by its name; ``None``: it has no site file.
+        How commands name the site; empty: by its name; ``None``: it has no site file.
     """
 
     site: str

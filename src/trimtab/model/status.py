@@ -27,9 +27,9 @@ class SeriesStatus:
         Over the last window, and over days.
     asked
         Parameters that distinguish the series from others of its probe and benchmark: parameter to
-        value, ``None`` where it is not set. Empty where there is no other.
+        value, ``None`` if not set. Empty if there is no other.
     suspect
-        A change of level that is suspected at its last run and not confirmed yet.
+        A level change suspected at its last run and not confirmed yet.
     """
 
     site: str
@@ -56,9 +56,9 @@ class IncidentStatus:
     effect
         Ratio of bad to good level.
     cause, confidence
-        The likeliest cause and its probability, 0 to 1; ``None`` where it is unexplained.
+        The likeliest cause and its probability, 0 to 1; ``None`` if unexplained.
     probe, metric
-        The series in which it is most visible; ``None`` where no series shows it.
+        The series in which it is most visible; ``None`` if no series shows it.
     level_now
         As `trimtab.model.incident.Incident.level_now`.
     """
@@ -108,9 +108,9 @@ class SlowestTargets:
     targets
         Number of measured targets.
     median
-        Of all targets of that survey, in ``unit``.
+        Median of all targets of that survey, in ``unit``.
     slowest
-        Pairs of target and value in ``unit``, the slowest first.
+        Pairs of target and value in ``unit``, slowest first.
     """
 
     site: str
@@ -124,16 +124,16 @@ class SlowestTargets:
 
 @dataclass(frozen=True, slots=True)
 class SlowTargetStatus:
-    """A target that surveys show to be slow, and not to have recovered.
+    """A target that is slow in surveys and has not recovered.
 
     Attributes
     ----------
     metric
-        In which it is slowest.
+        The metric in which it is slowest.
     since, last
         First and last survey in which it was slow, aware UTC.
     share
-        Its rate in the last of them, relative to what it was before.
+        Its rate in the last of them, relative to its earlier rate.
     surveys
         Number of surveys in which it was slow.
     """
@@ -149,14 +149,14 @@ class SlowTargetStatus:
 
 @dataclass(frozen=True, slots=True)
 class RejectedSeries:
-    """A series of which no run can be judged.
+    """A series in which no run can be judged.
 
     Attributes
     ----------
     runs
-        Number of runs that failed, did not start, or did something else than was asked.
+        Number of runs that failed, did not start, or ran another workload.
     reason
-        The most frequent reason, with its number of runs where there are others.
+        The most frequent reason, with its number of runs if there are others.
     """
 
     site: str
@@ -198,7 +198,7 @@ class ProbeCost:
     bytes_written, bytes_read
         Bytes moved by the benchmarks, before parity and write amplification.
     node_hours
-        Of all runs with known nodes and times; ``None`` where there is none.
+        Of all runs with known nodes and times; ``None`` if there is none.
     drive_writes_per_day
         Bytes written per day over the capacity of the file system: the part of the drives' rated
         endurance (DWPD) used for probing, before parity and write amplification.
@@ -219,7 +219,7 @@ class ProbeCost:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotStatus:
-    """A site of which only snapshots are kept, and the time of the last."""
+    """A site with snapshots only, and the time of the last one."""
 
     site: str
     at: datetime
@@ -238,7 +238,7 @@ class Status:
     rejected
         Series without a verdict because none of their runs can be judged.
     snapshots
-        Sites of which no run is kept, only what their targets looked like, with when it was last.
+        Sites without runs but with snapshots, and the time of the last one.
     """
 
     store: str

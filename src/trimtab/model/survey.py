@@ -1,7 +1,7 @@
 """Surveys: every OST measured separately, to detect slow ones. Plain values.
 
 A plan describes what a survey would do, a result what happened, with one row per target. A target
-is slow relative to the median of the targets that were measured in the same way.
+is slow relative to the median of the targets measured in the same way.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ class Candidate:
     Attributes
     ----------
     target, server
-        Name, and the server where it is known.
+        Name, and the server if known.
     partners
-        Other servers that can take it over; ``None`` where they are unknown.
+        Other servers that can take it over; ``None`` if unknown.
     available_bytes
         Free space for new files.
     load_bytes_per_s
         Current load of the target.
     refusal
-        Why it is not surveyed; ``None`` where it may be.
+        Why it is not surveyed; ``None`` if it may be.
     closed
         Whether the reason is that it accepts no new files.
     """
@@ -66,12 +66,12 @@ class Candidate:
     closed: bool = False
 
     def result(self, outcome: Outcome, reason: str | None = None) -> TargetResult:
-        """Return an outcome as its own."""
+        """Return an outcome for this target."""
         return TargetResult(self.target, self.server, outcome, reason)
 
     @property
     def refused(self) -> TargetResult:
-        """The outcome where it is not surveyed."""
+        """The outcome if it is not surveyed."""
         return self.result(Outcome.CLOSED if self.closed else Outcome.REFUSED, self.refusal)
 
 
@@ -82,11 +82,11 @@ class SurveyPlan:
     Attributes
     ----------
     waves
-        Targets that are measured at the same time, one wave after the other.
+        Targets measured at the same time, one wave after the other.
     refused
         Targets that are excluded, with the reason.
     steps
-        Actions on the targets of a wave, in words.
+        Actions on the targets of a wave, as text.
     parameters
         Requested settings, as plain values.
     """
@@ -100,7 +100,7 @@ class SurveyPlan:
 
     @property
     def targets(self) -> tuple[Candidate, ...]:
-        """Every target of the waves, in their order."""
+        """Every target of the waves, in order."""
         return tuple(candidate for wave in self.waves for candidate in wave)
 
 
@@ -138,12 +138,12 @@ class Standing:
 
     @property
     def worst(self) -> float | None:
-        """The lowest ratio; ``None`` where nothing was measured."""
+        """The lowest ratio; ``None`` if nothing was measured."""
         return min(self.ratios.values(), default=None)
 
     @property
     def slow(self) -> tuple[str, ...]:
-        """The metrics in which it is below `SLOW` of the median."""
+        """The metrics in which it is below `SLOW` times the median."""
         return tuple(metric for metric, ratio in self.ratios.items() if ratio < SLOW)
 
 
@@ -176,7 +176,7 @@ class Survey:
     Attributes
     ----------
     standings
-        The targets, the slowest first.
+        The targets, slowest first.
     spreads
         One per measured metric.
     notes
@@ -193,9 +193,9 @@ class Survey:
 def standings(
     run: Run, results: Iterable[TargetResult]
 ) -> tuple[tuple[Standing, ...], tuple[Spread, ...]]:
-    """Return the targets, the slowest first and those without a value last, and the spreads.
+    """Return the targets, slowest first and those without a value last, and the spreads.
 
-    Only believed values count.
+    Only credible values count.
 
     Parameters
     ----------

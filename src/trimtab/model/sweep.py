@@ -25,10 +25,10 @@ class MeasuredPoint:
     levels
         Factor to level.
     values
-        Metric to one value per round, in the metric's unit: ``None`` where a round has none, 0
-        for an unfinished run. Rounds are in the same order for all points.
+        Metric to one value per round, in the metric's unit: ``None`` if a round has none, 0 for an
+        unfinished run. Rounds are in the same order for all points.
     doubts
-        Metric to the reason why most runs have values but none is believed.
+        Metric to the reason why most runs have values but none is credible.
     """
 
     levels: Mapping[str, Level]
@@ -47,7 +47,7 @@ class SweepPoint:
     round
         Counted from 0.
     run
-        ``None`` where the point has not been measured yet.
+        ``None`` if the point has not been measured yet.
     """
 
     levels: Mapping[str, Level]
@@ -64,16 +64,16 @@ class SettingResult:
     levels
         Factor to level.
     middle
-        Geometric mean over rounds, in the metric's unit; ``None`` where nothing was measured or a
-        run did not finish.
+        Geometric mean over rounds, in the metric's unit; ``None`` if nothing was measured or a run
+        did not finish.
     n
         Number of rounds behind it.
     of_best, of_best_interval
         Its rate over the best one's (for a time: the best one's over it), a fraction. The interval
-        is adjusted for all compared settings (Hsu's constrained bounds): it ends at 1 where the
-        setting is distinguished from the best, and at or above 1 where it may be the best.
+        is adjusted for all compared settings (Hsu's constrained bounds): it ends at 1 if the
+        setting differs significantly from the best, and at or above 1 if it may be the best.
     may_be_best
-        Whether it is statistically tied with the best; ``None`` where that is unknown.
+        Whether it is statistically tied with the best; ``None`` if unknown.
     reason
         Why there is no middle. Codes: ``not-measured``, ``not-believed``, ``unfinished-run``.
     """
@@ -96,9 +96,9 @@ class BestSetting:
     workload
         Levels of the factors that are not free to choose, such as an application's transfer size.
     best
-        The setting with the best middle; ``None`` where none has one.
+        The setting with the best middle; ``None`` if none has one.
     settings
-        All of them, the best first.
+        All settings, best first.
     method
         How the settings were compared.
     scatter
@@ -135,15 +135,15 @@ class FactorEffect:
     factors
         One name, or two for their interaction.
     share
-        Of the total scatter between runs (log scale), as a fraction.
+        Share of the total scatter between runs (log scale), as a fraction.
     ratio
         Best level's mean over the worst one's, averaged over the others; ``None`` for an
         interaction.
     probability
-        p-value of the share, adjusted for all factors and pairs (Holm); ``None`` where there is no
+        p-value of the share, adjusted for all factors and pairs (Holm); ``None`` if there is no
         residual to compare it with.
     matters
-        Whether that is below 5 %; ``None`` where it is not known.
+        Whether that is below 5 %; ``None`` if unknown.
     """
 
     factors: tuple[str, ...]
@@ -160,13 +160,13 @@ class HeatMap:
     Attributes
     ----------
     metric, unit
-        Of the cells.
+        Metric and unit of the cells.
     row_factor, column_factor
         Names of the two factors.
     rows, columns
         Levels of each, in the order in which they were first measured, numbers ascending.
     cells
-        Geometric mean of each row and column, in ``unit``; ``None`` where nothing was measured. One
+        Geometric mean of each row and column, in ``unit``; ``None`` if nothing was measured. One
         tuple per row with one entry per column.
     fixed
         Levels of the other factors.
@@ -264,13 +264,13 @@ class SweepAnalysis:
     points, rounds
         Number of combinations of levels, and of rounds.
     best
-        For each metric and workload.
+        One per metric and workload.
     effects
-        Metric to factor effects, the largest share first.
+        Metric to factor effects, largest share first.
     maps
         One per metric, over the two factors with the largest effects.
     scaling
-        For each metric and factor of amounts.
+        One per metric and factor of amounts.
     """
 
     points: int

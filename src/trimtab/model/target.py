@@ -44,8 +44,8 @@ class TargetState:
     def rank(self) -> tuple[int, int, int, float]:
         """Sort key: worst severity, then exposed data, then more problems, then higher fullness.
 
-        A degraded target that still takes new files comes before one that was closed: closing it
-        is a problem more and a risk less.
+        A degraded target that still accepts new files ranks before a closed one: closing it adds a
+        problem and removes a risk.
         """
         worst = min((trouble.severity.rank for trouble in self.troubles), default=len(Severity))
         degraded = any(trouble.id == "degraded" for trouble in self.troubles)

@@ -58,13 +58,13 @@ TELEMETRY_UNITS: Final[dict[str, str | None]] = {
 
 
 ROUNDED: Final = "rounded"
-"""Label of values that were printed for people: shown, and in no frame that anything judges."""
+"""Label of values printed for humans: displayed, but in no frame that is judged."""
 CONNECTED: Final = frozenset({"FULL", "IDLE"})
 """Healthy values of ``import_state``. IDLE has no traffic and reconnects automatically."""
 INACTIVE: Final = "INACTIVE"
 """Not a state of an import: the client is configured not to use the target."""
 UNTOLD: Final = (None, "IDLE", INACTIVE)
-"""Values of ``import_state`` from which nothing follows about the target: nobody asked it."""
+"""Values of ``import_state`` that say nothing about the target: it was not contacted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Reading:
     reason
         Why there is no value; set exactly when ``value`` is ``None``.
     label
-        The part of the name in braces (``criterion``, a drive), where the value has several.
+        The part of the name in braces (``criterion``, a drive), if there are several values.
 
     Raises
     ------
@@ -169,7 +169,7 @@ class TargetSnapshot:
     ----------
     settings
         Named settings of the target and of the devices below it, as the driver's ``settings``
-        returns them; empty where the driver does not store them with a snapshot.
+        returns them; empty if the driver does not store them with a snapshot.
     """
 
     target: Target
@@ -177,34 +177,34 @@ class TargetSnapshot:
     settings: Mapping[str, Setting | NotAvailable] = field(default_factory=dict)
 
     def reading(self, name: str, label: str | None = None) -> Reading | None:
-        """Return the reading with that name and label; ``None`` where there is no such row."""
+        """Return the reading with that name and label; ``None`` if there is no such row."""
         for reading in self.readings:
             if reading.name == name and reading.label == label:
                 return reading
         return None
 
     def value(self, name: str, label: str | None = None) -> float | int | str | bool | None:
-        """Return the value of a reading in base SI; ``None`` where it is missing for any reason."""
+        """Return the value of a reading in base SI; ``None`` if missing for any reason."""
         reading = self.reading(name, label)
         return None if reading is None else reading.value
 
     def source(self, name: str, label: str | None = None) -> str | None:
-        """Return the file or command of a reading; ``None`` where there is no such row."""
+        """Return the file or command of a reading; ``None`` if there is no such row."""
         reading = self.reading(name, label)
         return None if reading is None else reading.source
 
     def number(self, name: str, label: str | None = None) -> float | None:
-        """Return a numeric value in base SI; ``None`` where it is missing or not a number."""
+        """Return a numeric value in base SI; ``None`` if missing or not a number."""
         value = self.value(name, label)
         return None if value is None or isinstance(value, (str, bool)) else float(value)
 
     def shown(self, setting: str | None) -> str | None:
-        """Return the value of a setting; ``None`` where it is missing or cannot be read."""
+        """Return the value of a setting; ``None`` if missing or unreadable."""
         value = self.settings.get(setting or "")
         return value.value if isinstance(value, Setting) else None
 
     def moment(self, name: str) -> datetime | None:
-        """Return a time, aware; ``None`` where it is missing or not one."""
+        """Return an aware time; ``None`` if missing or not a time."""
         try:
             at = datetime.fromisoformat(str(self.value(name)))
         except ValueError:
@@ -242,7 +242,7 @@ class HostSnapshot:
     name
         As in the site file.
     problem
-        Why it did not answer, or answered only in part; ``None`` when it answered completely.
+        Why it did not answer, or answered only in part; ``None`` if it answered completely.
     readings
         Those of `TELEMETRY_UNITS` that describe a machine: ``server_cpu_fraction``,
         ``network_bytes_total``, ``network_errors_total``, ``checksum_errors_total``.

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class TrimPractice:
-    """Trim mechanisms of one file system; each part is ``None`` where it is unknown.
+    """Trim mechanisms of one file system; each part is ``None`` if unknown.
 
     Attributes
     ----------
     mount_option
         The option that trims as files are deleted (``discard``, Lustre's ``fstrim``), or ``None``
-        when there is none.
+        if there is none.
     timer_active
         Whether ``fstrim.timer`` will run and covers this mount.
     scheduled

@@ -28,7 +28,7 @@ class Scope(StrEnum):
 
 
 LEVEL: Final = 0.95
-"""Confidence level of intervals, unless they say another."""
+"""Confidence level of intervals that state no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Comparison:
     n_earlier
         Number of earlier runs.
     earlier_median, this_median
-        In the metric's unit; ``None`` where there is no value.
+        In the metric's unit; ``None`` if there is no value.
     ratio, ratio_interval
         This run over the earlier ones; the interval is a prediction interval.
     reason

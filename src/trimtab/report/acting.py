@@ -1,4 +1,4 @@
-"""Plans of policies, what became of them, and the ledger of a site. Pure."""
+"""Plans of policies, their outcomes, and the ledger of a site. Pure."""
 
 from __future__ import annotations
 
@@ -38,29 +38,29 @@ def plan_document(
     where: str = "",
     command: str = "",
 ) -> Document:
-    """Return the page of a plan and of what became of it.
+    """Return the page of a plan and its outcome.
 
     Parameters
     ----------
     actions
-        That were carried out; empty where the plan was only shown.
+        Completed actions; empty if the plan was only shown.
     settled
-        Actions of processes that were killed, whose outcome was found out.
+        Actions of killed processes whose outcome was determined later.
     troubles
-        Of the site: a policy that changes nothing leaves them as they are.
+        Troubles of the site: a policy that changes nothing leaves them as they are.
     dangers
-        What whoever carries it out has to know.
+        What the operator must know before applying it.
     apart
-        Whether instructions that are alike have a row each.
+        Whether identical instructions get a row each.
     where
         The site as the next command takes it.
     command
-        That applies the plan, where it is only shown.
+        Command that applies the plan, if it is only shown.
     """
     offered = bool(command and plan.instructions and not plan.held)
-    more = (f"trimtab actions {where} lists what was done",) if actions and where else ()
+    more = (f"trimtab actions {where} lists the changes made",) if actions and where else ()
     if offered:
-        more = ("Nothing was changed. This plan, and no other, is applied by:",)
+        more = ("Nothing was changed. Apply this plan, and no other, with:",)
     ends = tuple(
         f"settled: {_in_words(action.instruction)}: {action.detail or ''}" for action in settled
     )
@@ -79,8 +79,8 @@ def plan_document(
 
 
 def plan_section(plan: Plan, *, planned: bool = True, apart: bool = False) -> Section:
-    """Return the instructions of a plan, where none was begun, and what it leaves alone."""
-    held = tuple(f"nor may it because {reason}" for reason in plan.held[1:])
+    """Return the instructions of a plan that was not begun, and what it leaves alone."""
+    held = tuple(f"also held: {reason}" for reason in plan.held[1:])
     instructions = _instructions_table(plan.instructions, apart) if planned else None
     tables = instructions, _untouched_table(plan.untouched, apart)
     return Section(lines=held, tables=tables, tone="warning")
@@ -94,12 +94,12 @@ def ledger_document(
     short: bool = True,
     where: str = "",
 ) -> Document:
-    """Return the ledger, the newest action first, and how performance went after each plan.
+    """Return the ledger, newest action first, and the performance after each plan.
 
     Parameters
     ----------
     short
-        Whether settings have their last name alone.
+        Whether to print only the last part of a setting's name.
     where
         The site as the next command takes it.
     """
@@ -130,18 +130,18 @@ def ledger_document(
         (
             Section(tables=(table(columns, rows, first=ROWS),)),
             Section(
-                "performance after each plan, against the window before it",
+                "performance after each plan, compared with the window before it",
                 tables=(table(("plan", "at", "effect"), after, first=_EFFECTS),),
             ),
         ),
-        more=(f"trimtab revert {where} ID shows how one is taken back",) if actions else (),
+        more=(f"trimtab revert {where} ID shows how to revert one",) if actions else (),
     )
 
 
 def _effects(plan: PlanEffect) -> str:
-    """Return the effects of a plan on every series in words, or why there are none."""
+    """Return the effects of a plan on every series as text, or why there are none."""
     if plan.effect is None:
-        return f"cannot tell yet: {plan.reason}"
+        return f"not known yet: {plan.reason}"
     return "; ".join(
         f"{series.probe} {_effect(effect)}"
         for series in plan.effect.series
@@ -215,7 +215,7 @@ def _actions_table(actions: Sequence[Action], apart: bool) -> Table | None:
 def _alike(
     entries: Sequence[Entry], key: Callable[[Entry], tuple], *, apart: bool
 ) -> list[tuple[tuple, list[Entry]]]:
-    """Return entries of one key together, in their order; each by itself where ``apart``."""
+    """Group entries by key, in order; each by itself if ``apart``."""
     if apart:
         return [(key(entry), [entry]) for entry in entries]
     return list(grouped(entries, key).items())
@@ -235,7 +235,7 @@ def _result(action: Action) -> str:
 
 
 def _reason(instruction: Instruction) -> str:
-    """Return why, where the change does not say it."""
+    """Return the reason, unless the change itself shows it."""
     both = instruction.setting is not None and instruction.reason.code in _SAID_BY_THE_CHANGE
     return "" if both else str(instruction.reason)
 

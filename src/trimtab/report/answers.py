@@ -1,4 +1,4 @@
-"""Answers in one sentence: what a screen or a page begins with. Pure."""
+"""Answers in one sentence: the beginning of a screen or page. Pure."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _NAMED: Final = 3
 
 
 def is_worse(ratio: float | None, key: SeriesKey) -> bool:
-    """Return whether a series that moved by a ratio is worse than before."""
+    """Return whether a change by this ratio makes a series worse."""
     return ratio is not None and (ratio < 1 if key.more_is_better else ratio > 1)
 
 
 def size_of(ratio: float | None) -> float:
-    """Return how far a ratio is from 1, either way: the absolute logarithm; 0 where not known."""
+    """Return the distance of a ratio from 1: its absolute logarithm; 0 if unknown."""
     return 0.0 if ratio is None else abs(_log(ratio))
 
 
@@ -42,7 +42,7 @@ def _log(ratio: float) -> float:
 
 
 def effect_text(ratio: float | None) -> str:
-    """Return by how much a ratio differs from 1, in few figures.
+    """Return the difference of a ratio from 1, with few digits.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def effect_text(ratio: float | None) -> str:
 
 
 def short_summary(summary: str) -> str:
-    """Return an incident's summary with its first series alone, and how many others there are.
+    """Return an incident's summary with only its first series, and the number of others.
 
     Examples
     --------
@@ -75,16 +75,16 @@ def short_summary(summary: str) -> str:
 def explain_answer(
     about: Explanation, explanations: Sequence[Explanation], speeds: Sequence[SpeedAt]
 ) -> str:
-    """Return how fast the runs of a moment were, and what the likeliest cause is.
+    """Return the speed of the runs at a moment, and the likeliest cause.
 
     Parameters
     ----------
     about
         The moment.
     explanations
-        Of the incidents that it lies in.
+        Explanations of the incidents that include it.
     speeds
-        By series, the one that differs most first.
+        Per series, largest difference first.
     """
     if explanations:
         incident = min(explanations, key=rank)
@@ -115,7 +115,7 @@ def _speeds_answer(speeds: Sequence[SpeedAt]) -> str:
 
 
 def rank(explanation: Explanation) -> tuple[int, float, float]:
-    """Return where an incident is listed: open ones first, then by the size of their effect."""
+    """Return the sort key of an incident: open ones first, then by the size of their effect."""
     incident = explanation.incident
     return (
         list(IncidentState).index(incident.state),
@@ -125,7 +125,7 @@ def rank(explanation: Explanation) -> tuple[int, float, float]:
 
 
 def cause_text(explanation: Explanation) -> str:
-    """Return the likeliest cause with its probability, or that none is named."""
+    """Return the likeliest cause with its probability, or that it is unknown."""
     cause = explanation.likeliest
     if cause is None:
         return "cause unknown"
@@ -152,22 +152,22 @@ _WORDS: Final = {
     ActionKind.REGISTER: ("register", "registered", "a changelog user on {targets}"),
     ActionKind.DEREGISTER: ("remove", "removed", "the changelog user of {targets}"),
 }
-"""What a kind of change would do, what it did, and to what."""
+"""For each kind of change: verb, past tense, and object."""
 _FOLDED_MOST: Final = 40
-"""Characters of a set of targets in an answer; a longer one is counted."""
+"""Maximum characters of a set of targets in an answer; a longer one is counted."""
 
 
 def plan_answer(
     plan: Plan, actions: Sequence[Action] = (), troubles: Sequence[Finding] = ()
 ) -> str:
-    """Return what a plan would change or, once it was applied, what it changed and did not.
+    """Return what a plan would change or, once applied, what it changed and what failed.
 
     Parameters
     ----------
     actions
-        That were carried out; empty where the plan was only shown.
+        Completed actions; empty if the plan was only shown.
     troubles
-        Of the site, the worst first: a policy that changes nothing leaves them as they are.
+        Troubles of the site, worst first: a policy that changes nothing leaves them as they are.
     """
     site = visible(plan.site)
     left = f"{plural(len(plan.untouched), 'difference', ',')} left alone" if plan.untouched else ""
@@ -205,7 +205,7 @@ def _applied(plan: Plan, actions: Sequence[Action]) -> str:
 
 
 def _kinds(instructions: Sequence[Instruction], *, are_done: bool = False) -> str:
-    """Return what instructions would do, or did, those of one kind together."""
+    """Return what instructions would do, or did, grouped by kind."""
     texts = []
     for kind, entries in grouped(instructions, attrgetter("kind")).items():
         planned, done, objects = _WORDS[kind]
@@ -216,7 +216,7 @@ def _kinds(instructions: Sequence[Instruction], *, are_done: bool = False) -> st
 
 
 def _changed(entries: Sequence[Instruction]) -> str:
-    """Return the settings of instructions, a few by their short names, or how many files."""
+    """Return the settings of instructions, a few by their short names, or the number of files."""
     settings = dict.fromkeys(
         (entry.setting or "").rpartition("/")[2] for entry in entries if entry.setting
     )
@@ -233,12 +233,12 @@ def _target_names(names: Sequence[str]) -> str:
 
 
 def actions_answer(site: str, actions: Sequence[Action]) -> str:
-    """Return how many changes were made to a site, how many did not succeed, and the last.
+    """Return the number of changes to a site, the number that failed, and the last one.
 
     Parameters
     ----------
     actions
-        The oldest first.
+        Oldest first.
     """
     if not actions:
         return f"{visible(site)}: nothing has been changed."
@@ -256,5 +256,5 @@ def actions_answer(site: str, actions: Sequence[Action]) -> str:
 
 
 def outcome_text(action: Action) -> str:
-    """Return the outcome of an action in words."""
+    """Return the outcome of an action as text."""
     return "begun" if action.outcome is None else action.outcome.value.replace("-", " ")

@@ -1,7 +1,7 @@
-"""What every chart of a report has in common: its words, its colours, its size.
+"""Shared by all charts of a report: vocabulary, colours, size.
 
-Every colour is one of the roles below. The stylesheet repaints them on a dark screen; a drawing on
-its own, and on paper, is the light one. No two series differ by colour alone: shape, dash or fill
+Every colour is one of the roles below. The stylesheet recolours them on a dark screen; a drawing by
+itself, and on paper, is the light one. No two series differ only by colour: shape, dash or fill
 differs too.
 """
 
@@ -27,7 +27,7 @@ MUTED: Final = "#596673"
 GRID: Final = "#e1e6ea"
 ACCENT: Final = "#0a6c8c"
 SECOND: Final = "#b85c00"
-"""Beside `ACCENT`: far from it for every kind of colour vision, and in lightness."""
+"""Second colour: far from `ACCENT` for every kind of colour vision, and in lightness."""
 ALARM: Final = "#b3271e"
 
 WIDTH: Final = 372
@@ -37,7 +37,7 @@ HEIGHT: Final = 190
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A drawing to be, with the words around it.
+    """A chart specification with its text.
 
     Attributes
     ----------
@@ -46,9 +46,9 @@ class Chart:
     caption
         What is drawn and how to read it.
     notes
-        What the letters in the drawing stand for: ``a`` and its reason.
+        Meaning of the letters in the drawing: ``a`` and its reason.
     legend
-        What marks and colours stand for.
+        Meaning of marks and colours.
     specification
         Vega-Lite with its data inside.
     """
@@ -62,7 +62,7 @@ class Chart:
 
 
 def data(rows: Iterable[Mapping[str, Any]]) -> altair.Chart:
-    """Return a chart of some rows, without a mark so far."""
+    """Return a chart of some rows, without a mark yet."""
     import altair as alt
 
     return alt.Chart(alt.Data(values=list(rows)))
@@ -86,16 +86,16 @@ def rule_at(field: str, value: object, **looks: Any) -> altair.Chart:
 
 
 def axis_title(metric: str, scale: Scale) -> str:
-    """Return what an axis shows, with its unit: ``write bandwidth in GB/s``.
+    """Return the title of an axis, with its unit: ``write bandwidth in GB/s``.
 
-    A metric of others may be its own unit, or have none.
+    An unknown metric may be its own unit, or have none.
     """
     words = metric_text(metric)
     return f"{words} in {scale.unit}" if scale.unit and scale.unit != metric else words
 
 
 def value_axis(field: str, title: str, largest: float) -> altair.Y:
-    """Return the upright axis from 0 to the next round figure at or above ``largest``."""
+    """Return the vertical axis from 0 to the next round figure at or above ``largest``."""
     import altair as alt
 
     return alt.Y(
@@ -107,12 +107,12 @@ def value_axis(field: str, title: str, largest: float) -> altair.Y:
 
 
 def milliseconds(at: datetime) -> int:
-    """Return a time as Vega takes it."""
+    """Return a time in Vega's form."""
     return int(at.timestamp() * 1000)
 
 
 def time_axis(rows: Sequence[Mapping[str, Any]]) -> altair.X:
-    """Return the axis of ``at`` in milliseconds, its labels as fine as the rows' span asks for."""
+    """Return the axis of ``at`` in milliseconds, with labels suited to the span of the rows."""
     import altair as alt
 
     times = [row["at"] for row in rows]
@@ -125,7 +125,7 @@ def time_axis(rows: Sequence[Mapping[str, Any]]) -> altair.X:
 def layered(
     layers: Iterable[altair.Chart | altair.LayerChart], width: int = WIDTH, height: int = HEIGHT
 ) -> dict[str, Any]:
-    """Return the specification of layers drawn over one another."""
+    """Return the specification of layers drawn on top of each other."""
     import altair as alt
 
     return finished(alt.layer(*layers).properties(width=width, height=height))
@@ -152,7 +152,7 @@ THEME: Final[dict[str, Any]] = {
     "text": {"fontSize": 12},
     "header": {"labelFontSize": 12},
 }
-"""The looks that all charts share, as Vega-Lite takes them."""
+"""The looks shared by all charts, as Vega-Lite configuration."""
 
 
 def finished(chart: altair.LayerChart | altair.FacetChart) -> dict[str, Any]:

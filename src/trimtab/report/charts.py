@@ -1,4 +1,4 @@
-"""Charts within repetitions, of them and of runs: plain values in, Vega-Lite specifications out."""
+"""Charts within and of repetitions, and of runs: plain values in, Vega-Lite specifications out."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ HISTORY_MAX: Final = 400
 def repetition_chart(
     samples: Sequence[Sample], metric: str, verdict: Verdict | None = None
 ) -> Chart | None:
-    """Return one metric in each repetition with its mean, ``None`` where there is no sample.
+    """Return one metric per repetition with its mean, ``None`` if there is no sample.
 
-    Repetitions that are not believed are hollow and carry a letter; the notes give the reasons.
+    Repetitions that are not credible are hollow and carry a letter; the notes give the reasons.
     """
     repetitions = [
         sample
@@ -84,14 +84,14 @@ def history_chart(
     this: HistoryPoint | None = None,
     verdict: Verdict | None = None,
 ) -> Chart | None:
-    """Return the median of each run over time, ``None`` where there is no earlier run.
+    """Return the median of each run over time, ``None`` if there is no earlier run.
 
     Parameters
     ----------
     this
-        The run that the report is about, drawn larger.
+        The run that the report describes, drawn larger.
     verdict
-        Of scope ``history``: its mean and goal are the line and the band.
+        Verdict of scope ``history``: its mean and goal are the line and the band.
     """
     earlier = [
         point
@@ -182,10 +182,10 @@ def _repetition_caption(verdict: Verdict | None, samples: Sequence[Sample]) -> s
         parts.append(f"The line is the mean, {format_value(verdict.mean, verdict.unit)}")
         if verdict.mean_interval:
             parts[-1] += (
-                f"; the band is where it lies: {interval_text(verdict.mean_interval, verdict.unit)}"
+                f"; the band is its interval: {interval_text(verdict.mean_interval, verdict.unit)}"
             )
     if left_out:
-        parts.append(f"Hollow or lettered: {left_out} of {len(samples)} not believed, not judged")
+        parts.append(f"Hollow or lettered: {left_out} of {len(samples)} not credible, not judged")
     return ". ".join([*parts, ""]).strip()
 
 
@@ -226,7 +226,7 @@ def _history_caption(
     if goal is not None:
         text += (
             f", the band one goal of {format_percent(goal)} to either side: at a variability "
-            "right at the goal about two runs in three lie inside"
+            "right at the goal about two in three runs are inside"
         )
     unfinished = sum(point.unfinished for point in points)
     if unfinished:
@@ -238,9 +238,9 @@ def _history_caption(
 
 STRIP_HEIGHT: Final = 34
 STRIPS_MAX: Final = 8
-"""More repetitions than that are too many to look at: the slowest are drawn."""
+"""Maximum number of strips: beyond it only the slowest repetitions are drawn."""
 INTERVALS_MAX: Final = 300
-"""More intervals than pixels cannot be seen: neighbours are added up for the drawing."""
+"""Maximum number of intervals, as many as pixels: neighbours are summed for the drawing."""
 
 _LATENCY_LABEL: Final = (
     "datum.value < 0.9e-6 ? format(datum.value * 1e9, '~g') + ' ns'"
@@ -252,9 +252,9 @@ _FRACTION_LABEL: Final = "format(datum.value * 100, '~g') + ' %'"
 
 
 def timeline_chart(timelines: Sequence[Timeline], access: Access) -> Chart | None:
-    """Return bandwidth over time, one strip for each repetition, ``None`` where there is none.
+    """Return bandwidth over time, one strip per repetition, ``None`` if there is none.
 
-    Intervals in which next to nothing moved are marked beneath the strip.
+    Intervals in which almost nothing moved are marked beneath the strip.
     """
     of_access = sorted(
         (t for t in timelines if t.access == access and t.moved_bytes),
@@ -311,7 +311,7 @@ def timeline_chart(timelines: Sequence[Timeline], access: Access) -> Chart | Non
 
 
 def latency_chart(histograms: Sequence[LatencyHistogram], access: Access) -> Chart | None:
-    """Return the latency tail of one access, all given repetitions together, if there is one.
+    """Return the latency tail of one access over all repetitions, if any.
 
     Both axes are logarithmic; the curve is the part of operations that took this long or longer.
     """
@@ -329,7 +329,7 @@ def latency_chart(histograms: Sequence[LatencyHistogram], access: Access) -> Cha
         for name, latency, fraction in tail.marks
     ]
     low, high = tail.latency_s[0], tail.latency_s[-1]
-    # Labels stand to the right of their points: leave them a third of the width.
+    # Labels are to the right of their points: leave them a third of the width.
     room = max((high / low) ** 0.5, 3.0)
     x = alt.X(
         "latency:Q",
@@ -370,7 +370,7 @@ def _slowest(timelines: Sequence[Timeline], count: int) -> list[Timeline]:
 
 
 def _strip_rows(timeline: Timeline, scale: Scale) -> list[dict[str, object]]:
-    # A stepped area needs the right-hand edge of its last interval as a point of its own.
+    # A stepped area needs the right-hand edge of its last interval as a separate point.
     moved = [*timeline.moved_bytes, timeline.moved_bytes[-1]]
     return [
         {
@@ -397,7 +397,7 @@ def _stall_rows(timeline: Timeline) -> list[dict[str, object]]:
 
 
 def _timeline_caption(stalls: Stalls, interval_s: float, shown: int, of: int) -> str:
-    text = f"One strip for each repetition, intervals of {format_duration(interval_s)}. "
+    text = f"One strip per repetition, intervals of {format_duration(interval_s)}. "
     if shown < of:
         text += f"The {shown} slowest of {of} repetitions. "
     if not stalls.count:
@@ -410,7 +410,7 @@ def _timeline_caption(stalls: Stalls, interval_s: float, shown: int, of: int) ->
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    # Less than two decades: tenths would be one tick or none, so 1, 2, 5.
+    # Less than two decades: powers of ten would give one tick or none, so 1, 2, 5.
     steps = (1.0,) if high / low > 100 else (1.0, 2.0, 5.0)
     values = [step * 10.0**power for power in range(-12, 7) for step in steps]
     return [value for value in values if low <= value <= high]

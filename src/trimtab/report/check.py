@@ -36,19 +36,19 @@ Draw = Callable[[], Chart | None]
 _ACCESSES: Final[tuple[Access, ...]] = ("write", "read")
 _METRICS: Final = tuple(f"{access}_bandwidth" for access in _ACCESSES)
 _OF_TARGETS: Final = ("servers", "targets")
-"""What is missing of a parallel file system: said first, since troubles may hide there."""
+"""Missing parts of a parallel file system, reported first since they may hide troubles."""
 _PROBLEMS: Final = {
-    RunStatus.PARTIAL: "The probe ended early; what was measured stands",
-    RunStatus.UNFINISHED: "The probe did not finish in its time, which counts as bandwidth 0",
+    RunStatus.PARTIAL: "The probe ended early; its measurements are valid",
+    RunStatus.UNFINISHED: "The probe did not finish in time, which counts as bandwidth 0",
     RunStatus.FAILED: "The probe failed",
     RunStatus.NOT_STARTED: "The probe could not be started",
-    RunStatus.INVALID_WORKLOAD: "The probe did not do what was asked, so it is not judged",
+    RunStatus.INVALID_WORKLOAD: "The probe ran another workload than requested: not judged",
 }
 _NOT_FOUND: Final = "No misconfiguration found in the settings and states that could be read."
 
 
 def check_document(result: CheckResult) -> Document:
-    """Return the page of a check: how healthy, how fast, how steady, then what it rests on."""
+    """Return the page of a check: how healthy, how fast, how steady, then the evidence."""
     tone, answer = health(result, result.findings)
     hidden = (gap for gap in result.not_available if gap.what in _OF_TARGETS)
     details = (_problem(result.run), *(f"{gap.what}: {gap.reason}" for gap in hidden))
@@ -71,16 +71,16 @@ def probe_document(
     others: Sequence[Run],
     notes: Sequence[str],
 ) -> Document:
-    """Return the page of a probe: how it ended, then its numbers.
+    """Return the page of a probe: its outcome, then its numbers.
 
     Parameters
     ----------
     others
-        Runs of what the same command measured besides.
+        Further runs measured by the same command.
     notes
-        What could not be done beside it.
+        What else could not be done.
     """
-    rest = (Section("Measured besides", lines=tuple(map(_other, others))),) if others else ()
+    rest = (Section("Also measured", lines=tuple(map(_other, others))),) if others else ()
     return Document(
         kind="probe",
         heading=run.site,
@@ -130,7 +130,7 @@ def _numbers(
     comparisons: Sequence[Comparison],
     free_bytes: float | None = None,
 ) -> Section:
-    """Return what a run says by itself, over time and against earlier ones, and what it lacks."""
+    """Return the results of a run by itself, over time and against earlier ones, and its gaps."""
     none = "No number was judged." if run else "Nothing was measured."
     missing = () if verdicts else (none,)
     lines = (*missing, *map(_against_earlier, comparisons), cost_text(run, free_bytes))
@@ -158,7 +158,7 @@ def _verdict_row(verdict: Verdict) -> Row:
     name = f"{text.metric_text(verdict.metric)} {verdict.target or ''}".rstrip()
     if verdict.unfinished:
         count += f", {verdict.unfinished} unfinished"
-        reason += f"; COV of those that finished {format_value(verdict.cov_finished, '1')}"
+        reason += f"; COV of the finished ones {format_value(verdict.cov_finished, '1')}"
     if verdict.mad_cv is not None:
         cov.append(f"MAD-CV {format_percent(verdict.mad_cv)}")
     return row(
@@ -194,7 +194,7 @@ def _against_earlier(comparison: Comparison) -> str:
 
 
 def _not_believed(run: Run | None) -> Iterator[str]:
-    """Yield the figures that are not judged, those with the same reason together."""
+    """Yield the figures that are not judged, grouped by reason."""
     figures: dict[str, list[str]] = {}
     for sample in () if run is None else run.samples:
         if sample.statistic == "total" and sample.reason is not None:
@@ -202,7 +202,7 @@ def _not_believed(run: Run | None) -> Iterator[str]:
             value = format_value(sample.value, sample.unit)
             figures.setdefault(sample.reason, []).append(f"{name} {value}")
     for why, names in figures.items():
-        yield f"not believed: {', '.join(names)} ({why})."
+        yield f"not credible: {', '.join(names)} ({why})."
 
 
 def _finding(finding: Finding) -> Section:
@@ -277,7 +277,7 @@ def _run_section(run: Run) -> Section:
             ("Parameters", table(("parameter", "value"), rows)),
             (
                 "Commands",
-                table(("command", "came of it", "raw output"), map(_command_row, run.outputs)),
+                table(("command", "how it ended", "raw output"), map(_command_row, run.outputs)),
             ),
         ),
         folded=True,
@@ -296,7 +296,7 @@ def _command_row(output: RawOutput) -> Row:
 
 
 def _job(run: Run) -> str:
-    """Return where a probe ran, where that is a job."""
+    """Return where a probe ran, if that is a job."""
     job = as_dict(run.parameters.get("job"))
     if job.get("job_id") is None:
         return ""
@@ -306,7 +306,7 @@ def _job(run: Run) -> str:
 
 
 def _other(run: Run) -> str:
-    """Return how another run ended, with its figures of the whole."""
+    """Return the outcome of another run, with its figures for the whole file system."""
     figures = [
         f"{sample.metric} {sample.value:.6g} {sample.unit if sample.unit != '1' else ''}".rstrip()
         for sample in run.samples
@@ -348,7 +348,7 @@ def _trace_chart(
     traces: Sequence[Trace],
     access: Access,
 ) -> Chart | None:
-    """Draw the traces of believed repetitions, or all where none is believed; say which."""
+    """Draw the traces of credible repetitions, or all if none is credible; say which."""
     believed = {
         sample.repetition
         for sample in (result.run.samples if result.run else ())
@@ -360,9 +360,9 @@ def _trace_chart(
     if chart is None or len(credible) == len(all_traces):
         return chart
     words = (
-        "Repetitions that are not believed are left out."
+        "Repetitions that are not credible are left out."
         if credible
-        else "None of these repetitions is believed: it is what the program saw, not the drives."
+        else "None of these repetitions is credible: they show the program's view, not the drives'."
     )
     return replace(chart, caption=f"{chart.caption} {words}")
 
@@ -378,11 +378,11 @@ def _this_point(result: CheckResult, verdict: Verdict | None) -> HistoryPoint | 
     return HistoryPoint(run.at, verdict.metric, verdict.median, False, run.id)
 
 
-# How it went, in one sentence. Healthy is said only of what was seen and measured
+# The outcome in one sentence. Healthy refers only to what was seen and measured
 
 
 def health(result: CheckResult, findings: Sequence[Finding]) -> tuple[Tone, str]:
-    """Return tone and sentence; healthy is said only where nothing speaks against it.
+    """Return tone and sentence; healthy only if nothing contradicts it.
 
     Parameters
     ----------
@@ -396,7 +396,7 @@ def health(result: CheckResult, findings: Sequence[Finding]) -> tuple[Tone, str]
 
 
 def _state(result: CheckResult, findings: Sequence[Finding]) -> tuple[Tone, str]:
-    """Return tone and words for what was found, without the figures."""
+    """Return tone and text of the result, without figures."""
     count = plural(len(findings), "finding")
     worst = findings[0] if findings else None
     if worst and worst.severity is not Severity.INFO:
@@ -427,7 +427,7 @@ _VERBS = {"write_bandwidth": "writes", "read_bandwidth": "reads"}
 
 
 def _speed(result: CheckResult) -> str:
-    """Return the rates of a check with its tasks; nothing where none was measured."""
+    """Return the rates of a check with its tasks; empty if none was measured."""
     rates = [
         f"{_VERBS[metric]} {format_value(verdict.mean, verdict.unit)}"
         for metric, verdict in by_metric(result.verdicts, Scope.REPETITIONS).items()
@@ -439,7 +439,7 @@ def _speed(result: CheckResult) -> str:
 
 
 def _steadiness(result: CheckResult) -> str:
-    """Return how variable runs over time are, or what it takes to say so."""
+    """Return the variability of runs over time, or what is missing to judge it."""
     history = by_metric(result.verdicts, Scope.HISTORY).values()
     if not history or any(verdict.status is VerdictStatus.MISSED for verdict in history):
         return ""
@@ -449,12 +449,12 @@ def _steadiness(result: CheckResult) -> str:
         return f"steady, COV {format_percent(cov)}"
     runs = OCCASIONS_MINIMUM - min(verdict.n for verdict in lacking)
     if runs <= 0:
-        return "steadiness cannot be told yet"
+        return "steadiness not known yet"
     return f"steadiness needs {plural(runs, 'more run')}"
 
 
 def cost_text(run: Run | None, free_bytes: float | None = None) -> str:
-    """Return what a probe wrote and read, and how much room its files took; empty: nothing."""
+    """Return what a probe wrote and read, and the space of its files; empty: nothing."""
     cost = as_dict(None if run is None else run.parameters.get("cost"))
     if run is None or not cost:
         return ""
@@ -463,7 +463,7 @@ def cost_text(run: Run | None, free_bytes: float | None = None) -> str:
         for key, word in (("bytes_written", "wrote"), ("bytes_read", "read"))
         if cost.get(key) is not None
     ]
-    words = ", ".join(moved) or "how much it wrote is not known"
+    words = ", ".join(moved) or "bytes written not known"
     if (hours := cost.get("node_hours")) is not None:
         words += f", {hours:.3g} node-hours"
     tasks, block = _spec_number(run, "tasks"), _spec_number(run, "block_size_bytes")
@@ -492,19 +492,19 @@ def _not_seen(result: CheckResult) -> Iterator[str]:
     """Yield what was not seen, the nearest to the drives last."""
     run = result.run
     if run is not None and not _is_measured(result):
-        yield "the probe gave nothing to judge"
+        yield "the probe gave no usable measurement"
     elif doubted := [
         _VERBS[metric]
         for metric, verdict in by_metric(result.verdicts, Scope.REPETITIONS).items()
         if metric in _VERBS and verdict.mean is None
     ]:
-        yield f"no figure of {enumerated(doubted)} is believed"
+        yield f"no figure of {enumerated(doubted)} is credible"
     if not result.snapshot.complete:
         yield "not every target answered"
     if result.path.kind in {"local", "opaque"} and not result.path.devices:
-        yield "no device could be seen beneath the path"
+        yield "no device is visible beneath the path"
     if result.path.kind == "network":
-        yield "the servers of a network file system cannot be seen from here"
+        yield "the servers of a network file system are not visible from here"
     settings = [setting for rows in result.settings.values() for setting in rows.values()]
     unread = [setting for setting in settings if isinstance(setting, NotAvailable)]
     if 2 * len(unread) > len(settings) or not settings:

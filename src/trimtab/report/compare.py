@@ -1,4 +1,4 @@
-"""The page of a comparison: by how much B differs from A, the metric that differs most first."""
+"""The page of a comparison: by how much B differs from A, largest difference first."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _WORDS: Final[dict[Change, tuple[str, Tone]]] = {
     Change.CANNOT_TELL: ("cannot tell", "unclear"),
     Change.NO_DIFFERENCE: ("no difference", "healthy"),
 }
-"""In the order in which metrics are listed."""
+"""In the order of the listed metrics."""
 _NAMED: Final = 3
 _COLUMNS: Final = ("metric", "A>", "B>", "B over A>", "answer")
-_DETECTABLE: Final = "detectable: the smallest difference that so many runs can show"
+_DETECTABLE: Final = "detectable: the smallest difference that this many runs can show"
 
 
 def compare_document(result: CompareResult) -> Document:
@@ -83,7 +83,7 @@ def _answer(result: CompareResult) -> str:
 
 
 def _name(series: SeriesComparison, metric: str, compared: Sequence[SeriesComparison]) -> str:
-    """Return a metric of a series in words, with what sets the series apart from the others."""
+    """Return a metric of a series as text, with what distinguishes it from the other series."""
     apart = _apart(series, compared)
     return f"{series.probe} {text.metric_text(metric)}" + (f" ({apart})" if apart else "")
 
@@ -100,7 +100,7 @@ def _apart(series: SeriesComparison, compared: Sequence[SeriesComparison]) -> st
 
 
 def _rank(effect: Effect) -> tuple[int, float]:
-    """Return where a metric is listed: worse first, then by the size of the difference."""
+    """Return the sort key of a metric: worse first, then by the size of the difference."""
     return list(_WORDS).index(effect.change), -size_of(effect.ratio)
 
 
@@ -148,20 +148,20 @@ def _side_cell(side: Side, unit: str) -> Cell:
 
 
 def _is_provisional(effect: Effect) -> bool:
-    """Return whether runs are not known to cover a week on either side."""
+    """Return whether runs may cover less than a week on either side."""
     return effect.basis is Basis.RUNS and effect.provisional is not False
 
 
 def _texts(effect: Effect) -> Iterator[str]:
     if _is_provisional(effect):
-        yield "* provisional: a side is not known to have lasted a week"
+        yield "* provisional: a side may have lasted less than a week"
     if effect.change is Change.CANNOT_TELL:
         yield effect.reason
     if effect.taken_out is not None:
         yield effect.taken_out.reason
         if (remaining := effect.taken_out.remaining) is not None:
             interval = text.change_range_text(effect.taken_out.remaining_interval)
-            left = f"were it so, {text.change_text(remaining)} would be left beside it"
+            left = f"if so, {text.change_text(remaining)} would remain"
             yield f"{left} ({interval})" if interval else left
     if effect.ratio != effect.ratio_measured and effect.ratio_measured is not None:
         yield f"as measured {text.change_text(effect.ratio_measured)}"

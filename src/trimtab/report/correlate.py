@@ -1,4 +1,4 @@
-"""The page of the telemetry that moves with performance. Pure."""
+"""The page of telemetry that moves with performance. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from trimtab.report.text import key_label, minute_text
 from trimtab.units import plural
 
 _LEGEND: Final = (
-    "rho: rank correlation, -1 to 1; q: share of false finds among those of this q or less; "
-    "effective: independent runs that the autocorrelated ones count as; beside: rho that is left "
-    "after the telemetry named"
+    "rho: rank correlation, -1 to 1; q: expected share of false positives among those of this q or "
+    "less; effective: number of independent runs; beside: rho that remains after allowing for the "
+    "telemetry named"
 )
 
 
 def correlated_document(correlated: Correlated) -> Document:
-    """Return the telemetry that moves with each series, the strongest first."""
+    """Return the telemetry that moves with each series, strongest first."""
     pairs = [
         (series, correlation)
         for series in correlated.series

@@ -1,4 +1,4 @@
-"""The first line of every screen, page and alert: the worst that holds now. Pure.
+"""The first line of every screen, page and alert: the worst current problem. Pure.
 
 ::
 
@@ -41,23 +41,23 @@ if TYPE_CHECKING:
 WORST_GOALS: Final = (VerdictStatus.MISSED, VerdictStatus.CANNOT_TELL, VerdictStatus.MET)
 _NOTABLE: Final = -math.log(1 - NOTABLE)
 _SEVERE: Final = math.log(2.0)
-"""From half of the level on, in logarithms."""
+"""Half of the level, in logarithms."""
 _SAME: Final = timedelta(days=2)
-"""So far apart a level and an incident may begin, and be of one problem."""
+"""Maximum distance between the onsets of a level and an incident of one problem."""
 _GOING_ON: Final = frozenset({"incident-open", "level-lower"})
 _BESIDE: Final = 2
-"""Other troubles that a headline names; more are counted."""
+"""Number of other troubles named in a headline; further ones are counted."""
 
 
 def level_now(series_judgement: SeriesJudgement) -> LevelNow | None:
-    """Return the present level of a series beside earlier ones; ``None``: it is as it was.
+    """Return the current level of a series relative to earlier ones; ``None``: unchanged.
 
     Notes
     -----
-    Every earlier level is a candidate, not only the one before: a series that lost a half and got
-    a quarter back is worse than it was, whatever its last change says. It is better only if no
-    earlier level was as good: else it is back. Levels that runs cannot tell apart (a change whose
-    direction is not known) are one.
+    Every earlier level is a candidate, not only the last one: a series that lost half and regained
+    a quarter is worse than before, whatever its last change says. It is better only if no earlier
+    level was as good; otherwise it has recovered. Levels that runs cannot distinguish (a change of
+    unknown direction) count as one.
     """
     levels = _levels(series_judgement)
     present = levels[-1].median if levels else None
@@ -77,18 +77,18 @@ def level_now(series_judgement: SeriesJudgement) -> LevelNow | None:
 
 
 def _compared(gains: Sequence[float]) -> int | None:
-    """Return the earlier level that the present one is compared with; ``None``: it is as it was.
+    """Return the earlier level to compare the current one with; ``None``: unchanged.
 
     Parameters
     ----------
     gains
-        Over each earlier level, in logarithms, the oldest first.
+        Gain over each earlier level, in logarithms, oldest first.
     """
     lost = [place for place, gain in enumerate(gains) if gain <= -_NOTABLE]
     if lost:
         return lost[-1]
     won = [place for place, gain in enumerate(gains) if gain >= _NOTABLE]
-    # A small change counts as it was confirmed: against the level right before it.
+    # A small change counts as confirmed: relative to the level right before it.
     place = won[-1] if won else len(gains) - 1
     if place < 0 or not gains[place]:
         return None
@@ -97,9 +97,9 @@ def _compared(gains: Sequence[float]) -> int | None:
 
 
 def _step(series_judgement: SeriesJudgement, level: Regime, following: Regime) -> float:
-    """Return how far a level is from the one before, in logarithms: as the change is reported.
+    """Return the distance of a level from the one before, in logarithms, as the change reports it.
 
-    The medians of a mixture (half of the runs on slower nodes) may say something else.
+    The medians of a mixture (half of the runs on slower nodes) may differ from that.
     """
     for change in _confirmed(series_judgement):
         if change.effect and level.to < change.at <= following.from_:
@@ -114,7 +114,7 @@ def _confirmed(series_judgement: SeriesJudgement) -> list[ChangePoint]:
 
 
 def _levels(series_judgement: SeriesJudgement) -> list[Regime]:
-    """Return the levels that may be compared: since the last change of unit, none split in vain."""
+    """Return the comparable levels: since the last change of unit, without meaningless splits."""
     levels: list[Regime] = []
     confirmed = _confirmed(series_judgement)
     for regime in series_judgement.regimes:
@@ -132,7 +132,7 @@ def _levels(series_judgement: SeriesJudgement) -> list[Regime]:
 
 
 def series_rank(series_judgement: SeriesJudgement) -> tuple[bool, float, int, str]:
-    """Return where a series is listed: worse first, then by size of change, then by goal."""
+    """Return the sort key of a series: worse first, then by size of change, then by goal."""
     level = level_now(series_judgement)
     return (
         level is None or not is_worse(level.from_last, series_judgement.key),
@@ -143,7 +143,7 @@ def series_rank(series_judgement: SeriesJudgement) -> tuple[bool, float, int, st
 
 
 def onset_text(since: datetime, between: tuple[datetime, datetime] | None) -> str:
-    """Return when a change happened: since a day, or within the gap that it lies in.
+    """Return when a change happened: since a day, or within the gap that contains it.
 
     Examples
     --------
@@ -161,7 +161,7 @@ def onset_text(since: datetime, between: tuple[datetime, datetime] | None) -> st
 
 
 def level_text(level: LevelNow) -> str:
-    """Return how far a level is from the last better one and from the best, and since when."""
+    """Return the distance of a level from the last better one and from the best, and since when."""
     best = ""
     if abs(size_of(level.from_best) - size_of(level.from_last)) >= 0.01:
         best = f", {effect_text(level.from_best)} from its best level"
@@ -173,7 +173,7 @@ def level_text(level: LevelNow) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Matter:
-    """A trouble, where it is listed, the series that it is about, and the command that shows it."""
+    """A trouble, its sort key, the affected series, and the command that shows it."""
 
     rank: tuple[int, int, float]
     finding: Finding
@@ -183,7 +183,7 @@ class _Matter:
 
 
 def site_troubles(standing: SiteStanding) -> tuple[Finding, ...]:
-    """Return everything that is wrong with a site now, the worst first, each with its repair."""
+    """Return everything that is wrong with a site now, worst first, each with its repair."""
     return tuple(matter.finding for matter in _matters(standing))
 
 
@@ -205,19 +205,19 @@ def _matters(standing: SiteStanding) -> list[_Matter]:
 
 
 def _found_there(standing: SiteStanding, finding: Finding) -> Finding:
-    """Return a finding whose command names the site as commands find it, or has none."""
+    """Return a finding whose command names the site in a usable form, or has none."""
     program, *words = finding.fix.argv or ("",)
     if not words or standing.where == "":
         return finding
     if standing.where is not None:
         words = [standing.where if word == standing.site else word for word in words]
-    elif words[0] != "explain":  # of a site without a file there is its store alone
+    elif words[0] != "explain":  # a site without a file only has its store
         words = []
     return replace(finding, fix=replace(finding.fix, argv=(program, *words) if words else ()))
 
 
 def _see(standing: SiteStanding, finding: Finding) -> str:
-    """Return the command that shows what a finding is about; empty where none does."""
+    """Return the command that shows the subject of a finding; empty if none does."""
     words = ["trimtab", "targets", standing.where or standing.site]
     if finding.target is not None and standing.state is not None:
         words.append(finding.target)
@@ -231,7 +231,7 @@ def _see(standing: SiteStanding, finding: Finding) -> str:
 
 
 def _rank(finding: Finding, effect: float | None) -> tuple[int, int, float]:
-    """Return the sort key: data out of reach before lost performance, that before what may come."""
+    """Return the sort key: inaccessible data before lost performance, that before future risks."""
     performance = finding.source == _SOURCE
     before = not performance and finding.severity is not Severity.CRITICAL
     return finding.severity.rank, 2 * before + performance, -size_of(effect)
@@ -241,7 +241,7 @@ _SOURCE: Final = "incidents"
 
 
 def _loss_severity(effect: float | None) -> Severity:
-    """Return how grave a loss is; one under `NOTABLE` is worth a note and no headline."""
+    """Return the severity of a loss; one below `NOTABLE` is worth a note but no headline."""
     if effect is None:
         return Severity.WARNING
     size = size_of(effect)
@@ -287,8 +287,8 @@ def _of_purge(site: str, trouble: PurgeTrouble) -> _Matter:
         source="log book",
         why="The file system fills up although a purge is scheduled, until writes fail.",
         fix=Fix(
-            "See what cron or the timer that runs it has logged, and trimtab purge report on its "
-            "host; run it again. An entry of the kind purge in the log book settles it, too.",
+            "Check the log of cron or of the timer that runs it, and trimtab purge report on its "
+            "host; run it again. A log book entry of kind purge also resolves it.",
             ("trimtab", "event", "list", site, "--since", since),
         ),
         confidence=1.0,
@@ -316,7 +316,7 @@ def _loss(site: str, id_: str, title: str, effect: float | None, at: datetime) -
         source=_SOURCE,
         why="Jobs are slower, or vary more, than this file system has shown that it can do.",
         fix=Fix(
-            "See which cause the evidence supports, and the measurement that would decide.",
+            "See which cause the evidence supports, and the decisive measurement.",
             ("trimtab", "explain", site, "--at", moment),
         ),
         confidence=1.0,
@@ -324,12 +324,12 @@ def _loss(site: str, id_: str, title: str, effect: float | None, at: datetime) -
 
 
 def _is_known(series: SeriesJudgement, level: LevelNow, incident: IncidentStatus) -> bool:
-    """Return whether an incident tells of the level of a series already."""
+    """Return whether an incident already covers the level of a series."""
     of_series = (incident.probe, incident.metric) == (series.key.probe, series.key.metric)
     if of_series and incident.level_now is not None:
         return True
     if incident.effect is not None and 2 * size_of(incident.effect) < size_of(level.from_last):
-        return False  # beside this loss it is another, smaller problem
+        return False  # compared with this loss it is another, smaller problem
     begin, end = level.between or (level.since, level.since)
     return begin - _SAME <= incident.at <= end + _SAME
 
@@ -338,10 +338,10 @@ def _is_known(series: SeriesJudgement, level: LevelNow, incident: IncidentStatus
 
 
 def headline(*standings: SiteStanding) -> str:
-    """Return the worst that holds now on some sites: what, how much, since when, why, what next.
+    """Return the worst current problem of some sites: what, how much, since when, why, what next.
 
-    What is not the worst is named or counted beside it. Nothing is called steady that was not
-    tested, and nothing well while anything in `site_troubles` is a warning or worse.
+    Other problems are named or counted. Steady is used only for what was tested, and well only if
+    nothing in `site_troubles` is a warning or worse.
     """
     matters = sorted(
         (matter for standing in standings for matter in _matters(standing)),
@@ -362,7 +362,7 @@ def headline(*standings: SiteStanding) -> str:
 
 
 def targets_headline(standing: SiteStanding) -> str:
-    """Return how many targets are in trouble, and the gravest; of none, how the site stands."""
+    """Return the number of troubled targets and the worst; if none, the state of the site."""
     state = standing.state
     troubled = [] if state is None else [target for target in state.targets if target.troubles]
     if state is None or not troubled:
@@ -383,7 +383,7 @@ def _worst(grave: Sequence[_Matter], *, several: bool) -> Iterator[str]:
     first, *others = grave
     subject = _placed(first, several)
     if first.finding.source == _SOURCE and first.series is None and not several:
-        subject = subject[0].upper() + subject[1:]  # a sentence; what has a name begins with it
+        subject = subject[0].upper() + subject[1:]  # start a sentence, unless it starts with a name
     yield subject + _next(first)
     beside = [matter for matter in others if not _is_within(matter.finding, first.finding)]
     if beside:
@@ -398,7 +398,7 @@ def _placed(matter: _Matter, several: bool) -> str:
 
 
 def _is_within(finding: Finding, first: Finding) -> bool:
-    """Return whether a slow target is one that the first trouble names."""
+    """Return whether a slow target is already named in the first trouble."""
     return finding.id == "slow" and bool(finding.target) and str(finding.target) in first.title
 
 
@@ -410,7 +410,7 @@ def _next(matter: _Matter) -> str:
 
 
 def _calm(standings: Sequence[SiteStanding], minor: Sequence[_Matter]) -> Iterator[str]:
-    """Yield what was looked at and is well: no more than that."""
+    """Yield what was checked and is well, and no more than that."""
     series = [entry for standing in standings for entry in standing.series]
     looked = [standing for standing in standings if standing.searched is not None]
     unsearched = sum(not standing.searched for standing in looked)
@@ -421,9 +421,9 @@ def _calm(standings: Sequence[SiteStanding], minor: Sequence[_Matter]) -> Iterat
     else:
         tested = any(entry.untested is None for entry in series)
         if lead is None and tested and DIRECTION_UNKNOWN not in map(_word, series):
-            parts.append("no lasting change of level")
+            parts.append("no lasting level change")
         if looked and not unsearched:
-            parts.append("no incident goes on")
+            parts.append("no open incident")
     if states and all(state.snapshot.complete for state in states):
         count = sum(len(state.targets) for state in states)
         parts.append(f"no trouble on {plural(count, 'target', ',')}")
@@ -455,7 +455,7 @@ _WORDS: Final = (
 
 
 def _word(series_judgement: SeriesJudgement) -> str:
-    """Return how a series stands; steady is what was tested and did not move."""
+    """Return the state of a series in a word; steady means tested and unchanged."""
     level = level_now(series_judgement)
     if level is not None and size_of(level.from_last) >= _NOTABLE:
         return "worse" if is_worse(level.from_last, series_judgement.key) else "better"
@@ -474,7 +474,7 @@ def _word(series_judgement: SeriesJudgement) -> str:
 
 
 def series_word(series_judgement: SeriesJudgement) -> str:
-    """Return how a series stands, in words: steady, or what else, or why nothing was tested."""
+    """Return the state of a series: steady, or what else, or why it was not tested."""
     if _word(series_judgement) == UNTESTED:
         return visible(str(series_judgement.untested))
     return _word(series_judgement)
@@ -483,7 +483,7 @@ def series_word(series_judgement: SeriesJudgement) -> str:
 def _series_text(series: Sequence[SeriesJudgement], named: Sequence[_Matter]) -> str:
     """Return ``3 series steady``, or ``4 other series: 1 worse, 3 unchanged``.
 
-    Steady is a word for a site that has no trouble; beside one a series is unchanged.
+    Steady is for a site without trouble; otherwise a series is unchanged.
     """
     labels = {matter.series for matter in named}
     others = [entry for entry in series if key_label(entry.key) not in labels]
@@ -528,13 +528,13 @@ def _goal_text(verdicts: Sequence[Verdict]) -> str:
 
 
 def of_judgement(judgement: SiteJudgement) -> SiteStanding:
-    """Return how the series of a judgement stand, where nothing else is known: those of a file."""
+    """Return the standing of the series of a judgement if nothing else is known, as for a file."""
     verdicts = tuple(series.verdict for series in judgement.series)
     return SiteStanding(judgement.site, series=judgement.series, verdicts=verdicts)
 
 
 def tone_of(standing: SiteStanding) -> Tone:
-    """Return the colour of a headline; healthy is what met its goal, and has no trouble."""
+    """Return the colour of a headline; healthy means goal met and no trouble."""
     worst = next(
         (each for each in site_troubles(standing) if each.severity is not Severity.INFO), None
     )

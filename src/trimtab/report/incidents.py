@@ -48,9 +48,9 @@ STATE_TONES: Final[dict[IncidentState, Tone]] = {
     IncidentState.LASTING: "warning",
     IncidentState.ENDED: "unclear",
 }
-_STANDING: Final = "wrong in all of the record"
+_STANDING: Final = "wrong throughout the record"
 _TITLES: Final = 3
-"""Causes that are named where they are none; all are with their evidence."""
+"""Number of causes named if none is likely; all are listed with their evidence."""
 
 
 def incidents_document(
@@ -62,14 +62,14 @@ def incidents_document(
     in_full: int | None = None,
     where: str = "",
 ) -> Document:
-    """Return incidents, open ones first and then the largest, and what was wrong all along.
+    """Return incidents, open ones first and then the largest, and what was wrong throughout.
 
     Parameters
     ----------
     site
-        How it stands now, with these incidents.
+        State of the site now, with these incidents.
     in_full
-        So many are shown with their causes; ``None``: all.
+        Number of incidents shown with their causes; ``None``: all.
     where
         The site as the next command takes it; empty: by its name.
     """
@@ -89,7 +89,7 @@ def incidents_document(
     return Document(
         kind="incidents",
         heading=site.site,
-        subtitle="causes by their probability, with the evidence for and against each",
+        subtitle="causes by probability, with the evidence for and against each",
         tone=tone_of(site),
         answer=headline(site),
         details=tuple(next_text(first, where) for first in ranked[:1]),
@@ -105,14 +105,14 @@ def moment_document(
     *,
     where: str = "",
 ) -> Document:
-    """Return all that is known about one moment: first how fast its runs were.
+    """Return all evidence about one moment: first the speed of its runs.
 
     Parameters
     ----------
     about
-        The moment, which need not be an incident: nothing may have been wrong with it.
+        The moment, which need not be an incident: nothing may have been wrong.
     explanations
-        Of the incidents that it lies in.
+        Explanations of the incidents that include it.
     where
         As in `incidents_document`.
     """
@@ -134,14 +134,14 @@ def moment_document(
 
 
 def next_text(explanation: Explanation, where: str) -> str:
-    """Return the measurement that decides on a cause, its commands with the site as given."""
+    """Return the decisive measurement for a cause, its commands with the site as given."""
     site = site_word(explanation.incident.site)
     command = re.compile(rf"(\btrimtab [a-z ]+ ){re.escape(site)}(?![\w/.-])")
     return f"next: {command.sub(lambda begin: begin[1] + (where or site), explanation.deciding)}"
 
 
 def incidents_table(ranked: Sequence[Explanation]) -> Table | None:
-    """Return a row for each incident."""
+    """Return a row per incident."""
     return table(
         ("incident", "state", "effect>", "lasted>", "likeliest cause"),
         (
@@ -175,7 +175,7 @@ def incident_sections(
     next_
         What to do about it.
     beside
-        Whether a moment lies in an incident: that stands out already.
+        Whether a moment is in an incident, which stands out already.
     """
     incident = explanation.incident
     facts = tuple(filter(None, (*_facts(explanation, beside=beside), next_)))
@@ -200,7 +200,7 @@ def _facts(explanation: Explanation, *, beside: bool) -> Iterator[str]:
     runs = plural(incident.runs, "run")
     runs += f", {incident.unfinished} unfinished" if incident.unfinished else ""
     if incident.shape is Shape.MOMENT:
-        yield f"{minute_text(incident.at)}{end}, held against the week before; {runs}"
+        yield f"{minute_text(incident.at)}{end}, compared with the week before; {runs}"
     else:
         yield (
             f"{incident.shape.value} from {minute_text(incident.at)}{end}; {runs}; "
@@ -210,7 +210,7 @@ def _facts(explanation: Explanation, *, beside: bool) -> Iterator[str]:
         yield f"stage {number} from {minute_text(stage.at)}: {stage.what}"
     for name, names in (
         ("moved alike", incident.moved_with),
-        ("better at the same moment", incident.better),
+        ("improved at the same moment", incident.better),
         ("did not move", incident.unmoved),
         ("targets", incident.targets),
     ):
@@ -240,14 +240,14 @@ def _evidence(piece: Evidence) -> str:
         words += f" ({piece.reason})"
     if piece.at is not None:
         words += f" [{minute_text(piece.at)}]"
-    # An entry of the log book is told by its words and time: nothing takes its identifier.
+    # Identify an entry of the log book by text and time: no command takes its identifier.
     if piece.source is not None and not piece.source.startswith("event "):
         words += f" {piece.source}"
     return words
 
 
 def _evidence_table(causes: Sequence[Assessment]) -> Table | None:
-    """Return a row for each piece of evidence on causes, each named in its first row."""
+    """Return a row per piece of evidence on causes, each cause named in its first row."""
     return table(
         ("cause", "evidence"),
         (
@@ -259,7 +259,7 @@ def _evidence_table(causes: Sequence[Assessment]) -> Table | None:
 
 
 def _instruments_table(instruments: Sequence[Instrument]) -> Table | None:
-    """Return a row for each probe and survey, with what it notices of one target."""
+    """Return a row per probe and survey, with its detection limit for one target."""
     return table(
         ("probe or survey", "notices below>", "saw it", "why"),
         (
@@ -300,7 +300,7 @@ def _usual(speeds: Sequence[SpeedAt]) -> Iterator[str]:
 
 
 def _lone_runs(lone_runs: Sequence[LoneRun]) -> Iterator[str]:
-    """Yield the runs that were lost alone: worth a look, and no incident."""
+    """Yield the single lost runs: worth a look, but no incident."""
     if lone_runs:
         names = enumerated(f"{run.probe} {minute_text(run.at)}" for run in lone_runs)
         count = plural(len(lone_runs), "run")

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from trimtab.model.standing import SiteStanding
 
 DRAWN: Final = 12
-"""Series with charts: the first in the table, which holds all of them."""
+"""Number of series with charts: the first in the table, which lists all of them."""
 _CHANGES_DRAWN: Final = 4
 _CHANGES_LISTED: Final = 30
 WORDS: Final = {
@@ -48,8 +48,8 @@ WORDS: Final = {
     VerdictStatus.CANNOT_TELL: "cannot tell",
 }
 _LEGEND: Final = (
-    "Change: the level now against the last better one (or, if none was, the last worse one). "
-    "COV: standard deviation over mean in the last window, with its confidence interval below it."
+    "Change: the current level relative to the last better one (or, if none, the last worse one). "
+    "COV: standard deviation over mean in the last window, with its confidence interval below."
 )
 
 
@@ -64,9 +64,9 @@ def judge_document(
     Parameters
     ----------
     frames
-        Runs of each series; of one without them less is drawn.
+        Runs of each series; without them less is drawn.
     standing
-        How the site stands; ``None``: nothing but the judgement is known.
+        State of the site; ``None``: only the judgement is known.
     """
     standing = standing or of_judgement(judgement)
     return Document(
@@ -105,13 +105,13 @@ def _sections(
 
 
 def panel(series: SeriesJudgement, place: int) -> Chart | None:
-    """Return the levels of a series drawn; the first has the legend that all of them share."""
+    """Return the chart of a series' levels; the first has the legend shared by all."""
     chart = judge_charts.panel_chart(series, f"panel{place}")
     return chart and replace(chart, legend=chart.legend if place else judge_charts.PANEL_KEYS)
 
 
 def summary_table(ranked: list[SeriesJudgement]) -> Table | None:
-    """Return a row for each series in the order given."""
+    """Return a row per series in the order given."""
     columns = ("series", "runs>", "level now>", "change>", "since", "COV>", "goal")
     return table(columns, map(_summary_row, ranked), _LEGEND)
 
@@ -148,7 +148,7 @@ def _goal(series: SeriesJudgement) -> Cell:
 def _section(series: SeriesJudgement, frame: pl.DataFrame | None, place: int) -> Section:
     charts, notes = _change_charts(series, frame, f"change{place}")
     if not series.rolling:
-        notes.append("COV over time is not drawn: there is no window of runs")
+        notes.append("COV over time is not drawn: no window has runs")
     elif all(at.status is VerdictStatus.CANNOT_TELL for at in series.rolling):
         count = plural(len(series.rolling), "window", ",")
         notes.append(f"COV over time is not drawn: none of {count} can be judged")
@@ -174,12 +174,12 @@ def _facts(series: SeriesJudgement) -> Iterator[str]:
     if series.overall.unfinished:
         runs += f", {series.overall.unfinished:,} unfinished"
     if series.missing:
-        runs += f", {series.missing} of {series.expected} that were due are missing"
+        runs += f", {series.missing} of {series.expected} due runs are missing"
     if series.verdict.mean is not None:
         runs += f", mean now {format_value(series.verdict.mean, series.key.unit)}"
     yield f"{runs}; {text.sentence(series.overall.reason)}"
     yield f"In the last window: {_spread(series.dispersion)}"
-    yield f"In all of it: {_spread(series.overall)}"
+    yield f"Overall: {_spread(series.overall)}"
     if series.rolling:
         over = sum(at.status is VerdictStatus.MISSED for at in series.rolling)
         judged = sum(at.status is not VerdictStatus.CANNOT_TELL for at in series.rolling)
@@ -198,7 +198,7 @@ def _spread(dispersion: Dispersion) -> str:
     shown = "" if interval is None else f" ({text.range_text(interval, '1')})"
     parts = [f"COV {percent_or_dash(dispersion.cov)}{shown}"]
     if dispersion.unfinished:
-        parts.append(f"of those that finished {percent_or_dash(dispersion.cov_finished)}")
+        parts.append(f"of the finished ones {percent_or_dash(dispersion.cov_finished)}")
     parts.append(f"within levels {percent_or_dash(dispersion.cov_within_regimes)}")
     parts.append(f"MAD-CV {percent_or_dash(dispersion.mad_cv)}")
     parts.append(f"quartile dispersion {percent_or_dash(dispersion.quartile_dispersion)}")
@@ -208,12 +208,12 @@ def _spread(dispersion: Dispersion) -> str:
 def _change_charts(
     series: SeriesJudgement, frame: pl.DataFrame | None, name: str
 ) -> tuple[list[Callable[[], Chart | None]], list[str]]:
-    """Return what draws the runs before and after the latest confirmed changes, or why not."""
+    """Return charts of the runs before and after the latest confirmed changes, or why not."""
     confirmed = [change for change in series.changes if change.status is ChangeStatus.CONFIRMED]
     charts: list[Callable[[], Chart | None]] = []
     notes: list[str] = []
     for number, change in enumerate(confirmed[-_CHANGES_DRAWN:]):
-        why = change.of_unit or ("its runs are not at hand" if frame is None else None)
+        why = change.of_unit or ("its runs are not available" if frame is None else None)
         if frame is None or why is not None:
             notes.append(f"Before and after {text.moment_text(change.at)} is not drawn: {why}")
             continue
@@ -221,7 +221,7 @@ def _change_charts(
         charts.append(partial(draw, frame, change, series, f"{name}-{number}"))
     if len(confirmed) > _CHANGES_DRAWN:
         notes.append(
-            f"Before and after is drawn of the last {_CHANGES_DRAWN} of {len(confirmed)} changes"
+            f"Before and after is drawn for the last {_CHANGES_DRAWN} of {len(confirmed)} changes"
         )
     return charts, notes
 
@@ -279,8 +279,8 @@ def _targets(tails: TargetTails, surveys: pl.DataFrame | None, place: int) -> Se
             )
             for end in ends
         ),
-        "p10 and p1: the slowest tenth and hundredth of all figures. The last column is what a job "
-        "striped over all targets loses to the slowest of them.",
+        "p10 and p1: the slowest tenth and hundredth of all figures. The last column is the loss "
+        "of a job striped over all targets to the slowest of them.",
     )
     slow = table(
         ("slow target", "server", "of the others>", "among the slowest in", "q>"),

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     import polars as pl
 
 POINTS_MAX: Final = 420
-"""Of one line: more than there are pixels tell nothing."""
+"""Maximum points of a line: more than there are pixels show nothing."""
 CHANGE_DASHES: Final = ((ChangeStatus.CONFIRMED, [1, 0]), (ChangeStatus.SUSPECT, [4, 3]))
-"""How a change of each kind is drawn."""
+"""Dashes of a change of level by its status."""
 BESIDE_CHANGE: Final = timedelta(hours=240)
-"""Either side of a change: what figures 3 and 4 of [S1] show."""
+"""Time on either side of a change, as in figures 3 and 4 of [S1]."""
 _BINS: Final = 24
 _PANEL_HEIGHT: Final = 120
 
@@ -112,7 +112,7 @@ def _level_layers(series: SeriesJudgement, divisor: float, x: altair.X) -> list[
 
 
 def cov_chart(series: SeriesJudgement, name: str) -> Chart | None:
-    """Return the COV over each window with the goal (figure 5), ``None`` where none is judged."""
+    """Return the COV over each window with the goal (figure 5), ``None`` if none is judged."""
     judged = {
         window.at for window in series.rolling if window.status is not VerdictStatus.CANNOT_TELL
     }
@@ -156,7 +156,7 @@ def cov_chart(series: SeriesJudgement, name: str) -> Chart | None:
 def before_after_chart(
     frame: pl.DataFrame, change: ChangePoint, series: SeriesJudgement, name: str
 ) -> Chart | None:
-    """Return how runs are spread in the 240 h before a change and after it (figures 3 and 4)."""
+    """Return the distribution of runs in the 240 h before and after a change (figures 3 and 4)."""
     import polars as pl
 
     at = pl.col("at")
@@ -175,7 +175,7 @@ def spread_chart(
     title: str,
     within: str = "",
 ) -> Chart | None:
-    """Return how the finished runs of two stretches are spread; ``None`` where one has none."""
+    """Return the distribution of the finished runs of two stretches; ``None`` if one has none."""
     values = [side["value"].drop_nulls().to_list() for side in (before, after)]
     if not all(values):
         return None
@@ -195,7 +195,7 @@ def spread_chart(
 def runs_chart(before: pl.DataFrame, after: pl.DataFrame, key: SeriesKey) -> Chart | None:
     """Return the runs of two stretches over time with the mean of each (figures 3 and 4).
 
-    ``None`` where one has no run.
+    ``None`` if one has no run.
     """
     if before.is_empty() or after.is_empty():
         return None
@@ -216,7 +216,7 @@ def runs_chart(before: pl.DataFrame, after: pl.DataFrame, key: SeriesKey) -> Cha
     return Chart(
         name="runs-compared",
         title="Runs of both stretches",
-        caption="Every run of the two; the lines are their means, unfinished runs as 0.",
+        caption="Every run of both; the lines are their means, unfinished runs as 0.",
         specification=layered(layers),
         legend=(
             Key("dot", "muted", "before"),
@@ -235,7 +235,7 @@ def _rows(frame: pl.DataFrame, divisor: float) -> list[dict[str, Any]]:
 
 
 def days_cov_chart(series: SeriesJudgement, name: str) -> Chart | None:
-    """Return the COV of each day with the goal: beside `panel_chart` it is figure 6."""
+    """Return the COV of each day with the goal: together with `panel_chart`, figure 6."""
     days = [day for day in series.days if day.cov is not None]
     goal = series.verdict.goal
     if not days or goal is None:
@@ -310,7 +310,7 @@ def survey_chart(surveys: pl.DataFrame, metric: str, unit: str, name: str) -> Ch
     return Chart(
         name=name,
         title=f"{metric_title(metric)} of single targets",
-        caption="One mark for each survey.",
+        caption="One mark per survey.",
         specification=layered(layers),
         legend=(
             Key("dot", "accent", "median target"),
@@ -321,7 +321,7 @@ def survey_chart(surveys: pl.DataFrame, metric: str, unit: str, name: str) -> Ch
 
 
 def months_chart(surveys: pl.DataFrame, metric: str, unit: str, name: str) -> Chart | None:
-    """Return how targets are spread in the first and in the last month of surveys (figure 2)."""
+    """Return the distribution of targets in the first and the last month of surveys (figure 2)."""
     import polars as pl
 
     months = surveys.filter(pl.col("metric") == metric).with_columns(
@@ -353,7 +353,7 @@ def _histograms(
 ) -> dict[str, Any]:
     """Draw the share of values in each bin, for two sides on the same bins.
 
-    The first side is filled, the second an outline: they are told apart without colour.
+    The first side is filled, the second an outline: they differ without colour.
     """
     import altair as alt
 

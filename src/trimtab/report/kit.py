@@ -1,6 +1,6 @@
-"""What pages are made of besides charts: tables and legends. `templates/kit.html.j2` draws them.
+"""Building blocks of pages besides charts: tables and legends. `templates/kit.html.j2` draws them.
 
-A table is declared once; HTML and Markdown come from it.
+A table is declared once; HTML and Markdown are derived from it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Role = Literal["ink", "muted", "accent", "second", "alarm"]
 FACTS: Final = ("", "")
 """Columns of names and values."""
 ROWS: Final = 15
-"""`Table.first` of a table that is all of a screen."""
+"""`Table.first` of a table that fills the screen."""
 ALL: Final = sys.maxsize
-"""`Table.first` of one that a terminal always shows whole."""
+"""`Table.first` of a table that a terminal always shows in full."""
 
 GOAL_TONES: dict[VerdictStatus, Tone] = {
     VerdictStatus.MET: "healthy",
@@ -49,7 +49,7 @@ class Cell:
     tone
         The text becomes a badge of this colour.
     link
-        Address that the text leads to; pages that stand alone have none.
+        Link target of the text; standalone pages have none.
     """
 
     text: str
@@ -67,7 +67,7 @@ class Row:
     note
         A sentence below the row, across all columns.
     marked
-        Emphasised; a cell says why in words.
+        Emphasised; a cell says why.
     """
 
     cells: tuple[Cell, ...]
@@ -82,10 +82,10 @@ class Table:
     Attributes
     ----------
     columns
-        Headings; one that ends in ``>`` is of numbers, aligned to the right; one that ends in
-        ``?`` gives way on a narrow terminal, with ``??`` before sentences become narrow.
+        Headings; a trailing ``>`` marks a column of numbers, aligned to the right; a trailing ``?``
+        gives way on a narrow terminal, with ``??`` before sentences become narrow.
     caption
-        What the columns mean, below the table.
+        Meaning of the columns, below the table.
     first
         Rows that a terminal shows without ``--all``.
     """
@@ -97,7 +97,7 @@ class Table:
 
     @property
     def heads(self) -> tuple[tuple[str, bool], ...]:
-        """Each heading, and whether its column is of numbers."""
+        """Each heading, and whether its column is numeric."""
         titles = (name.rstrip(">?") for name in self.columns)
         return tuple(
             (title, ">" in name[len(title) :])
@@ -107,7 +107,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An entry of a legend: a mark in a colour, and what it stands for."""
+    """An entry of a legend: a mark in a colour, and its meaning."""
 
     mark: Mark
     role: Role
@@ -123,7 +123,7 @@ def row(*cells: str | Cell, note: str = "", marked: bool = False) -> Row:
 def table(
     columns: Sequence[str], rows: Iterable[Row], caption: str = "", *, first: int = 8
 ) -> Table | None:
-    """Return a table, ``None`` without a row."""
+    """Return a table, ``None`` without rows."""
     made = Table(tuple(columns), tuple(rows), caption, first)
     return made if made.rows else None
 
@@ -158,7 +158,7 @@ def markdown(made: Table) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Return text that Markdown shows as it is written.
+    r"""Return text that Markdown shows literally.
 
     Examples
     --------

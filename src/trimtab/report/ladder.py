@@ -1,4 +1,4 @@
-"""The page of one ladder: a drawing and a table for each metric, in one HTML file."""
+"""The page of one ladder: a chart and a table per metric, in one HTML file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MATCHES: Final[dict[Match, tuple[str, Tone]]] = {
     Match.NOT_GIVEN: ("NOT given", "critical"),
     Match.NO_INPUTS: ("no inputs printed", "unclear"),
 }
-"""Word and tone of what was computed beside what was printed."""
+"""Word and tone for the computed value relative to the printed one."""
 
 
 def ladder_document(ladder: Ladder) -> Document:
@@ -58,9 +58,9 @@ def ladder_document(ladder: Ladder) -> Document:
     return Document(
         kind="ladder",
         heading=ladder.name,
-        subtitle=f"{source}Rates are of {ladder.scale}; MB are 1,000,000 bytes.",
+        subtitle=f"{source}Rates are for {ladder.scale}; MB are 1,000,000 bytes.",
         tone="info" if named else "unclear",
-        answer=answers[0] if answers else "Nothing is kept that a ladder is made of.",
+        answer=answers[0] if answers else "No stored data for a ladder.",
         details=tuple(answers[1:]),
         sections=tuple(_sections(ladder)),
     )
@@ -86,13 +86,13 @@ def _sections(ladder: Ladder) -> Iterator[Section]:
         yield Section("Notes", notes=tuple(notes))
     if ladder.claims:
         yield Section(
-            "Printed values, and what the values printed beside them give",
+            "Printed values, and the results of their printed inputs",
             tables=(claims_table(ladder.claims),),
         )
 
 
 def track_table(ladder: Ladder, track: Track) -> Table | None:
-    """Return the layers of one metric, the highest first, the one that limits marked."""
+    """Return the layers of one metric, highest first, with the limiting one marked."""
     columns = ("layer", "rate>", "interval>", "of what carries it", "of data sheet>", "measured by")
     rows = [_step_row(ladder, track, step) for step in reversed(track.steps)]
     return table(columns, rows)
@@ -119,7 +119,7 @@ def _limit_word(limit: Limit) -> str:
 
 
 def _user_part(ladder: Ladder, track: Track, step: Step) -> float:
-    """Return which part of a layer's rate is user data: less than 1 where parity is written."""
+    """Return the user data part of a layer's rate: less than 1 where parity is written."""
     parity = ladder.hardware.parity
     counts = track.metric == "write_bandwidth" and step.rung.layer in RAW_LEVELS
     return 1 / parity.written_per_byte if counts and parity is not None else 1.0
@@ -133,7 +133,7 @@ def _parity_text(ladder: Ladder, track: Track, step: Step, rate: Estimate) -> st
 
 
 def claims_table(claims: tuple[CheckedClaim, ...]) -> Table | None:
-    """Return printed values beside what their inputs give."""
+    """Return printed values beside the results of their inputs."""
     columns = ("what", "printed>", "inputs give>", "within rounding>", "")
     return table(
         columns,
@@ -150,9 +150,9 @@ def claims_table(claims: tuple[CheckedClaim, ...]) -> Table | None:
 
 
 def ladder_chart(ladder: Ladder, track: Track) -> Chart | None:
-    """Return the rates of one metric as bars from the drives up, ``None`` where none is known.
+    """Return the rates of one metric as bars from the drives up, ``None`` if none is known.
 
-    Where parity is written, a bar is divided into user data and parity, as the table says.
+    Where parity is written, a bar is divided into user data and parity, like the table.
     """
     shown = [(step, step.shown) for step in track.steps if step.shown is not None]
     if not shown:
@@ -170,7 +170,7 @@ def ladder_chart(ladder: Ladder, track: Track) -> Chart | None:
     return Chart(
         name=f"ladder-{track.metric}",
         title=f"{text.metric_title(track.metric)} by layer",
-        caption=f"Rates of {ladder.scale}.",
+        caption=f"Rates for {ladder.scale}.",
         specification=layered(layers, _WIDTH, _ROW_HEIGHT * len(rows)),
         legend=tuple(keys),
     )
@@ -195,7 +195,7 @@ def _layers(rows: list[dict[str, Any]], scale: Scale, top: float) -> list[altair
     import altair as alt
 
     order = [entry["layer"] for entry in rows]
-    # The engine that draws measures text narrower than browsers do: labels would be cut.
+    # The drawing engine measures text narrower than browsers do: labels would be cut.
     y_axis = alt.Axis(tickSize=0, domain=False, minExtent=_LABEL_EXTENT)
     y = alt.Y("layer:N", sort=order, title=None, axis=y_axis)
     x_axis = alt.Axis(tickCount=5, grid=True)
@@ -209,7 +209,7 @@ def _layers(rows: list[dict[str, Any]], scale: Scale, top: float) -> list[altair
     ]
 
 
-# The words and figures, for terminal, page and Markdown alike
+# Words and figures for terminal, page and Markdown alike
 
 _PRINTED: Final = re.compile(r"\s*[0-9]+(?:\.([0-9]+))?[0-9.\s+±-]*(?:to[0-9.\s]+)?(\S*)")
 PARITY_SIGN: Final = "*"
@@ -224,7 +224,7 @@ def rate_text(value: float, unit: str) -> str:
 
 
 def interval_text(rate: Estimate, unit: str) -> str:
-    """Return the interval of a rate, ``-`` where there is none."""
+    """Return the interval of a rate, ``-`` if there is none."""
     if rate.low is None or rate.high is None:
         return "-"
     if rate.low == rate.high:
@@ -237,7 +237,7 @@ def interval_text(rate: Estimate, unit: str) -> str:
 
 
 def efficiency_text(efficiency: Efficiency, *, named: bool = True) -> str:
-    """Return ``102.0 %* of drive``, with its signs, or why there is none."""
+    """Return ``102.0 %* of drive``, with its marks, or why there is none."""
     name = f" of {LEVEL_NAMES[efficiency.of]}" if named else ""
     if efficiency.value is None:
         return f"-{name}"
@@ -249,7 +249,7 @@ def efficiency_text(efficiency: Efficiency, *, named: bool = True) -> str:
 
 def answer_text(track: Track) -> str:
     """Return what limits one metric, and where most is lost, in one sentence."""
-    # What limits is said of the system: an application is as slow as it asks for little.
+    # The limit is that of the system: an application is slow if it requests little.
     system = [step for step in track.steps if step.rung.layer != "application"]
     top = (system or track.steps or [None])[-1]
     rate = ""
@@ -269,7 +269,7 @@ def answer_text(track: Track) -> str:
 
 
 def limit_text(limit: Limit) -> str:
-    """Return what holds the topmost rate down in one line."""
+    """Return what limits the topmost rate, in one line."""
     kind = limit.kind.value
     if limit.kind is LimitKind.LAYER and limit.layer is not None:
         kind = f"bottleneck: {LEVEL_NAMES[limit.layer]}"
@@ -277,34 +277,34 @@ def limit_text(limit: Limit) -> str:
 
 
 def loss_text(loss: Loss) -> str:
-    """Return where most is lost in one line."""
+    """Return where most is lost, in one line."""
     name = "no layer can be named" if loss.layer is None else LEVEL_NAMES[loss.layer]
     return f"{name} ({loss.reason})"
 
 
 def what_text(step: Step) -> str:
-    """Return what measured, where it stands, and the figure as it was printed."""
+    """Return the tool, its place in the stack, and the figure as printed."""
     rung = step.rung
     parts = [part for part in (rung.tool, rung.source, rung.printed) if part]
     return ", ".join(parts)
 
 
 def shown_text(step: Step, unit: str) -> str:
-    """Return the rate at the ladder's scale; as measured, in brackets, where it has none."""
+    """Return the rate at the ladder's scale; else as measured, in brackets."""
     if step.shown is None:
         return f"({rate_text(step.rung.rate.value, unit)})"
     return rate_text(step.shown.value, unit)
 
 
 def absent_text(absent: Absent) -> str:
-    """Return which layer was not measured, and how it would be."""
+    """Return which layer was not measured, and how to measure it."""
     metrics = ", ".join(text.metric_text(metric) for metric in absent.metrics)
     noun = "" if absent.layer == "data_sheet" else " rung"
     return f"no {LEVEL_NAMES[absent.layer]}{noun} ({metrics}): {absent.hint}"
 
 
 def explanations(ladder: Ladder) -> Iterator[str]:
-    """Yield what the signs mean, each doubt, and what is to be known of single rungs."""
+    """Yield the meaning of the marks, each doubt, and notes about single rungs."""
     steps = [step for track in ladder.tracks for step in track.steps]
     efficiencies = [(step, efficiency) for step in steps for efficiency in step.beneath]
     if any(efficiency.parity_counted for _, efficiency in efficiencies):
@@ -324,25 +324,25 @@ def explanations(ladder: Ladder) -> Iterator[str]:
     yield from dict.fromkeys(lines)
     bases = {step.rung.rate.basis for step in steps if step.rung.layer not in NOMINAL_LEVELS}
     if Basis.ROUNDING in bases:
-        yield "intervals of printed figures are of their rounding; scatter is not printed"
+        yield "intervals of printed figures come from rounding; scatter is not printed"
     if Basis.REPETITIONS in bases:
         yield "intervals of repetitions say nothing about other days"
 
 
 def printed_text(checked: CheckedClaim) -> str:
-    """Return what was printed."""
+    """Return the printed text."""
     return f"{'> ' if checked.claim.at_least else ''}{checked.claim.printed.text}"
 
 
 def claim_text(checked: CheckedClaim) -> str:
-    """Return what a printed value is of, and what was taken for granted to come to it."""
+    """Return the meaning of a printed value, and the assumptions behind it."""
     return "; ".join(filter(None, (checked.claim.what, checked.claim.assumes)))
 
 
 def computed_text(checked: CheckedClaim) -> tuple[str, str]:
-    """Return what the inputs give in the unit that was printed: value, and interval of rounding.
+    """Return the result of the inputs in the printed unit: value, and interval of rounding.
 
-    The interval is the one that the match rests on.
+    The interval is the one that decides the match.
     """
     if checked.value is None or checked.low is None or checked.high is None:
         return "-", "-"

@@ -1,4 +1,4 @@
-"""The layers beneath a path: what stands on what, and which device is set otherwise."""
+"""The layers beneath a path: which device is on which, and which is set differently."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MEDIA: Final = {True: "flash", False: "rotational", None: "medium not known"}
 
 
 def layers_text(path: PathDescription, snapshot: Snapshot) -> str:
-    """Return the layers beneath a path, its size and how full it is: ``ext4 on md0, flash``."""
+    """Return the layers beneath a path, its size and fullness: ``ext4 on md0, flash``."""
     parts = [f"{path.fs_type} ({path.kind}) from {path.source}"]
     if path.devices:
         top = path.devices[0]
@@ -41,9 +41,9 @@ def layers_text(path: PathDescription, snapshot: Snapshot) -> str:
 
 
 def layer_table(path: PathDescription) -> Table | None:
-    """Return mount, file system and devices beneath a path, devices that are alike in one row.
+    """Return mount, file system and devices beneath a path, with identical devices in one row.
 
-    A device stands beneath the deepest of those that use it. A device that is named but not
+    A device appears beneath the deepest of those that use it. A device that is named but not
     described is shown as such.
     """
     state = ", read-only" if path.read_only else ""
@@ -54,7 +54,7 @@ def layer_table(path: PathDescription) -> Table | None:
         row("file system", path.fs_type, f"{settings}{state}", ""),
         *_device_rows(_with_undescribed(path.devices)),
     ]
-    none = "" if path.devices else "No device can be seen beneath this file system."
+    none = "" if path.devices else "No device is visible beneath this file system."
     return table(("layer", "what", "settings", "not known"), rows, none)
 
 
@@ -74,8 +74,8 @@ def _device_rows(devices: dict[str, BlockDevice]) -> Iterator[Row]:
 
 
 def _alike(device: BlockDevice) -> tuple[str, str, str, str]:
-    """Return what two devices have in common that share a row, in words."""
-    # A partition stands on its drive, as its name says: 24 of them are alike all the same.
+    """Return the common description of devices that share a row."""
+    # A partition is on its drive, as its name says: 24 of them are identical all the same.
     over = f"over {', '.join(device.beneath)}" if len(device.beneath) > 1 else ""
     word = _KIND_WORDS.get(device.kind, device.kind)
     return word, over, ", ".join(_facts(device)), ", ".join(_unknown(device))
@@ -90,8 +90,8 @@ def _with_undescribed(devices: Sequence[BlockDevice]) -> dict[str, BlockDevice]:
 
 def _depths(devices: dict[str, BlockDevice]) -> dict[str, int]:
     depths = dict.fromkeys(devices, 0)
-    # Longest path by relaxation. As many rounds as devices are enough for a tree of any depth,
-    # and end even if a broken description goes round in a circle.
+    # Longest path by relaxation. As many rounds as devices suffice for a tree of any depth,
+    # and terminate even if a broken description contains a cycle.
     for _ in devices:
         moved = False
         for device in devices.values():
@@ -134,7 +134,7 @@ def _unknown(device: BlockDevice) -> list[str]:
         "discard": device.discard_max_bytes,
     }
     if device.kind == "partition":
-        # The queue is its drive's: the kernel keeps none for a partition.
+        # The queue belongs to the drive: the kernel keeps none for a partition.
         expected = {"size": device.size_bytes}
     return [name for name, value in expected.items() if value is None]
 
@@ -143,7 +143,7 @@ def _discard(device: BlockDevice) -> str | None:
     if device.discard_max_bytes is None:
         return None
     if device.discard_max_bytes == 0:
-        return "not taken"
+        return "not supported"
     text = f"up to {format_bytes(device.discard_max_bytes)}"
     if device.discard_granularity_bytes:
         text += f", granularity {format_bytes(device.discard_granularity_bytes)}"

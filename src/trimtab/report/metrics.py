@@ -1,8 +1,8 @@
 """The metrics of a watched site: every name with its type, unit and labels, and their samples.
 
-Names follow Prometheus: base units, ``_total`` for what counts up, ``_timestamp_seconds`` for
-times, one unit a name. Labels are bounded by the site: its targets, probes, causes and policies;
-never users, jobs or paths. Pure: `samples` maps what is known to rows; nothing is measured here.
+Names follow Prometheus: base units, ``_total`` for counters, ``_timestamp_seconds`` for times, one
+unit per name. Labels are bounded by the site: its targets, probes, causes and policies; never
+users, jobs or paths. Pure: `samples` maps known values to rows; nothing is measured here.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ LEVELS: Final[Mapping[str, tuple[str, str]]] = {
     "B": ("volume_bytes", "volume"),
     "points": ("score", "score"),
 }
-"""Unit of a metric of a probe to the end of its name here, and what that is."""
+"""Unit of a probe's metric to the end of its name here, and its description."""
 
 _READINGS: Final[Mapping[str, tuple[str, Kind, str]]] = {
     "capacity_bytes": ("capacity_bytes", "gauge", "Size of the target."),
@@ -74,7 +74,7 @@ _READINGS: Final[Mapping[str, tuple[str, Kind, str]]] = {
 }  # fmt: skip
 """Telemetry of a target to its metric: the end of the name, the kind, and the help.
 
-Of several drives it is the sum.
+For several drives it is the sum.
 """
 
 METRICS: Final = (
@@ -179,7 +179,7 @@ class SeriesNow:
 
 @dataclass(frozen=True, slots=True)
 class ReceiverNow:
-    """A receiver of alerts: how many wait, and how often it failed since it last took one."""
+    """A receiver of alerts: how many wait, and its failures since the last delivery."""
 
     name: str
     waiting: int
@@ -188,27 +188,27 @@ class ReceiverNow:
 
 @dataclass(frozen=True, slots=True)
 class SiteNow:
-    """Everything that the metrics of a site say.
+    """Everything behind the metrics of a site.
 
     Attributes
     ----------
     file_system
-        Lustre's name of the file system, with which its servers name their targets; ``None``: it
-        is not Lustre.
+        Lustre's name of the file system, used by its servers in target names; ``None``: it is not
+        Lustre.
     runs, slots
         Probe and status, or item and state, to their number.
     actions
         Policy, kind and outcome to their number.
     causes
-        Of each incident that goes on, the cause's id; ``unexplained``.
+        Cause id of each open incident; ``unexplained``.
     trimmed
         Target to the last trim by Trimtab.
     plans
         Policy to the number of plans that wait for a person.
     last_slots
-        The last slot of each item that was done.
+        Last completed slot of each item.
     refreshed_s
-        What reading all this took.
+        Time spent reading all this.
     """
 
     site: Site
@@ -240,7 +240,7 @@ class Row:
 
 
 def samples(now: SiteNow) -> Iterator[Row]:
-    """Yield every sample of a site; what is not known has none, never 0."""
+    """Yield every sample of a site; unknown values have none, never 0."""
     yield Row("trimtab_site", (now.site.driver, now.version), 1.0)
     yield Row("trimtab_fullness_limit_ratio", (), now.site.limits.fullness)
     yield from _probes(now)
@@ -303,7 +303,7 @@ def _targets(now: SiteNow, snapshot: Snapshot) -> Iterator[Row]:
 
 
 def _full_name(now: SiteNow, seen: TargetSnapshot) -> str:
-    """Return a target's name as exporters of Lustre have it: ``scratch-OST0000``."""
+    """Return a target's name in the form of Lustre exporters: ``scratch-OST0000``."""
     return "-".join(filter(None, (now.file_system, seen.target.name)))
 
 
@@ -336,7 +336,7 @@ def _target(seen: TargetSnapshot, name: str, trimmed_at: datetime | None) -> Ite
 
 
 def _values_of(seen: TargetSnapshot, name: str) -> list[float]:
-    """Return a reading without a label, else all with one; empty where one is missing."""
+    """Return a reading without a label, else all with one; empty if one is missing."""
     whole = seen.number(name)
     if whole is not None:
         return [whole]

@@ -33,7 +33,7 @@ _LISTED: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class SpaceAt:
-    """How full a site was at one time.
+    """The fullness of a site at one time.
 
     Attributes
     ----------
@@ -54,20 +54,20 @@ class SpaceAt:
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """What is known of one month of a site.
+    """Everything known about one month of a site.
 
     Attributes
     ----------
     first, last
         Its days, in ``timezone``.
     complete
-        Whether it was over when it was looked at.
+        Whether the month was over when the report was made.
     space
-        A time a day, the oldest first.
+        One time per day, oldest first.
     standing
-        How the site stood at its end.
+        State of the site at its end.
     purges
-        ``None`` where the journals could not be read; ``purge_reason`` says why.
+        ``None`` if the journals could not be read; ``purge_reason`` says why.
     """
 
     site: str
@@ -107,7 +107,7 @@ def monthly_document(month: Month) -> Document:
 
 
 def _incidents_answer(incidents: Sequence[Explanation]) -> str:
-    """Return how many incidents the month had."""
+    """Return the number of incidents in the month."""
     states = Counter(each.incident.state for each in incidents)
     each = ", ".join(f"{states[state]} {state.value}" for state in IncidentState if states[state])
     return f"Incidents: {each}." if each else "Incidents: none in this month."
@@ -148,9 +148,9 @@ def _sections(month: Month) -> Iterator[Section]:
 
 
 def space_answer(space: Sequence[SpaceAt]) -> str:
-    """Return how full it was at the beginning and at the end, and the fullest target."""
+    """Return the fullness at the beginning and at the end, and the fullest target."""
     if not space:
-        return "How full it was is not known: no snapshot."
+        return "Fullness not known: no snapshot."
     first, last = space[0], space[-1]
     name, fullness = max((each.fullest for each in space), key=lambda fullest: fullest[1])
     peak = "" if name == "" else f"; fullest target {visible(name)}, {format_percent(fullness)}"
@@ -159,7 +159,7 @@ def space_answer(space: Sequence[SpaceAt]) -> str:
 
 
 def space_chart(space: Sequence[SpaceAt]) -> Chart | None:
-    """Return how full it was over the month, with its fullest target."""
+    """Return the fullness over the month, with the fullest target."""
     import altair as alt
 
     if len(space) < 2:
@@ -182,9 +182,7 @@ def space_chart(space: Sequence[SpaceAt]) -> Chart | None:
         dashed = data(rows).mark_line(color=SECOND, strokeWidth=1.5, strokeDash=[5, 3])
         layers.append(dashed.encode(x=x, y="fullest:Q"))
         keys.append(Key("dashed", "second", "fullest target"))
-    return Chart(
-        "space", "How full it was", "One snapshot a day.", layered(layers), (), tuple(keys)
-    )
+    return Chart("space", "Fullness", "One snapshot a day.", layered(layers), (), tuple(keys))
 
 
 def _space_table(space: Sequence[SpaceAt]) -> Table | None:
@@ -217,9 +215,9 @@ def _purge_sections(month: Month) -> Iterator[Section]:
 
 
 def cost_answer(cost: ProbeCost | None) -> str:
-    """Return what the probes moved and how much of the drives' endurance that is."""
+    """Return what the probes moved and the drives' endurance used for it."""
     if cost is None or not cost.runs:
-        return "Probes: no run of Trimtab's own in this month."
+        return "Probes: no run by Trimtab itself in this month."
     worn = ""
     if cost.drive_writes_per_day is not None:
         worn = f", {cost.drive_writes_per_day:.2g} drive writes a day"
@@ -248,12 +246,12 @@ def _cost(month: Month) -> Table | None:
                 note=text.sentence(cost.reason) if cost.reason else "",
             ),
         ],
-        "Bytes that the benchmarks moved, before parity and write amplification.",
+        "Bytes moved by the benchmarks, before parity and write amplification.",
     )
 
 
 def actions_answer(actions: Sequence[Action]) -> str:
-    """Return how many changes were made, and how many of them failed."""
+    """Return the number of changes made, and of those that failed."""
     if not actions:
         return "Actions: nothing was changed."
     done = sum(action.outcome is Outcome.DONE for action in actions)

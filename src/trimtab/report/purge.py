@@ -1,4 +1,4 @@
-"""The pages of a purge: what each age would free and whose files go; what runs did."""
+"""The pages of a purge: what each age would free and whose files it affects; what runs did."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class HorizonResult:
     Attributes
     ----------
     root, index
-        Of the tree that was listed, as people may see it; the id of its index.
+        Of the listed tree, in printable form; the id of its index.
     rules, notes
         Sentences: the rules in force, and what a reader should know.
     total
@@ -70,7 +70,7 @@ def horizon_document(result: HorizonResult, only: Collection[int] | None = None)
     Parameters
     ----------
     only
-        Uids of whom files are shown; ``None``: of everybody.
+        Uids whose files are shown; ``None``: all.
     """
     answer, usage = result.answer, result.usage
     needed = answer.needed
@@ -88,19 +88,19 @@ def horizon_document(result: HorizonResult, only: Collection[int] | None = None)
 
 
 def horizon_answer(answer: Answer) -> str:
-    """Return the cut-off that reaches the target, what it frees and of how many users."""
+    """Return the cut-off that reaches the target, what it frees, and for how many users."""
     needed, target = answer.needed, format_exact_percent(answer.needed.target)
     age_s = needed.age_s(answer.as_of_s)
     if needed.status is HorizonStatus.MET_ALREADY or age_s is None:
         full = format_percent(needed.usage.fullness)
-        return f"Nothing has to go: {full} full, target {target}."
+        return f"Nothing has to be deleted: {full} full, target {target}."
     freed = (
         f"{format_bytes(needed.freed.allocated_bytes)} in {plural(needed.freed.files, 'file', ',')}"
     )
     age = format_duration(age_s)
     if needed.status is HorizonStatus.OUT_OF_REACH:
         more = format_bytes(needed.shortfall_bytes)
-        return f"No horizon reaches {target}: all that may go frees {freed}, {more} too little."
+        return f"No horizon reaches {target}: everything eligible frees {freed}, {more} too little."
     users = f", of {plural(len(answer.users), 'user', ',')} at most" if answer.users else ""
     return f"Deleting what is unused for {age} reaches {target}: {freed}{users}."
 
@@ -135,7 +135,7 @@ def _owners_section(answer: Answer, only: Collection[int] | None) -> Section:
             lines=() if answer.users or answer.projects else ("No file would be deleted.",),
         )
     shares = [entry for entry in answer.users if entry.owner in only]
-    nothing = "None of your files would be deleted." if only else "This host knows no such user."
+    nothing = "None of your files would be deleted." if only else "Unknown user on this host."
     return Section(
         "Your files",
         tables=(_owners_table("user", shares),),
@@ -149,7 +149,7 @@ def _cut_offs(answer: Answer) -> list[tuple[Horizon, str]]:
 
 
 def horizon_chart(answer: Answer) -> Chart | None:
-    """Return how full it would be after each age; ``None`` where that cannot be told."""
+    """Return the fullness after each age; ``None`` if unknown."""
     import altair as alt
 
     points = [(step.age_s / DAY_S, step.after) for step in answer.steps if step.age_s > 0]
@@ -185,13 +185,13 @@ def horizon_chart(answer: Answer) -> Chart | None:
     ]
     return Chart(
         name="horizon",
-        title="How full it would be",
-        caption="Deleting everything that may go and is unused for longer than an age. Marked: "
+        title="Fullness afterwards",
+        caption="Deleting everything eligible that is unused for longer than an age. Marked: "
         + "; ".join(
             f"{name}, {format_duration(horizon.age_s(answer.as_of_s) or 0)}"
             for horizon, name in _cut_offs(answer)
         )
-        + ". The upright axis does not begin at 0.",
+        + ". The vertical axis does not begin at 0.",
         specification=layered(layers),
         legend=(
             Key("line", "accent", "full afterwards"),
@@ -203,13 +203,13 @@ def horizon_chart(answer: Answer) -> Chart | None:
 
 
 def steps_table(answer: Answer) -> Table | None:
-    """Return the effect of each age, the cut-offs of now and of the lists marked."""
+    """Return the effect of each age, with the cut-offs of now and of the lists marked."""
     rows = {step.cut_off_hour: (step.age_s, step.freed, step.after, "") for step in answer.steps}
     for horizon, name in _cut_offs(answer):
         hour, age_s = horizon.cut_off_hour, horizon.age_s(answer.as_of_s)
         assert hour is not None
         assert age_s is not None
-        word = name if horizon.status is HorizonStatus.REACHED else "all that may go"
+        word = name if horizon.status is HorizonStatus.REACHED else "everything eligible"
         marked = rows[hour][3] if hour in rows else ""
         word = ", ".join(dict.fromkeys(filter(None, (marked, word))))
         rows[hour] = (age_s, horizon.freed, horizon.after, word)
@@ -227,7 +227,7 @@ def steps_table(answer: Answer) -> Table | None:
             )
             for hour, (age_s, freed, after, word) in sorted(rows.items())
         ),
-        "Enough now: the target is reached today. The lists: what a run may delete at most, as use "
+        "Enough now: reaches the target today. The lists: the most that a run may delete, as use "
         "grows until then.",
     )
 
@@ -237,7 +237,7 @@ def _fullness(usage: Usage | None) -> str:
 
 
 def owners_chart(users: Sequence[OwnedBy]) -> Chart | None:
-    """Return the users with most bytes on the lists, as bars within what of theirs may go."""
+    """Return the users with most bytes on the lists, as bars within their eligible bytes."""
     import altair as alt
 
     shown = sorted(users, key=lambda user: -user.most.allocated_bytes)[:_BARS_MOST]
@@ -263,17 +263,17 @@ def owners_chart(users: Sequence[OwnedBy]) -> Chart | None:
     return Chart(
         name="owners",
         title="Users with most on the lists",
-        caption=f"{more:,} more users are affected." if more else "All users who are affected.",
+        caption=f"{more:,} more users are affected." if more else "All affected users.",
         specification=layered(layers, width=300, height=26 * len(rows)),
         legend=(
             Key("bar", "accent", "on the lists"),
-            Key("light-bar", "accent", "may go, younger"),
+            Key("light-bar", "accent", "eligible, younger"),
         ),
     )
 
 
 def owner_text(uid: int) -> str:
-    """Return a user's name, or the number where nobody has it."""
+    """Return a user's name, or the number if it has none."""
     name = user_name(uid)
     return str(uid) if name is None else visible(name)
 
@@ -342,7 +342,7 @@ def _groups_table(groups: GroupHorizons) -> Table | None:
 def runs_document(
     purge_report: PurgeReport, place: str, only: Collection[int] | None = None
 ) -> Document:
-    """Return the page of what runs of a purge did; ``only``: uids of whom files are shown."""
+    """Return the page of the runs of a purge; ``only``: uids whose files are shown."""
     has_dry = any(day.dry for day in purge_report.days)
     return Document(
         kind="purge report",
@@ -350,7 +350,7 @@ def runs_document(
         subtitle=runs_period(purge_report),
         tone=runs_tone(purge_report),
         answer=runs_answer(purge_report),
-        details=("Dry runs delete nothing and are listed apart.",) * has_dry,
+        details=("Dry runs delete nothing and are listed separately.",) * has_dry,
         sections=runs_sections(purge_report, only),
     )
 
@@ -372,7 +372,7 @@ def runs_tone(purge_report: PurgeReport) -> Tone:
 
 
 def runs_answer(purge_report: PurgeReport) -> str:
-    """Return what was deleted in all, and how full it was before and after."""
+    """Return what was deleted in total, and the fullness before and after."""
     real = [day for day in purge_report.days if not day.dry]
     if not purge_report.days:
         return "No purge runs are recorded."
@@ -391,7 +391,7 @@ def runs_answer(purge_report: PurgeReport) -> str:
 def runs_sections(
     purge_report: PurgeReport, only: Collection[int] | None = None
 ) -> tuple[Section, ...]:
-    """Return days, users, runs and plans; ``only``: uids of whom files are shown."""
+    """Return days, users, runs and plans; ``only``: uids whose files are shown."""
     if not purge_report.days and not purge_report.plans:
         return ()
     return (
@@ -405,7 +405,7 @@ def runs_sections(
             "Runs",
             tables=(_runs_table(purge_report.days),),
             notes=tuple(
-                f"moved aside by an interrupted run, a person has to look: {visible(path)}"
+                f"moved aside by an interrupted run, check the owner: {visible(path)}"
                 for day in purge_report.days
                 for run in day.runs
                 for path in (run.unexplained if only is None else ())
@@ -416,7 +416,7 @@ def runs_sections(
 
 
 def freed_chart(days: Sequence[Day]) -> Chart | None:
-    """Return what was freed on each day; ``None`` of fewer than two days."""
+    """Return the bytes freed per day; ``None`` for fewer than two days."""
     import altair as alt
 
     real = [day for day in days if not day.dry]
@@ -452,7 +452,7 @@ def _days_table(purge_report: PurgeReport) -> Table | None:
 
 
 def counts_text(counted: Mapping[str, int]) -> str:
-    """Return counts by name, the largest first."""
+    """Return counts by name, largest first."""
     pairs = sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))
     return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in pairs)
 
@@ -486,7 +486,7 @@ def _runs_table(days: Sequence[Day]) -> Table | None:
                 day.day.isoformat(),
                 "dry run" if day.dry else "deleting",
                 visible(run.who) or "-",
-                Cell("did not say how", tone="warning") if run.end is None else Cell(run.end),
+                Cell("end not recorded", tone="warning") if run.end is None else Cell(run.end),
                 note="; ".join(filter(None, (run.text, run.pace.text(), *run.objections))),
             )
             for day in days

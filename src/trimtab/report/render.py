@@ -1,7 +1,7 @@
-"""Vega-Lite specifications drawn as SVG that stands inside a page.
+"""Draw Vega-Lite specifications as SVG inside a page.
 
 No browser, no network, no script: vl-convert runs Vega in its own engine. The same specification
-gives the same text, byte for byte.
+gives identical text.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _BACKGROUND_PATHS = re.compile(r'<path class="(?:background|foreground)"[^>]*d="
 
 
 def render_svg(specification: Mapping[str, Any], *, name: str, label: str) -> str:
-    """Return an inline ``<svg>`` element that fills the width of what it stands in.
+    """Return an inline ``<svg>`` element that fills the width of its container.
 
     Parameters
     ----------
     specification
         A Vega-Lite specification with its data inside.
     name
-        Unique in the page: several drawings share one space of identifiers.
+        Unique within the page: several drawings share one space of identifiers.
     label
-        What the drawing shows, for those who cannot see it.
+        What the drawing shows, for screen readers.
 
     Raises
     ------
@@ -55,23 +55,23 @@ def render_svg(specification: Mapping[str, Any], *, name: str, label: str) -> st
     """
     import vl_convert
 
-    # Plain JSON text with every lone surrogate spelled out: the engine takes only valid UTF-8.
+    # Plain JSON text with every lone surrogate escaped: the engine accepts only valid UTF-8.
     json_text = json.dumps(_clean(specification), allow_nan=False)
     svg = vl_convert.vegalite_to_svg(json_text, allowed_base_urls=[])
     return _inline(svg, name=name, label=label)
 
 
 def drawn(charts: Iterable[Chart | None]) -> tuple[tuple[Chart, Markup], ...]:
-    """Return each chart that there is with its drawing, as markup for a page.
+    """Return each existing chart with its drawing, as markup for a page.
 
-    Without vl-convert a sentence says what to install instead of each drawing.
+    Without vl-convert, a sentence replaces each drawing and says what to install.
     """
     from markupsafe import Markup
 
     def drawing(chart: Chart) -> Markup:
         label = f"{chart.title}. {chart.caption}"
         try:
-            # What Vega draws is escaped by Vega; the page trusts nothing else as markup.
+            # Vega escapes what it draws; the page trusts nothing else as markup.
             return Markup(render_svg(chart.specification, name=chart.name, label=label))
         except ImportError:
             return Markup("<p>{}</p>").format(NOT_DRAWN)
@@ -86,7 +86,7 @@ class Stylesheet:
     Attributes
     ----------
     hash
-        As a Content-Security-Policy names it: the page allows this stylesheet and no other.
+        In the form of a Content-Security-Policy: the page allows only this stylesheet.
     """
 
     text: Markup
@@ -95,7 +95,7 @@ class Stylesheet:
 
 @cache
 def stylesheet() -> Stylesheet:
-    """Return the stylesheet that pages hold, and that a server would serve as a file."""
+    """Return the stylesheet that pages include, and that a server would serve as a file."""
     from markupsafe import Markup
 
     css = (resources.files("trimtab.report") / "templates" / "kit.css").read_text("utf-8")
@@ -105,9 +105,9 @@ def stylesheet() -> Stylesheet:
 
 @cache
 def environment() -> Environment:
-    """Return the template environment: everything escaped, and nothing shown that cannot be seen.
+    """Return the template environment: everything is escaped, invisible characters are shown.
 
-    A name that a template misspells is an error, not an empty place.
+    A misspelt name in a template is an error, not an empty place.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -151,7 +151,7 @@ def _inline(svg: str, *, name: str, label: str) -> str:
     body = _BACKGROUND_PATHS.sub("", svg[size.end() :])
     body = _IDENTIFIER.sub(rf"\g<1>{name}-\g<2>", body)
     body = _MARK.sub(_with_tooltip, body).removesuffix("</svg>")
-    # The drawing is one image with one label: its parts, which Vega gives roles, are not read out.
+    # The drawing is one image with one label: screen readers skip its parts, which have roles.
     return (
         f'<svg class="drawing" role="img" aria-label="{escape(printable(label))}" '
         f'viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
@@ -160,7 +160,7 @@ def _inline(svg: str, *, name: str, label: str) -> str:
 
 
 def _with_tooltip(mark: re.Match[str]) -> str:
-    """Return a mark whose label a browser shows under the pointer: no script is needed for it."""
+    """Return a mark whose label a browser shows as a tooltip, without a script."""
     element, label, attributes = mark.groups()
     short = _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.4g}", label)
     return f"<{element}{attributes}><title>{short}</title></{element}>"

@@ -1,4 +1,4 @@
-"""Runs, and the figures of one with the output that each was read from. Pure."""
+"""Runs, and the figures of one with the raw output behind each. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def runs_table(runs: Sequence[Run], labels: Mapping[str, str]) -> Table | None:
-    """Return a row for each run; ``labels`` as in `series_table`."""
+    """Return a row per run; ``labels`` as in `series_table`."""
     length = telling_length([run.id for run in runs])
     columns = ("run", "at", "probe", "status", "write>", "read>")
     return table(
@@ -41,7 +41,7 @@ def runs_table(runs: Sequence[Run], labels: Mapping[str, str]) -> Table | None:
 
 
 def samples_table(samples: Iterable[Sample]) -> Table | None:
-    """Return a row for each figure of a run, with the line of output that it was read from."""
+    """Return a row per figure of a run, with the line of output it was read from."""
     return table(
         ("metric", "value>", "target", "statistic", "read from"),
         (
@@ -65,7 +65,7 @@ def _median(run: Run, metric: str) -> str:
 
 
 def telling_length(identifiers: Sequence[str]) -> int:
-    """Return how many characters tell these ids apart, at least as many as hold their time."""
+    """Return the number of characters that distinguish these ids, including their time."""
     for length in (13, 18, 23, 28):
         if len({identifier[:length] for identifier in identifiers}) == len(identifiers):
             return length
@@ -73,9 +73,9 @@ def telling_length(identifiers: Sequence[str]) -> int:
 
 
 def runs_document(runs: Sequence[Run], *, requested: int) -> Document:
-    """Return runs, the newest first; ``requested`` is how many were asked for."""
+    """Return runs, newest first; ``requested`` is the number asked for."""
     if not runs:
-        return Document("No run is kept.")
+        return Document("No run is stored.")
     statuses = Counter(run.status.value for run in runs)
     each = ", ".join(f"{count} {status}" for status, count in statuses.items())
     last = "last " if len(runs) == requested else ""
@@ -128,9 +128,10 @@ def _facts(run: Run, store: str) -> list[tuple[str, str]]:
     if isinstance(spec, dict):
         facts.insert(5, ("asked", ", ".join(f"{key} {value}" for key, value in spec.items())))
     reported = run.parameters.get("told")
-    if isinstance(reported, dict) and not run.samples:  # what explains others is all in there
+    if isinstance(reported, dict) and not run.samples:  # an explanatory run has all of it there
         facts.insert(
-            -2, ("told", ", ".join(f"{key} {_in_short(value)}" for key, value in reported.items()))
+            -2,
+            ("reported", ", ".join(f"{key} {_in_short(value)}" for key, value in reported.items())),
         )
     return facts
 

@@ -1,4 +1,4 @@
-"""The page of a scenario: what it is built of, what happens in it, and what of it is assumed."""
+"""The page of a scenario: its hardware, events and assumptions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def scenario_document(scenario: Scenario) -> Document:
         subtitle=f"{span} {scenario.timezone}, seed {scenario.seed}",
         tone="info",
         answer=f"{scenario.title}. {', '.join(counts)}.",
-        details=("A simulation is worth what its assumptions are worth.",),
+        details=("A simulation is only as good as its assumptions.",),
         sections=tuple(
             Section(title, tables=(table(("what", "is"), (row(*pair) for pair in pairs)),))
             for title, pairs in (
@@ -34,7 +34,7 @@ def scenario_document(scenario: Scenario) -> Document:
                 ("At the start", list(facts.used_by(scenario))),
                 ("Probes", probes),
                 ("What happens", happens),
-                ("Assumed, as no source says it", list(scenario.assumptions.items())),
+                ("Assumed, without a source", list(scenario.assumptions.items())),
             )
             if pairs
         ),
@@ -54,7 +54,7 @@ def scenarios_document(scenarios: Sequence[Scenario]) -> Document:
         subtitle="trimtab twin show NAME describes one, trimtab twin run NAME simulates it",
         tone="info",
         answer=f"{plural(len(scenarios), 'file system')} can be simulated.",
-        sections=(Section("Scenarios that are built in", tables=(_scenarios_table(scenarios),)),),
+        sections=(Section("Built-in scenarios", tables=(_scenarios_table(scenarios),)),),
     )
 
 

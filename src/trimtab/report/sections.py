@@ -1,4 +1,4 @@
-"""A page made of sections of tables, charts and sentences: as HTML, and the same as Markdown."""
+"""A page of sections with tables, charts and sentences: as HTML, and the same as Markdown."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ class Section:
     Attributes
     ----------
     title
-        Empty where its lines and tables follow the answer as they are.
+        Empty if its lines and tables directly follow the answer.
     lines
         Sentences, each a paragraph.
     charts
-        Called where they are drawn, since a terminal shows none; ``None``: nothing to draw.
+        Called when drawn, since a terminal shows none; ``None``: nothing to draw.
     tables
-        ``None`` where there is nothing to show.
+        ``None`` if there is nothing to show.
     notes
-        What a reader should know besides.
+        What a reader should also know.
     folds
         Title and table each, behind a line that opens it; the first is open.
     commands
-        To copy: they are never broken.
+        For copying: never broken.
     folded
-        Whether all but the title waits: for a click on a page, for ``--all`` on a terminal.
+        Whether only the title is shown: until a click on a page, without ``--all`` on a terminal.
     tone
-        Of a finding, whose title says it in a word; without a title, of the lines.
+        Tone of a finding, whose title names it; without a title, tone of the lines.
     """
 
     title: str = ""
@@ -61,18 +61,18 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A page, with the answer first; a screen alone has neither heading nor tone.
+    """A page, with the answer first; a terminal screen needs neither heading nor tone.
 
     Attributes
     ----------
     kind
-        What made it: ``purge horizon``.
+        The command behind it: ``purge horizon``.
     details
-        Sentences behind the answer.
+        Sentences after the answer.
     more
-        What a terminal says at the end: commands that show more, or go on.
+        Last lines on a terminal: commands that show more, or continue.
     command
-        The last of them, to copy: it is never broken.
+        The last of them, for copying: never broken.
     """
 
     answer: str
@@ -87,7 +87,7 @@ class Document:
 
 
 def render_document(document: Document) -> str:
-    """Return a self-contained HTML page: no network, no script, equal for equals."""
+    """Return a self-contained HTML page: no network, no script, deterministic."""
     page = environment().get_template("sections.html.j2")
     return page.render(document=document, sections=drawn_sections(document))
 

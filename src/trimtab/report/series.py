@@ -1,4 +1,4 @@
-"""The arithmetic behind the charts: plain values in, the points to draw out."""
+"""The arithmetic behind the charts: plain values in, points to draw out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TIME_UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The unit that an axis is in: divide base SI by ``divisor`` to get ``unit``."""
+    """The unit of an axis: divide base SI by ``divisor`` to get ``unit``."""
 
     divisor: float
     unit: str
@@ -35,7 +35,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Stalls:
-    """Intervals in which next to nothing moved: how many of how many, and the longest stretch."""
+    """Intervals in which almost nothing moved: count, total, and the longest stretch."""
 
     count: int
     of: int
@@ -45,17 +45,17 @@ class Stalls:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """How latency is spread: the fraction of operations that took ``latency_s`` or longer.
+    """The latency distribution: the fraction of operations that took ``latency_s`` or longer.
 
     Attributes
     ----------
     latency_s, fraction
-        The points of the curve, latency rising, fraction falling from 1; a latency is the upper
-        bound of its bucket.
+        The points of the curve, latency ascending, fraction descending from 1; a latency is the
+        upper bound of its bucket.
     marks
-        Name to latency: ``p50``, ``p99``, ``p99.9`` where there are enough operations, ``max``.
+        Name to latency: ``p50``, ``p99``, ``p99.9`` if there are enough operations, ``max``.
     operations
-        How many operations the curve is made of.
+        Number of operations behind the curve.
     """
 
     latency_s: tuple[float, ...]
@@ -102,14 +102,14 @@ def round_top(value: float) -> float:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
     for step in (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0):
-        # The power is a float: 1.1 * 10**n must not lose its own top to the last bit.
+        # The power is a float: rounding must not exclude 1.1 * 10**n itself.
         if value <= step * power * (1 + 1e-12):
             return round(step * power, 12)
     return round(10.0 * power, 12)
 
 
 def stalls_of(timelines: Sequence[Timeline]) -> Stalls:
-    """Return the stalls in all repetitions; each one's last interval is left out as it is cut."""
+    """Return the stalls in all repetitions, without each one's last interval, which is cut."""
     count = of = 0
     longest_s, longest_repetition = 0.0, None
     for timeline in timelines:
@@ -124,17 +124,17 @@ def stalls_of(timelines: Sequence[Timeline]) -> Stalls:
 
 
 def stalled_intervals(timeline: Timeline) -> tuple[bool, ...]:
-    """Return for each interval but the last whether next to nothing moved in it."""
+    """Return for each interval but the last whether almost nothing moved in it."""
     whole = timeline.moved_bytes[:-1]
     if not whole:
         return ()
     limit = STALL_FRACTION * median(whole)
-    # A median of 0 is a repetition that stood still for most of its time: all of it is a stall.
+    # With a median of 0 the repetition stalled for most of its time: all of it is a stall.
     return tuple(moved < limit or moved == 0 for moved in whole)
 
 
 def merged(timeline: Timeline, intervals_max: int) -> Timeline:
-    """Return the timeline with neighbouring intervals added up until they are few enough."""
+    """Return the timeline with neighbouring intervals summed until there are few enough."""
     factor = math.ceil(len(timeline.moved_bytes) / intervals_max)
     if factor <= 1:
         return timeline
@@ -144,12 +144,12 @@ def merged(timeline: Timeline, intervals_max: int) -> Timeline:
 
 
 def tail_of(histograms: Sequence[LatencyHistogram], points_max: int = 300) -> Tail | None:
-    """Return the latency tail over all histograms together, ``None`` where nothing was counted.
+    """Return the latency tail over all histograms together, ``None`` if nothing was counted.
 
     Notes
     -----
-    A quantile is the upper bound of the bucket in which it lies, so it is never too small; the
-    rank of quantile q among n operations is ceil(q n).
+    A quantile is the upper bound of its bucket, so it is never too small; the rank of quantile q
+    among n operations is ceil(q n).
     """
     buckets = _pooled(histograms)
     if not buckets:
@@ -174,7 +174,7 @@ def _pooled(histograms: Sequence[LatencyHistogram]) -> list[tuple[float, int]]:
     counts: dict[float, int] = {}
     for histogram in histograms:
         for upper_s, count in zip(histogram.upper_s, histogram.count, strict=True):
-            # A logarithmic axis has no zero; nothing on a real clock takes none.
+            # A logarithmic axis has no zero; no real operation takes none.
             if count > 0 and upper_s > 0 and math.isfinite(upper_s):
                 counts[upper_s] = counts.get(upper_s, 0) + count
     return sorted(counts.items())
@@ -185,7 +185,7 @@ def _mark_indices(upto: list[int], total: int) -> list[tuple[str, int]]:
     marks = [
         (name, bisect_left(upto, math.ceil(quantile * total)))
         for name, quantile in quantiles
-        # A quantile beyond the slowest operation is that operation under another name.
+        # A quantile beyond the slowest operation would be that operation under another name.
         if total * (1 - quantile) >= 1
     ]
     return [*marks, ("max", len(upto) - 1)]

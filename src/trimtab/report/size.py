@@ -1,4 +1,4 @@
-"""The page of a sizing: the figures that decide, the others folded, and what is assumed."""
+"""The page of a sizing: the deciding figures, the others folded, and the assumptions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DECIDING: Final = (
     *("flash_drive_writes_per_day", "write_bytes_per_s", "mean_write_bytes_per_s"),
     *("fullness_for_bandwidth", "inodes", "mdt_bytes"),
 )
-"""Figures that a decision rests on; the others are folded."""
+"""Figures that decide; the others are folded."""
 
 
 def size_document(sizing: Sizing, *, explained: bool = False) -> Document:
@@ -30,8 +30,8 @@ def size_document(sizing: Sizing, *, explained: bool = False) -> Document:
     answer = f"{unmet} not met" if sizing.shortfalls else "all requirements met"
     requested = sizing.amplified[trim]
     formulas = (
-        f"formulas for writes at random: {requested.trimmed:.2f} with all that is free trimmed, "
-        f"{requested.untrimmed:.2f} with nothing"
+        f"formulas for random writes: {requested.trimmed:.2f} with all free space trimmed, "
+        f"{requested.untrimmed:.2f} with none"
     )
     curve = ", ".join(
         f"{format_percent(point.case.fullness, 0)} {point.simulated:.2f}" for point in sizing.curve
@@ -46,7 +46,7 @@ def size_document(sizing: Sizing, *, explained: bool = False) -> Document:
         sections=(
             *(_section(part, explained=explained) for part in sizing.sections),
             Section(
-                "write amplification of each trim schedule, simulated",
+                "write amplification per trim schedule, simulated",
                 tables=(table(("", "", ""), _schedules(sizing)),),
                 notes=(formulas,),
             ),
@@ -81,7 +81,7 @@ def _row(figure: Figure, explained: bool) -> Row:
 
 
 def shown(figure: Figure) -> str:
-    """Return a figure's value in people's units, or why there is none."""
+    """Return a figure's value in readable units, or why there is none."""
     value = figure.value
     if value is None:
         return f"- ({figure.reason})"
@@ -119,7 +119,7 @@ def _comparison(sizing: Sizing) -> Iterator[str]:
         f" {_decimal(peer.capacity_bytes)}, {format_percent(peer.fullness, 0)} full"
     )
     if comparison.peer_never is None or comparison.peer_trimmed is None:
-        yield f"{other}: it does not hold these bytes"
+        yield f"{other}: too small for these bytes"
         return
     yield (
         f"{other}: {comparison.peer_never.simulated:.2f} never trimmed,"

@@ -1,4 +1,4 @@
-"""The page of the state of sites: troubles with their repair, a row for each series, runs. Pure."""
+"""The page of the state of sites: troubles with their repair, a row per series, runs. Pure."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ if TYPE_CHECKING:
     from trimtab.model.standing import SiteStanding
 
 _NAMED_MOST: Final = 4
-"""So many series are named before a reason that holds for them; more are counted."""
+"""Number of series named before a reason they share; further ones are counted."""
 
 
 def status_document(status: Status, standings: Sequence[SiteStanding], where: str = "") -> Document:
-    """Return the state of sites: the worst of all of them first.
+    """Return the state of sites, starting with the worst.
 
     Parameters
     ----------
     standings
-        How each site stands.
+        State of each site.
     where
         The site as the next command takes it; empty: by its name.
     """
@@ -79,17 +79,17 @@ def status_document(status: Status, standings: Sequence[SiteStanding], where: st
 
 
 def _nothing(status: Status, where: str) -> tuple[str, tuple[str, ...]]:
-    """Return of sites without a run how to look at what is kept."""
+    """Return how to look at the stored data of sites without a run."""
     if not status.snapshots:
         advice = "measure a file system: trimtab check PATH"
-        return f"Nothing is kept yet in {status.store}.", (advice,)
+        return f"Nothing is stored yet in {status.store}.", (advice,)
     first, sites = status.snapshots[0], enumerated((each.site for each in status.snapshots), 1)
-    only = f"only what the targets looked like at {minute_text(first.at)}"
+    only = f"only a snapshot of the targets at {minute_text(first.at)}"
     shows = tuple(
         f"trimtab targets {where or site_word(each.site)} --at {whole_second(each.at)} shows it"
         for each in status.snapshots
     )
-    return f"No run of {sites} is kept, {only}.", shows
+    return f"No run of {sites} is stored, {only}.", shows
 
 
 def _sections(status: Status, troubles: Sequence[Finding]) -> Iterator[Section]:
@@ -117,7 +117,7 @@ def _sections(status: Status, troubles: Sequence[Finding]) -> Iterator[Section]:
 
 
 def troubles_table(troubles: Iterable[Finding]) -> Table | None:
-    """Return a row for each trouble, with its repair."""
+    """Return a row per trouble, with its repair."""
     return table(
         ("trouble", "severity", "what to do"),
         (
@@ -136,14 +136,14 @@ def series_table(
     link: Callable[[SeriesStatus], str] = lambda entry: "",
     labels: Mapping[str, str] | None = None,
 ) -> Table | None:
-    """Return a row for each series.
+    """Return a row per series.
 
     Parameters
     ----------
     link
         Address of its own page.
     labels
-        Site to what it is called; ``None`` or empty: all are of one.
+        Site to its display name; ``None`` or empty: all are of one.
     """
     columns = ("series", "runs>?", "last run", "mean>", "COV>", "goal")
     sites = labels or {}
@@ -178,7 +178,7 @@ def _name(entry: SeriesStatus) -> str:
 
 
 def _reasons(series: Iterable[SeriesStatus]) -> Iterator[tuple[str, str]]:
-    """Yield each reason once, after the series that it holds for."""
+    """Yield each reason once, after the series that share it."""
     holds: dict[str, list[str]] = {}
     for entry in series:
         text = f"{sentence(entry.verdict.reason)} Trend: {sentence(entry.trend.reason)}"
@@ -213,7 +213,7 @@ def _judged(judged: JudgedStatus) -> str:
     newer = ""
     if judged.newer_runs:
         runs = plural(judged.newer_runs, "run")
-        newer = f", {runs} ago: trimtab incidents {site_word(judged.site)} looks again"
+        newer = f", {runs} ago: trimtab incidents {site_word(judged.site)} searches again"
     return f"incidents as of {minute_text(judged.at)}{newer}"
 
 
@@ -225,7 +225,7 @@ def _rejected(rejected: RejectedSeries) -> str:
 
 
 def _sweep(sweep: SweepStatus) -> str:
-    """Return in one line that there is a sweep, and where its settings are shown."""
+    """Return a line about a sweep, and how to show its settings."""
     return (
         f"sweep {sweep.name} of {sweep.site}: {sweep.runs} runs of {sweep.settings} settings "
         "(trimtab sweep SPEC.toml --no-run shows them)"
@@ -233,19 +233,19 @@ def _sweep(sweep: SweepStatus) -> str:
 
 
 def _cost(cost: ProbeCost) -> str:
-    """Return what probing costs in one line."""
+    """Return the cost of probing in one line."""
     days = (cost.to - cost.from_).total_seconds() / 86_400
     runs, written = plural(cost.runs, "run"), format_bytes(cost.bytes_written)
     text = f"probing {cost.site}, {days:.1f} days: {runs}, {written} written"
     if cost.node_hours is not None:
         text += f", {plain(cost.node_hours)} node-hours"
     if cost.drive_writes_per_day is None:
-        return f"{text}; drive writes a day not known: {cost.reason or ''}"
+        return f"{text}; drive writes per day not known: {cost.reason or ''}"
     least = "" if cost.reason is None else f"at least ({cost.reason}) "
     return f"{text}, {least}{plain(cost.drive_writes_per_day)} drive writes a day (before parity)"
 
 
 def plain(value: float) -> str:
-    """Return a number with three significant figures and without an exponent."""
+    """Return a number with three significant digits and without an exponent."""
     digits = max(0, 2 - math.floor(math.log10(value))) if value > 0 else 0
     return f"{value:,.{min(digits, 9)}f}"

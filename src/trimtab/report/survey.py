@@ -1,4 +1,4 @@
-"""The pages of a survey: what would be done to which targets, and how fast each is."""
+"""The pages of a survey: the plan, and the speed of each target."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WAYS: Final = {"client": "from this client", "server": "on its servers"}
 
 
 def plan_document(plan: SurveyPlan) -> Document:
-    """Return the page of a survey that is not carried out: its waves, one after the other."""
+    """Return the page of a planned survey: its waves, one after the other."""
     targets = plural(len(plan.targets), "OST")
     settings = (
         row(name, "none" if value is None else text.parameter_text(name, value))
@@ -46,7 +46,7 @@ def _where(candidate: Candidate) -> str:
 
 
 def survey_document(survey: Survey) -> Document:
-    """Return the page of a survey: every target, the slowest first, and how far apart they are."""
+    """Return the page of a survey: every target, slowest first, and their spread."""
     run = survey.run
     metrics = [spread.metric for spread in survey.spreads] or list(METRICS[:1])
     columns = ("target", "server", *(f"{_title(metric)}>" for metric in metrics), "result")
@@ -75,8 +75,8 @@ def _answer(survey: Survey) -> str:
     if not survey.spreads:
         return f"No rate of {count} was measured."
     if not slow:
-        return f"None of {count} is under {under} of the median."
-    return f"{len(slow)} of {count} under {under} of the median: {enumerated(slow, _NAMED)}."
+        return f"None of {count} is below {under} of the median."
+    return f"{len(slow)} of {count} below {under} of the median: {enumerated(slow, _NAMED)}."
 
 
 def _row(standing: Standing, metrics: list[str]) -> Row:

@@ -38,7 +38,7 @@ def sweep_document(
     Parameters
     ----------
     extent
-        How far it is, of one that is measured now.
+        Progress of a sweep that is still being measured.
     """
     answers = [_best_answer(best) for best in analysis.best]
     return Document(
@@ -85,7 +85,7 @@ def _map_title(heat_map: HeatMap) -> str:
 
 
 def map_table(heat_map: HeatMap) -> Table | None:
-    """Return a metric over two factors in figures."""
+    """Return a metric over two factors as a table."""
     return table(
         (
             f"{heat_map.row_factor} / {heat_map.column_factor}",
@@ -125,7 +125,7 @@ def _best_answer(best: BestSetting) -> str:
 
 
 def settings_table(best: BestSetting) -> Table | None:
-    """Return all settings of one metric, the best marked, those tied with it named."""
+    """Return all settings of one metric, with the best marked and tied ones named."""
     return table(
         ("setting", "", "rounds>", f"{text.metric_text(best.metric)}>", "of the best>"),
         (_setting_row(setting, best) for setting in best.settings if setting.n),
@@ -153,7 +153,7 @@ def _setting_row(setting: SettingResult, best: BestSetting) -> Row:
 
 
 def effects_table(effects: Mapping[str, Sequence[FactorEffect]]) -> Table | None:
-    """Return the part of the scatter that each factor and each pair explains."""
+    """Return the share of the scatter explained by each factor and pair."""
     words = {True: "matters", False: "not significant", None: "cannot tell"}
     return table(
         ("factor", "metric", "of the scatter>", "best over worst level>", ""),
@@ -168,7 +168,7 @@ def effects_table(effects: Mapping[str, Sequence[FactorEffect]]) -> Table | None
             for metric, of_metric in effects.items()
             for effect in of_metric
         ),
-        "Part of the scatter between runs (log scale) that a factor or a pair of them explains.",
+        "Share of the scatter between runs (log scale) explained by a factor or a pair of them.",
     )
 
 
@@ -233,7 +233,7 @@ def _cell(
 
 
 def scaling_chart(scaling: Scaling) -> Chart:
-    """Return a rate against an amount, with the knee where there is scaling."""
+    """Return a rate against an amount, with the knee if there is one."""
     import altair as alt
 
     scale = value_scale(max(point.middle for point in scaling.points), scaling.unit)

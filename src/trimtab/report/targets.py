@@ -1,4 +1,4 @@
-"""The pages of the targets of a site, the most troubled first, and of one of them. Pure."""
+"""The pages of the targets of a site, most troubled first, and of one of them. Pure."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _UNKNOWN: Final = "?"
 """Not known: never a dash, which reads as none."""
 _LABELS: Final = 2
 _ROWS: Final = 25
-"""Targets, or readings of one, on a screen."""
+"""Rows of targets, or of readings of one, on a screen."""
 _NOT_AVAILABLE: Final = "not available"
 
 
 def targets_document(standing: SiteStanding) -> Document:
-    """Return the targets in trouble first, and the machines that have troubles of their own."""
+    """Return the troubled targets first, and the machines with troubles of their own."""
     state = standing.state
-    assert state is not None  # of a look and of a recall it is known
+    assert state is not None  # a look and a recall both have it
     machines = [f"{host.name}: {trouble.text}" for host in state.hosts for trouble in host.troubles]
     return Document(
         kind="targets",
@@ -46,13 +46,13 @@ def targets_document(standing: SiteStanding) -> Document:
 
 
 def _seen(state: SiteState) -> str:
-    return f"{minute_text(state.snapshot.at)} ({'kept snapshot' if state.kept else 'now'})"
+    return f"{minute_text(state.snapshot.at)} ({'stored snapshot' if state.kept else 'now'})"
 
 
 def targets_table(
     targets: Iterable[TargetState], link: Callable[[str], str] = lambda name: ""
 ) -> Table | None:
-    """Return a row for each target.
+    """Return a row per target.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def targets_table(
 def chosen_targets(
     whole: Table | None, numbers: Iterable[int], trimmed: Mapping[int, str]
 ) -> Table | None:
-    """Return some rows of a table of targets, beside each the age of its last trim in words."""
+    """Return some rows of a table of targets, each with the age of its last trim as text."""
     if whole is None:
         return None
     trim = whole.columns.index("trim?")
@@ -106,7 +106,7 @@ def _inodes(seen: TargetSnapshot) -> float | None:
 
 
 def _creation(seen: TargetSnapshot) -> str:
-    """Return whether new files may come: a local file system is never closed to them alone."""
+    """Return whether new files are accepted: a local file system is never closed to them alone."""
     match seen.value("create_enabled"):
         case True if seen.value("read_only") is True:
             return "read-only"
@@ -122,7 +122,7 @@ def _creation(seen: TargetSnapshot) -> str:
 
 
 def target_document(state: SiteState, target_state: TargetState) -> Document:
-    """Return what is known of one target: what is wrong first."""
+    """Return everything known about one target, problems first."""
     troubles = target_state.troubles
     sources = tuple(
         f"{trouble.id} ({trouble.severity.value}) is read from {trouble.source}"
@@ -144,13 +144,13 @@ def target_document(state: SiteState, target_state: TargetState) -> Document:
 
 
 def _facts(facts: Iterable[tuple[str, str, str]]) -> Table | None:
-    """Return names with their values; what is not available comes last, with its reason."""
+    """Return names with their values; unavailable ones come last, with their reason."""
     known_first = sorted(facts, key=lambda fact: fact[1] == _NOT_AVAILABLE)
     return table(("name", "value>", "from"), (row(*fact) for fact in known_first), first=_ROWS)
 
 
 def _reading_rows(readings: Iterable[Reading]) -> Iterator[tuple[str, str, str]]:
-    """Yield name, value and source; labels of one name that have the same value share a row."""
+    """Yield name, value and source; labels of one name with equal values share a row."""
     labels: dict[tuple[str, str, str], list[str]] = {}
     for reading in readings:
         if reading.value is None:

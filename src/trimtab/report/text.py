@@ -1,4 +1,4 @@
-"""Values as a reader of a report sees them: safe to show, with unit, never a bare ``None``."""
+"""Values as text for readers of a report: safe to show, with unit, never a bare ``None``."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ VERDICT_WORDS: Final[dict[VerdictStatus, str]] = {
     VerdictStatus.MISSED: "missed",
     VerdictStatus.CANNOT_TELL: "cannot tell yet",
 }
-"""Each status as people read it."""
+"""Display text of each status."""
 
 _LENGTH_MAX: Final = 4000
-"""Characters of one string in a report: a hostile or broken tool must not make it unreadable."""
+"""Maximum length of one string in a report: a broken tool must not make it unreadable."""
 
 
 def printable(text: str) -> str:
-    r"""Return ``text`` with everything that cannot be seen written as an escape.
+    r"""Return ``text`` with all invisible characters escaped.
 
-    File names and tool output are whatever bytes somebody chose: control characters, undecodable
-    bytes (kept by Python as lone surrogates) and marks that turn the direction of writing become
-    ``\x1b`` or ``\u202e``. Line feeds and tabs stay. Very long text is cut, and says so.
+    File names and tool output are arbitrary bytes: control characters, undecodable bytes (kept by
+    Python as lone surrogates) and marks that change the direction of writing become ``\x1b`` or
+    ``\u202e``. Line feeds and tabs stay. Very long text is truncated, with a note.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""Return ``text`` as `printable` does, with line feeds and tabs escaped too: for names.
+    r"""Return ``text`` like `printable`, with line feeds and tabs escaped too: for names.
 
     Examples
     --------
@@ -79,12 +79,12 @@ def minute_text(at: datetime | None) -> str:
 
 
 def local_moment(at: datetime | None) -> str:
-    """Return a time in this host's zone, with its offset; ``-`` where it is not known."""
+    """Return a time in this host's zone, with its offset; ``-`` if unknown."""
     return "-" if at is None else at.astimezone().strftime("%Y-%m-%d %H:%M %z")
 
 
 def local_times(times: Sequence[datetime | None]) -> list[str]:
-    """Return times in this host's zone to the minute; offsets only where they differ."""
+    """Return times in this host's zone to the minute; offsets only if they differ."""
     local = [None if at is None else at.astimezone() for at in times]
     offsets = {at.utcoffset() for at in local if at is not None}
     form = "%Y-%m-%d %H:%M" if len(offsets) < 2 else "%Y-%m-%d %H:%M %z"
@@ -92,12 +92,12 @@ def local_times(times: Sequence[datetime | None]) -> list[str]:
 
 
 def utc_moment(at: datetime) -> str:
-    """Return a time in UTC with its offset, for a page whose sentences name times in UTC."""
+    """Return a time in UTC with its offset, for a page whose sentences use UTC."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M %z")
 
 
 def site_labels(names: Iterable[str]) -> dict[str, str]:
-    """Return each site's name as people know it: a path where it was made up for one.
+    """Return each site's display name: its path if the site was derived from one.
 
     Examples
     --------
@@ -113,19 +113,19 @@ def site_labels(names: Iterable[str]) -> dict[str, str]:
 
 
 def reading_text(reading: Reading) -> str:
-    """Return the value of a reading with its unit, ``not known`` where there is none."""
+    """Return the value of a reading with its unit, ``not known`` if there is none."""
     return format_value(reading.value, reading.unit)
 
 
 def exact_text(value: object, unit: str | None) -> str:
-    """Return the exact figure behind a rounded one, or nothing where none was lost."""
+    """Return the exact figure behind a rounded one, or nothing if nothing was lost."""
     if unit != "B" or not isinstance(value, (int, float)) or isinstance(value, bool):
         return ""
     return f"{value:,.0f} B" if abs(value) >= 1024 else ""
 
 
 def range_text(interval: Interval, unit: str | None) -> str:
-    """Return the ends of an interval with their unit once, as ``1.90 to 1.98 GB/s``."""
+    """Return the ends of an interval with the unit once, as ``1.90 to 1.98 GB/s``."""
     low, high = format_value(interval.low, unit), format_value(interval.high, unit)
     figure, _, low_unit = low.rpartition(" ")
     return f"{figure if figure and high.endswith(f' {low_unit}') else low} to {high}"
@@ -137,7 +137,7 @@ def interval_text(interval: Interval, unit: str | None) -> str:
 
 
 def sentence(words: str) -> str:
-    """Return ``words`` with the full stop that a reason written elsewhere may lack."""
+    """Return ``words`` with a final full stop if it is missing."""
     return words if words.endswith((".", "!", "?", ":")) else f"{words}."
 
 
@@ -163,25 +163,25 @@ def ratio_text(interval: Interval) -> str:
 
 
 def change_text(ratio: float | None) -> str:
-    """Return by how much a ratio differs from 1, as ``+3.2 %``; nothing where it is not known."""
+    """Return the difference of a ratio from 1, as ``+3.2 %``; nothing if unknown."""
     return "" if ratio is None else f"{(ratio - 1) * 100:+.1f} %"
 
 
 def change_range_text(interval: Interval | None) -> str:
-    """Return an interval of ratios as `change_text` does: ``-1.0 to +3.2 %``."""
+    """Return an interval of ratios in the form of `change_text`: ``-1.0 to +3.2 %``."""
     if interval is None:
         return ""
     return f"{(interval.low - 1) * 100:+.1f} to {change_text(interval.high)}"
 
 
 def metric_text(metric: str) -> str:
-    """Return a metric's name in words: ``write bandwidth``, ``read IOPS``."""
+    """Return a metric's display name: ``write bandwidth``, ``read IOPS``."""
     words = metric.replace("_", " ")
     return words.replace("iops", "IOPS") if metric in METRIC_UNITS else words
 
 
 def metric_title(metric: str) -> str:
-    """Return a metric's name as a heading begins; a name that is not ours stays as it is written.
+    """Return a metric's name as a heading; an unknown name stays as it is.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def metric_title(metric: str) -> str:
 
 
 def parameter_text(name: str, value: object) -> str:
-    """Return a run's parameter for reading; the unit is the one in its name.
+    """Return a run's parameter as text; the unit is the one in its name.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def parameter_text(name: str, value: object) -> str:
 
 
 def levels_text(levels: Mapping[str, object]) -> str:
-    """Return settings as people write them.
+    """Return settings in readable form.
 
     Examples
     --------
@@ -231,7 +231,7 @@ def levels_text(levels: Mapping[str, object]) -> str:
 
 
 def key_label(key: SeriesKey) -> str:
-    """Return a series in words, as ``hourly write bandwidth``, with what sets it apart."""
+    """Return a series as text, as ``hourly write bandwidth``, with what distinguishes it."""
     if key.kind == "file":
         label = key.metric if key.probe == key.site else f"{key.probe} {key.metric}"
     else:

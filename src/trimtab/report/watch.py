@@ -1,4 +1,4 @@
-"""The watch of a site: who does it, the slots that were done, and what comes next. Pure."""
+"""The watch of a site: its process, completed slots, and upcoming ones. Pure."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _TONES: Final[dict[SlotState, Tone]] = {
 def state_document(
     state: WatchState, plans: Sequence[Plan] | None, standing: SiteStanding
 ) -> Document:
-    """Return how a site stands, who watches it, what ran last and what comes next.
+    """Return the state of a site, its watch process, what ran last and what comes next.
 
     Parameters
     ----------
     plans
-        What the armed policies would change now; ``None``: not asked.
+        What the armed policies would change now; ``None``: not requested.
     """
     rows = (
         row(
@@ -80,7 +80,7 @@ def _watched(state: WatchState) -> str:
 
 
 def _last(last: Slot | None) -> tuple[str, str | Cell, str]:
-    """Return when an item was last due, what came of it, and why."""
+    """Return when an item was last due, its outcome, and why."""
     if last is None:
         return "-", "-", ""
     verdicts = (f"{verdict.metric} {verdict.status.value}" for verdict in last.verdicts)
@@ -97,7 +97,7 @@ def went_wrong(slot: Slot, runs: Mapping[str, Run]) -> bool:
 def slots_document(
     store: str, slots: Sequence[Slot], runs: Mapping[str, Run], standing: SiteStanding
 ) -> Document:
-    """Return how a site stands after some slots, and each of them with its run and verdicts."""
+    """Return the state of a site after some slots, and each slot with its run and verdicts."""
     failed = [slot for slot in slots if went_wrong(slot, runs)]
     missed = [
         f"{slot.item} {verdict.metric}"
@@ -109,7 +109,7 @@ def slots_document(
     if slots and not failed:
         answer += ", none failed"
     elif failed:
-        answer = f"{len(failed)} of {plural(len(slots), 'slot')} went wrong: "
+        answer = f"{len(failed)} of {plural(len(slots), 'slot')} failed: "
         answer += enumerated(dict.fromkeys(slot.item for slot in failed))
     if missed:
         answer += f"; goal missed: {enumerated(dict.fromkeys(missed), 3)}"

@@ -1,4 +1,4 @@
-"""The page of ``trimtab whatif``: the best policy, a table of all, and what it costs."""
+"""The page of ``trimtab whatif``: the best policy, a table of all, and its cost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COSTS: Final = (
     "purged",
     "ior_cov",
 )
-"""What a gain in speed is paid with: the first that differs is drawn beside it."""
+"""Possible costs of higher speed: the first that differs is drawn with it."""
 _FULL_MOST: Final = 12
 
 
@@ -43,7 +43,7 @@ def runs_parquet(swept: Swept) -> bytes:
 
 
 def assumed(scenario: Scenario) -> tuple[str, ...]:
-    """Return what a scenario assumes, a sentence each."""
+    """Return the assumptions of a scenario, one sentence each."""
     return tuple(f"{name}: {why}" for name, why in sorted(scenario.assumptions.items()))
 
 
@@ -53,7 +53,7 @@ def whatif_document(scenario: str, swept: Swept, assumptions: Sequence[str] = ()
     Parameters
     ----------
     assumptions
-        What the scenario assumes, a sentence each.
+        Assumptions of the scenario, one sentence each.
     """
     best = best_of(swept)
     first, *rest = whatif_answers(swept)
@@ -87,7 +87,7 @@ def whatif_document(scenario: str, swept: Swept, assumptions: Sequence[str] = ()
 
 
 def whatif_answers(swept: Swept) -> list[str]:
-    """Return which policy is the best, and what has no effect, one sentence each."""
+    """Return the best policy, and the settings without effect, one sentence each."""
     best = best_of(swept)
     if best is None:
         lines = [f"No policy of {plural(len(swept.rows), 'combination')} can be called the best."]
@@ -97,15 +97,15 @@ def whatif_answers(swept: Swept) -> list[str]:
         words = f"{best.goal.title} is highest with {chosen.combination.title}"
         words += f": {value_text(figure.median or 0.0, best.goal.unit)}"
         if best.row and figure.difference is not None:
-            words += f", {_difference_text(figure, best.goal.unit)} against the first"
+            words += f", {_difference_text(figure, best.goal.unit)} compared with the first"
         if best.tied:
-            words += f"; {plural(len(best.tied), 'other')} within chance of it"
+            words += f"; statistically tied with {plural(len(best.tied), 'other')}"
         if not best.tested:
             words += f"; not tested: {plural(swept.seeds, 'seed')}, {SEEDS_LEAST} are needed"
         lines = [f"{words}."]
     names = {name for entry in swept.rows for name, _ in entry.combination.settings}
     if secure := sorted(names & NEVER_RECOMMENDED):
-        lines.append(f"{', '.join(secure)}: cost alone is shown; it is never recommended off.")
+        lines.append(f"{', '.join(secure)}: only the cost is shown; never recommended off.")
     return [
         *lines,
         *(f"{name} has no effect in any run: {why}." for name, why in swept.without_effect.items()),
@@ -113,7 +113,7 @@ def whatif_answers(swept: Swept) -> list[str]:
 
 
 def policies_table(swept: Swept, best: Best | None) -> Table | None:
-    """Return a row for each combination with the figures that differ, the best marked."""
+    """Return a row per combination with the figures that differ, the best marked."""
     kinds = policy_kinds(swept, best)
     return table(
         ("policy", "", *(f"{kind.title}>" for kind in kinds)),
@@ -131,7 +131,7 @@ def policies_table(swept: Swept, best: Best | None) -> Table | None:
 
 
 def policy_kinds(swept: Swept, best: Best | None) -> list[FigureKind]:
-    """Return the figures of a table of policies: what is best, then what differs between them."""
+    """Return the figures of a table of policies: the goal, then those that differ."""
     kinds = list(varying(swept))
     if best is not None:
         kinds = [best.goal, *(kind for kind in kinds if kind != best.goal)]
@@ -139,12 +139,12 @@ def policy_kinds(swept: Swept, best: Best | None) -> list[FigureKind]:
 
 
 def ranked(swept: Swept, best: Best | None) -> list[int]:
-    """Return the places of all policies, the best first, by the figure that makes it the best."""
+    """Return the indices of all policies, best first, by the figure that decides."""
     places = list(range(len(swept.rows)))
     if best is None:
         return places
     figures = [swept.rows[place].figure(best.goal.name).median for place in places]
-    # Without a figure is below any; more is better of every goal.
+    # No figure ranks below any; for every goal more is better.
     return sorted(
         places,
         key=lambda place: (place != best.row, figures[place] is None, -(figures[place] or 0.0)),
@@ -193,7 +193,7 @@ def _figures_table(figures: Sequence[SummedFigure], *, first: bool) -> Table | N
 
 
 def trade_off_chart(swept: Swept, best: Best | None) -> Chart | None:
-    """Return what the best figure costs, a point a policy; ``None`` where nothing differs."""
+    """Return what the best figure costs, one point per policy; ``None`` if nothing differs."""
     import altair as alt
 
     kinds = {kind.name: kind for kind in varying(swept)}
@@ -224,7 +224,7 @@ def trade_off_chart(swept: Swept, best: Best | None) -> Chart | None:
     return Chart(
         name="trade-off",
         title=f"{best.goal.title}, and {cost.title}",
-        caption="A point for each policy, numbered as in the table; lines are intervals over "
+        caption="One point per policy, numbered as in the table; lines are intervals over "
         "seeds. The axes do not begin at 0.",
         specification=layered(layers, height=230),
         legend=(Key("dot", "second", "best (diamond)"), Key("dot", "accent", "other policies")),
@@ -267,18 +267,18 @@ def _axis(kind: FigureKind, scale: Scale) -> str:
 
 
 def value_text(value: float, unit: str) -> str:
-    """Return a figure of the twin as people read it."""
+    """Return a figure of the twin in readable units."""
     return f"{value:.3f}" if unit == "B/B" else format_value(value, unit)
 
 
 def is_nothing(figure: SummedFigure) -> bool:
-    """Return whether a difference is one of rounding."""
+    """Return whether a difference is only rounding."""
     assert figure.median is not None
     return figure.difference is None or abs(figure.difference) <= 1e-9 * abs(figure.median)
 
 
 def _difference_text(figure: SummedFigure, unit: str) -> str:
-    """Return how a figure differs from that of the first combination."""
+    """Return the difference of a figure from that of the first combination."""
     assert figure.difference is not None
     assert figure.median is not None
     size, reference = abs(figure.difference), figure.median - figure.difference

@@ -1,4 +1,4 @@
-"""A report on disk: whole or not at all."""
+"""A report on disk: complete or absent."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from trimtab.visible import visible
 
 
 def check_report_path(path: Path, *, deadline_s: float = bounded.DEADLINE_S) -> None:
-    """Return if a report can be written to ``path``; worth asking before a minute of measuring.
+    """Return if a report can be written to ``path``; check before a minute of measuring.
 
-    Whatever ``path`` leads to may be a file system that hangs: it is looked at by a throw-away
-    child, and by nothing else before that one has answered.
+    ``path`` may be on a file system that hangs: a throw-away child looks at it, and nothing else
+    does before that child has answered.
 
     Raises
     ------
@@ -35,7 +35,8 @@ def check_report_path(path: Path, *, deadline_s: float = bounded.DEADLINE_S) -> 
             )
     elif state.failure is not None and state.failure.name not in {"ENOENT", "ENOTDIR"}:
         raise bounded.error_of(state.failure, state.path)
-    # The file of a link is replaced, so its directory counts. Each part of the way answered above.
+    # A link's target file is replaced, so its directory counts. Every path component answered
+    # above.
     directory = os.path.dirname(os.path.realpath(state.path))  # noqa: PTH120 (a plain string)
     _check_directory(directory, deadline_s)
 
@@ -60,9 +61,9 @@ def _check_directory(directory: str, deadline_s: float) -> None:
 
 
 def write_report(path: Path, page: str | bytes) -> None:
-    """Write a page to ``path``: the old file or the new one is there at any moment, never a part.
+    """Write a page to ``path`` atomically: either the old or the new file exists at any moment.
 
-    A symbolic link stays one: the file that it names is replaced.
+    A symbolic link stays; its target file is replaced.
 
     Raises
     ------

@@ -173,7 +173,7 @@ def test_the_page_says_what_it_may_be_and_that_it_proves_nothing(seen):
     text = " ".join(seen["text"].stdout.split())
     assert "4 signs" in text
     assert text.count("It may be") == 4
-    assert "no plan or run goes by it" in text
+    assert "no plan or run uses it" in text
     assert "trimtab purge query --index" in text
 
 

@@ -63,6 +63,6 @@ def test_a_run_that_a_signal_ends_says_what_it_came_to(capsys, monkeypatch):
     printed = capsys.readouterr()
     assert ended.value.code == 130
     assert printed.out.splitlines()[0] == "deleted 57,860 files, 1.03 GiB, of 5 users"
-    assert "3 of 9 rows not dealt with" in printed.out
+    assert "3 of 9 rows left" in printed.out
     assert "stopped by SIGTERM" in printed.err
     assert "the same command goes on with the rest" in printed.err

@@ -108,7 +108,7 @@ def test_a_lost_plan_blocks_no_other_once_its_hint_is_followed(walk):
     words = [str(walk.root) if word == "ROOT" else word for word in shlex.split(command)[2:]]
     assert "--restore" in words
     listed = walk.trimtab(*words[:-1])
-    assert "--restore ends it" in " ".join(listed.stdout.split()), listed.stdout
+    assert "--restore ends the batch" in " ".join(listed.stdout.split()), listed.stdout
     assert walk.trimtab(*words).code == 0
     # What it may have deleted counts.
     after = walk.good("run", walk.plan, "--apply")

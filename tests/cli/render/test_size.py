@@ -40,7 +40,7 @@ def test_figures_stand_in_peoples_units(found, capsys, monkeypatch):
     text = "\n".join(printed(show, capsys, monkeypatch, width=120, extent=everything))
     for words in (
         shown(found.figure("host_drive_writes_per_day")),
-        "does not hold these bytes",
+        "too small for these bytes",
         "assumed",
     ):
         assert words in text

@@ -1,4 +1,4 @@
-"""Who is slow again and again, and how seldom somebody is named by chance."""
+"""Targets that are slow repeatedly, and how rarely one is named by chance."""
 
 import numpy as np
 import pytest

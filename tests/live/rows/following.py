@@ -88,7 +88,7 @@ def follow(subject: Subject) -> str:
     bad = bad_addresses(subject, list(dead.values()))
     # What is not known to be gone would be asked for again, and make the index stale after a while.
     said = caught_up(subject, site, index)
-    require("to be tried again" not in said, f"{bad} directories answer EFAULT: {said}")
+    require("to be retried" not in said, f"{bad} directories answer EFAULT: {said}")
     require_equal(indexed(subject, index, below), witnessed(root), sizes=False)
     work, chance = Work(root, 7, len(subject.cluster.mdts)), random.Random(7)
     rounds = kills = 0

@@ -24,8 +24,8 @@ def test_the_effect_that_was_measured_leads_and_the_assumption_follows(tmp_path)
     kept(tmp_path / "t.db", runs)
     line = ("compare", "alpha", "beta", "--targets", "4", "8", "--files", "8")
     text = " ".join(trimtab(*line, store=tmp_path / "t.db").stdout.split())
-    assert "+20.0 %" in text.partition("would be left")[0]
-    assert "-40.0 % would be left beside it" in text
+    assert "+20.0 %" in text.partition("would remain")[0]
+    assert "-40.0 % would remain" in text
     document = json.loads(trimtab(*line, "--json", store=tmp_path / "t.db").stdout)
     (effect,) = document["series"][0]["effects"]
     assert effect["ratio"] == pytest.approx(1.2)

@@ -507,7 +507,7 @@ def test_every_result_is_kept_and_told(tmp_path: Path) -> None:
     assert {one["id"] for one in kept} == {one["id"] for one in told}
     text = trimtab("probe", "all", "--site", file, store=store)
     assert "all: score" in text.stdout
-    assert "how much it wrote is not known" in text.stdout
+    assert "bytes written not known" in text.stdout
     status = trimtab("status", store=store).stdout.split()
     assert "do not tell what they wrote" in " ".join(status)
 

@@ -67,7 +67,7 @@ def test_its_file_can_be_copied(tmp_path) -> None:
     [
         (("perlmuter",), "did you mean 'perlmutter'?"),
         (("./none.toml",), "there is no file ./none.toml"),
-        (("template", "--toml", "--json"), "two forms"),
+        (("template", "--toml", "--json"), "exclude each other"),
         ((), "SCENARIO"),
     ],
 )

@@ -1,4 +1,4 @@
-"""``trimtab purge``: from a scan to deletion and its report, a subcommand a step."""
+"""``trimtab purge``: from a scan to deletion and its report, one subcommand per step."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("trimtab.cli.purge.run", "Recheck every file of a plan; delete with --apply."),
     "recover": (
         "trimtab.cli.purge.recover",
-        "List files that interrupted runs put aside; put them back with --restore.",
+        "List files put aside by interrupted runs; put them back with --restore.",
     ),
     "report": ("trimtab.cli.purge.report", "Report what was deleted and retained, by day."),
 }
@@ -45,7 +45,7 @@ class _Commands(LazyGroup):
 def command() -> None:
     """Keep a file system under its limit without ever deleting the wrong file.
 
-    Only `run --apply` deletes, and only files of a plan that is signed, was published for its whole
-    notice period and is armed. Each file is checked again immediately before its deletion. Begin
-    with `scan` and `horizon`: they change nothing.
+    Only `run --apply` deletes, and only files of a plan that is signed, was published for its full
+    notice period and is armed. Each file is rechecked immediately before deletion. Start with
+    `scan` and `horizon`: they change nothing.
     """

@@ -1,4 +1,4 @@
-"""``trimtab purge arm``: a person says that a plan may be carried out."""
+"""``trimtab purge arm``: a person approves a plan."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def command(plan: Path, approved_on: str | None, store_url: str | None, place: s
 
     if approved_on is None and store_url is not None:
         raise UsageError(
-            "--store is where --approved looks", code="options-exclusive", hint="--approved SITE"
+            "--store only goes with --approved", code="options-exclusive", hint="--approved SITE"
         )
     purges, now = purge_place(place), utc_now()
     check = None if approved_on is None else approval_on(approved_on, store_url, purges, now)

@@ -1,4 +1,4 @@
-"""``trimtab purge evasion``: signs that files are kept alive without being used."""
+"""``trimtab purge evasion``: signs of files kept artificially young."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--policy", type=terms.PATH, metavar="FILE",
-    help="Whose ages, times and exempt users hold. Default: 8 weeks, all times, nobody.",
+    help="Policy with ages, times and exempt users. Default: 8 weeks, all times, no user.",
 )  # fmt: skip
 @click.option(
     "--files", type=click.IntRange(1), metavar="N",
@@ -67,7 +67,7 @@ def command(
 
 
 def evasion_document(signs: Signs, directory: Path) -> Document:
-    """Return signs, what they may be, and what was not looked for."""
+    """Return the signs, their possible meanings, and what was not checked."""
     root = signs.manifest.root.decode("utf-8", "surrogateescape")
     count = plural(len(signs.found), "sign").capitalize() if signs.found else "No sign"
     argv = ["trimtab", "purge", "query", "--index", str(directory)]
@@ -89,7 +89,7 @@ def evasion_document(signs: Signs, directory: Path) -> Document:
     )
     as_of = moment(signs.manifest.as_of_s)
     return Document(
-        f"{count} that files are kept alive unused: {root}, as of {as_of}.",
+        f"{count} of files kept artificially young: {root}, as of {as_of}.",
         (
             Section(
                 lines=sentences((*_meanings(signs), *over)),
@@ -108,4 +108,4 @@ def _meanings(signs: Signs) -> Iterator[str]:
             example = next(sign for sign in signs.found if sign.kind == kind)
             yield f"{kind}, of {owner_text(example.uid)}: {example.words}. It may be {MAY_BE[kind]}"
     if kinds:
-        yield "None of this is proof, and no plan or run goes by it: ask the owner."
+        yield "None of this is proof, and no plan or run uses it: ask the owner."

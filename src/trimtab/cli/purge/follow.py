@@ -1,4 +1,4 @@
-"""``trimtab purge follow``: an index kept up to date from changelogs, and who reads these."""
+"""``trimtab purge follow``: keep an index up to date from changelogs; manage changelog users."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 @click.option(
     "--compact",
     is_flag=True,
-    help="Write shards with many replaced rows anew, then exit; reads no changelog.",
+    help="Rewrite shards with many replaced rows, then exit; reads no changelog.",
 )
 @click.option(
     "--rescan",
     is_flag=True,
-    help="Look again at what MDTs hold whose records were lost, then exit.",
+    help="Rescan what lost records of MDTs may have concerned, then exit.",
 )
 @click.option(
     "--register",
     is_flag=True,
-    help="Register the changelog user of the MDTs, the first alone; no index.",
+    help="Register the changelog user on the MDTs, the first alone; no index.",
 )
 @click.option("--deregister", is_flag=True, help="Remove the changelog user of the MDTs; no index.")
 @click.option(
@@ -76,20 +76,20 @@ def command(  # noqa: PLR0917 (one for each option)
 ) -> None:
     """Keep the index of a scanned Lustre up to date from the changelogs of all MDTs.
 
-    Runs on a client, as root. Each MDT needs a changelog user named trimtab, registered
-    before the scan began: --register shows the commands for the MDSs and runs them once that is
-    confirmed. Reads are not in changelogs: an access time is that of the scan, or of the last
-    change since. Changes that were lost are reported with the MDT: --rescan then looks again at
-    what they may have been about. May be killed at any moment; the same command goes on.
+    Runs on a client, as root. Each MDT needs a changelog user named trimtab, registered before the
+    scan began: --register shows the commands for the MDSs and runs them once confirmed. Reads
+    are not in changelogs: an access time is that of the scan, or of the last change since.
+    Lost changes are reported with their MDT: --rescan then checks everything they may have
+    concerned. It may be killed at any moment; the same command resumes.
     """
     from trimtab.cli.render.purge_index import show_index
     from trimtab.loop.purging.following import compact_index, follow
 
     if register or deregister:
         if register and deregister:
-            raise click.UsageError("--register and --deregister exclude one another")
+            raise click.UsageError("--register and --deregister exclude each other")
         if directory is not None or once or compact or rescan:
-            raise click.UsageError("--register and --deregister concern no index")
+            raise click.UsageError("--register and --deregister need no index")
         _register(where, store_url, mdts, registered=register, yes=yes)
         return
     if yes or mdts:
@@ -97,7 +97,7 @@ def command(  # noqa: PLR0917 (one for each option)
     if directory is None:
         raise click.UsageError("Missing option '--index'.")
     if once + compact + rescan > 1:
-        raise click.UsageError("--once, --compact and --rescan exclude one another")
+        raise click.UsageError("--once, --compact and --rescan exclude each other")
     if compact:
         manifest = compact_index(directory)
     else:
@@ -116,7 +116,7 @@ def command(  # noqa: PLR0917 (one for each option)
 def _register(
     where: str, store_url: str | None, mdts: tuple[str, ...], *, registered: bool, yes: bool
 ) -> None:
-    """Show what would be done on which server, and do it where that is confirmed."""
+    """Show the planned commands per server, and run them if confirmed."""
     from trimtab.errors import RefusedError
     from trimtab.loop.acting.applying import reason_of
     from trimtab.loop.purging.registering import carry_out_registration, plan_registration
@@ -130,7 +130,7 @@ def _register(
             _show(
                 planned,
                 RefusedError(
-                    "nothing was changed: nobody was asked",
+                    "nothing was changed: confirmation was not possible",
                     code="registration-unconfirmed",
                     hint="--yes carries the plan out",
                 ),
@@ -169,7 +169,7 @@ def _report(done: Round) -> None:
         f"{plural(done.added, 'row', ',')} added", f"{done.removed:,} replaced or removed",
     ]  # fmt: skip
     if done.unknown:
-        parts.append(f"{done.unknown:,} to be tried again")
+        parts.append(f"{done.unknown:,} to be retried")
     if done.silent:
         parts.append(f"no answer from the server of {enumerated(done.silent, 3)}")
     click.echo("; ".join(parts), err=True)

@@ -1,4 +1,4 @@
-"""``trimtab purge horizon``: how old files have to be to go."""
+"""``trimtab purge horizon``: the age cut-off that reaches a target."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def command(directory: Path, report: str | None, keep: str | None, **options_giv
     """Find the age cut-off that reaches a target, and what each cut-off frees, by owner.
 
     The horizon is the earliest cut-off at which deleting everything last used before it brings
-    use to the target. Nothing is deleted, and nothing is listed: this only looks.
+    usage down to the target. Read-only: deletes nothing and lists nothing.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.launch.process import utc_now
@@ -55,7 +55,7 @@ def command(directory: Path, report: str | None, keep: str | None, **options_giv
     targets = [options_given[name] for name in ("target", "target_ost", "target_pool")]
     if [policy, *targets] == [None, None, None, ()]:
         raise UsageError(
-            "how full the file system may be is not said",
+            "the target fullness is missing",
             code="target-missing",
             hint="--target 70%, or --policy POLICY.toml",
         )

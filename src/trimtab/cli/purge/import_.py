@@ -1,4 +1,4 @@
-"""``trimtab purge import``: the list of another tool becomes an index."""
+"""``trimtab purge import``: convert another tool's list into an index."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FORMATS = ("gnu-find", "lfs-find", "mfu", "csv", "parquet")
     "source",
     type=click.Choice(_FORMATS),
     required=True,
-    help="Tool that made it.",
+    help="Tool that made the list.",
 )
 @click.option(
     "--printf",
@@ -59,7 +59,7 @@ _FORMATS = ("gnu-find", "lfs-find", "mfu", "csv", "parquet")
 @click.option(
     "--mounted",
     is_flag=True,
-    help="Confirm that the list is of what is mounted at the root now; required for a plan.",
+    help="Confirm that the list describes the current mount of the root; required for a plan.",
 )
 @options.as_json
 def command(file: Path, directory: Path, root: str, source: str, **options_given: Any) -> None:
@@ -67,8 +67,8 @@ def command(file: Path, directory: Path, root: str, source: str, **options_given
 
     Tools: find, lfs find, mpiFileUtils. Others export a table: Spectrum Scale, Robinhood, GUFI.
 
-    Columns that the list lacks are recorded as lacking. A plan also requires what a list cannot
-    state itself: when it was made, that it is complete, and its file system.
+    Records which columns the list lacks. A plan also needs what a list cannot state itself: when
+    it was made, that it is complete, and its file system.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.purge_index import show_index

@@ -1,4 +1,4 @@
-"""``trimtab purge notify``: users are told."""
+"""``trimtab purge notify``: notify users of a plan."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trimtab.visible import visible
     help="Write each user's list (default).",
 )  # fmt: skip
 @click.option(
-    "--mail", "with_mail", flag_value=True, type=bool, help="Also mail each user where the list is."
+    "--mail", "with_mail", flag_value=True, type=bool, help="Also mail users where their list is."
 )
 @click.option("--again", is_flag=True, help="Resend mails that may not have been delivered.")
 @click.option(
@@ -30,16 +30,16 @@ from trimtab.visible import visible
 )  # fmt: skip
 @click.option(
     "--names", "names", multiple=True, metavar="USER",
-    help="Write this user's names beside the list that counts them. Repeatable.",
+    help="Write this user's file names beside the list that counts them. Repeatable.",
 )  # fmt: skip
 @terms.place
 @options.output
 def command(plan: Path, names: tuple[str, ...], place: str | None, **terms_given: Any) -> None:
     """Publish each user's list of files in a plan: starts the notice period.
 
-    Each list is readable by its user alone, in the policy's directory of notices: as text, as JSON
-    lines, and as names that end with a NUL. A plan that is already published stays as it is; each
-    mail is sent once. Users with more files than [notice] names_most get counts by directory.
+    Only its user can read a list. Lists are in the policy's directory of notices: as text, as JSON
+    lines, and as NUL-terminated names. A published plan stays unchanged; each mail is sent once.
+    Users with more files than [notice] names_most get counts by directory.
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.purge_plan import notified_document
@@ -59,12 +59,12 @@ def command(plan: Path, names: tuple[str, ...], place: str | None, **terms_given
     notes = (*published.notes, *(f"not looked at: {reason}" for reason in notified.passed_over))
     notes += tuple(f"names written to {visible(str(path))}" for path in written)
     if notified.no_room is not None:
-        notes += (f"no room was set aside for runs on a full file system: {notified.no_room}",)
+        notes += (f"no space was reserved for runs on a full file system: {notified.no_room}",)
     failed = 0 if notified.mails is None else len(notified.mails.failures)
     error = ToolError(
         f"{failed} users were not notified by mail",
         code="mail-failed",
-        hint="the same command tries them again",
+        hint="the same command retries",
     )
     show_page(
         lambda: documents.purged.PurgeNotifyDocument(

@@ -1,4 +1,4 @@
-"""``trimtab purge plan``: what may be deleted, frozen and signed."""
+"""``trimtab purge plan``: freeze and sign the purge candidates."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from trimtab.cli.render.document import show_page
 
 @click.command("plan", cls=options.GroupedCommand)
 @terms.index
-@click.option(
-    "--policy", type=terms.PATH, required=True, metavar="FILE", help="What may be deleted, when."
-)
+@click.option("--policy", type=terms.PATH, required=True, metavar="FILE", help="The purge policy.")
 @click.option(
     "--out", type=terms.PATH, required=True, metavar="DIR",
     help="New directory for the plan, in a directory owned by root.",
@@ -30,7 +28,7 @@ from trimtab.cli.render.document import show_page
 def command(directory: Path, policy: Path, out: Path, **options_given: Any) -> None:
     """Freeze and sign a list of purge candidates, the longest unused first.
 
-    The list exceeds the present need: it covers the growth forecast until the plan expires, times
+    The list exceeds the current need: it covers the growth forecast until the plan expires, times
     the policy's factor. A plan never changes. Nothing is deleted before its users are notified and
     the notice period is over. The first plan creates the signing key.
     """

@@ -1,4 +1,4 @@
-"""``trimtab purge policy``: a policy file to change, or one checked."""
+"""``trimtab purge policy``: write a policy file, or check one."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ def command(
         )
     elif file is None:
         raise UsageError(
-            "neither a policy file nor a root is named",
+            "give a policy file to check, or a root for a new policy",
             code="policy-missing",
             hint="trimtab purge policy --root /scratch scratch-purge.toml",
         )
     elif name is not None or targets != [None, None, ()]:
         raise UsageError(
-            "--name and --target are of a new policy, and that takes a --root",
+            "--name and --target are for a new policy, which needs --root",
             code="root-missing",
-            hint="change the file itself",
+            hint="edit the file itself",
         )
     else:
         loaded = load_policy(file)

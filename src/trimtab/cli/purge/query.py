@@ -1,4 +1,4 @@
-"""``trimtab purge query``: who holds what."""
+"""``trimtab purge query``: usage by owner, or SQL over an index."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ if TYPE_CHECKING:
 
 _ROWS_MOST: Final = 10_000
 _ROWS: Final = 30
-"""Of an answer that are printed unless ``--all`` or ``--top`` is given."""
+"""Rows of an answer that are printed unless ``--all`` or ``--top`` is given."""
 _BY = ("user", "group", "project", "age", "size", "ost", "pool")
 
 
 @click.command("query")
 @click.argument("statement", metavar='["SQL"]', required=False)
 @terms.index
-@click.option("--by", type=click.Choice(_BY), help="Report usage by this key, in place of SQL.")
+@click.option("--by", type=click.Choice(_BY), help="Report usage by this key, instead of SQL.")
 @options.dask
 @options.output
 def command(statement: str | None, directory: Path, by: str | None, dask: str | None) -> None:
     """Query an index: one SELECT over its tables `names` and `files`, or --by.
 
-    `names` has a row for each name, `files` one for each regular file however many names it has.
-    Columns: path, directory, user, group, size_bytes, allocated_bytes, age_days, last_use and
-    those of the index. Names are shown as visible text.
+    `names` has one row per name, `files` one per regular file, however many names it has. Columns:
+    path, directory, user, group, size_bytes, allocated_bytes, age_days, last_use and those of the
+    index. Names are shown as visible text.
     """
     from trimtab.report import documents
 
     if (statement is None) == (by is None):
         raise UsageError(
-            "the question is one SELECT, or --by",
+            "give one SELECT, or --by",
             code="query-missing",
             hint='trimtab purge query --index DIR "SELECT user, count(*) FROM files GROUP BY user"',
         )
     most = min(options.extent().top or _ROWS_MOST, _ROWS_MOST)
     if statement is not None and dask is not None:
         raise UsageError(
-            "--dask goes with --by: a SELECT of any kind cannot be divided",
+            "--dask goes with --by: an arbitrary SELECT cannot be divided",
             code="options-exclusive",
             hint="leave --dask or the SELECT out",
         )
@@ -69,10 +69,10 @@ def command(statement: str | None, directory: Path, by: str | None, dask: str | 
 
 
 def answer_document(answer: Answer) -> Document:
-    """Return an answer; bytes and shares of known columns in people's units."""
+    """Return an answer; bytes and shares of known columns in readable units."""
     frame = answer.frame
     columns = [
-        # A name that ends in a sign of `Table.columns` is that name all the same.
+        # A name may itself end in one of the marks of `Table.columns`.
         f"{name}{' ' * name.endswith(('>', '?'))}{'>' * kind.is_numeric()}"
         for name, kind in frame.schema.items()
     ]
@@ -92,7 +92,7 @@ def answer_document(answer: Answer) -> Document:
 def _answer_text(answer: Answer) -> str:
     frame = answer.frame
     if not frame.height:
-        return "Nothing fits."
+        return "No row matches."
     count = plural(frame.height, "row", ",")
     if answer.cut_off:
         count = f"the first {count}, there are more"

@@ -1,4 +1,4 @@
-"""``trimtab purge recover``: what interrupted runs put aside, listed and put back."""
+"""``trimtab purge recover``: list files put aside by interrupted runs, and put them back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FATES = {
     "restored": "is back",
     "name_taken": "its name is taken: move the other file, or this one by hand",
     "directory_gone": "its directory is gone: name another with --into",
-    "origin_unknown": "where it was is not known: look whose it is",
+    "origin_unknown": "its original place is unknown: check the owner",
     "in_use": "a run is using the quarantine",
     "failed": "could not be put back",
 }
@@ -48,9 +48,9 @@ _QUIET_FATES = ("waits", "restored")
 def command(root: Path, restore: bool, into: Path | None, place: str | None) -> None:
     """List files that interrupted runs put aside beneath ROOT; put them back with --restore.
 
-    Nothing is deleted and no file is replaced. A run of another plan does not begin while such
-    files are there, or while a batch has no end. `run` of its own plan puts the files of an
-    interrupted batch back and says what became of each row; --restore does without the plan.
+    Deletes nothing and replaces no file. A run of another plan does not start while such files
+    exist, or while a batch is unfinished. `run` of its own plan puts the files of an interrupted
+    batch back and reports the outcome of each row; --restore does so without the plan.
     """
     from trimtab.loop.purging.place import purge_place
     from trimtab.loop.purging.recovering import recover
@@ -69,8 +69,8 @@ def command(root: Path, restore: bool, into: Path | None, place: str | None) -> 
 
 
 def recovered_document(recovered: Recovered) -> Document:
-    """Return what lies aside, and how it gets back."""
-    # What cannot be put back at once needs a person, and comes first.
+    """Return the files put aside, and how to put them back."""
+    # Files that cannot be put back at once need a person, and come first.
     rows = (
         row(
             "-" if file.origin is None else escape(file.origin),
@@ -81,7 +81,7 @@ def recovered_document(recovered: Recovered) -> Document:
         )
         for file in sorted(recovered.files, key=lambda file: file.fate in _QUIET_FATES)
     )
-    columns = ("was at", "owner", "size>", "now", "lies in??")
+    columns = ("was at", "owner", "size>", "now", "put aside at??")
     return Document(
         _answer(recovered),
         (Section(tables=(table(columns, rows, first=ROWS),)),),
@@ -103,8 +103,8 @@ def _next(recovered: Recovered) -> Iterator[str]:
     for plan in recovered.interrupted:
         yield (
             f"A run of plan {visible(plan)} was interrupted: trimtab purge run PLAN --apply "
-            "accounts for its batch. Where the plan is lost, --restore ends it, and counts all of "
-            "it against the caps."
+            "accounts for its batch. If the plan is lost, --restore ends the batch, and counts all "
+            "of it against the caps."
         )
     if any(file.fate == "waits" for file in recovered.files):
-        yield "--restore puts back what can be."
+        yield "--restore puts back the others."

@@ -1,4 +1,4 @@
-"""``trimtab purge replay``: a policy tried on the past."""
+"""``trimtab purge replay``: try a policy on the past."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.option(
     "--target", type=options.FRACTION, help="Target fullness at the time of the index: 70%."
 )
-@click.option("--before", metavar="TIME", help="The cut-off itself, in place of a target's.")
+@click.option("--before", metavar="TIME", help="The cut-off itself, instead of a target.")
 @click.option("--used", type=options.SIZE, help="Bytes in use at the time of the index.")
 @click.option(
     "--available", type=options.SIZE, help="Bytes available at the time of the index; with --used."
@@ -55,7 +55,7 @@ def command(directory: Path, later: Path, before: str | None, **options_given: A
     policy = terms.policy_of(options_given.pop("policy"))
     cut_off = None if before is None else parse_moment(before)
     if cut_off is not None and policy is None and options_given["target"] is None:
-        options_given["target"] = 1.0  # any: the cut-off is given
+        options_given["target"] = 1.0  # any value: the cut-off is given
     reads_known = options_given.pop("reads_known")
     question = terms.horizon_question(directory, policy, **options_given)
     with progress_bar() as progress:
@@ -68,11 +68,11 @@ def command(directory: Path, later: Path, before: str | None, **options_given: A
 
 
 _USERS: Final = 5
-"""On the screen."""
+"""Rows on the screen."""
 
 
 def replay_document(replayed: Replayed) -> Document:
-    """Return what would have been deleted and what became of it."""
+    """Return what would have been deleted, and its later use."""
     replay = replayed.replay
     deleted, missed = replay.deleted, replay.missed
     then, later, before = (
@@ -80,8 +80,8 @@ def replay_document(replayed: Replayed) -> Document:
         for at_s in (replay.then_s, replay.later_s, replayed.before_s)
     )
     words = (
-        f"tried on {then}, looked at on {later}",
-        f"deleting what was last used before {before}",
+        f"tried on {then}, compared with {later}",
+        f"deleting files last used before {before}",
         *replay.words,
     )
     outcomes = [row(outcome.value, *_numbers(share)) for outcome, share in replay.outcomes.items()]
@@ -98,12 +98,12 @@ def replay_document(replayed: Replayed) -> Document:
         (
             Section(lines=sentences(words)),
             Section(
-                "what became of it",
+                "later use",
                 tables=(table(("outcome", "files>", "held>"), outcomes, first=ALL),),
             ),
             Section("by age at the time", tables=(table(("days>", *held), ages, first=ALL),)),
             Section(
-                "who would have missed something",
+                "users who would have missed something",
                 tables=(table(("user", *held), users, first=_USERS),),
             ),
         ),

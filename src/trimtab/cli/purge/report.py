@@ -1,4 +1,4 @@
-"""``trimtab purge report``: what was deleted and what was kept."""
+"""``trimtab purge report``: what was deleted and what was retained."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from trimtab.visible import visible
 
 
 @click.command("report")
-@click.option("--since", metavar="DAY", help="The first day: 2026-11-01. Default: all.")
-@click.option("--until", metavar="DAY", help="The last day, included.")
+@click.option("--since", metavar="DAY", help="First day: 2026-11-01. Default: all.")
+@click.option("--until", metavar="DAY", help="Last day, inclusive.")
 @click.option(
     "--timezone",
     metavar="ZONE",
@@ -36,7 +36,7 @@ def command(
 ) -> None:
     """Report what was deleted and retained, and why, day by day, from this host's journals.
 
-    Dry runs are listed apart from runs that deleted. The progress of each plan comes last.
+    Dry runs are listed separately from runs that deleted. The progress of each plan comes last.
     """
     from trimtab.config.schedule import find_zone
     from trimtab.loop.purging.place import purge_place

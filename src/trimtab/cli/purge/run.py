@@ -1,4 +1,4 @@
-"""``trimtab purge run``: a plan carried out, or gone through without deleting."""
+"""``trimtab purge run``: carry out a plan, or check it without deleting."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ if TYPE_CHECKING:
     help="Continue a dry run beyond the target, to show the outcome of every file.",
 )  # fmt: skip
 @click.option(
-    "--within", "within_s", type=options.POSITIVE_DURATION, help="Stop after so long: 4h."
+    "--within", "within_s", type=options.POSITIVE_DURATION, help="Stop after this time: 4h."
 )
 @click.option(
     "--site", metavar="SITE",
-    help="Whose servers are asked, and whose log book a run with --apply is written to. Default: "
-    "those of the one site file that has the root.",
+    help="Site whose servers are queried, and whose log book records a run with --apply. Default: "
+    "the only site file with this root.",
 )  # fmt: skip
 @click.option(
     "--shared", is_flag=True,
-    help="Delete beside other hosts that run the same plan with --shared and the same --place.",
+    help="Delete together with other hosts that run the same plan with --shared and this --place.",
 )  # fmt: skip
 @click.option(
     "--lease", "lease_s", type=options.POSITIVE_DURATION, default="5m", show_default=True,
-    help="With --shared: after so long another host takes over what a lost one had begun. The "
+    help="With --shared: time after which another host takes over the batch of a lost one. The "
     "first run of a plan decides.",
 )  # fmt: skip
 @terms.place
@@ -64,8 +64,8 @@ def command(
 
     The run stops at the target. Each file is checked by its identity immediately before deletion;
     files used, changed, moved or exempted since are retained and counted. The same command resumes
-    a run that was stopped or killed. Without --apply nothing is touched, and all objections to a
-    run are listed.
+    a run that was stopped or killed. Without --apply it changes nothing and lists all objections
+    to a run.
     """
     from trimtab import __version__
     from trimtab.cli.render.progress import progress_bar
@@ -106,15 +106,15 @@ _SHOWN = 20
 
 
 def run_document(result: RunResult, loaded: LoadedPlan, notes: Sequence[str] = ()) -> Document:
-    """Return what a run came to."""
-    kind, held = "run", "what held it back"
+    """Return the result of a run."""
+    kind, held = "run", "objections"
     if not result.apply:
-        kind, held = "dry run", "what would hold a run back"
+        kind, held = "dry run", "objections to a run"
     objections = (
         row(objection.guard, objection.reason, objection.hint or "")
         for objection in result.objections
     )
-    trim = "the drives do not know yet what became free: trim them (fstrim) when it is quiet"
+    trim = "the drives do not know yet which space is free: trim them (fstrim) in a quiet hour"
     return Document(
         _answer(result),
         (
@@ -145,11 +145,11 @@ def _unexplained(result: RunResult) -> Iterator[str]:
     for path in result.unexplained[:_SHOWN]:
         shown = path.decode("utf-8", "surrogateescape")
         yield (
-            f"{shown}, which an interrupted run moved aside, fits no row of the plan and is left "
-            "there: see whose it is, and move it back"
+            f"{shown}, moved aside by an interrupted run, matches no row of the plan and is left "
+            "there: check the owner, and move it back"
         )
     if len(result.unexplained) > _SHOWN:
-        yield f"{len(result.unexplained) - _SHOWN:,} more lie beside it"
+        yield f"{len(result.unexplained) - _SHOWN:,} more are beside it"
 
 
 def _facts(result: RunResult, loaded: LoadedPlan) -> Iterator[tuple[str, str]]:
@@ -159,7 +159,7 @@ def _facts(result: RunResult, loaded: LoadedPlan) -> Iterator[tuple[str, str]]:
     if counts := counts_text({o: n for o, n in outcomes if o not in (DELETED, WOULD_DELETE)}):
         yield "kept", counts
     rows = loaded.plan.candidates.files
-    yield "plan", f"{result.rows_left:,} of {plural(rows, 'row', ',')} not dealt with"
+    yield "plan", f"{result.rows_left:,} of {plural(rows, 'row', ',')} left"
     if pace := result.pace.text():
         yield "speed", pace
     if result.recovered_rows:
@@ -169,7 +169,7 @@ def _facts(result: RunResult, loaded: LoadedPlan) -> Iterator[tuple[str, str]]:
 
 
 def _after(result: RunResult, loaded: LoadedPlan) -> str:
-    """Return how full it was after the last deletion, and what that figure leaves out."""
+    """Return the fullness after the last deletion, and what that figure leaves out."""
     if result.after is None or result.after_s is None:
         return f"; not measured since: {result.unmeasured}" if result.unmeasured else ""
     since = f"{format_duration(max(0.0, result.after_s))} after the last deletion"

@@ -1,4 +1,4 @@
-"""``trimtab purge scan``: a file system becomes an index."""
+"""``trimtab purge scan``: scan a file system into an index."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EXTRAS = ("project", "layout")
     "extras",
     metavar="WHAT",
     multiple=True,
-    help="project, layout or both (project,layout): asked of each file, at a call or two each.",
+    help="project, layout or both (project,layout): read per file, at a call or two each.",
 )
 @click.option(
     "--checkpoint",
@@ -32,28 +32,28 @@ _EXTRAS = ("project", "layout")
     type=options.POSITIVE_DURATION,
     default="30s",
     show_default=True,
-    help="Time between checkpoints from which a killed scan resumes.",
+    help="Interval of checkpoints from which a killed scan resumes.",
 )
 @click.option(
     "--sizes",
     type=click.Choice(["lazy", "sampled", "exact"]),
     default="sampled",
     show_default=True,
-    help="On Lustre: sizes as the MDS has them, corrected by a sample, or exact (a call a file).",
+    help="On Lustre: sizes from the MDS, corrected by a sample, or exact (a call per file).",
 )
 @click.option(
     "--calls-per-second",
     "calls_per_s",
     type=click.FloatRange(1),
     metavar="N",
-    help="Most calls per second to the file system, of all threads and workers together.",
+    help="Maximum calls per second to the file system, over all threads and workers.",
 )
 @click.option(
     "--calls-per-mdt",
     "calls_per_mdt_s",
     type=click.FloatRange(1),
     metavar="N",
-    help="Most calls per second to each MDT of a Lustre, of all threads and workers together.",
+    help="Maximum calls per second to each MDT of a Lustre, over all threads and workers.",
 )
 @click.option(
     "--latency-max",
@@ -85,9 +85,9 @@ def command(
     """Scan every file below ROOT into an index in a new directory.
 
     The scan never follows links and never leaves the file system. The same command resumes a scan
-    that was stopped. Subtrees that cannot be read are named; no plan can be made from such an
-    index. With --incremental the index BASE stays as it is; changes of files in place (sizes,
-    times, owners) are not seen in directories whose names did not change.
+    that was stopped. Unreadable subtrees are named; no plan can be made from such an index. With
+    --incremental the index BASE stays as it is; changes of files in place (sizes, times, owners)
+    are missed in directories whose names did not change.
     """
     from trimtab import __version__
     from trimtab.cli.render.progress import progress_bar
@@ -120,7 +120,7 @@ def _extras(texts: tuple[str, ...]) -> set[str]:
     words = {word.strip() for text in texts for word in text.split(",")}
     for word in sorted(words - set(_EXTRAS)):
         raise UsageError(
-            f"{word!r} is nothing to scan with",
+            f"{word!r} cannot be added to a scan",
             code="extra-unknown",
             hint=f"one of {', '.join(_EXTRAS)}",
         )

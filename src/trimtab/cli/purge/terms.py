@@ -1,4 +1,4 @@
-"""Options that several steps of a purge share, and the question that they come to."""
+"""Options shared by several steps of a purge, and the question they form."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ PATH = click.Path(path_type=Path)
 
 
 def _pool(text: str) -> tuple[str, float]:
-    """Return the name of a pool and the fullness that it is not to be above: ``flash=75%``."""
+    """Parse the name of a pool and its maximum fullness: ``flash=75%``."""
     name, equals, fullness = text.partition("=")
     if not name or not equals:
-        problem = f"{visible(text)!r} is no pool and fullness: flash=75%"
+        problem = f"{visible(text)!r} is not a pool with its fullness: flash=75%"
         raise UsageError(problem, code="pool-malformed")
     return name, units.parse_fraction(fullness)
 
@@ -39,12 +39,12 @@ target_pool = click.option(
 
 
 def pool_limits(pairs: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
-    """Return the limits of pools as a policy has them.
+    """Return the limits of pools in the form of a policy.
 
     Raises
     ------
     UsageError
-        A pool has two.
+        A pool has two limits.
     """
     limits = dict(pairs)
     if len(limits) < len(pairs):
@@ -59,24 +59,24 @@ def pool_limits(pairs: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], 
 
 
 def one_target(*targets: object) -> None:
-    """Raise where more than one target is asked for.
+    """Raise if more than one target is given.
 
     Parameters
     ----------
     targets
-        What ``--target``, ``--target-ost`` and ``--target-pool`` were given; ``None`` or empty:
-        nothing.
+        Values of ``--target``, ``--target-ost`` and ``--target-pool``; ``None`` or empty: not
+        given.
 
     Raises
     ------
     UsageError
-        More than one was.
+        More than one was given.
     """
     if sum(target is not None and target != () for target in targets) > 1:
         raise UsageError(
-            "--target, --target-ost and --target-pool exclude one another",
+            "--target, --target-ost and --target-pool exclude each other",
             code="targets-exclusive",
-            hint="leave one",
+            hint="keep one of them",
         )
 
 
@@ -98,7 +98,7 @@ site = click.option(
     "--site",
     metavar="SITE",
     help="Site that provides whether reads are recorded (a canary is read through each class of "
-    "client), the use of each OST, the pools, and how use has grown.",
+    "client), the use of each OST, the pools, and the growth of use.",
 )
 threads = click.option(
     "--threads",
@@ -110,7 +110,7 @@ threads = click.option(
 
 
 def dask_of(site: str | None, dask: str | None) -> str | None:
-    """Return whose Dask workers read the index: as asked, else those of the site's file."""
+    """Return the Dask workers that read the index: as given, else those of the site's file."""
     from trimtab.loop.sites import open_site, with_dask
 
     named = open_site(site).site if site is not None and dask is None else None
@@ -118,7 +118,7 @@ def dask_of(site: str | None, dask: str | None) -> str | None:
 
 
 def policy_of(file: Path | None) -> Policy | None:
-    """Return the policy of a file."""
+    """Load the policy of a file."""
     from trimtab.purge.policy_file import load_policy
 
     return None if file is None else load_policy(file).policy
@@ -137,7 +137,7 @@ def horizon_question(
     dask: str | None = None,
     **terms: Any,
 ) -> Question:
-    """Return the question that the options of ``horizon``, ``replay`` and ``plan`` ask.
+    """Return the question formed by the options of ``horizon``, ``replay`` and ``plan``.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def horizon_question(
 
     if (used is None) != (available is None):
         raise UsageError(
-            "--used and --available are given together",
+            "--used and --available go together",
             code="usage-incomplete",
             hint="as df --block-size=1",
         )

@@ -1,1 +1,1 @@
-"""Plain values as people read them in a terminal. Nothing here decides anything."""
+"""Render plain values on a terminal. Nothing here decides anything."""

@@ -1,7 +1,7 @@
-"""The page of a command on a terminal: the same answer, sections and tables, without its charts.
+"""The page of a command on a terminal: the same answer, sections and tables, without charts.
 
-The answer comes first, then the rows that carry it, then how to see more: ``--all``, ``--brief``
-and ``--top`` mean the same everywhere, and nothing is wider than the terminal.
+The answer comes first, then its supporting rows, then how to see more: ``--all``, ``--brief`` and
+``--top`` mean the same everywhere, and nothing is wider than the terminal.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _STYLES: Final[dict[Tone, str]] = {
     "healthy": "green",
 }
 SCREEN_LINES: Final = 40
-"""Lines that are printed unless ``--all`` or ``--top`` asks for more."""
+"""Lines that are printed without ``--all`` or ``--top``."""
 _NOTES: Final = 3
 """Notes of a section that are printed without ``--all``."""
 
@@ -47,17 +47,17 @@ def show(
     *,
     error: TrimtabError | Interrupted | None = None,
 ) -> None:
-    """Print a result, then raise the error that kept it from being whole.
+    """Print a result, then raise the error that made it incomplete.
 
     Parameters
     ----------
     document
-        Returns the envelope of `trimtab.report.documents`, which holds the error too; called
-        only with ``--json``.
+        Returns the envelope of `trimtab.report.documents`, which includes the error; called only
+        with ``--json``.
     text
-        Prints the result for people.
+        Prints the result as text.
     error
-        Raised when the result was printed; a document of its own is not printed for it then.
+        Raised after the result was printed; it then prints no document of its own.
     """
     if options.wants_json():
         from trimtab.report.documents.encode import to_json
@@ -78,18 +78,18 @@ def show_page(
     more: Iterable[str] = (),
     error: TrimtabError | Interrupted | None = None,
 ) -> None:
-    """Print what a command found, as JSON or as the document of its page; write the page too.
+    """Print a command's result as JSON or as the document of its page; write the page too.
 
     Parameters
     ----------
     json, page
-        Called for what is wanted alone.
+        Only the requested one is called.
     report
-        File of the page; ``None``: it is not written.
+        File of the page; ``None``: not written.
     more
-        As `print_document` has it.
+        As in `print_document`.
     error
-        As `show` has it.
+        As in `show`.
     """
     made = cache(page)
     if report is not None:
@@ -104,13 +104,13 @@ def show_page(
 def print_document(document: Document, more: Iterable[str] = ()) -> None:
     """Print a document: its answer, its first rows, and with ``--all`` everything.
 
-    ``--brief`` prints the answer alone. The rest is cut to a screen unless ``--all`` or ``--top``
+    ``--brief`` prints only the answer. The rest is cut to a screen unless ``--all`` or ``--top``
     is given.
 
     Parameters
     ----------
     more
-        Lines at the end, beside those of the document.
+        Lines at the end, after those of the document.
     """
     out, requested = console(), options.extent()
     head = _captured(out, lambda: print_wrapped(out, document.answer, "bold"))
@@ -172,12 +172,12 @@ def _print_body(out: Console, document: Document) -> None:
 
 
 def print_section(out: Console, section: Section) -> None:
-    """Print a section; one that waits for ``--all`` shows its title alone."""
+    """Print a section; a folded one shows only its title without ``--all``."""
     everything = options.extent().everything
     if not (everything or section.folded):
         section = replace(section, folds=())
     if section.is_empty:
-        return  # charts alone
+        return  # charts only
     if section.folded and not everything:
         print_wrapped(out, section.title, "dim")
         return
@@ -200,7 +200,7 @@ def print_section(out: Console, section: Section) -> None:
 
 
 def _print_table(out: Console, table: Table | None, indent: int = 2) -> None:
-    """Print the first rows of a table, and how many are left."""
+    """Print the first rows of a table, and the number of remaining ones."""
     if table is None:
         return
     shown = table.rows[: options.extent().rows(table.first)]
@@ -225,7 +225,7 @@ def _print_table(out: Console, table: Table | None, indent: int = 2) -> None:
 
 
 def _print_facts(out: Console, rows: Iterable[Row]) -> None:
-    """Print names with their values, one a line, which is never broken."""
+    """Print names with their values, one per line, without breaking values."""
     from rich.text import Text
 
     pairs = [[visible(cell.text) for cell in row.cells] for row in rows]
@@ -235,7 +235,7 @@ def _print_facts(out: Console, rows: Iterable[Row]) -> None:
 
 
 def _words(cell: Cell, gap: str) -> str:
-    """Return the text of a cell, what qualifies it in brackets beside it or below."""
+    """Return the text of a cell, with its qualification in brackets beside or below it."""
     text, small = visible(cell.text), visible(cell.small)
     return f"{text}{gap}({small})" if text and small else text or small
 

@@ -1,4 +1,4 @@
-"""Progress of long work on standard error: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of long work on standard error: a bar on a terminal, occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from trimtab.launch.moving import NOW
 from trimtab.units import format_duration
 
 QUIET_S: Final = 2.0
-"""Of commands that read what is kept: they show progress where they take longer than this."""
-NOTHING_KEPT: Final = "nothing was changed or kept: the same command starts anew"
-"""What an interruption leaves of work that only reads or computes."""
-RUN_KEPT: Final = "files of the probe are removed; what it had measured is kept: trimtab runs"
-POINTS_KEPT: Final = "what was measured is kept: the same command goes on"
+"""For commands that read stored data: show progress if they take longer than this."""
+NOTHING_KEPT: Final = "nothing was changed or stored: the same command starts again"
+"""State after interrupting work that only reads or computes."""
+RUN_KEPT: Final = "files of the probe are removed; what it measured is stored: trimtab runs"
+POINTS_KEPT: Final = "what was measured is stored: the same command continues"
 Show = Callable[[str, float | None], None]
-"""Called with what is being done, and the part of the whole that is done, where it is known."""
+"""Called with the current step, and the completed part of the whole if known."""
 
 
 @contextmanager
 def progress_bar(
     *, quiet_s: float = 0.0, remains: str = NOTHING_KEPT, counts: bool = False
 ) -> Iterator[Show]:
-    """Yield what shows progress: a bar on a terminal, nothing with ``--json``, else lines.
+    """Yield a progress display: a bar on a terminal, nothing with ``--json``, else lines.
 
     Parameters
     ----------
     quiet_s
-        Seconds without a line: most commands of this kind have ended by then.
+        Seconds without a line: most commands of this kind end sooner.
     remains
-        What an interruption leaves, and how to go on: the hint of its error.
+        State after an interruption, and how to continue: the hint of its error.
     counts
-        Whether the texts are counts that say themselves what is left, and no steps of which each
-        has a line.
+        Whether the texts are counts that include what is left, instead of steps with a line
+        each.
     """
     try:
         if sys.stderr.isatty():
@@ -53,9 +53,9 @@ def progress_bar(
 
 
 class _Left:
-    """How long the rest takes, if it goes on as fast as what is done; nothing in the first seconds.
+    """Estimate the remaining time at the current pace; nothing in the first seconds.
 
-    Work that is resumed begins with a part that was done before: it has no share in the pace.
+    Work that is resumed starts with a completed part, which does not count for the pace.
     """
 
     def __init__(self) -> None:
@@ -95,11 +95,11 @@ def _bar(*, counts: bool) -> Iterator[Show]:
 
 
 _LINE_EVERY_S: Final = 10.0
-"""Between lines of one step."""
+"""Seconds between lines of one step."""
 
 
 class _Lines:
-    """A line at once and whenever the step changes, and one now and then: readable in a log."""
+    """Print a line at once, at each new step, and occasionally: readable in a log."""
 
     def __init__(self, quiet_s: float, *, counts: bool) -> None:
         self._last = ""

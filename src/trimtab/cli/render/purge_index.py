@@ -1,4 +1,4 @@
-"""An index of a purge, as its commands show it."""
+"""A purge index as its commands show it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TIMES = {
 
 
 def show_index(manifest: Manifest, directory: Path) -> None:
-    """Print an index that was just made, as JSON or for people."""
+    """Print a new index, as JSON or text."""
     show_page(
         lambda: documents.purged.IndexDocument(str(directory), manifest),
         lambda: index_document(manifest, directory),
@@ -33,7 +33,7 @@ def show_index(manifest: Manifest, directory: Path) -> None:
 
 
 def index_document(manifest: Manifest, directory: Path) -> Document:
-    """Return what an index is, and why nothing may be deleted by it, where that is so."""
+    """Return the page of an index, with why no file may be deleted by it, if so."""
     obstacles = manifest.obstacles
     argv = ["trimtab", "purge", "horizon", "--index", str(directory), "--target", "70%"]
     return Document(
@@ -43,7 +43,7 @@ def index_document(manifest: Manifest, directory: Path) -> Document:
             Section(lines=sentences(_gaps(manifest)), tone="warning"),
             Section(lines=sentences(manifest.notes)),
             Section(
-                "no plan can be carried out that is made from it",
+                "a plan made from it cannot be carried out",
                 lines=sentences(obstacles),
                 tone="warning",
             ),
@@ -91,11 +91,11 @@ def _facts(manifest: Manifest, directory: Path) -> Iterator[tuple[str, str]]:
     if manifest.refused:
         yield "refused", plural(manifest.refused, "record", ",")
     if manifest.vanished:
-        yield "vanished", f"{plural(manifest.vanished, 'name', ',')} went while it was read"
+        yield "vanished", f"{plural(manifest.vanished, 'name', ',')} disappeared during the scan"
 
 
 def _sizes(sizes: Sizes) -> str:
-    """Return how sizes were learned, and what a sample cost a file."""
+    """Return how sizes were determined, and the cost of a sample per file."""
     if sizes.mode is not SizesMode.SAMPLED:
         return {
             SizesMode.LAZY: "as the MDS has them: they can be far too small",

@@ -1,4 +1,4 @@
-"""A plan, as its commands show it: what stands in it, who was told, who armed it."""
+"""A plan as its commands show it: contents, notified users, approvals."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _SHORT_ID: Final = 13
 
 
 def plan_document(made: Made, place: PurgePlace, notes: Sequence[str]) -> Document:
-    """Return a plan that was just made: what may go, whether that is enough, whose it is."""
+    """Return the page of a new plan: what may be deleted, whether it suffices, whose it is."""
     plan = made.plan
-    key = (f"A new key was made in {place.key}: whoever can read it can sign plans",)
+    key = (f"A new key was created in {place.key}: whoever can read it can sign plans",)
     named = (
         ("plan", plan.id[:_SHORT_ID]),
         ("stored in", str(made.directory)),
@@ -41,12 +41,12 @@ def plan_document(made: Made, place: PurgePlace, notes: Sequence[str]) -> Docume
             Section(tables=(facts(named), _users_table(plan.candidates))),
             Section(lines=sentences((*notes, *(key if made.new_key else ()))), tone="warning"),
             Section(
-                "The rules of what may be deleted",
+                "Rules for deletion",
                 lines=sentences((*plan.horizon.words, *plan.rules.words)),
                 folded=True,
             ),
         ),
-        more=("Its users are told by:",),
+        more=("Notify its users with:",),
         command=shell_text(["trimtab", "purge", "notify", str(made.directory)]),
     )
 
@@ -56,13 +56,13 @@ def _plan_answer(made: Made) -> str:
     enough = made.horizon.answer.published.status is not HorizonStatus.OUT_OF_REACH
     target = format_exact_percent(plan.horizon.target, 0)
     when = (
-        f"{format_duration(plan.notice_s)} after their users are told"
+        f"{format_duration(plan.notice_s)} after their users are notified"
         if plan.notice_s
         else "as soon as it is published and armed: the plan has no notice period"
     )
     return (
         f"{plural(candidates.files, 'file', ',')} of {plural(len(candidates.users), 'user', ',')} "
-        f"in {plan.file_system.root} may go, {format_bytes(candidates.allocated_bytes)}, "
+        f"in {plan.file_system.root} may be deleted, {format_bytes(candidates.allocated_bytes)}, "
         + when
         + (f"; that reaches {target}." if enough else f"; that does not reach {target}.")
     )
@@ -89,7 +89,7 @@ def _users_table(candidates: Candidates) -> Table | None:
 def notified_document(
     published: Published, mails: MailResult | None, notes: Sequence[str]
 ) -> Document:
-    """Return whom a plan was made public to, and from when on it may be carried out."""
+    """Return who was notified of a plan, and from when it may be carried out."""
     directory = str(published.loaded.directory)
     arm = shell_text(["trimtab", "purge", "arm", directory])
     return Document(
@@ -98,13 +98,15 @@ def notified_document(
             Section(tables=(facts(_published(published, mails)), _undelivered(mails))),
             Section(lines=sentences(notes), tone="warning"),
         ),
-        more=(f"Before it may delete it is armed: {arm}. What a run would delete:",),
+        more=(f"Before it may delete, arm it: {arm}. What a run would delete:",),
         command=shell_text(["trimtab", "purge", "run", directory]),
     )
 
 
 def _undelivered(mails: MailResult | None) -> Table | None:
-    outcomes = () if mails is None else (("not told", mails.failures), ("not known", mails.unclear))
+    outcomes = (
+        () if mails is None else (("not notified", mails.failures), ("not known", mails.unclear))
+    )
     rows = (
         row(title, f"{each.account} ({each.uid})", each.reason)
         for title, failures in outcomes
@@ -119,7 +121,7 @@ def _notified_answer(published: Published, mails: MailResult | None) -> str:
     done = f"{lists} published" if published.fresh else f"{lists} were published before"
     files = plural(plan.candidates.files, "file", ",")
     untold = 0 if mails is None else len(mails.failures)
-    failed = f"; {plural(untold, 'user', ',')} not told by mail" if untold else ""
+    failed = f"; {plural(untold, 'user', ',')} not notified by mail" if untold else ""
     return (
         f"{done}: {files} of {plan.file_system.root} may be deleted from "
         f"{utc_moment(publication.not_before)} on{failed}.{_unnoticed(plan)}"
@@ -147,11 +149,11 @@ def armed_document(armed: Armed) -> Document:
     who = "a person without a login" if armed.by.person is None else str(armed.by.person)
     by = f"Armed by {armed.by.name or who}"
     expires = utc_moment(plan.expires_at)
-    run, then = ["trimtab", "purge", "run", str(armed.loaded.directory), "--apply"], "It is run by:"
+    run, then = ["trimtab", "purge", "run", str(armed.loaded.directory), "--apply"], "Run it with:"
     named = [("plan", plan.id[:_SHORT_ID])]
     if armed.effective_at is None:
-        answer = f"{by}; a second person has to arm it too, before {expires}."
-        run, then = ["trimtab", "purge", "arm", str(armed.loaded.directory)], "That person enters:"
+        answer = f"{by}; a second person must arm it too, before {expires}."
+        run, then = ["trimtab", "purge", "arm", str(armed.loaded.directory)], "That person runs:"
     else:
         begin = utc_moment(max(armed.effective_at, publication.not_before))
         answer = f"{by}: it may be run from {begin} until {expires}."
@@ -166,7 +168,7 @@ def armed_document(armed: Armed) -> Document:
 
 
 def _unnoticed(plan: Plan) -> str:
-    """Return what is said at once of a plan whose users have no time to save a file."""
+    """Return a warning for a plan whose users have no time to save a file."""
     return "" if plan.notice_s else " The plan has no notice period: users cannot object in time."
 
 

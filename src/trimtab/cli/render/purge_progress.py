@@ -1,4 +1,4 @@
-"""Progress of a scan, an import and a run in words, with rate and estimate."""
+"""Progress of a scan, an import and a run as text, with rate and estimate."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from trimtab.purge.run.messages import Progress
 
 STILL_S = 10.0
-"""A count that has not moved for so long is told: the file system may hang."""
+"""A count that has not changed for this long is reported: the file system may hang."""
 
 
 @contextmanager
 def watched(show: Show, *, every_s: float = 1.0) -> Iterator[Show]:
-    """Yield what shows the same, and goes on to show it, with for how long nothing new was.
+    """Yield a display that repeats the last text with how long nothing new came.
 
-    Whoever shows progress may be in a call to a file system that does not return.
+    The caller may be blocked in a file system call that does not return.
     """
     lock, over = threading.Lock(), threading.Event()
     last: list[tuple[str, float | None, float]] = []
@@ -42,7 +42,7 @@ def watched(show: Show, *, every_s: float = 1.0) -> Iterator[Show]:
                     still_s = time.monotonic() - since_s
                     if still_s < STILL_S:
                         continue
-                    with suppress(OSError):  # nobody reads: whoever shows next hears of it
+                    with suppress(OSError):  # nothing reads it; the next caller gets the error
                         show(f"{text}, nothing for {still_s:.0f} s", part)
 
     watcher = threading.Thread(target=watch, name="progress", daemon=True)
@@ -55,14 +55,14 @@ def watched(show: Show, *, every_s: float = 1.0) -> Iterator[Show]:
 
 
 def scan_progress(show: Show, total: int, *, whole: bool) -> ScanShown:
-    """Return what shows a scan: names, rate, and how long it takes.
+    """Return a display for a scan: names, rate, and remaining time.
 
     Parameters
     ----------
     total
-        Inodes in use; 0: not known.
+        Inodes in use; 0: unknown.
     whole
-        Whether all of them are scanned; else the estimate is the longest it can take.
+        Whether all of them are scanned; otherwise the estimate is an upper bound.
     """
     state, stillness = _Rate(), _Stillness()
 
@@ -72,7 +72,7 @@ def scan_progress(show: Show, total: int, *, whole: bool) -> ScanShown:
         still_s = stillness.of(now.entries, now.elapsed_s)
         if still_s >= STILL_S:
             words.append(f"nothing for {still_s:.0f} s")
-            rate = 0.0  # what it was says nothing of how long this takes
+            rate = 0.0  # the earlier rate says nothing about the remaining time
         if rate > 0:
             words.append(f"{rate:,.0f}/s")
         words.append(f"{now.pending:,} directories waiting")
@@ -89,7 +89,7 @@ def scan_progress(show: Show, total: int, *, whole: bool) -> ScanShown:
 
 
 def import_progress(show: Show) -> Callable[[int], None]:
-    """Return what shows an import: rows and rate. How many come is not known before the end."""
+    """Return a display for an import: rows and rate. The total is unknown before the end."""
     start = time.monotonic()
 
     def shown(rows: int) -> None:
@@ -100,7 +100,7 @@ def import_progress(show: Show) -> Callable[[int], None]:
 
 
 def run_progress(show: Show) -> Callable[[Progress], None]:
-    """Return what shows a run: files, bytes, and how far it is to the target or the plan's end."""
+    """Return a display for a run: files, bytes, and distance to the target or the plan's end."""
     state = _Rate()
 
     def shown(now: Progress) -> None:
@@ -124,7 +124,7 @@ def run_progress(show: Show) -> Callable[[Progress], None]:
 
 
 class _Rate:
-    """How many a second since the first look: what was done before it is not counted in."""
+    """Rate per second since the first call, excluding what was done before it."""
 
     def __init__(self) -> None:
         self._first: tuple[int, float] | None = None
@@ -139,7 +139,7 @@ class _Rate:
 
 
 class _Stillness:
-    """For how long a count has stood still, in seconds."""
+    """How long a count has been unchanged, in seconds."""
 
     def __init__(self) -> None:
         self._last: tuple[int, float] | None = None

@@ -1,4 +1,4 @@
-"""The console, and text on it: paragraphs and tables that fit it, whose words are not broken."""
+"""The console, and text on it: paragraphs and tables that fit it without broken words."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _GAP: Final = 2
-"""Between two columns of a table."""
+"""Gap between two columns of a table."""
 _SENTENCE_LEAST: Final = 24
-"""Characters of a column that gives way: in fewer its sentences cannot be read."""
+"""Minimum width of a column that gives way: narrower, its sentences are unreadable."""
 _COLUMN_LEAST: Final = 10
-"""Characters to which any other column is narrowed before its words are broken."""
+"""Width to which any other column is narrowed before its words are broken."""
 _CELL_LEAST: Final = 8
-"""Characters of any column, where nothing else is left to give way."""
+"""Minimum width of any column, if nothing else can give way."""
 _WORD_MOST: Final = 40
-"""Characters of a word for which room is made; a longer one is broken."""
+"""Maximum word length to make room for; a longer word is broken."""
 _NOTHING: Final = ("", "-")
 _BOUND: Final = "\ue000"
-"""Stands for a space at which no line is broken; it is of no writing."""
+"""Stands for a non-breaking space; it occurs in no script."""
 _FIGURE: Final = re.compile(r"(?<=\d) (?=(?:%|[kKMGTP]?i?B(?:/s)?|UTC|[+-]\d{4})(?![A-Za-z]))")
 
 
@@ -58,16 +58,16 @@ def _width_without_terminal() -> int:
 def print_wrapped(
     out: Console, text: str, style: str = "", *, indent: int = 0, hang: int = 2
 ) -> None:
-    """Print a paragraph, wrapped between words to the page.
+    """Print a paragraph, wrapped at words to the width of the console.
 
     Parameters
     ----------
     indent, hang
-        Spaces before its first line, and as many more before the others.
+        Spaces before its first line, and additional ones before the others.
     """
     from rich.text import Text
 
-    # A figure is not parted from its unit.
+    # Never separate a figure from its unit.
     paragraph = Text(_FIGURE.sub(_BOUND, visible(text)), style=style)
     room = max(out.width - indent, _SENTENCE_LEAST + hang)
     first, *rest = paragraph.wrap(out, room) or [paragraph]
@@ -82,30 +82,30 @@ def print_wrapped(
 
 
 def natural_width(cells: Iterable[str]) -> int:
-    """Return the width of the longest line in cells: letters of Asia are two wide."""
+    """Return the width of the longest line in terminal cells: East Asian characters take two."""
     from rich.cells import cell_len
 
     return max(cell_len(line) for cell in cells for line in cell.split("\n"))
 
 
 def taken_width(widths: Iterable[int]) -> int:
-    """Return the width that columns take, each with the gap after it."""
+    """Return the total width of columns, each with the gap after it."""
     return sum(width + _GAP for width in widths)
 
 
 def print_rows(
     out: Console, columns: Sequence[str], rows: Sequence[Sequence[Text]], *, indent: int = 0
 ) -> None:
-    """Print a table that fits the page.
+    """Print a table that fits the console.
 
-    Columns without any content are left out, and those that may give way on a narrow page.
+    Empty columns are left out, as are those that may give way on a narrow console.
 
     Parameters
     ----------
     columns
-        Headings, as `trimtab.report.kit.Table` has them.
+        Headings, as in `trimtab.report.kit.Table`.
     rows
-        Cells that are shown as they are: make hostile text `visible` first.
+        Cells, printed as they are: make untrusted text `visible` first.
     """
     from rich.padding import Padding
     from rich.table import Table
@@ -125,7 +125,7 @@ def print_rows(
         most = _SENTENCE_LEAST if "??" in signs[place] else 0
         if taken_width(min(widths[p], max(least[p], most, words[p])) for p in widths) > room:
             del widths[place]
-    # Narrow columns are better than broken words, and those better than what is cut.
+    # Narrow columns are better than broken words, and those better than truncation.
     for kept_words in (words, {}):
         for most in (_SENTENCE_LEAST, _CELL_LEAST):
             _narrow(
@@ -151,7 +151,7 @@ def print_rows(
 
 
 def _bound(cell: Text) -> Text:
-    """Return a cell whose figures are not parted from their units."""
+    """Return a cell whose figures stay with their units."""
     copy = cell.copy()
     copy.plain = _FIGURE.sub(_BOUND, copy.plain)
     return copy
@@ -162,7 +162,7 @@ def _longest_word(cells: Iterable[str]) -> int:
 
 
 def _narrow(widths: dict[int, int], room: int, least: Mapping[int, int]) -> None:
-    """Narrow columns, the widest first, to fit the room: none to fewer characters than least."""
+    """Narrow columns, widest first, to fit the room: none below its minimum."""
     while (excess := taken_width(widths.values()) - room) > 0:
         wide = [place for place in widths if widths[place] > least[place]]
         if not wide:

@@ -1,7 +1,7 @@
-"""Causes of a file system that is slow or unsteady: one file each, listed in this one table.
+"""Causes of slow or unsteady file systems: one file each, all listed in the table below.
 
-A cause is a pure function from a context to every piece of evidence that was looked for; see
-`trimtab.explain.causes.cause.Cause`. Each states its signs (`trimtab.explain.contrasts.Sign`).
+A cause is a pure function from a context to every piece of evidence it looked for; see
+`trimtab.explain.causes.cause.Cause`. Each declares its signs (`trimtab.explain.contrasts.Sign`).
 """
 
 from __future__ import annotations

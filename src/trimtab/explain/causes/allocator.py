@@ -1,7 +1,7 @@
-"""What the block allocator's counters, CPU and profiles say, for the causes that ask.
+"""Counters, CPU and profiles of the block allocator, shared by several causes.
 
-Counters: ``mb_alloc_stats`` and ``mb_stats``; the driver has put the names of the loops right
-[S8, LU-17744], and all loops are summed here, so no name matters.
+Counters: ``mb_alloc_stats`` and ``mb_stats``. The driver has already corrected the names of the
+loops [S8, LU-17744]; loops are summed here, so their names do not matter.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from trimtab.explain.telemetry import OSTS, SERVERS, Observations
 
 _PREFIXES: Final = ("ldiskfs_mb_", "ext4_mb_")
 _REQUESTS_LEAST: Final = 1.0
-"""Requests a second under which loops a request are no figure: an idle target."""
+"""Requests per second below which loops per request mean nothing: an idle target."""
 
 
 def useless_per_request(seen: Observations) -> pl.DataFrame:
-    """Return useless loops an allocation request of each target and time, with ``bad``."""
+    """Return useless loops per allocation request for each target and time, with ``bad``."""
     return _per_request(seen, "allocator_useless_loops_total")
 
 
 def groups_per_request(seen: Observations) -> pl.DataFrame:
-    """Return block groups looked at an allocation request; older kernels do not count them."""
+    """Return block groups searched per allocation request; older kernels do not count them."""
     return _per_request(seen, "allocator_groups_considered_total")
 
 
 def cpu_up(seen: Observations, *, absent: float) -> Contrast:
-    """Return whether the servers' processors were busier in the bad hours."""
+    """Return whether the servers' CPUs were busier in the bad hours."""
     of_servers = seen.values("server_cpu_fraction", kinds=SERVERS)
     if not of_servers.filter("bad").height:
         of_servers = seen.values("server_cpu_fraction", kinds=OSTS)
@@ -41,9 +41,9 @@ def cpu_up(seen: Observations, *, absent: float) -> Contrast:
 
 
 def cpu_share_of_allocator(context: Context, *, bad: bool = True) -> float | None:
-    """Return the mean share of CPU samples in the block allocator, of the profiles of one side.
+    """Return the mean share of CPU samples in the block allocator, in profiles of one side.
 
-    A profile without a time counts as one of the bad hours: somebody took it to find out why.
+    A profile without a time counts as bad hours: profiles are taken to investigate an incident.
     """
     within = context.is_bad if bad else context.is_good
     shares = [

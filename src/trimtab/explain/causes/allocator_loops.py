@@ -1,10 +1,10 @@
-"""`allocator-loops`: the block allocator searches all groups for nothing, on the CPU.
+"""`allocator-loops`: the block allocator scans all groups without a result, burning CPU.
 
-How NERSC found it: counters of fast and slow OSTs side by side, many useless loops and high CPU on
-the slow ones, from about 75 % full [S1, IV.B; S2; S4]. With the default
-thresholds of older ldiskfs it starts under 25 % free, where the loop that still works is skipped
-[S8, LU-12103; reproduced in S10]. It moves with the thresholds,
-shows CPU and loops, and ignores a trim.
+NERSC found it by comparing counters of fast and slow OSTs: the slow ones had many useless loops
+and high CPU, from about 75 % full [S1, IV.B; S2; S4]. With the default thresholds of older ldiskfs
+it starts below 25 % free, where the only loop that still works is skipped [S8, LU-12103;
+reproduced in S10]. It moves with the thresholds, shows up in CPU and loops, and does not respond to
+a trim.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _OVER_LIMIT: Final = Sign("loops-over-limit", Route.EXPECTED, _LOOPS, source=_SO
 _CPU: Final = Sign("server-cpu", Route.TIME, "server CPU", source="server_cpu_fraction", unit="1")
 _TIMES: Final = 2.0
 _CPU_SHARE: Final = 0.1
-"""Share of the CPU in the allocator that tells. 24 useless loops in 1,000 requests on a 133 TB OST
-come to 6.9 of 32 cores [S10]: a fifth; half of that is enough to be felt."""
+"""Telling share of the CPU in the allocator. 24 useless loops per 1,000 requests on a 133 TB OST
+take 6.9 of 32 cores [S10], a fifth; half of that is already noticeable."""
 _NEEDS_FULL: Final = 0.72
-"""No useless loops up to 75 % full in the simulation; fullness as a snapshot shows it lags."""
+"""No useless loops up to 75 % full in the simulation; fullness in a snapshot lags behind."""
 _DEFAULTS: Final = {"1": 25, "2": 15, "3": 5}
 
 
@@ -64,7 +64,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _loops(context: Context, seen: Observations) -> tuple[Evidence, ...]:
-    """Return the counters compared with good hours, fast targets and the limit."""
+    """Return the counters compared with good hours, with fast targets and with the limit."""
     rate = useless_per_request(seen)
     bad = rate.filter("bad")
     if bad.is_empty():
@@ -89,7 +89,7 @@ def _loops(context: Context, seen: Observations) -> tuple[Evidence, ...]:
 
 def _groups(seen: Observations) -> Evidence:
     source = "allocator_groups_considered_total"
-    sign = Sign("groups-searched", Route.TIME, "block groups looked at per request", source=source)
+    sign = Sign("groups-searched", Route.TIME, "block groups searched per request", source=source)
     contrast = in_time(groups_per_request(seen), ratio=_TIMES, by=1.0, absent=-0.2)
     return sign.of(contrast, why_not=seen.why_not(source, kinds=OSTS))
 
@@ -130,13 +130,13 @@ def _thresholds(context: Context, seen: Observations) -> Evidence:
         name = commonest(family) or ""
         old = name.startswith("loops-by-number")
         text = f"allocator family {name}"
-        # Newer kernels keep lists of groups: fewer walks, none of them by threshold.
+        # Newer kernels keep lists of groups: fewer scans, none of them controlled by a threshold.
         return sign.weighed(
             text, 0.0 if old else -0.3, code="allocator-family", source="allocator_family"
         )
     shown = ", ".join(f"c{n} {value}" for n, value in sorted(values.items()))
     first, second = values.get("1", _DEFAULTS["1"]), values.get("2", _DEFAULTS["2"])
-    skipped = second >= first  # from where c0 is skipped on, c1 is as well: the remedy of [S1]
+    skipped = second >= first  # c1 is skipped from the same fullness as c0: the remedy of [S1]
     text = f"{subject}: {shown}"
     text += "; the useless loop is skipped" if skipped else ""
     weight = -0.6 if skipped else 0.3 if values.get("1") == _DEFAULTS["1"] else 0.0
@@ -145,11 +145,11 @@ def _thresholds(context: Context, seen: Observations) -> Evidence:
 
 
 def _threshold_values(context: Context) -> dict[str, int]:
-    """Return the commonest value of each threshold in the bad hours."""
+    """Return the most common value of each threshold in the bad hours."""
     thresholds: dict[str, int] = {}
     for number in _DEFAULTS:
         value = commonest(settings(context, f"mb_c{number}_threshold"))
-        # It reads back with or without a sign: "25", "25%".
+        # Kernels print it with or without a percent sign: "25", "25%".
         match = None if value is None else re.match(r"\d+", value)
         if match is not None:
             thresholds[number] = int(match.group())

@@ -1,7 +1,7 @@
-"""`array-degraded`: an array runs without a drive, or rebuilds one.
+"""`array-degraded`: an array is running without a drive, or rebuilding one.
 
-Each read of a missing piece is computed from all the others, and the rebuild takes bandwidth. In
-Lustre the flag also keeps new files away while others are open [S8, lod_qos.c; lfs-df(1)].
+Each read of a missing block is computed from all the others, and the rebuild takes bandwidth. In
+Lustre the flag also diverts new files to other targets [S8, lod_qos.c; lfs-df(1)].
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _only_it(names: tuple[str, ...], slow: tuple[str, ...], degraded: pl.DataFrame) -> Evidence:
-    """Return whether slow targets are left that no degraded array explains."""
+    """Return whether some slow targets have intact arrays, so that this does not explain them."""
     sign = Sign("slow-targets-whole", Route.TARGETS)
-    subject = "slow targets whose arrays are whole"
+    subject = "slow targets with intact arrays"
     if not slow or not names:
         return sign.weighed(f"{subject}: no slow target or no degraded array", 0.0)
     intact = sorted(set(slow) & set(degraded["target"]) - set(names))
@@ -77,11 +77,11 @@ def _only_it(names: tuple[str, ...], slow: tuple[str, ...], degraded: pl.DataFra
 
 
 def _media_errors(seen: Observations) -> Evidence:
-    """Return whether drives counted media errors: a drive that is about to leave its array."""
+    """Return whether drives counted media errors: such a drive is about to leave its array."""
     subject = "media errors of drives"
     sign = Sign("media-errors", Route.TIME, subject, unit="1")
     source = "drive_media_errors_total"
-    # The sum over a target's drives: telling its thousands of drives apart would cost more.
+    # Summed over a target's drives: thousands of single drives would cost more.
     errors = grown(seen.values(source))
     if errors.filter("bad").is_empty():
         return sign.not_available(seen.why_not(source), source=source)

@@ -1,9 +1,9 @@
-"""`bad-checksums`: data arrived otherwise than they were sent, whatever the speed was.
+"""`bad-checksums`: data arrived corrupted, at whatever speed.
 
-An integrity incident: Lustre sends such a transfer again, which costs time, but what matters is
-that something on the way changes data. NERSC saw two such incidents after checksums had been
-turned on [S1, VI.B]. Only the kernel's log of a server shows it (``BAD WRITE CHECKSUM``), a
-ring buffer: the count is a lower bound.
+An integrity incident: Lustre resends such a transfer, which costs time, but what matters is that
+something on the path corrupts data. NERSC saw two such incidents after enabling checksums
+[S1, VI.B]. Only a server's kernel log shows it (``BAD WRITE CHECKSUM``), and that is a ring buffer:
+the count is a lower bound.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _GREW_BESIDE: Final = 1.2
 _STOOD_BEFORE: Final = 0.0
 _CAME_WITH: Final = 0.6
 _NONE: Final = -2.0
-"""No transfer was bad where all were checked and counted: there is no such incident."""
+"""No bad transfer although all were checked and counted: not this incident."""
 _OF_RUNS: Final = 2.0
 _TOLD: Final = 1.5
 _MESSAGE: Final = re.compile(r"bad[ -](?:write |read )?checksum|checksum (?:error|mismatch)", re.I)
@@ -39,12 +39,12 @@ _WRONG_DATA: Final = re.compile(
     r"|verify(?:ing)? (?:failed|bad)|verification (?:failed|error)",
     re.I,
 )
-"""How stored runs say what the code ``data-corrupt`` of `trimtab.measure` says."""
+"""Wording in stored runs for the code ``data-corrupt`` of `trimtab.measure`."""
 _OFF: Final = frozenset({"0", "off", "false", "n"})
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return the evidence for and against transfers that arrived damaged."""
+    """Return the evidence for and against corrupted transfers."""
     return (
         _counted(context),
         _in_time(context),
@@ -66,7 +66,8 @@ def _counted(context: Context) -> Evidence:
         n = sum(count for count, _ in grown.values())
         first = min(at for _, at in grown.values())
         text = f"{n:.0f} {_WHAT} in the bad hours, at {named(grown)}"
-        # Nothing is slow for a transfer that is sent again: as an incident it has one of its own.
+        # A resent transfer slows nothing noticeably; as an integrity incident it has one of its
+        # own.
         weight = _GREW if context.incident.shape is Shape.INTEGRITY else _GREW_BESIDE
         return sign.weighed(text, weight, value=n, reference=0.0, targets=sorted(grown), at=first)
     most = float(bad["value"].max() or 0.0)  # pyrefly: ignore[bad-argument-type]
@@ -81,7 +82,7 @@ def _counted(context: Context) -> Evidence:
 
 
 def _in_time(context: Context) -> Evidence:
-    """Return whether none were counted in good hours: then they came with the incident."""
+    """Return whether none were counted in good hours, so that they began with the incident."""
     seen = observe(context)
     values = seen.labelled(_NAME, kinds=_KINDS)
     sign = Sign(
@@ -104,12 +105,12 @@ def _in_time(context: Context) -> Evidence:
 
 
 def _growth(values: pl.DataFrame, *, bad: bool) -> dict[str, tuple[float, datetime]]:
-    """Return machine to how many were counted in the bad (the good) hours, and when the first.
+    """Return per machine how many were counted in the bad (or good) hours, and when the first.
 
-    A count that goes down was set back by a boot, or messages have fallen out of the log: neither
-    is a transfer that went wrong.
+    A falling count means a reboot, or messages that dropped out of the log; neither is a bad
+    transfer.
     """
-    # Without a value before it, how many of them are new is not known.
+    # Without a previous value, the number of new ones is unknown.
     more = pl.col("value").diff().over("target", "label")
     grown = (
         values.sort("at")
@@ -122,7 +123,7 @@ def _growth(values: pl.DataFrame, *, bad: bool) -> dict[str, tuple[float, dateti
 
 
 def _in_log(context: Context) -> Evidence:
-    """Return whether the log book holds such a message."""
+    """Return whether the log book contains such a message."""
     sign = Sign("checksums-logged", Route.LOG)
     subject = f"a message about {_WHAT} in the log book"
     messages = context.entries(
@@ -155,7 +156,7 @@ def _wrong_data(run: RunFact) -> bool:
 
 
 def _checked(context: Context) -> Evidence:
-    """Return whether transfers were checked at all: unchecked, none would be counted."""
+    """Return whether transfers were checked at all: without checksums nothing is counted."""
     sign = Sign(
         "checksums-enabled", Route.EXPECTED, "whether transfers carry checksums", source="checksums"
     )

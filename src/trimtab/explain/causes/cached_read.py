@@ -1,7 +1,7 @@
-"""`cached-read`: reads that came out of memory, so that the series shows no file system.
+"""`cached-read`: reads were served from memory, so the series does not show the file system.
 
-It goes both ways: where the bad hours were read from memory their figures are none, and where the
-good ones were, the "usual level" was memory's and what looks like a loss is the truth. Rules for
+It works both ways: if the bad hours were read from memory, their figures are void; if the good
+ones were, the "usual level" was that of memory and the apparent loss is the truth. The rules for
 single repetitions are in `trimtab.judge.credibility`.
 """
 
@@ -23,9 +23,9 @@ from trimtab.units import format_bytes_per_s
 
 _READ: Final = "read"
 _CANNOT_BE: Final = 1.05
-"""Beyond what carries it, by more than a figure on a data sheet may be rounded."""
+"""Faster than the hardware by more than a data sheet may be rounded."""
 _OTHER_METRIC: Final = -2.0
-"""The incident is in writes or metadata: reading from memory does nothing to those."""
+"""The incident is in writes or metadata, which reads from memory do not affect."""
 _CACHED: Final = 1.8
 _NOT_CACHED: Final = -1.2
 _TOO_FAST: Final = 1.8
@@ -89,7 +89,7 @@ def _nothing_believed(context: Context) -> Evidence:
 
 
 def _sure(n_bad: int, n_good: int) -> float:
-    """Return what so few runs count: of one half, of many all."""
+    """Return the weight of this many runs: half for one, full for many."""
     n = max(1, min(n_bad, max(n_good, 1)))
     return n / (n + 1)
 
@@ -118,7 +118,7 @@ def _faster_than_carried(context: Context) -> Evidence:
             if (value := run.values.get("read_bandwidth")) is not None and math.isfinite(value)
         ]
         if values:
-            # One odd run is no level.
+            # A single odd run is not a level.
             middle = median(value for value, _ in values)
             fastest.append(min(values, key=lambda pair: abs(pair[0] - middle)))
     if not fastest:
@@ -131,7 +131,7 @@ def _faster_than_carried(context: Context) -> Evidence:
 
 
 def _carries(context: Context) -> list[tuple[float, str]]:
-    """Return what servers' network and drives carry together, each with its name, B/s."""
+    """Return what the servers' network and the drives carry in total, each with its name, B/s."""
     hardware = context.hardware
     limits: list[tuple[float, str]] = []
     if hardware.network is not None and hardware.oss:

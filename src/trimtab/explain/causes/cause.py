@@ -1,4 +1,4 @@
-"""What a cause is made of: an id, a name, how common it is, and a pure function from a context."""
+"""A cause: its id, title, prior odds, and a pure function from context to evidence."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ class Cause:
     id
         ``targets-over-limit``, ``trim-overdue`` ...
     title
-        For people: "targets over the fullness limit".
+        Display name: "targets over the fullness limit".
     prior
-        Odds, before anything was looked at, that an incident has this cause.
+        Odds, before looking at any evidence, that an incident has this cause.
     assess
         Every piece of evidence that was looked for, found or not. Pure; raises nothing.
     signs
-        Codes of the evidence that is of this mechanism itself. Where none of it speaks for the
-        cause, circumstances (the shape, the season, which metric) do not make it one.
+        Codes of the evidence specific to this mechanism. If none of it supports the cause,
+        circumstances (shape, season, metric) alone do not make it a candidate.
     measurement
-        What would decide whether this is the cause, in one sentence: the one-target experiment.
+        The experiment that would decide whether this is the cause, in one sentence, on one target.
     slows_metadata
-        Whether it can slow operations on names, which touch no OST.
+        Whether it can slow metadata operations, which touch no OST.
     measurement_where
-        Code of evidence to the sentence in its place where that evidence was found: what is in
-        force already is not advised.
+        Code of evidence to the sentence that replaces ``measurement`` if that evidence was found:
+        never advise what is already in force.
     brings_about
-        Ids of causes that this one may bring about: full brings gated about.
+        Ids of causes that this one may trigger: a full target gets closed.
     mitigation
-        Whether somebody did it on purpose, against something else: where it is as good as certain
-        it comes first, for it can be undone at once.
+        Whether it is a deliberate measure against something else: if nearly certain, it ranks
+        first, because it can be undone at once.
     """
 
     id: str
@@ -54,7 +54,7 @@ class Cause:
     measurement_where: tuple[tuple[str, str], ...] = ()
 
     def deciding(self, evidence: Iterable[Evidence]) -> str:
-        """Return the measurement that would decide, beside what was found."""
+        """Return the decisive measurement, given the evidence found."""
         codes = {piece.what.code for piece in evidence if piece.found is not Found.NOT_AVAILABLE}
         other = (sentence for code, sentence in self.measurement_where if code in codes)
         return next(other, self.measurement)

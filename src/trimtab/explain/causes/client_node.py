@@ -1,8 +1,8 @@
-"""`client-node`: runs are slow that include one client node, and those without it are not.
+"""`client-node`: runs that include one client node are slow, the others are not.
 
-A run ends with its last task, so one bad node holds up all. Nodes differ from run to run, which is
-a contrast that needs nothing else. Of many nodes some stand in the slow runs by chance: the figure
-is a mean over all of them, so that looking at many convicts none.
+A run ends with its last task, so one bad node delays the whole run. Nodes vary between runs, which
+gives a contrast without any other data. With many nodes, some are in the slow runs by chance: the
+figure is a mean over all nodes, so testing many of them convicts none.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from trimtab.model.incident import Evidence, Route
 from trimtab.model.run import RunStatus
 
 _SHARE_OF_LOSS: Final = 0.5
-"""Of what the incident lost; a run under it is slow."""
+"""Share of the incident's loss beyond which a run is slow."""
 _LEAST_LOSS: Final = 0.05
 _RUNS: Final = 4
-"""Fewest runs that name their nodes; with fewer there is no verdict."""
+"""Fewest runs with node names for a verdict."""
 _BAD_NODE: Final = (4.0, 1.0)
-"""Runs with the node, slow and not, counted beforehand: a bad node slows most of its runs."""
+"""Prior counts of slow and normal runs with a bad node: it slows most of its runs."""
 _COMMON: Final = (0.5, 0.5)
-"""The same for runs of which nothing is known (Jeffreys)."""
+"""The same without prior knowledge (Jeffreys)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """How runs went with one node and without it.
+    """Runs with one node compared with runs without it.
 
     Attributes
     ----------
     weight
-        log10 of the likelihood ratio of "this node is it" against "no node is".
+        log10 of the likelihood ratio of "this node is the cause" against "no node is".
     """
 
     name: str
@@ -83,7 +83,7 @@ def _by_node(context: Context) -> tuple[Evidence, str | None]:
         return sign.weighed(text, 0.0, code="nodes-alike"), None
     base = _base(context, limit)
     nodes = [_node(name, telling, slow, base) for name in names]
-    # One of them is as likely as the other beforehand; those in every run are indistinguishable.
+    # All are equally likely beforehand; nodes that are in every run cannot be distinguished.
     weight = _mean_weight([node.weight for node in nodes], len(names) + len(everywhere))
     most = max(nodes, key=lambda node: (node.weight, node.name))
     text = (
@@ -105,9 +105,9 @@ def _by_node(context: Context) -> tuple[Evidence, str | None]:
 
 
 def _before(context: Context, node: str | None) -> Evidence:
-    """Return whether runs with that node were slow before as well: then it is not what began.
+    """Return whether runs with that node were already slow before: then it did not start this.
 
-    That they were well says nothing: so were those with every other node.
+    Normal earlier runs say nothing: those with every other node were normal, too.
     """
     sign = Sign("node-slow-earlier", Route.TIME, "runs with the node before the incident", unit="1")
     if node is None:
@@ -127,7 +127,7 @@ def _before(context: Context, node: str | None) -> Evidence:
 
 
 def _since(context: Context) -> list[RunFact]:
-    """Return the runs of the series since the incident began, good ones among them."""
+    """Return the runs of the series since the incident began, including good ones."""
     key, incident = context.incident.key, context.incident
     return sorted(
         (
@@ -147,8 +147,8 @@ def _since(context: Context) -> list[RunFact]:
 def _telling_nodes(runs: Sequence[RunFact]) -> list[RunFact]:
     """Return the runs that name all their nodes.
 
-    Of a run that left nothing behind only the host is known that started it: such runs are mostly
-    slow ones, and that host would be blamed for them.
+    A run without output only names the host that started it: such runs are mostly slow, and that
+    host would get the blame.
     """
     sizes = Counter(len(set(run.hosts)) for run in runs if run.hosts)
     several = Counter({size: times for size, times in sizes.items() if size > 1})
@@ -168,7 +168,7 @@ def _is_slow(context: Context, run: RunFact, limit: float | None) -> bool:
 
 
 def _limit(context: Context) -> float | None:
-    """Return the value between well and slow: half of what the incident lost."""
+    """Return the threshold between normal and slow: half of the incident's loss."""
     values = levels(context, of_incident(context, bad=False))
     if not values:
         return None
@@ -182,10 +182,10 @@ def _limit(context: Context) -> float | None:
 
 
 def _base(context: Context, limit: float | None) -> tuple[float, float]:
-    """Return slow and other runs of good hours: how often a run is slow with no bad node."""
+    """Return the counts of slow and normal runs in good hours: how often runs are slow anyway."""
     good = [run for run in of_incident(context, bad=False) if value_of(context, run) is not None]
     slow = sum(_is_slow(context, run, limit) for run in good)
-    # Good hours say what is usual, not what is certain now: they count for at most ten runs.
+    # Good hours show what is usual, not what is certain now: they count for at most ten runs.
     scale = min(1.0, 10 / len(good)) if good else 0.0
     return (0.5 + scale * slow, 2.0 + scale * (len(good) - slow))
 
@@ -207,7 +207,7 @@ def _node(
 
 
 def _chance(slow: int, well: int, before: tuple[float, float]) -> float:
-    """Return log10 of the chance of such a sequence of runs, its rate not known (beta-binomial)."""
+    """Return log10 of the probability of these runs with an unknown rate (beta-binomial)."""
     a, b = before
     natural = (
         math.lgamma(slow + a) + math.lgamma(well + b) - math.lgamma(slow + well + a + b)
@@ -217,7 +217,7 @@ def _chance(slow: int, well: int, before: tuple[float, float]) -> float:
 
 
 def _mean_weight(weights: Sequence[float], of: int) -> float:
-    """Return log10 of the mean of likelihood ratios; of those not given it is taken to be 1."""
+    """Return log10 of the mean likelihood ratio of ``of`` nodes; it is 1 for those not listed."""
     most = max(*weights, 0.0) if len(weights) > 1 else max(weights[0], 0.0)
     total = sum(10 ** (weight - most) for weight in weights) + (of - len(weights)) * 10**-most
     return math.log10(total / of) + most if total > 0 else -math.inf
@@ -233,7 +233,7 @@ def _alone(context: Context) -> Evidence:
     sign = Sign("moved-alone", Route.RUNS, "other probes on other nodes", unit="series")
     if not others:
         return sign.missing("no-other-probe", "no other probe ran in the bad hours")
-    # How other probes fared says something of the whole, not of one node.
+    # The fate of other probes concerns the whole system, not one node.
     moved = len(context.incident.moved_with)
     text = f"{moved} other series moved with it, {len(context.incident.unmoved)} did not"
     weight = -0.3 if moved else 0.3 if context.incident.unmoved else 0.0

@@ -1,6 +1,6 @@
-"""`competing-load`: other jobs moved much more data than usual, and the probe shared with them.
+"""`competing-load`: other jobs moved much more data than usual and competed with the probe.
 
-The servers count what all clients moved; what the probe moved itself is taken off.
+The servers count the traffic of all clients; the probe's own share is subtracted.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ from trimtab.model.run import RunStatus
 from trimtab.units import format_bytes_per_s, format_percent
 
 Step = tuple[datetime, float, float, bool]
-"""End, seconds, B/s of all targets, whether bad."""
+"""End, seconds, B/s over all targets, whether bad."""
 
 _OF_CLIENTS: Final = ("client_bytes_written_total", "client_bytes_read_total")
 _OF_DEVICES: Final = ("bytes_written_total", "bytes_read_total")
 _MORE: Final = 1.5
-"""Half as much again as in good hours; users' load varies by that from day to night."""
+"""One and a half times the good hours; users' load varies by that much between day and night."""
 _MORE_JOBS: Final = 1.3
 _MATTERS: Final = 0.15
-"""Of what the probe reaches alone: other load that is less takes no more than that from it."""
+"""Share of what the probe reaches alone: smaller additional load takes no more than this from
+it."""
 _WHOLE: Final = 0.9
-"""Share of the targets that a sum has to hold."""
+"""Share of the targets that a sum must cover."""
 ACCOUNTING: Final = "accounting of the batch system"
 _LONGEST_RUN: Final = timedelta(hours=8)
 
@@ -48,7 +49,7 @@ _OWN_BYTES_UNKNOWN: Final = Message(
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return the evidence for and against load of other jobs."""
+    """Return the evidence for and against load from other jobs."""
     steps, source, why = _others(context)
     seen = (
         _in_time(steps, source, why),
@@ -59,7 +60,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _others(context: Context) -> tuple[list[Step], str, Message]:
-    """Return what others moved at each time, from which counters, and why there is nothing."""
+    """Return the traffic of others over time, its counters, and the reason if there is none."""
     seen = observe(context)
     for names in (_OF_CLIENTS, _OF_DEVICES):
         frames = [seen.rates(name, kinds=OSTS) for name in names]
@@ -78,7 +79,7 @@ def _others(context: Context) -> tuple[list[Step], str, Message]:
 
 
 def _summed(frames: Sequence[pl.DataFrame]) -> list[Step]:
-    """Return the sums over targets and directions; times at which many targets lack left out."""
+    """Return sums over targets and directions, without times at which many targets are missing."""
     columns = ["at", "target", "value", "seconds", "bad"]
     rows = pl.concat([frame.select(columns) for frame in frames])
     times = (
@@ -87,7 +88,7 @@ def _summed(frames: Sequence[pl.DataFrame]) -> list[Step]:
             pl.median("seconds"),
             pl.sum("value"),
             pl.col("bad").any(),
-            # Of each direction one row a target: what lacks in one of them lacks in the sum.
+            # One row per target and direction: a gap in one of them is a gap in the sum.
             parts=pl.len(),
         )
         .sort("at")
@@ -109,7 +110,7 @@ def _own_runs(context: Context) -> list[RunFact]:
 
 
 def _unknown(step: Step, runs: Sequence[RunFact]) -> bool:
-    """Return whether a run that did not finish moved an unknown share of a step's bytes."""
+    """Return whether an unfinished run moved an unknown share of a step's bytes."""
     end, seconds, *_ = step
     begin = end - timedelta(seconds=seconds)
     return any(
@@ -122,7 +123,7 @@ def _unknown(step: Step, runs: Sequence[RunFact]) -> bool:
 
 
 def _less(step: Step, runs: Sequence[RunFact]) -> Step:
-    """Return a step without what the site's own probes moved in it."""
+    """Return a step minus the traffic of the site's own probes."""
     end, seconds, rate, is_bad = step
     begin = end - timedelta(seconds=seconds)
     own_bytes = 0.0
@@ -194,11 +195,11 @@ def _reach(context: Context) -> float | None:
 
 
 def _jobs(context: Context) -> Evidence:
-    """Return whether more jobs ran: by the accounting, which has every hour, else by snapshots."""
+    """Return whether more jobs ran: from accounting, which covers every hour, else snapshots."""
     sign = Sign(
         "concurrent-jobs", Route.RUNS, "concurrent jobs", source="concurrent_jobs", unit="jobs"
     )
-    # Jobs are no bytes: most move little. It counts beside them.
+    # Jobs are not bytes, most of them move little, so this adds to the traffic.
     if context.jobs.filter(holds(context.bad)).height:
         sides = marked(context.jobs, context.bad, context.good)
         return heavier(*(
@@ -224,7 +225,7 @@ def _more(sign: Sign, frame: pl.DataFrame) -> Evidence:
 
 
 def _shape(context: Context) -> Evidence:
-    """Return whether it came and went as jobs do."""
+    """Return whether it came and went the way jobs do."""
     sign = Sign("shape-of-load", Route.EXPECTED)
     shape = context.incident.shape
     if shape in (Shape.DIP, Shape.UNSTEADY):

@@ -1,12 +1,12 @@
-"""`configuration-change`: something was changed, and the level is another one since then.
+"""`configuration-change`: a setting was changed, and the level shifted at that time.
 
-NERSC had two: a mitigation of the processors (SafeRet, writes down 14 %) and checksums
-(down 17 %), each a lasting step of everything at once [S1, VI]. What is found
-says what a setting costs and never that it should be taken back: both protect, and stayed on.
+NERSC had two: a CPU vulnerability mitigation (SafeRet, writes down 14 %) and checksums (down 17 %),
+each a lasting step in everything at once [S1, VI]. A match says what a setting costs, never that it
+should be reverted: both are protections and stayed on.
 
 ```
    log book        ·   ·        x                 an entry, or
-   settings    0 0 0 0 0 0 0 0 0│1 1 1 1 1 1 1    a value that another snapshot had not
+   settings    0 0 0 0 0 0 0 0 0│1 1 1 1 1 1 1    a value that differs from the last snapshot
    runs        ▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔│▁▁▁▁▁▁▁▁▁▁▁▁▁    a step right after it
 ```
 """
@@ -45,13 +45,13 @@ STATES: Final = re.compile(
     r"|(?:.*/)?(?:degraded|readonly|no_create|no_precreate|active|max_create_count)\Z"
     r"|(?:failover/|server\Z|hostname\Z|nids\Z|health_check\Z|devices\Z)"
 )
-"""Settings that move by themselves, count, or are another cause's: who serves a target, whether
-objects are created on it."""
+"""Settings that change by themselves, are counters, or belong to another cause: who serves a
+target, whether objects are created on it."""
 KNOWN_EFFECTS: Final = (
     (re.compile(r"checksum", re.I), "checksums", 0.823),
     (re.compile(r"saferet|srso|mitigation|inception|bios|microcode", re.I), "SafeRet", 0.86),
 )
-"""What NERSC measured: 673,320 to 554,012 MB/s, and 14 % [S1, VI]."""
+"""As measured by NERSC: 673,320 to 554,012 MB/s, and 14 % [S1, VI]."""
 _EFFECT_WITHIN: Final = 0.05
 
 _SOON: Final = timedelta(hours=3)
@@ -59,8 +59,8 @@ _SAME_DAY: Final = timedelta(hours=12)
 _BEFORE: Final = timedelta(hours=48)
 _AFTER: Final = timedelta(hours=24)
 _CHANCE_OF_GAP: Final = ((_SOON, 0.8), (_SAME_DAY, 0.15), (_BEFORE, 0.05))
-"""How soon a change shows that does something: with the next runs, mostly. A judgement: of the two
-in [S1] only the day is known."""
+"""How soon an effective change shows: usually with the next runs. A judgement: for the two in [S1]
+only the day is known."""
 _RUNS_UNDISTURBED: Final = 3
 CONFIG_CHANGE: Final = EventKind.CONFIG_CHANGE
 _OF_STORAGE: Final = re.compile(
@@ -71,7 +71,7 @@ _OF_STORAGE: Final = re.compile(
     r"|nids?|mount|hyper.?threading|smt)\b",
     re.I,
 )
-"""Words of what lies between a probe and its bytes."""
+"""Words for anything between a probe and its bytes."""
 _OF_OTHERS: Final = re.compile(
     r"\b(?:monitor\w*|agents?|grafana|prometheus|dashboards?|exporters?|log.?rotation|logrotate"
     r"|login|quotas?|tickets?|accounts?|ldap|slurm|partitions?|scheduler|queue|backup|web|wiki"
@@ -79,18 +79,18 @@ _OF_OTHERS: Final = re.compile(
     re.I,
 )
 _OTHER_SUBJECT: Final = 0.15
-"""An entry about something else: "monitoring agent updated"."""
+"""Words of an unrelated entry: "monitoring agent updated"."""
 _NO_SUBJECT: Final = 0.8
 _EVENT_MOST: Final = 1.7
 _SETTING_MOST: Final = 1.6
 _SHOWN_TOO: Final = 0.4
-"""A setting that confirms an entry of the log book."""
+"""A setting that confirms a log book entry."""
 _ADDED: Final = 1.5
-"""Targets are added once a year or so [S1, table I]: within a day of a first bad run that
-is hardly chance."""
+"""Targets are added about once a year [S1, table I]: within a day of the first bad run that is
+hardly a coincidence."""
 _NOTHING_LOGGED: Final = -0.4
 _NOTHING_SET: Final = -0.3
-"""Firmware, mitigations, limits of power and switches are seldom among what is collected."""
+"""Firmware, mitigations, power limits and switches are rarely collected."""
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
@@ -112,7 +112,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _event(context: Context) -> tuple[Event | None, float]:
-    """Return the entry of the log book that fits the beginning best, and what it weighs."""
+    """Return the log book entry that best fits the onset, and its weight."""
     changes = context.entries(lambda event: event.kind in KINDS and event.at <= context.now)
     begun = context.incident.at
     near = [
@@ -127,11 +127,11 @@ def _event(context: Context) -> tuple[Event | None, float]:
 
 
 def _weight_of(context: Context, event: Event, changes: Sequence[Event]) -> float:
-    """Return log10 of how much likelier the entry is there if it did it than by chance."""
+    """Return log10 of how much likelier the entry is if it was the cause than by chance."""
     begun, within = context.incident.at, onset_within(context)
     gap = begun - event.at
     if event.at > begun + within and _down_before(context, event.at):
-        # Written down later, or another change: neither speaks against one.
+        # Written down later, or another change: no evidence against this one.
         return 0.0
     far = timedelta() if event.at <= begun <= event.end else max(abs(gap) - within, timedelta())
     soon = next((chance for limit, chance in _CHANCE_OF_GAP if far <= limit), 0.02)
@@ -143,14 +143,14 @@ def _weight_of(context: Context, event: Event, changes: Sequence[Event]) -> floa
 
 
 def _subject(event: Event) -> float:
-    """Return what an entry can weigh at most, by what it says was changed."""
+    """Return the maximum weight of an entry, from what it says was changed."""
     if _OF_STORAGE.search(event.detail) or event.targets or event.kind is not CONFIG_CHANGE:
         return _EVENT_MOST
     return _OTHER_SUBJECT if _OF_OTHERS.search(event.detail) else _NO_SUBJECT
 
 
 def _down_before(context: Context, at: datetime) -> bool:
-    """Return whether runs were at the bad level already before a time."""
+    """Return whether runs had already dropped to the bad level before a time."""
     before = [
         value
         for run in of_incident(context, bad=True)
@@ -159,7 +159,7 @@ def _down_before(context: Context, at: datetime) -> bool:
     good = levels(context, of_incident(context, bad=False))
     effect = context.incident.effect
     if len(before) < _RUNS_UNDISTURBED or not good or effect is None or not math.isfinite(effect):
-        # The beginning of a small step is known to some hours only.
+        # The onset of a small step is known only to within hours.
         return at - context.incident.at > _SAME_DAY
     half = 1 + (effect - 1) / 2
     reached = median(before) / median(good)
@@ -191,7 +191,7 @@ def _logged(context: Context, event: Event | None, weight: float) -> Evidence:
 
 
 def _near(context: Context, changes: Sequence[SettingChange]) -> tuple[SettingChange, ...]:
-    """Return the settings that changed about when it began."""
+    """Return the settings that changed around the onset."""
     begun, within = context.incident.at, onset_within(context)
     return tuple(
         change
@@ -221,15 +221,15 @@ def _set(
     if not near:
         text = f"no collected setting changed at the onset; {len(others)} at other times"
         if not _clients_known(context):
-            # Where only servers are read, what was changed on clients is not known to be as it was.
-            reason = "no setting of the clients is collected; of the others none changed"
+            # If only servers are read, the clients' settings are not known to be unchanged.
+            reason = "no client setting is collected; none of the others changed"
             return sign.missing("client-settings-unknown", reason, source="settings")
         return sign.weighed(
             text, _NOTHING_SET, code="setting-unchanged", value=0.0, reference=float(len(others))
         )
     weight = _weight_of_setting(near, others, known)
     if logged > 0:
-        # Entry and setting are one change: together they weigh little more than the weightier.
+        # Entry and setting are one change: together they weigh little more than the heavier one.
         weight = max(_SHOWN_TOO, weight - logged)
     widest = max(
         near,
@@ -251,7 +251,7 @@ def _set(
 
 
 def _targets_added(context: Context, *, logged: float) -> Evidence:
-    """Return whether targets are there in the bad hours that no good one knew: capacity added."""
+    """Return whether the bad hours have targets that the good ones did not: added capacity."""
     sign = Sign(
         "targets-added", Route.TIME, "targets missing in the good hours", source="capacity_bytes"
     )
@@ -261,7 +261,7 @@ def _targets_added(context: Context, *, logged: float) -> Evidence:
     if bad.is_empty() or not good:
         return sign.not_available(observe(context).why_not("capacity_bytes", kinds=OSTS))
     if not names_are_stable(seen.filter(~pl.col("bad"))):
-        reason = "the snapshots name other targets at every time, as tables of extremes do"
+        reason = "the snapshots name different targets each time, as tables of extremes do"
         return sign.missing("targets-vary", reason)
     first = bad.group_by("target").agg(pl.min("at")).sort("target")
     added = first.filter(~pl.col("target").is_in(list(good)))
@@ -278,8 +278,8 @@ def _targets_added(context: Context, *, logged: float) -> Evidence:
 def _weight_of_setting(
     near: Sequence[SettingChange], others: Sequence[SettingChange], known: Sequence[datetime]
 ) -> float:
-    """Return what a change among snapshots weighs: little where settings change all the time."""
-    # Settings that were changed together are one change.
+    """Return the weight of a change between snapshots: little if settings change all the time."""
+    # Settings changed together are one change.
     times = {change.at for change in others}
     window = max(min(change.at - change.before_at for change in near), _SOON)
     weight = beyond_chance(0.8, len(times), known[-1] - known[0], window)
@@ -300,7 +300,7 @@ def _times_of_settings(context: Context) -> list[datetime]:
 
 
 def _shape(context: Context) -> Evidence:
-    """Return whether it is a lasting step, as a change makes one."""
+    """Return whether it is a lasting step, as a change would make."""
     sign = Sign("shape-of-change", Route.RUNS)
     incident = context.incident
     match incident.shape:
@@ -339,7 +339,7 @@ def _alike(context: Context, event: Event | None, settings: Sequence[SettingChan
         return sign.weighed(text, -0.8, code="some-targets-slow", targets=extent.slow, unit=None)
     level = "" if extent.level is None else f" ({format_percent(extent.level, 0)} of before)"
     if extent.level is not None and settings:
-        # A survey on the servers does not feel what was changed on the clients.
+        # A survey on the servers does not see changes on the clients.
         of_clients = all(change.kind == "client" for change in settings)
         if of_clients and extent.alike and on_servers(context):
             text = f"the targets themselves lost speed{level}; the change is on the clients"
@@ -350,7 +350,7 @@ def _alike(context: Context, event: Event | None, settings: Sequence[SettingChan
 def _taken_back(
     context: Context, near: Sequence[SettingChange], changes: Sequence[SettingChange]
 ) -> Evidence:
-    """Return whether the level came back with the change or without it."""
+    """Return whether the level recovered with a reversal of the change or without one."""
     sign = Sign("recovered-unchanged", Route.TIME)
     until = context.incident.until
     if until is None:
@@ -383,7 +383,7 @@ def _taken_back(
 
 
 def _as_large(context: Context, event: Event | None, settings: Sequence[SettingChange]) -> Evidence:
-    """Return whether the effect is as large as the one that such a change is known to have."""
+    """Return whether the effect is as large as that known for such a change."""
     sign = Sign("known-effect", Route.EXPECTED, source="S1, VI", unit="1")
     incident = context.incident
     words = " ".join(

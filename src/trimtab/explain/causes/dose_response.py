@@ -1,10 +1,10 @@
-"""How much was written to each target since it was trimmed, in multiples of its size.
+"""Bytes written to each target since its last trim, in multiples of its size.
 
 ```
  trims known          last trim ├────────── rate x time ──────────▶ now
- none, discards seen  attached  ├── all that was written: never trimmed, or only by mkfs
-                      first look ├── rate x time: at the least, where discards stand still
- none, none seen      nothing would show a trim: not known
+ none, discards seen  attached  ├── all bytes written: never trimmed, or only by mkfs
+                      first seen├── rate x time: a lower bound, if discards stay constant
+ none, none seen      a trim would not show: unknown
 ```
 """
 
@@ -24,26 +24,26 @@ from trimtab.explain.telemetry import OSTS, Observations
 from trimtab.message import Message
 
 UNDONE: Final = 0.5
-"""Sizes from which on a trim is undone, in the simulation [S10]:
-rarer trims gave what none gave."""
+"""Target sizes after which a trim has lost its effect, in the simulation [S10]: rarer trims did no
+better than none."""
 _ONLY_MKFS: Final = 1.05
-"""Sizes discarded since attached that making the file system alone explains."""
+"""Sizes discarded since attaching that mkfs alone explains."""
 _LOG_REACHES: Final = timedelta(days=14)
-"""How far back a context's log book reaches at least."""
+"""How far back the log book of a context reaches at least."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dose:
-    """What was written to one target since it was trimmed.
+    """Bytes written to one target since its last trim.
 
     Attributes
     ----------
     sizes
         In multiples of its capacity, at the end of the bad stretch.
     before
-        The same at the middle of the good stretch, since the trim that was the last one then.
+        The same at the middle of the good stretch, since the trim that was the latest then.
     trimmed
-        The last trim; ``None`` where none is known, and the dose is then a least one.
+        Last trim; ``None`` if none is known, and the dose is then a lower bound.
     """
 
     sizes: float
@@ -53,7 +53,7 @@ class Dose:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """One target's counters: rate and totals in its sizes, trims that are known."""
+    """Counters of one target: rate and totals in target sizes, and its known trims."""
 
     per_s: float
     written: float
@@ -71,7 +71,7 @@ def doses(
     Parameters
     ----------
     shown
-        Trims of each target that telemetry shows, as of `trims.last_seen`.
+        Trims of each target visible in telemetry, from `trims.last_seen`.
     """
     targets = _targets(context, seen, shown)
     if isinstance(targets, Message):
@@ -82,7 +82,7 @@ def doses(
     by_target = {name: _dose(target, now, then) for name, target in targets.items()}
     known = {name: dose for name, dose in by_target.items() if dose is not None}
     return known or Message(
-        "trims-unknown", "log book, timer and discards show no trim and could not show one"
+        "trims-unknown", "log book, timer and discards show no trim and could not have shown one"
     )
 
 
@@ -107,7 +107,7 @@ def _dose(target: _Target, now: datetime, then: datetime | None) -> Dose | None:
 
 
 def _last(times: Sequence[datetime], now: datetime) -> datetime | None:
-    """Return the last of times in their order that is not later than ``now``."""
+    """Return the last of the sorted times that is not later than ``now``."""
     place = bisect_right(times, now)
     return times[place - 1] if place else None
 

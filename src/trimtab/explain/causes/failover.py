@@ -1,7 +1,7 @@
-"""`failover`: a server carries the targets of another one besides its own.
+"""`failover`: a server carries the targets of another server besides its own.
 
-Two targets then share one server's processors, links and memory. NERSC's surveys measured
-OSTs "regardless of their current failover status" [S1, IV.B]: it is a state that lasts.
+Two sets of targets then share one server's CPUs, links and memory. NERSC's surveys measured
+OSTs "regardless of their current failover status" [S1, IV.B]: the state persists.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BUSIEST: Final = Sign(
 )  # fmt: skip
 _SLOW: Final = Sign("slow-on-doubled", Route.TARGETS, "slow targets on doubled servers")
 _DOUBLED: Final = 1.5
-"""Times the targets of the median server. Pairs of servers take over for one another."""
+"""Multiple of the median server's number of targets. Servers take over for each other in pairs."""
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
@@ -54,13 +54,13 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _serving(seen: Observations) -> pl.DataFrame:
-    """Return which server serves each target at each time, as text in ``value``."""
+    """Return the server of each target at each time, as text in ``value``."""
     servers = seen.texts("server").filter(pl.col("label").is_null())
     return servers.select("at", "target", "value", "bad").sort("at", "target")
 
 
 def _away(context: Context, seen: Observations, serving: pl.DataFrame) -> pl.DataFrame:
-    """Return 1 where a target is not served by its home; the usual server where none is named."""
+    """Return 1 for targets not served by their home, or by the usual server if no home is named."""
     flagged = seen.values("failover_active").select("at", "target", "value", "bad")
     flag = flags(flagged, pl.col("value") > 0.5)
     usual = serving.filter(~pl.col("bad")).group_by("target").agg(pl.col("value").mode().sort())
@@ -72,13 +72,13 @@ def _away(context: Context, seen: Observations, serving: pl.DataFrame) -> pl.Dat
         .with_columns(value=(pl.col("value") != pl.col("home")).cast(pl.Float64))
         .select("at", "target", "value", "bad")
     )
-    # A server that was away in all of the good hours looks like home here: the flag knows better.
+    # A server that was away throughout the good hours looks like home here: the flag knows better.
     both = pl.concat([by_name, flag])
     return both.group_by("at", "target", "bad").agg(pl.max("value")).sort("at", "target")
 
 
 def _per_server(serving: pl.DataFrame) -> pl.DataFrame:
-    """Return ``relative``: a server's number of targets over that of the median server."""
+    """Return ``relative``: the number of targets of each server over that of the median server."""
     osts = serving.filter(~pl.col("target").str.starts_with("MDT"))
     return (
         osts.group_by("at", "bad", "value")

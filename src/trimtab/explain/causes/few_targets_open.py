@@ -1,7 +1,7 @@
-"""`few-targets-open`: too few targets take new files, whatever closed them.
+"""`few-targets-open`: too few targets accept new files, for whatever reason.
 
-Closing full targets is a cure that can become the cause: three of NERSC's bad days came when
-the load balancing had left about 50 of 298 OSTs open [S1, VII]. The ways to close a target: [S8,
+Closing full targets is a cure that can become the cause: three of NERSC's bad days came when load
+balancing had left about 50 of 298 OSTs open [S1, VII]. Ways to close a target: [S8,
 osp_precreate.c and lod_qos.c].
 """
 
@@ -32,13 +32,13 @@ _IN_TIME: Final = Sign(
 )
 _WHY: Final = Sign("why-closed", Route.EXPECTED, "why targets are closed")
 _MANY: Final = 0.25
-"""Files of the usual layout are made on three quarters of the targets that they ask for, or not
-at all [S8, lod_qos.c, lod_stripe_count_min]: from a quarter closed on layouts break, and
-each open target gets a third more."""
+"""Creating a file of the usual layout needs three quarters of the requested targets, or fails
+[S8, lod_qos.c, lod_stripe_count_min]: with a quarter closed, layouts break and each open target
+gets a third more."""
 _SOME: Final = 0.05
 _FEW_CLOSED: Final = 0.3
 _POLICY: Final = frozenset({"journal", "policy", "trimtab", "act"})
-"""Sources of entries that a policy makes, not a person."""
+"""Sources of entries written by a policy, not by a person."""
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
@@ -58,7 +58,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     names = targets_of(closed)
     mean = in_time(closed, over="mean", by=_SOME, present_from=_SOME, absent=-0.7)
     if share < _MANY:
-        # One of many that is closed leaves enough: it is why that one serves nothing.
+        # One closed target among many leaves enough: it only explains why that one is idle.
         mean = replace(mean, weight=min(mean.weight, _FEW_CLOSED))
     many_closed = flags(_at_each_time(closed), pl.col("value") >= max(_SOME, share / 2))
     return (
@@ -73,9 +73,9 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _closed(seen: Observations) -> pl.DataFrame:
-    """Return for each OST and time which share of it is closed: 1 by the server or by all MDTs.
+    """Return the closed share of each OST over time: 1 if closed by the server or by all MDTs.
 
-    A target that one of several MDTs does not use still takes files of the others.
+    A target that one of several MDTs does not use still accepts files from the others.
     """
     rows = flags(seen.labelled("create_enabled", kinds=OSTS), pl.col("value") > 0.5)
     mdts = max(1, seen.values("create_enabled", kinds=MDTS)["target"].n_unique())
@@ -169,10 +169,10 @@ def _logged(context: Context) -> Evidence:
 
 
 def _why_closed(context: Context, seen: Observations, names: tuple[str, ...]) -> Evidence:
-    """Return whether the closed targets are the full ones: then the mitigation is what is felt.
+    """Return whether the closed targets are the full ones: then the mitigation itself is felt.
 
-    Weighs nothing: being closed for a good reason makes it neither likelier nor less likely that
-    it slows the file system. It links this cause to the fullness.
+    It weighs nothing: a good reason for closing makes it neither more nor less likely that it slows
+    the file system. It links this cause to the fullness.
     """
     sign = Sign("why-closed", Route.EXPECTED, "why targets are closed")
     if not names:
@@ -189,7 +189,7 @@ def _why_closed(context: Context, seen: Observations, names: tuple[str, ...]) ->
     )
     if len(full) * 2 >= len(names):
         code = "closed-by-mitigation"
-        text += ": closed for their fullness; the mitigation itself is the cause"
+        text += ": closed because they were full; the mitigation itself is the cause"
     return sign.weighed(
         text,
         0.0,
@@ -207,10 +207,10 @@ def _enough(context: Context, open_share: float | None) -> Evidence:
     usual = [v for run in of_incident(context, bad=False) if (v := value_of(context, run))]
     surveys = context.surveys
     if open_share is None or not usual or not {"metric", "value", "target"} <= set(surveys.columns):
-        return sign.missing("level-unknown", "open targets, level or surveys are unknown")
+        return sign.missing("level-unknown", "open targets, level or surveys unknown")
     rates = surveys.filter((pl.col("metric") == metric) & pl.col("value").is_not_null())
     if rates.is_empty():
-        return sign.missing("no-survey", f"no survey has {metric} of single targets")
+        return sign.missing("no-survey", f"no survey measured {metric} of single targets")
     rate_of_one = float(rates["value"].median() or 0.0)  # pyrefly: ignore[bad-argument-type]
     n = rates["target"].n_unique()
     level = sorted(usual)[len(usual) // 2]
@@ -219,7 +219,7 @@ def _enough(context: Context, open_share: float | None) -> Evidence:
         f"{open_share * n:.0f} open targets carry {format_bytes_per_s(carried)} at most; the "
         f"probe usually reaches {format_bytes_per_s(level)}"
     )
-    # Others write, too: with less than twice its own rate the probe does not get it all.
+    # Others write too: with less than twice its own rate left, the probe does not get all of it.
     weight = 0.6 if carried < level else 0.3 if carried < 2 * level else -0.2
     return sign.weighed(text, weight if open_share < 1 else 0.0, value=carried, reference=level)
 

@@ -1,10 +1,9 @@
-"""`garbage-collection`: drives collect garbage while they are written.
+"""`garbage-collection`: the drives collect garbage during writes.
 
-A few requests then take orders of magnitude longer, at other times on each of a target's drives,
-and the stripe waits for the slowest [S1, IV.A; S2]. This is the drives'
-route to "slow from 75 % full": it shows in the drives' own count of what they wrote and in the
-tail, costs no server CPU, and goes away with a trim; the allocator's does the opposite in each
-[S10].
+Some requests then take orders of magnitude longer, at different times on each drive of a target,
+and the stripe waits for the slowest [S1, IV.A; S2]. This is the drives' route to "slow from 75 %
+full": it shows in the drives' own write counters and in the tail, costs no server CPU, and goes
+away with a trim; the allocator's route is the opposite in every respect [S10].
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ _IN_TIME: Final = Sign(
 )
 _BETWEEN: Final = Sign("amplification-between-targets", Route.TARGETS, _WRITTEN, unit="B/B")
 _LIFELONG: Final = 0.001
-"""From snapshot to snapshot. An hour is one in ten thousand of a drive's life."""
+"""Per snapshot interval. An hour is one ten-thousandth of a drive's life."""
 _MORE: Final = 1.1
-"""A tenth more written by the drives than before. Where the drives are the limit that is a tenth
-of the bandwidth (the drives' rate over their write amplification)."""
+"""Drives write a tenth more than before. If the drives are the limit, that costs a tenth of the
+bandwidth (drive rate over write amplification)."""
 _KNEE: Final = 0.65
-"""Fullness from which garbage collection can be the limit. The crossing lies at 66 % without
-trims and at 83 % with nightly ones and more drives [S10]."""
+"""Fullness from which garbage collection can be the limit. The crossing is at 66 % without trims
+and at 83 % with nightly trims and more drives [S10]."""
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
@@ -60,7 +59,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _amplified(context: Context, seen: Observations) -> tuple[Evidence, ...]:
-    """Return what the drives' own figures say, three ways."""
+    """Return what the drives' own counters show, in three ways."""
     figures = seen.write_amplification()
     bad = figures.filter("bad")
     if bad.is_empty():
@@ -69,7 +68,7 @@ def _amplified(context: Context, seen: Observations) -> tuple[Evidence, ...]:
         return (_IN_TIME.not_available(why), apart)
     per_target = bad.group_by("target").agg(pl.median("value"))
     middle = float(per_target["value"].median() or 0.0)  # pyrefly: ignore[bad-argument-type]
-    # A figure over the drive's whole life hardly moves, whatever the drives do now.
+    # A lifetime figure hardly moves, whatever the drives are doing now.
     absent = (0.0, 0.0) if _hardly_moves(figures) else (-0.5, -0.7)
     limit = expected(middle, AMPLIFICATION_LIMIT, over=0.6, under=-0.2, scale=0.25)
     return (
@@ -83,7 +82,7 @@ def _amplified(context: Context, seen: Observations) -> tuple[Evidence, ...]:
 
 
 def _hardly_moves(figures: pl.DataFrame) -> bool:
-    """Return whether the figures of most targets change less than a figure of an hour would."""
+    """Return whether most targets' figures change less than an hourly figure would."""
     step = (pl.col("value").diff().over("target") / pl.col("value")).abs()
     steps = figures.sort("target", "at").select(step.drop_nulls()).to_series()
     typical = steps.median()
@@ -108,7 +107,7 @@ def _full(seen: Observations) -> Evidence:
 
 
 def _no_cpu(seen: Observations) -> Evidence:
-    """Return whether the servers' processors stayed as they were: drives need none of them."""
+    """Return whether the servers' CPUs were unchanged: garbage collection uses none of it."""
     sign = Sign("server-cpu", Route.EXPECTED, "server CPU", source="server_cpu_fraction", unit="1")
     contrast = cpu_up(seen, absent=0.0)
     if contrast.reason is not None:
@@ -122,7 +121,7 @@ def _no_cpu(seen: Observations) -> Evidence:
 
 
 def _no_loops(context: Context, seen: Observations) -> Evidence:
-    """Return whether the block allocator explains it as well: profile first, then its counters."""
+    """Return whether the block allocator explains it as well: profile first, then counters."""
     share = cpu_share_of_allocator(context)
     subject = "useless loops of the block allocator per request"
     sign = Sign("loops-in-time", Route.EXPECTED, subject, source="allocator_useless_loops_total")

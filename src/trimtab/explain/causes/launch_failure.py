@@ -1,8 +1,8 @@
-"""`launch-failure`: runs that were not started, by a launcher or by names that were not resolved.
+"""`launch-failure`: runs never started because of a launcher or unresolved names.
 
-One of NERSC's 13 bad days: "a system-wide issue with the proper resolution of DNS
-addresses" [S1, VII]. Nothing was measured then, so nothing is known of the file system: it
-is never called slow.
+One of NERSC's 13 bad days: "a system-wide issue with the proper resolution of DNS addresses"
+[S1, VII]. Nothing was measured, so nothing is known about the file system: it is never called
+slow.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NAMES: Final = re.compile(
     r"|\bDNS\b|\bEAI_",
     re.I,
 )
-"""How glibc, ssh, Slurm and MPI say that a name has no address (getaddrinfo(3), gai_strerror)."""
+"""How glibc, ssh, Slurm and MPI report an unresolved name (getaddrinfo(3), gai_strerror)."""
 LAUNCHER: Final = re.compile(
     r"\b(?:srun|sbatch|salloc|slurm\w*|mpirun|mpiexec|orte\w*|prte\w*|pmix?\w*|prolog|epilog"
     r"|munge|ssh|scheduler|queue|allocation|launch\w*|job)\b"
@@ -40,7 +40,7 @@ LAUNCHER: Final = re.compile(
     r"|no slot of .{0,80} was begun|did not start|the watch (?:ended|was)|pending",
     re.I,
 )
-"""Launchers, and how `trimtab.launch` and `trimtab.loop.watching` say that nothing began."""
+"""Launchers, and how `trimtab.launch` and `trimtab.loop.watching` report a run that never began."""
 _LAUNCHER_CODES: Final = frozenset({
     "controller-silent", "never-started", "program-not-executable", "program-not-found",
     "program-not-started", "slurm-unusable", "step-not-started", "tool-not-found",
@@ -50,11 +50,11 @@ FILE_SYSTEM: Final = re.compile(
     r"|input/output error|stale file handle|transport endpoint|free space",
     re.I,
 )
-"""A file system that does not let a probe begin: not a launcher's doing."""
+"""A file system that prevents a probe from starting: not the launcher's fault."""
 _NOT_MEASURED: Final = (RunStatus.NOT_STARTED, RunStatus.FAILED)
 _ALL_SILENT: Final = 1.2
 _ONE_RUN: Final = 4
-"""What a single run without figures is weighed down by: it happens by itself now and then."""
+"""Discount for a single run without figures: that happens now and then."""
 _MEASURED: Final = -1.5
 _WORDS_NAMES: Final = 1.8
 _WORDS_LAUNCHER: Final = 1.4
@@ -62,11 +62,11 @@ _NOT_BEGUN: Final = 0.9
 _EVENT: Final = 1.2
 _NEAR: Final = timedelta(hours=2)
 _SLOW: Final = 0.5
-"""Share of what was lost at which a run that measured counts as slow."""
+"""Share of the loss from which a measured run counts as slow."""
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return the evidence for and against runs that were not started."""
+    """Return the evidence for and against runs that never started."""
     bad, good = runs_of_probe(context)
     return (
         _silent(bad, good),
@@ -93,10 +93,10 @@ def _silent(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
 
 
 def _is_silent(run: RunFact) -> bool:
-    """Return whether a run measured nothing; one that hung in resolving names did not either."""
+    """Return whether a run measured nothing; one that hung resolving names did not either."""
     if run.values:
         return False
-    # A run that failed for a reason of its own was launched: a node crashed, a disk was full.
+    # A run that failed for its own reason was launched: a node crashed, a disk was full.
     launched = run.status is RunStatus.FAILED and bool(run.problem) and not _speaks(run)
     return (run.status in _NOT_MEASURED and not launched) or _speaks(run)
 
@@ -129,7 +129,7 @@ def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
         return sign.weighed(
             text, -0.8 * len(explained) / (len(explained) + 1), code="other-words", value=0.0
         )
-    # Of all bad runs: two that were not launched do not explain ten that were slow.
+    # Relative to all bad runs: two failed launches do not explain ten slow runs.
     share = len({run.id for run in (*names, *launcher, *some)}) / len(bad)
     usually = sum(_speaks(run) for run in good) / len(good) if good else 0.0
     text = f"{len(some)} of {len(bad)} runs report {kind}: {some[0].problem}"[:240]
@@ -139,10 +139,10 @@ def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
 
 
 def _of_launcher(run: RunFact) -> bool:
-    """Return whether a launcher's words stand in a run that never measured.
+    """Return whether a run that never measured reports a launcher problem.
 
-    A run that did not end in its time may name its launcher as well: it was running, and is the
-    file system's.
+    A run that timed out may name its launcher too: it was running, so the file system is
+    responsible.
     """
     text = run.problem or ""
     if FILE_SYSTEM.search(text) is not None:
@@ -151,7 +151,7 @@ def _of_launcher(run: RunFact) -> bool:
 
 
 def _never_began(run: RunFact) -> bool:
-    """Return whether a run was not started for another reason than the file system."""
+    """Return whether a run never began, for a reason other than the file system."""
     return run.status is RunStatus.NOT_STARTED and FILE_SYSTEM.search(run.problem or "") is None
 
 
@@ -166,8 +166,8 @@ def _measured(context: Context, bad: Sequence[RunFact], good: Sequence[RunFact])
         return sign.not_available(NO_BAD_RUNS)
     hung = [run for run in bad if run.status is RunStatus.UNFINISHED and not _speaks(run)]
     if hung:
-        # They were started, and waited for the file system.
-        text = f"{len(hung)} of {len(bad)} runs were started and did not end in their time"
+        # They were started, then waited for the file system.
+        text = f"{len(hung)} of {len(bad)} runs started but did not finish in time"
         return sign.weighed(text, -1.5 * len(hung) / len(bad))
     ended = (RunStatus.OK, RunStatus.PARTIAL)
     values = levels(context, [run for run in bad if run.status in ended])
@@ -186,7 +186,7 @@ def _measured(context: Context, bad: Sequence[RunFact], good: Sequence[RunFact])
 
 
 def _slow(context: Context, values: Sequence[float], usual: float) -> int:
-    """Return how many runs lost half of what the incident did; of one without a ratio a tenth."""
+    """Return how many runs lost half as much as the incident; without a ratio, a tenth."""
     key, effect = context.incident.key, context.incident.effect
     lost = 1 - min(effect, 0.95) if effect is not None and 0 < effect < 1 else 0.2
     sign = 1.0 if key is None or key.more_is_better else -1.0
@@ -194,7 +194,7 @@ def _slow(context: Context, values: Sequence[float], usual: float) -> int:
 
 
 def _logged(context: Context) -> Evidence:
-    """Return whether the log book has failed launches."""
+    """Return whether the log book contains failed launches."""
     sign = Sign("launch-failure-logged", Route.LOG)
     failures = context.entries(
         lambda event: event.kind is EventKind.LAUNCH_FAILURE or NAMES.search(event.detail)
@@ -210,7 +210,7 @@ def _logged(context: Context) -> Evidence:
     if not within:
         text = "the log book has no failed launch in the bad hours"
         return sign.weighed(text, 0.0, code="launch-failure-not-logged")
-    # Where they are frequent one of them in the bad hours weighs less.
+    # Where failed launches are frequent, one in the bad hours weighs less.
     usual = len(failures) - len(within)
     first = within[0]
     text = f"the log book has failed launches at {first.at:%d %B %H:%M}: {first.detail[:160]}"
@@ -228,7 +228,7 @@ def _others_served(context: Context) -> Evidence:
     contrast = in_time(rates, worse="lower", ratio=2.0, absent=0.0, over="sum")
     if contrast.reason is not None or contrast.value is None:
         return sign.not_available(contrast.reason or Message("no-rate", "no rate is known"))
-    # The probe itself is missing from it, so only much less says something, and not much.
+    # The probe's own traffic is missing, so only a large drop counts, and not for much.
     share = contrast.value / contrast.reference if contrast.reference else 1.0
     text = f"clients wrote {format_percent(share, 0)} of what they usually write meanwhile"
     return sign.counted(text, 0.0, contrast, source="client_bytes_written_total")

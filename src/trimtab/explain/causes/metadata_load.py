@@ -1,7 +1,7 @@
-"""`metadata-load`: the metadata servers have more to do than usual.
+"""`metadata-load`: the metadata servers are busier than usual.
 
-Creating and removing files feels it, and the opening and closing of a probe with a file per task;
-streaming feels it hardly.
+It affects file creation and removal, and the opens and closes of a file-per-task probe; it hardly
+affects streaming.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from trimtab.units import format_percent
 _OPERATIONS: Final = "metadata_operations_total"
 _CPU: Final = "server_cpu_fraction"
 _MORE: Final = 1.5
-"""Half as many again; users' operations vary by that from day to night."""
+"""One and a half times; users' operations vary by that much between day and night."""
 _FOLDS: Final = ("sum", "max")
 _BUSIER: Final = 0.15
-"""Share of an MDS's processors."""
+"""Share of an MDS's CPUs."""
 _RATES: Final = tuple(
     name for name in METRIC_UNITS if name.startswith(("file_", "directory_", "tree_"))
 )
@@ -49,7 +49,7 @@ def _operations(context: Context) -> Evidence:
     rates = seen.rates(_OPERATIONS, kinds=MDTS)
     if rates.is_empty():
         return sign.not_available(seen.why_not(_OPERATIONS, kinds=MDTS))
-    # Users' directories are spread by name over the MDTs: one may be loaded alone [S1, II].
+    # Users' directories are spread over the MDTs by name: one may be loaded alone [S1, II].
     total, busiest = (in_time(rates, ratio=_MORE, absent=-1.2, over=over) for over in _FOLDS)
     return max(
         sign.of(total, f"{subject}, all MDTs"),
@@ -70,7 +70,7 @@ def _cpu(context: Context) -> Evidence:
     contrast = in_time(cpu, by=_BUSIER, ratio=1.2, absent=-0.7, over="max")
     if contrast.reason is not None:
         return sign.not_available(contrast.reason)
-    # Another counter of another machine: it counts beside the number of operations.
+    # Another counter on another machine: it adds to the number of operations.
     return sign.counted(f"{subject}: {contrast.in_words('1')}", contrast.weight, contrast)
 
 

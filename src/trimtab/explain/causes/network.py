@@ -1,8 +1,8 @@
-"""`network`: what carries data between clients and servers lost speed.
+"""`network`: the path between clients and servers lost speed.
 
-Between them stands LNet selftest, which touches no drive: it decides. Without it there is what
-clients see and a survey on the servers does not (obdfilter-survey runs beneath the network),
-connections that break on several servers at once, and LNet's own counts of errors and drops.
+LNet selftest crosses only the network and touches no drive: it decides. Without it there are three
+signs: clients are slow while a survey on the servers is not (obdfilter-survey runs below the
+network), connections break on several servers at once, and LNet counts errors and drops.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ from trimtab.units import format_percent
 SELFTEST: Final = "lnet-selftest"
 _MOVED: Final = ("read_bandwidth", "write_bandwidth", "rpc_rate")
 _SLOWER: Final = 1.04
-"""LNet selftest repeats itself closely: 98,953 to 99,034 MB/s over three settings of a server
-[S5, table 4]. Over many servers one that lost its link takes few per cent of the sum."""
+"""LNet selftest is highly repeatable: 98,953 to 99,034 MB/s over three settings of a server
+[S5, table 4]. With many servers, one that lost its link costs a few per cent of the sum."""
 _SEVERAL: Final = 1.05
-"""Of one server's line rate: more has come of several servers at once."""
+"""Multiple of one server's line rate: a higher sum came from several servers at once."""
 _LINE_RATE: Final = 0.7
-"""Of the line rate. LNet selftest reached 85 % in writes and 97 % in reads [S3]."""
+"""Share of the line rate. LNet selftest reached 85 % in writes and 97 % in reads [S3]."""
 _SELFTEST_WELL: Final = -1.5
 _SELFTEST_OF_MANY: Final = -0.3
-"""Where trouble of a single server is lost in the sum: that is half of what networks do."""
+"""Weight if trouble on a single server would be lost in the sum: half of what networks do."""
 _LOSS: Final = 0.5
-"""Of the server, where the incident has no figure."""
+"""Loss of the server if the incident has no figure."""
 _TESTS: Final = 3
 _SATURATED: Final = 0.85
 _EXPLAINS: Final = 0.5
-"""Of the probe's loss: targets that lost less than that do not explain it."""
+"""Share of the probe's loss: targets that lost less do not explain it."""
 _CLIENTS_ALONE: Final = 0.4
-"""Little: checksums, client nodes and load are seen by clients alone, too."""
+"""Little: checksums, client nodes and load are visible only to clients, too."""
 _SERVERS_TOO: Final = -1.0
 _MORE_ERRORS: Final = 5.0
 _ERRORS: Final = 36.0
-"""An hour, of one server. A client that restarts drops some messages, too."""
+"""Per hour and server. A restarting client drops some messages, too."""
 _ERRORS_MOST: Final = 0.8
-"""A server that fails over and one that is overloaded drop messages as well."""
+"""A failing-over or overloaded server drops messages as well."""
 _WORDS: Final = re.compile(
     r"\b(?:network|fabric|switch|lnet|slingshot|infiniband|omni-?path|roce|uplink|cable|nic|hca"
     r"|router|routing|link (?:down|flap\w*|degraded))\b",
@@ -60,7 +60,7 @@ _WORDS: Final = re.compile(
 _BEFORE: Final = timedelta(hours=12)
 _TOLD: Final = 1.3
 _LOGGED: Final = 0.5
-"""Share of networks' troubles that are written down, where a log book is kept."""
+"""Share of network trouble that gets logged where a log book is kept."""
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
@@ -82,7 +82,7 @@ def _selftest(context: Context) -> Evidence:
     frame = _relative(context)
     if frame.is_empty():
         return sign.missing("no-selftest", "LNet selftest did not run in these hours", source=None)
-    # Whatever direction: a link may be slow in one alone.
+    # Either direction: a link may be slow in only one.
     contrast = in_time(frame, worse="lower", ratio=_SLOWER, absent=_SELFTEST_WELL, over="min")
     if contrast.weight > 0 and contrast.value is not None and not _is_beyond(frame, contrast):
         return sign.counted(f"{subject}: {contrast.in_words('1')}", 0.0, contrast)
@@ -90,7 +90,7 @@ def _selftest(context: Context) -> Evidence:
         text = f"{subject}: {contrast.in_words('1')}; one server in trouble would hardly show"
         return sign.counted(text, _SELFTEST_OF_MANY, contrast)
     if contrast.weight > 0 and contrast.value is not None:
-        # One run in the bad hours is no accident: it repeats itself within a few per cent.
+        # One run in the bad hours is no accident: results repeat within a few per cent.
         lost = (1 - contrast.value) / 0.1
         text = f"{subject}: {contrast.in_words('1')}"
         weight = contrast.weight + min(0.9, 0.3 * lost)
@@ -99,16 +99,16 @@ def _selftest(context: Context) -> Evidence:
 
 
 def _is_beyond(frame: pl.DataFrame, contrast: Contrast) -> bool:
-    """Return whether a test lost more than it scatters by when all is well."""
+    """Return whether a test lost more than its scatter in good hours."""
     good = frame.filter(~pl.col("bad")).group_by("at").agg(pl.min("value"))
     lowest = good["value"].quantile(0.05)
     return contrast.value is not None and lowest is not None and contrast.value < 0.98 * lowest
 
 
 def _would_show(context: Context, frame: pl.DataFrame) -> bool:
-    """Return whether one server that lost what the probe lost would show in the sum of all.
+    """Return whether one server that lost as much as the probe would show in the sum.
 
-    A probe waits for the slowest server; LNet selftest adds all servers up.
+    A probe waits for the slowest server; LNet selftest sums all servers.
     """
     effect = context.incident.effect
     home = {server for target, server in context.home.items() if not target.startswith("MDT")}
@@ -128,7 +128,7 @@ def _tests(context: Context) -> Iterator[RunFact]:
 
 
 def _relative(context: Context) -> pl.DataFrame:
-    """Return every figure of LNet selftest over its median in good hours: ``at, value, bad``."""
+    """Return every LNet selftest figure over its median in good hours: ``at, value, bad``."""
     rows = [
         (run.at, f"{run.probe} {run.series} {metric}", value, context.is_bad(run.at))
         for run in _tests(context)
@@ -169,7 +169,7 @@ def _selftest_of_line_rate(context: Context) -> Evidence:
     if share is not None and share > _SEVERAL:
         return sign.missing("servers-unknown", "it ran over an unknown number of servers")
     if share is not None and share > _LINE_RATE:
-        # Clients may limit it: reaching the line rate says more than missing it.
+        # The clients may be the limit: reaching the line rate says more than missing it.
         text = f"{subject}: {format_percent(share, 0)}"
         return sign.weighed(text, -0.8, value=share, reference=_LINE_RATE)
     contrast = expected(
@@ -230,7 +230,7 @@ def _connections(context: Context) -> Evidence:
     broken = states.with_columns(
         machine=servers, broken=~pl.col("value").str.to_uppercase().is_in(well)
     )
-    # One server's targets are that server's matter; only several at a time are the network's.
+    # Targets of one server are that server's problem; several servers at once are the network's.
     per_time = broken.group_by("at", "bad").agg(
         machines=pl.col("machine").filter(pl.col("broken")).n_unique()
     )
@@ -244,9 +244,9 @@ def _connections(context: Context) -> Evidence:
 
 
 def _errors(context: Context) -> Evidence:
-    """Return whether servers counted errors and drops that they had not before.
+    """Return whether servers counted errors and drops that they had not counted before.
 
-    That they count none says little: a link that is merely slow loses no message.
+    A zero count says little: a link that is merely slow loses no message.
     """
     source = "network_errors_total"
     subject = "LNet errors and dropped messages of a server"
@@ -278,7 +278,7 @@ def _saturated(context: Context) -> Evidence:
     bad = rates.filter("bad")
     if bad.is_empty():
         return sign.not_available(seen.why_not("network_bytes_total", kinds=SERVERS))
-    # Sent and received together, and the line rate is each way: over it is over half of both.
+    # Sent plus received, while the line rate is per direction: over it means over half of both.
     middle = bad.group_by("target").agg(pl.median("value"))["value"].max()
     share = float(middle or 0.0) / figure.value  # pyrefly: ignore[bad-argument-type]
     text = f"{subject}: {format_percent(share, 0)} on the busiest"
@@ -288,7 +288,7 @@ def _saturated(context: Context) -> Evidence:
 
 
 def _logged(context: Context) -> Evidence:
-    """Return whether the log book has work on the network, or network trouble."""
+    """Return whether the log book has network maintenance or trouble."""
     sign = Sign("network-logged", Route.LOG)
     begun = context.incident.at
     entries = context.entries(

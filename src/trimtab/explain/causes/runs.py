@@ -1,4 +1,4 @@
-"""What the runs themselves say of a cause: writes or reads, tails, runs that did not end."""
+"""Evidence from the runs themselves: writes or reads, tails, unfinished runs."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from trimtab.units import format_percent
 WRITES: Final = ("write_bandwidth", "rewrite_bandwidth", "write_iops")
 READS: Final = ("read_bandwidth", "read_iops")
 TOGETHER: Final = 2
-"""So many runs on either side, or no ratio is made."""
+"""Fewest runs on each side for a ratio."""
 _MOVED: Final = 0.03
-"""log10-free: a loss of 3 % is the least that two medians of an hourly probe could tell."""
+"""Smallest loss, as a fraction, that two medians of an hourly probe can resolve."""
 ONSET_LEAST: Final = timedelta(hours=3)
-"""A probe comes every hour or few; what began between two of them is seen by the second."""
+"""Probes run every hour or less often; what begins between two of them shows in the second."""
 ONSET_MOST: Final = timedelta(hours=48)
 _RUNS_PLACED: Final = 15.0
 _LEVEL_RUNS: Final = 8
 _TAILS: Final = ("p99.9", "p99", "p95")
 _TAIL_UP: Final = 1.5
-"""Tail latency that grew by half. Garbage collection raises it "by orders of magnitude" for a few
-requests [S1, IV.A]; a p99 sees part of that."""
+"""Tail latency up by half. Garbage collection raises it "by orders of magnitude" for a few requests
+[S1, IV.A]; a p99 sees part of that."""
 _BEYOND_MEDIAN: Final = 1.3
-"""By how much more than the median: where all requests are slower the tail is not evidence."""
+"""Growth beyond that of the median: if all requests are slower, the tail is no evidence."""
 
 
 def of_incident(context: Context, *, bad: bool) -> tuple[RunFact, ...]:
-    """Return the bad or the good runs of the series that the incident shows in, by time.
+    """Return the bad or the good runs of the incident's series, by time.
 
-    All runs where the incident belongs to no series.
+    All runs if the incident belongs to no series.
     """
     return _of_incident(context)[bad]
 
@@ -64,7 +64,7 @@ def _of_incident(context: Context) -> tuple[tuple[RunFact, ...], tuple[RunFact, 
 
 
 def value_of(context: Context, run: RunFact) -> float | None:
-    """Return the value of a run's metric in which the incident shows; 0 where it did not finish."""
+    """Return a run's value of the incident's metric; 0 if it did not finish."""
     if run.status is RunStatus.UNFINISHED:
         return 0.0
     metric = "write_bandwidth" if context.incident.key is None else context.incident.key.metric
@@ -73,17 +73,17 @@ def value_of(context: Context, run: RunFact) -> float | None:
 
 
 def levels(context: Context, runs: Iterable[RunFact]) -> list[float]:
-    """Return the values above 0 that runs have of the metric in which the incident shows."""
+    """Return the positive values of the incident's metric among the runs."""
     values = (value_of(context, run) for run in runs)
     return [value for value in values if value is not None and value > 0]
 
 
 @once
 def onset_within(context: Context) -> timedelta:
-    """Return how well the beginning of the incident is known: less for a small step in much noise.
+    """Return the uncertainty of the onset: wider for a small step in strong noise.
 
-    The likelihood places a step of d in noise of s within some (s / d)^2 runs; runs of one series
-    are correlated, which doubles it. Never better than `ONSET_LEAST`, nor than from run to run.
+    The likelihood locates a step of d in noise of s within about (s / d)^2 runs; runs of one series
+    are correlated, which doubles it. Never below `ONSET_LEAST` or the interval between runs.
     """
     good = of_incident(context, bad=False)
     logs = [math.log(value) for value in levels(context, good)]
@@ -117,7 +117,7 @@ def ratios(context: Context, metrics: Iterable[str]) -> dict[tuple[str, str], fl
 
 @once
 def _sides(context: Context) -> tuple[tuple[RunFact, bool], ...]:
-    """Return the runs of the bad and the good hours, and whether each is of the bad ones."""
+    """Return the runs of the bad and good hours, each with whether it is bad."""
     return tuple(
         (run, is_bad)
         for run in context.runs
@@ -126,9 +126,9 @@ def _sides(context: Context) -> tuple[tuple[RunFact, bool], ...]:
 
 
 def writes_and_reads(context: Context) -> Evidence:
-    """Return whether writes fell and reads did not, for causes that only writes feel.
+    """Return whether writes fell and reads did not, for causes that only affect writes.
 
-    Full targets, garbage collection, throttling and the allocator were seen in writes alone
+    Full targets, garbage collection, throttling and the allocator only affected writes
     [S2; S1, IV.B; S4: ETH wrote 9.5 of 36 GB/s and read 38 of 45].
     """
     sign = Sign("writes-and-reads", Route.RUNS, "writes compared with reads", unit="1")
@@ -151,7 +151,7 @@ def writes_and_reads(context: Context) -> Evidence:
 
 
 def latency_tail(context: Context) -> Evidence:
-    """Return whether the slowest writes became much slower while the usual ones did not."""
+    """Return whether the slowest writes became much slower while the median ones did not."""
     sign = Sign("latency-tail", Route.RUNS, "tail latency of writes", unit="1")
     sides = [
         [run.tails for run, is_bad in _sides(context) if is_bad == side] for side in (True, False)
@@ -174,7 +174,7 @@ def latency_tail(context: Context) -> Evidence:
 
 
 def unfinished_share(runs: Sequence[RunFact]) -> float | None:
-    """Return which share of the runs that started did not end in their time."""
+    """Return the share of started runs that did not finish in time."""
     started = [run for run in runs if run.status is not RunStatus.NOT_STARTED]
     if not started:
         return None
@@ -182,10 +182,11 @@ def unfinished_share(runs: Sequence[RunFact]) -> float | None:
 
 
 def _of_one_probe(context: Context) -> tuple[float | None, float | None]:
-    """Return the ratios of writes and of reads: of the probe in which the incident shows, if it
-    does both; else the median of all probes.
+    """Return the ratios of writes and of reads: those of the incident's probe if it does both.
 
-    Another probe may be bound elsewhere, and have lost nothing.
+    Otherwise the median over all probes.
+
+    Another probe may have another bottleneck and have lost nothing.
     """
     key = context.incident.key
     sides = [ratios(context, metrics) for metrics in (WRITES, READS)]
@@ -204,7 +205,7 @@ def _of_one_probe(context: Context) -> tuple[float | None, float | None]:
 
 
 def typical(of_series: Mapping[tuple[str, str], float]) -> float | None:
-    """Return the middle ratio: of bandwidths, where there are any."""
+    """Return the median ratio, of bandwidths if there are any."""
     bandwidths = [ratio for (_, metric), ratio in of_series.items() if metric.endswith("bandwidth")]
     values = bandwidths or list(of_series.values())
     return median(values) if values else None
@@ -226,18 +227,18 @@ def _tail_ratio(sides: list[list[Mapping[str, float]]], name: str) -> float | No
     return medians[0] / medians[1]
 
 
-# Incidents that show in no series: of runs that failed, did not start or are not believed
-# (`trimtab.explain.incidents.failures`). The other probes of those hours may be as well as ever.
+# Incidents in no series: runs that failed, never started or are not credible
+# (`trimtab.explain.incidents.failures`). The other probes of those hours may be fine.
 
 Runs = tuple[RunFact, ...]
 TELL_NOTHING: Final = (RunStatus.NOT_STARTED, RunStatus.FAILED, RunStatus.INVALID_WORKLOAD)
 
 
 def runs_of_probe(context: Context) -> tuple[Runs, Runs]:
-    """Return the bad runs and the good ones of the incident's series.
+    """Return the bad and the good runs of the incident's series.
 
-    Where it shows in no series they are those of the probe with the largest share of bad runs
-    that tell nothing; of all probes where every run tells something.
+    If it belongs to no series: those of the probe with the largest share of bad runs without a
+    figure; of all probes if every run has one.
     """
     bad, good = (of_incident(context, bad=side) for side in (True, False))
     if context.incident.key is not None:
@@ -253,22 +254,22 @@ def runs_of_probe(context: Context) -> tuple[Runs, Runs]:
 
 
 def has_figure(run: RunFact, metric: str | None) -> bool:
-    """Return whether a run has a believed figure: of a metric, or of any but amounts of bytes."""
+    """Return whether a run has a credible figure: of a metric, or of any but amounts of bytes."""
     if metric is not None:
         return metric in run.values
     return any(METRIC_UNITS.get(name) != "B" for name in run.values)
 
 
 def metric_of(context: Context) -> str | None:
-    """Return the metric in which the incident shows; ``None`` where it shows in none."""
+    """Return the incident's metric; ``None`` if it has none."""
     return None if context.incident.key is None else context.incident.key.metric
 
 
 def says(text: str | None, codes: Collection[str], words: re.Pattern[str]) -> bool:
-    """Return whether a problem or a reason has one of these codes.
+    """Return whether a problem or reason has one of these codes.
 
-    Words decide for what was read from a store, which keeps no code, and for what another
-    program printed.
+    The text decides for records from a store, which keeps no code, and for output of other
+    programs.
     """
     return code_of(text) in codes or words.search(text or "") is not None
 

@@ -1,11 +1,11 @@
-"""What several causes of storage look at: when a condition began, the log book, doubled servers.
+"""Shared by several storage causes: onset of a condition, log book, doubled servers.
 
 Priors
 ------
-NERSC counts 13 bad days in three months [S1, VII]: 5 unexplained, 4 to 7 of a
-file system too full (1 of them one target filling, 3 few targets open), 1 silent target, 1 name
-resolution. A cause that was seen k times has odds of about k to 13. Of the others none was seen,
-or they had been cured before: half an event each, equal for want of better.
+NERSC counts 13 bad days in three months [S1, VII]: 5 unexplained, 4 to 7 from an overfull file
+system (1 target filling, 3 few targets open), 1 silent target, 1 name resolution. A cause seen k
+times has odds of about k to 13. The others were never seen or had been cured before: half an
+event each, the same for all for want of better data.
 """
 
 from __future__ import annotations
@@ -28,40 +28,40 @@ from trimtab.model.incident import Evidence, Found, Route, Shape
 from trimtab.units import enumerated, format_duration
 
 UNSEEN: Final = 0.04
-"""Odds of a cause that none of the 13 bad days had: half an event in 13."""
+"""Prior odds of a cause that none of the 13 bad days had: half an event in 13."""
 SLACK: Final = ONSET_LEAST
-"""A condition that begins within it of the first bad run began with it."""
+"""A condition that begins this close to the first bad run began with it."""
 _KEPT_FROM: Final = 4
 _PROGRAMS: Final = frozenset({"act", "journal", "policy", "probe", "trimtab", "twin", "watch"})
 LOG: Final = Sign("event-not-logged", Route.LOG)
 _BEFORE: Final = timedelta(hours=24)
-"""How long before the first bad run an entry of the log book still is of interest."""
+"""How long before the first bad run a log book entry is still relevant."""
 _ALWAYS: Final = 0.9
-"""Share of the good hours from which on a condition was there throughout."""
+"""Share of the good hours from which a condition counts as always present."""
 
 
 def named(targets: Iterable[str]) -> str:
-    """Return the first targets in words: ``OST0001, OST0002 and 3 more``."""
+    """Return the first names as text: ``OST0001, OST0002 and 3 more``."""
     return enumerated(sorted(targets))
 
 
 def with_names(subject: str, targets: Collection[str]) -> str:
-    """Return a subject with its first targets, where it has any."""
+    """Return a subject followed by its first targets, if any."""
     return f"{subject} ({named(targets)})" if targets else subject
 
 
 def heavier(*evidence: Evidence) -> Evidence:
-    """Return the weightiest of pieces that say the same in two ways; one that is there, if any."""
+    """Return the heaviest of equivalent pieces of evidence, preferring one that is available."""
     return max(evidence, key=lambda piece: (piece.reason is None, abs(piece.weight)))
 
 
 def with_circumstance(evidence: Sequence[Evidence], circumstance: Evidence) -> tuple[Evidence, ...]:
-    """Return the evidence with a circumstance: the shape of an incident, the metric it is in.
+    """Return the evidence plus a circumstance: the incident's shape or metric.
 
-    A circumstance weighs nothing where all other evidence is missing.
+    A circumstance weighs nothing if all other evidence is missing.
 
-    An incident always has a shape and mostly a metric. Where nothing else could be seen the cause
-    was not assessed, and a circumstance must not make it look as if it had been.
+    Every incident has a shape and usually a metric. If nothing else was visible, the cause was not
+    assessed, and a circumstance must not pretend otherwise.
     """
     if all(piece.found in (Found.NOT_AVAILABLE, Found.NEUTRAL) for piece in evidence):
         circumstance = replace(circumstance, found=Found.NEUTRAL, weight=0.0)
@@ -74,14 +74,14 @@ def timing(context: Context, frame: pl.DataFrame, condition: str) -> Evidence:
     Parameters
     ----------
     frame
-        ``at``, ``value``, ``bad``; the condition is there where any value of a time is over 0.5.
+        ``at``, ``value``, ``bad``; the condition holds when any value at a time is over 0.5.
     condition
-        In words: "a server with two targets' load".
+        As text: "a server with two targets' load".
 
     Notes
     -----
-    A condition that began after the first bad run did not bring it about; one that was over while
-    the incident went on did not keep it up. Drifts and spread have no sharp beginning.
+    A condition that began after the first bad run did not cause the incident; one that ended
+    earlier did not sustain it. Drifts and spread have no sharp onset.
     """
     sign = Sign("onset", Route.TIME)
     if context.incident.shape in {Shape.DRIFT, Shape.UNSTEADY}:
@@ -113,17 +113,17 @@ def timing(context: Context, frame: pl.DataFrame, condition: str) -> Evidence:
 def logged(
     context: Context, kinds: Iterable[EventKind], noun: str, *, weight: float, late: float = 0.0
 ) -> Evidence:
-    """Return whether the log book has events of some kinds at the onset of the incident.
+    """Return whether the log book has events of some kinds at the incident's onset.
 
     Parameters
     ----------
     noun
-        What was looked for: "a failover".
+        What to look for: "a failover".
     weight
-        Where one happened in the day before the first bad run, or with it, and was not over.
+        Weight of one in the day before the first bad run, or with it, that was not over.
     late
-        Where the first came after the first bad runs only: people write down what they have seen
-        to, hours later, so it speaks for little and against nothing.
+        Weight if the first came only after the first bad runs: work gets logged hours later, so it
+        supports little and contradicts nothing.
     """
     requested = frozenset(kinds)
     events = context.entries(lambda event: event.kind in requested and event.at <= context.now)
@@ -145,27 +145,27 @@ def logged(
 
 
 def in_log(code: str, text: str, weight: float, event: Event) -> Evidence:
-    """Return an entry of the log book as evidence, in words."""
+    """Return a log book entry as evidence."""
     return LOG.weighed(text, weight, event, code=code, targets=event.targets)
 
 
 def disks(context: Context) -> Evidence | None:
-    """Return that the targets lie on disks, which collect no garbage and need no trim.
+    """Return evidence that the targets are on disks, which collect no garbage and need no trim.
 
-    ``None`` where they do not, or where it is not known.
+    ``None`` if they are not, or if it is unknown.
     """
     rotational = settings(context, "queue/rotational").filter("bad")
     values = rotational["value"].drop_nulls()
     if values.is_empty() or not values.str.starts_with("1").all():
         return None
     sign = Sign("targets-on-disks", Route.EXPECTED, source="queue/rotational")
-    return sign.weighed("the targets lie on disks: they collect no garbage, and need no trim", -2.0)
+    return sign.weighed("the targets are on disks, which need no trim and collect no garbage", -2.0)
 
 
 def names_are_stable(frame: pl.DataFrame) -> bool:
-    """Return whether every time names the same targets: else none is missing, and none is new.
+    """Return whether every snapshot names the same targets; otherwise none is missing or new.
 
-    A table of the fullest and the emptiest target names two at a time, and others the next time.
+    A table of the fullest and emptiest targets names two at a time, and other ones the next time.
     """
     counts = frame.group_by("at").agg(targets=pl.n_unique("target"))
     usual = counts["targets"].median()
@@ -173,9 +173,9 @@ def names_are_stable(frame: pl.DataFrame) -> bool:
 
 
 def log_is_kept(context: Context) -> bool:
-    """Return whether somebody keeps a log book, so that what is not in it counts for something.
+    """Return whether a log book is kept, so that a missing entry counts as evidence.
 
-    One event that an import brought along makes no log book.
+    A single event from an import is not a log book.
     """
     entries = context.log_entries
     if entries is None:
@@ -184,23 +184,23 @@ def log_is_kept(context: Context) -> bool:
 
 
 def by_people(event: Event) -> bool:
-    """Return whether somebody wrote an entry, not a program about what it did itself."""
+    """Return whether a person wrote the entry, not a program about its own actions."""
     return event.source not in _PROGRAMS
 
 
 def beyond_chance(likely: float, others: int, known: timedelta, window: timedelta) -> float:
-    """Return log10 of how much likelier an event near by is if it did it than by chance.
+    """Return log10 of how much likelier a nearby event is as the cause than by chance.
 
-    Where there are many of them, one near by is no wonder.
+    Where events are frequent, one nearby is no surprise.
 
     Parameters
     ----------
     likely
-        Probability of the event there if it did it.
+        Probability of the event if it was the cause.
     others
-        Events of its kind beside it, over the time that is ``known``.
+        Other events of its kind during the time ``known``.
     window
-        Time about the incident within which any of them would count.
+        Time around the incident within which any of them would count.
     """
     day = timedelta(days=1)
     rate = (others + 0.5) / max(known / day, 1.0)
@@ -213,9 +213,9 @@ def flags(frame: pl.DataFrame, where: pl.Expr) -> pl.DataFrame:
 
 
 def fresh(condition: pl.DataFrame) -> pl.DataFrame:
-    """Return a condition without the targets that always had it, where others came to have it.
+    """Return a condition without targets that always had it, if others acquired it.
 
-    One array that was degraded all along must not hide the one that was degraded an hour ago.
+    An array that was degraded all along must not hide one that degraded an hour ago.
     """
     of_target = condition.filter(~pl.col("bad")).group_by("target").agg(pl.mean("value"))
     always = of_target.filter(pl.col("value") >= _ALWAYS)["target"].to_list()
@@ -225,10 +225,10 @@ def fresh(condition: pl.DataFrame) -> pl.DataFrame:
 
 
 def grown(counter: pl.DataFrame) -> pl.DataFrame:
-    """Return 1 where a rare counter is over its first value: errors that came since then.
+    """Return 1 where a rare counter exceeds its first value: errors since then.
 
-    A rate would lose what was counted between the last good hour and the first bad one. A counter
-    that also grows in good hours is over its first value in most of them.
+    A rate would lose errors between the last good and the first bad hour. A counter that also grows
+    in good hours exceeds its first value in most of them.
     """
     ordered = counter.sort("target", "at")
     return flags(ordered, pl.col("value") > pl.first("value").over("target"))
@@ -236,9 +236,9 @@ def grown(counter: pl.DataFrame) -> pl.DataFrame:
 
 @once
 def surveyed(context: Context) -> pl.DataFrame | None:
-    """Return the surveys of single targets with ``bad``, those that gave no value with them.
+    """Return the surveys of single targets with ``bad``, including those without a value.
 
-    ``None`` where the frame is not one of surveys.
+    ``None`` if the frame does not hold surveys.
     """
     frame = context.surveys
     if not SURVEYS.keys() <= set(frame.columns):
@@ -248,14 +248,14 @@ def surveyed(context: Context) -> pl.DataFrame | None:
 
 
 def settings(context: Context, ending: str) -> pl.DataFrame:
-    """Return the settings of OSTs whose name ends so, text in ``value``, with ``bad``.
+    """Return the OST settings whose name has this ending, text in ``value``, with ``bad``.
 
-    A name may hold that of a device (``ldiskfs/md0/mb_c1_threshold``), another on each server.
+    A name may include a device (``ldiskfs/md0/mb_c1_threshold``), another one on each server.
     """
     frame = context.telemetry.settings
     if not SETTINGS.keys() <= set(frame.columns):
         frame = pl.DataFrame(schema=SETTINGS)
-    # There are few names, and each stands in every snapshot once for every target.
+    # There are few names, each repeated in every snapshot for every target.
     names = [name for name in frame["name"].unique().drop_nulls() if name.endswith(ending)]
     of_osts = pl.col("kind").is_in(list(OSTS)) & pl.col("name").is_in(names)
     rows = frame.filter(of_osts & pl.col("value").is_not_null())
@@ -263,13 +263,13 @@ def settings(context: Context, ending: str) -> pl.DataFrame:
 
 
 def commonest(frame: pl.DataFrame) -> str | None:
-    """Return the commonest text of ``value`` in the bad hours; ``None`` where there is none."""
+    """Return the most common text of ``value`` in the bad hours; ``None`` if there is none."""
     values = frame.filter("bad")["value"].drop_nulls()
     return None if values.is_empty() else str(values.mode().sort()[0])
 
 
 def targets_of(frame: pl.DataFrame) -> tuple[str, ...]:
-    """Return the targets whose value was over 0.5 at any time of the bad stretch."""
+    """Return the targets whose value exceeded 0.5 at any time in the bad stretch."""
     targets = frame.filter(pl.col("bad") & (pl.col("value") > 0.5))["target"]
     return tuple(targets.drop_nulls().unique().sort().to_list())
 
@@ -282,9 +282,9 @@ def in_place(
     Parameters
     ----------
     names
-        Targets that have it: they are named in the subject of the sign.
+        Targets that have it; named in the subject of the sign.
     absent
-        Weight where it was not there; `contrasts.presence`.
+        Weight if it did not occur; see `contrasts.presence`.
     """
     subject = with_names(sign.subject, names)
     present = sign.of(presence(frame, absent=absent), subject, targets=names)

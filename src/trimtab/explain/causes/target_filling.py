@@ -1,7 +1,7 @@
-"""`target-filling`: one target, or a few, fills up far faster than the others.
+"""`target-filling`: one target, or a few, fill up much faster than the others.
 
-A single OST that filled very quickly made one of NERSC's bad days [S1, VII]: a
-runaway job, or a file striped over too few targets.
+A single OST that filled very quickly caused one of NERSC's bad days [S1, VII]: a runaway job, or a
+file striped over too few targets.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ _ALONE: Final = Sign(
 )  # fmt: skip
 _DAY: Final = timedelta(hours=24)
 _GROWN: Final = 0.05
-"""Five points of fullness in a day beyond the others. A file system that takes its whole expected
-traffic (2.5 of 36 PB a day [S3; S1, table I]) and removes nothing grows by 7 points a
-day everywhere alike; between targets that the allocator balances little of that is left."""
+"""Five points of fullness per day beyond the others. A file system that takes its full expected
+traffic (2.5 of 36 PB a day [S3; S1, table I]) and deletes nothing grows by 7 points a day on every
+target; between targets that the allocator balances, little of that remains."""
 _LITTLE: Final = 0.02
 _TIMES: Final = 2.0
-"""And so many times what the others grew by: where all fill, none fills by itself."""
+"""And this multiple of the others' growth: if all fill, none fills by itself."""
 _OPEN: Final = 0.5
-"""Of the targets. While fewer are open for creation those fill because the others are closed."""
+"""Share of targets. With fewer open for creation, those fill because the others are closed."""
 _SPREADS: Final = 6.0
 """Robust standard deviations of the others' growth."""
 _SPREAD_LEAST: Final = 0.003
 _FEW: Final = 0.1
-"""When more than a tenth of all fill like this it is no longer one that fills."""
+"""If more than a tenth of all targets fill this way, it is not a single one filling."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Growth:
-    """How far the fastest targets grew beyond the others, as fractions of their size."""
+    """Growth of the fastest targets beyond the others, as fractions of their size."""
 
     targets: tuple[str, ...]
     of: int
@@ -63,7 +63,7 @@ class _Growth:
 
     @property
     def stands_out(self) -> bool:
-        """Whether it is one that fills, or a few: not a part of all, nor a little before all."""
+        """Whether only one or a few fill: not a large part, nor slightly ahead of the rest."""
         few = len(self.targets) <= max(2.0, _FEW * self.of)
         return few and self.beyond >= _LITTLE and self.grown >= _TIMES * max(0.0, self.others)
 
@@ -94,7 +94,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _while_open(full: pl.DataFrame, open_: pl.DataFrame) -> pl.DataFrame:
-    """Return fullness but for the bad hours, after the first, in which most targets were closed."""
+    """Return fullness without the bad hours, after the first, when most targets were closed."""
     shares = open_.group_by("at").agg(share=pl.mean("value"))
     first = pl.col("at") == pl.col("at").filter(pl.col("bad")).min()
     known = full.join(shares, on="at", how="left")
@@ -103,7 +103,7 @@ def _while_open(full: pl.DataFrame, open_: pl.DataFrame) -> pl.DataFrame:
 
 
 def _growth(full: pl.DataFrame, begun: datetime) -> _Growth | Message:
-    """Return the growth from the last good day on of the targets that grew most."""
+    """Return the growth since the last good day of the targets that grew most."""
     good = full.filter(~pl.col("bad"))
     last_day = good.filter((pl.col("at") >= begun - _DAY) & (pl.col("at") < begun))
     start = (good if last_day.is_empty() else last_day).group_by("target").agg(
@@ -187,7 +187,7 @@ def _more_than_before(full: pl.DataFrame, growth: _Growth) -> Evidence:
 
 
 def _when(context: Context, full: pl.DataFrame, growth: _Growth) -> Evidence:
-    """Return whether it had begun to fill when the first runs were bad."""
+    """Return whether it had begun to fill when the first bad runs came."""
     if not growth.stands_out:
         return Sign("filled-never", Route.TIME).weighed("no single target filled", 0.0)
     of_them = full.filter(pl.col("target").is_in(list(growth.targets)))
@@ -205,7 +205,7 @@ CAUSE: Final = Cause(
     signs=("filled-alone",),
     measurement=(
         "Find the files that grow on the target (lfs find --ost, job statistics of its writers), "
-        "stop or restripe them, and see whether the next runs are well."
+        "stop or restripe them, and see whether the next runs recover."
     ),
     brings_about=("few-targets-open",),
 )

@@ -1,9 +1,8 @@
-"""`target-silent`: a target serves next to nothing and reports no error.
+"""`target-silent`: a target serves almost nothing and reports no error.
 
-One OST that failed silently made one of NERSC's bad days [S1, VII]; an OST at 260 MB/s, seen
-in their surveys [S1, IV.B], holds the last close of a run for most of an hour: the
-runs recorded as zeros. A Lustre that is asked calls such a target healthy
-[S11], so what counts is what it serves.
+One OST that failed silently caused one of NERSC's bad days [S1, VII]; an OST at 260 MB/s in their
+surveys [S1, IV.B] delays the last close of a run for most of an hour: the runs recorded as zeros.
+Lustre itself reports such a target as healthy [S11], so what counts is the traffic it serves.
 """
 
 from __future__ import annotations
@@ -35,12 +34,13 @@ from trimtab.model.telemetry import CONNECTED, INACTIVE
 from trimtab.units import format_percent
 
 _NOTHING: Final = 0.1
-"""Of the median target of the same survey. NERSC's slow OSTs lost 25 to 50 %; the one that
-failed, and the 260 MB/s of 15.1 GB/s, are under 2 % [S1, III and IV.B]."""
+"""Share of the median target of the same survey. NERSC's slow OSTs lost 25 to 50 %; the failed one,
+and 260 MB/s of 15.1 GB/s, are under 2 % [S1, III and IV.B]."""
 _WELL: Final = 0.5
 _NO_TRAFFIC: Final = 0.05
 _BUSY: Final = 0.3
-"""Shares of the median target's traffic: under the one it serves nothing, over the other it did."""
+"""Shares of the median target's traffic: below the first it is silent, above the second it
+served."""
 _UNFINISHED: Final = 0.3
 _MOST_UNFINISHED: Final = 0.8
 
@@ -100,9 +100,9 @@ def _lowest(rows: pl.DataFrame) -> dict[str, float]:
 
 
 def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
-    """Return whether a target served nothing while the others were busy, and since when.
+    """Return whether a target served nothing while others were busy, and since when.
 
-    A target that takes no new files serves little for that reason: it is left out.
+    Leaves out targets that accept no new files: they serve little for that reason.
     """
     subject = "a target without traffic while others are busy"
     sign = Sign("idle-while-busy", Route.TARGETS, subject, unit="1")
@@ -158,7 +158,7 @@ def _in_snapshots(seen: Observations) -> Evidence:
     if not bad or not good:
         return sign.not_available(seen.why_not("used_bytes", kinds=OSTS), source=None)
     gone = sorted(good - bad)
-    # Some records tell of the fullest target alone: another one is the fullest now, none is gone.
+    # Some records only list the fullest target: another one is fullest now, none disappeared.
     counts = used.group_by("bad", "at").agg(targets=pl.n_unique("target"))
     now = counts.filter("bad")["targets"].max()
     usual = counts.filter(~pl.col("bad"))["targets"].median()
@@ -170,7 +170,7 @@ def _in_snapshots(seen: Observations) -> Evidence:
 
 
 def _errors(seen: Observations) -> Evidence:
-    """Return whether a target reported errors: then it failed, though not silently."""
+    """Return whether a target reported errors: then it failed, but not silently."""
     subject = "file system errors or a read-only target"
     sign = Sign("errors-reported", Route.TIME, subject, source="errors_total, read_only", unit="1")
     counted = grown(seen.values("errors_total", kinds=OSTS))
@@ -182,7 +182,7 @@ def _errors(seen: Observations) -> Evidence:
         return sign.not_available(seen.why_not("errors_total", "read_only", kinds=OSTS))
     names = targets_of(frame)
     contrast = presence(frame, absent=0.0)
-    half = contrast.weight / 2 if len(names) <= 2 else 0.0  # many read-only ones: a policy's work
+    half = contrast.weight / 2 if len(names) <= 2 else 0.0  # many read-only targets: a policy
     who = f" ({named(names)})" if names else ": none; a silent failure reports none"
     return sign.counted(f"{subject}{who}", half, contrast, targets=names, at=contrast.at)
 
@@ -202,7 +202,7 @@ def _runs(context: Context) -> Evidence:
     )
     effect = context.incident.effect
     if share >= _UNFINISHED and share > 2 * usual:
-        # Little else keeps most runs from ending: what is merely slow slows them.
+        # Little else keeps most runs from finishing: a merely slow target slows them down.
         weight = 0.6 if share < _MOST_UNFINISHED else 1.0
     elif effect is not None and effect < 0.25:
         code, weight = "runs-crawled", 0.4

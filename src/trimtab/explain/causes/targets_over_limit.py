@@ -1,7 +1,7 @@
-"""`targets-over-limit`: targets fuller than flash and block allocator bear.
+"""`targets-over-limit`: targets fuller than flash and block allocator can handle.
 
-What it does to writes is the drives' garbage collection and the allocator's search, which have
-causes of their own; this one says that the fullness itself changed with the incident. Source:
+Its effects on writes are the drives' garbage collection and the allocator's search, which are
+causes of their own; this one states that fullness itself changed with the incident. Source:
 [S1, IV.A.5 and V; S2].
 """
 
@@ -33,13 +33,13 @@ _BETWEEN: Final = Sign(
     source=_SOURCE, unit="1",
 )  # fmt: skip
 _FULLER: Final = 0.02
-"""Two points more of fullness. 75 to 85 % full takes a quarter of the writes in the simulation
-[S10], so two points take a twentieth."""
+"""Two points of fullness. From 75 to 85 % full, writes lose a quarter in the simulation [S10], so
+two points cost a twentieth."""
 _TWICE: Final = 2.0
-"""Where targets were over the limit before as well, so many times as many: one that passes it has
-hardly more to bear than a day earlier, and the fullest are those that a file waits for."""
+"""If targets were already over the limit, this many times as many: crossing the limit hardly
+changes a target from one day to the next, and a file waits for the fullest."""
 _NONE_OVER: Final = -1.5
-"""No target over its limit: what the cause says is not so."""
+"""No target over its limit: the cause does not hold."""
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
@@ -89,10 +89,10 @@ def _shrunk(contrast: Contrast, of_all: float) -> Contrast:
 
 
 def _breadth(over: int, of: int) -> float:
-    """Return what part of the evidence stands when so many targets are over the limit.
+    """Return how much of the evidence counts when this many targets are over the limit.
 
-    One full target slows those that write to it; that is `target-filling`'s to say. Few can make
-    the limit felt by all: from 1 in 50 on a file over all targets is sure to meet several.
+    One full target slows those who write to it; that is `target-filling`. A few can make
+    all feel it: from 1 in 50, a file over all targets is sure to hit several.
     """
     return min(1.0, 0.4 + 0.6 * over / max(3.0, of / 50))
 
@@ -107,7 +107,7 @@ def _in_time(
     fuller = in_time(full, over="max", by=_FULLER, present_from=limit, absent=-0.6)
     of_all = _breadth(len(worst), n)
     if not worst:
-        # A target that is fuller than before and under the limit is not over it.
+        # A target that is fuller than before but under the limit is not over it.
         more, fuller = _not_for(more), _not_for(fuller)
     more, fuller = _shrunk(more, of_all), _shrunk(fuller, of_all)
     return heavier(

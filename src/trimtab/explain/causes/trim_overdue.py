@@ -1,9 +1,9 @@
-"""`trim-overdue`: so much was written since the last trim that the drives ran out of erased blocks.
+"""`trim-overdue`: enough was written since the last trim to exhaust the drives' erased blocks.
 
-The dose is what was written to a target since it was trimmed, in multiples of its size: about 5
-cost about a tenth of the writes, and a trim brought them back in full [S3];
-in the simulation [S10] half a size already undoes a trim at
-75 % full, and 2 sizes are the steady state. A dose grows by degrees; it makes no dips.
+The dose is the volume written to a target since its last trim, in multiples of its size: about 5
+cost about a tenth of write bandwidth, and a trim restored it in full [S3]; in the simulation [S10]
+half a size already undoes a trim at 75 % full, and 2 sizes are the steady state. A dose grows
+gradually and makes no dips.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from trimtab.model.incident import Evidence, Route, Shape
 from trimtab.units import format_duration
 
 _FULL_WRITES: Final = 5.0
-"""Target sizes written since the last trim at which a tenth of the writes was gone."""
+"""Target sizes written since the last trim at which a tenth of write bandwidth was lost."""
 _STEADY: Final = 2.0
-"""Sizes after which more costs nothing more: the steady state of the simulation."""
+"""Sizes after which the loss no longer grows: the steady state of the simulation."""
 _NIGHTLY: Final = 0.1
-"""A day's expected traffic is 0.07 sizes [S3]: under it trims are frequent."""
+"""A day's expected traffic is 0.07 sizes [S3]: below it trims are frequent."""
 _NEVER: Final = 0.35
-"""Where nothing was ever trimmed though not much was written yet: it will be overdue."""
+"""Never trimmed, but not much written yet: it will be overdue."""
 _LITTLE: Final = 0.03
 _STAYED_AWAY: Final = 4.0
 """Usual intervals without a trim."""
 _SHARE_OVERDUE: Final = 0.1
-"""Of the targets: a few that were left out are enough to slow a probe over all."""
+"""Share of targets: a few missed ones are enough to slow a probe over all."""
 _INTERVALS: Final = 2
-"""So many intervals between trims, or there is no usual one."""
+"""Fewest intervals between trims for a usual interval."""
 _WRITTEN: Final = "bytes written since the last trim, in target sizes"
 _SOURCE: Final = "bytes_written_total, trims in the log book, last_trim_at, bytes_discarded_total"
 _DOSE: Final = Sign("trim-dose", Route.EXPECTED, _WRITTEN, source=_SOURCE)
@@ -85,7 +85,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _dose(dose_of: dict[str, Dose]) -> Evidence:
-    """Return whether the dose is one that costs bandwidth."""
+    """Return whether the dose is large enough to cost bandwidth."""
     most = max(dose_of.values(), key=lambda dose: dose.sizes)
     middle = median(dose.sizes for dose in dose_of.values())
     untrimmed = sorted(target for target, dose in dose_of.items() if dose.trimmed is None)
@@ -113,14 +113,14 @@ def _dose(dose_of: dict[str, Dose]) -> Evidence:
 
 
 def _grown(context: Context, dose_of: dict[str, Dose]) -> Evidence:
-    """Return whether the dose was much less in the good hours; or a trim came just before."""
+    """Return whether the dose was much smaller in the good hours, or a trim came just before."""
     begun = context.incident.at
     fresh = {
         target: dose.trimmed
         for target, dose in sorted(dose_of.items())
         if dose.trimmed is not None and begun - timedelta(hours=24) <= dose.trimmed <= begun + SLACK
     }
-    # A trim just before it clears, unless none has come since and the dose has grown to matter.
+    # A recent trim rules this out, unless none has come since and the dose has grown large.
     if len(fresh) * 2 > len(dose_of) and median(dose.sizes for dose in dose_of.values()) < UNDONE:
         last = max(fresh.values())
         apart = format_duration(abs((begun - last).total_seconds()))
@@ -142,7 +142,7 @@ def _grown(context: Context, dose_of: dict[str, Dose]) -> Evidence:
 
 
 def _slow_ones(context: Context, dose_of: dict[str, Dose]) -> Evidence:
-    """Return whether the slow targets are those that were not trimmed for longest."""
+    """Return whether the slow targets are those that went longest without a trim."""
     around = breadth(context)
     slow, fast = (
         [dose_of[name].sizes for name in names if name in dose_of]
@@ -162,9 +162,9 @@ def _slow_ones(context: Context, dose_of: dict[str, Dose]) -> Evidence:
 
 
 def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evidence:
-    """Return whether trims that used to come did not come any more when it began.
+    """Return whether regular trims had stopped when the incident began.
 
-    Target by target: some may have been left out while the others were trimmed as ever.
+    Per target: some may have been left out while the others were trimmed as usual.
     """
     sign = Sign(
         "trims-missed",
@@ -180,7 +180,7 @@ def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evid
     last = still_last(observe(context))
     of_all = {event.end for event in events if not event.targets}
     of_some = [event for event in events if event.targets]
-    # Most targets are trimmed together, and a year of nights is long.
+    # Most targets are trimmed together, and a year has many nights: cache.
     logged = cache(lambda known: _wait(context, sorted(known)))
     waits: list[_Wait] = []
     for name in names or [""]:
@@ -206,7 +206,7 @@ def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evid
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """How long a target waited for its next trim when the incident began, and how long usually."""
+    """How long a target waited for its next trim when the incident began, and its usual wait."""
 
     usual_s: float
     waited_s: float
@@ -214,12 +214,12 @@ class _Wait:
 
     @property
     def times(self) -> float:
-        """How many usual intervals it waited."""
+        """The wait in usual intervals."""
         return self.waited_s / self.usual_s
 
 
 def _end(context: Context) -> datetime:
-    """Return the end of the incident, or of the record where it goes on: nothing later counts."""
+    """Return the end of the incident, or of the record if it is open: nothing later counts."""
     return context.incident.until or context.now
 
 
@@ -231,7 +231,7 @@ def _usual_s(before: Sequence[datetime]) -> float | None:
 
 
 def _wait(context: Context, logged: Sequence[datetime]) -> _Wait | None:
-    """Return the wait for a trim by a log book that has every trim."""
+    """Return the wait for a trim according to a log book that has every trim."""
     before = distinct(at for at in logged if at <= context.incident.at)
     usual_s = _usual_s(before)
     if usual_s is None:
@@ -247,9 +247,9 @@ def _shown_wait(
     shown: Sequence[datetime],
     last: Mapping[tuple[str, datetime], datetime],
 ) -> _Wait | None:
-    """Return the wait that snapshots show: as long as one says that the trim is still the last.
+    """Return the wait shown by snapshots: as long as one says the trim is still the latest.
 
-    Few snapshots of an incident are loaded, and trims between two of them are not seen.
+    Few snapshots of an incident are loaded, and trims between two of them are missed.
     """
     before = distinct(at for at in shown if at <= context.incident.at)
     usual_s = _usual_s(before)
@@ -261,7 +261,7 @@ def _shown_wait(
 
 
 def _continuous(context: Context) -> Evidence:
-    """Return whether ldiskfs trims by itself as files are removed: then no trim is overdue."""
+    """Return whether ldiskfs discards as files are deleted: then no trim is overdue."""
     subject = "mount option for online discard"
     sign = Sign("trims-by-mount-option", Route.EXPECTED, subject, source="mount/options")
     options = mount_trims(context)
@@ -275,7 +275,7 @@ def _continuous(context: Context) -> Evidence:
 
 
 def _shape(context: Context, *, known: bool) -> Evidence:
-    """Return whether it fell gradually, as the pool of erased blocks runs dry."""
+    """Return whether the level fell gradually, as the pool of erased blocks drains."""
     sign = Sign("shape-of-decline", Route.RUNS)
     shape = context.incident.shape
     if not known or shape is Shape.MOMENT:

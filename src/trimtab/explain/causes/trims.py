@@ -1,7 +1,7 @@
-"""When each target was trimmed last, and what trims did to the level.
+"""When each target was last trimmed, and the effect of trims on the level.
 
-Recovery after a trim separates the drives' route to "slow from 75 % full" from the
-block allocator's [S10], so several causes ask.
+Recovery after a trim separates the drives' route to "slow from 75 % full" from the block
+allocator's [S10], so several causes use it.
 """
 
 from __future__ import annotations
@@ -28,50 +28,50 @@ from trimtab.model.incident import Evidence, Route
 from trimtab.units import format_percent
 
 _NEAR: Final = timedelta(hours=24)
-"""Runs so near a trim are compared. Trim frees the space at once."""
+"""Runs this close to a trim are compared. Trim frees space at once."""
 _NEAREST: Final = timedelta(hours=3)
-"""Within which a few runs of an hourly probe lie on either side."""
+"""Window that holds a few runs of an hourly probe on either side."""
 _ENDS_WITH: Final = timedelta(hours=4)
-"""An incident whose last bad run lies so near the end of a trim ended with it."""
+"""An incident whose last bad run is this close to the end of a trim ended with it."""
 _LASTED: Final = 3
 _RUNS: Final = 2
 """Fewest runs on either side."""
 RECOVERED: Final = 0.5
 NOT_RECOVERED: Final = 0.2
-"""Shares of what was lost that came back: over the one it helped, under the other it did not."""
+"""Recovered shares of the loss: above the first the trim helped, below the second it did not."""
 _NOTHING: Final = 0.005
 _WEIGHT: Final = 1.0
 """log10 of the likelihood ratio of a recovery.
 
-One trim after which it is well again may be chance where incidents end by themselves; ETH and
-the vendor saw it restore the level in full [S3; S4]. Nobody has counted how
-often it does, so the figure is a judgement.
+A recovery after one trim may be chance where incidents end by themselves; ETH and the vendor saw
+trims restore the level in full [S3; S4]. No one has measured how often, so the figure is a
+judgement.
 """
 _LAGGED: Final = 0.9
-"""Relative to its neighbours; a target that had lost less has nothing to win back."""
+"""Relative to its neighbours; a target that lost less has nothing to recover."""
 _DISCARDED: Final = 0.001
-"""Of a target's size between two snapshots: a trim. Without one nothing is discarded at all, so
-anything that is not a rounding will do; a nightly trim finds what was freed in a day."""
+"""Share of a target's size between two snapshots that indicates a trim. Without one nothing is
+discarded, so anything above rounding counts; a nightly trim discards a day's freed space."""
 _BETWEEN_SNAPSHOTS: Final = timedelta(hours=26)
-"""Of snapshots so far apart the time of a trim between them is known; beyond, only that there was
-one or several: the latest moment stands for them, so that a dose is a lower bound."""
+"""Interval of snapshots within which a trim's time is known; beyond it, there was one or several:
+the latest moment stands for them, so the dose is a lower bound."""
 _SAME: Final = timedelta(hours=3)
-"""A journal, a timer and a counter give one trim three times, minutes to hours apart."""
+"""A journal, a timer and a counter report one trim three times, minutes to hours apart."""
 _WORD: Final = re.compile(r"(?<!no)\b(discard|fstrim)\b")
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What trims within the incident did to the level.
+    """Effect on the level of the trims within the incident.
 
     Attributes
     ----------
     shares
-        For each trim that could be judged, the share of the loss that it recovered.
+        Share of the loss recovered by each trim that could be judged.
     last
         The last of those trims.
     chance
-        That a trim comes so near to the end of an incident which ends by itself.
+        Probability of a trim this close to the end of an incident that ends by itself.
     """
 
     shares: tuple[float, ...]
@@ -80,20 +80,20 @@ class Recovery:
 
     @property
     def share(self) -> float:
-        """The median over the trims: many that did not help outweigh one that seemed to."""
+        """Median over the trims: many without effect outweigh one that seemed to help."""
         return median(self.shares)
 
 
 def trims(context: Context) -> tuple[Event, ...]:
-    """Return the trims of the log book, the earliest first."""
+    """Return the trims in the log book, earliest first."""
     return tuple(context.entries(lambda event: event.kind is EventKind.TRIM))
 
 
 def last_seen(seen: Observations) -> dict[str, list[datetime]]:
-    """Return for each target the trims that telemetry shows, whoever made them.
+    """Return the trims of each target visible in telemetry, by any tool.
 
-    Timers tell when they ran last (``last_trim_at``); a jump of ``bytes_discarded_total`` is a
-    trim as well, some time between the two snapshots, unless the timer has told of it.
+    Timers report their last run (``last_trim_at``); a jump in ``bytes_discarded_total`` is a trim
+    as well, at some time between two snapshots, unless the timer reported it.
     """
     trims_of: dict[str, list[datetime]] = {}
     shown = seen.texts("last_trim_at").group_by("value").agg(pl.col("target").unique().sort())
@@ -120,7 +120,7 @@ def last_seen(seen: Observations) -> dict[str, list[datetime]]:
 
 
 def still_last(seen: Observations) -> dict[tuple[str, datetime], datetime]:
-    """Return until which snapshot a trim was known to be the last one of its target."""
+    """Return until which snapshot each trim was known to be the last of its target."""
     shown = seen.texts("last_trim_at").group_by("target", "value").agg(pl.max("at"))
     return {
         (target, at): until
@@ -130,7 +130,7 @@ def still_last(seen: Observations) -> dict[tuple[str, datetime], datetime]:
 
 
 def distinct(times: Iterable[datetime]) -> list[datetime]:
-    """Return the times by time, those of one trim once."""
+    """Return sorted times, with reports of the same trim merged."""
     separate: list[datetime] = []
     for at in sorted(times):
         if not separate or at - separate[-1] > _SAME:
@@ -139,7 +139,7 @@ def distinct(times: Iterable[datetime]) -> list[datetime]:
 
 
 def mount_trims(context: Context) -> tuple[int, int] | None:
-    """Return how many targets trim by a mount option, and of how many that is known."""
+    """Return how many targets have online discard mounted, and for how many it is known."""
     options = settings(context, "mount/options").filter("bad")
     last = options.sort("at").group_by("target").agg(pl.last("value"))
     if last.is_empty():
@@ -151,7 +151,7 @@ def mount_trims(context: Context) -> tuple[int, int] | None:
 def recovery(context: Context) -> Recovery | Message:
     """Return what the trims within the incident recovered, or why that is unknown."""
     if context.incident.runs in range(1, _LASTED):
-        return Message("too-few-runs", "it was over after a run or two: no trim can have helped it")
+        return Message("too-few-runs", "it lasted a run or two: no trim can have ended it")
     within = [
         event
         for event in trims(context)
@@ -178,7 +178,7 @@ def recovery(context: Context) -> Recovery | Message:
 
 
 def _reach(context: Context, targets: tuple[str, ...]) -> timedelta:
-    """Return how far around their trims runs are compared: not up to the next."""
+    """Return the window around their trims for comparing runs: shorter than to the next trim."""
     usual_s = _usual_gap_s(context, targets)
     third = _NEAR if usual_s is None else timedelta(seconds=usual_s / 3)
     return max(_NEAREST, min(_NEAR, third))
@@ -192,21 +192,21 @@ def _usual_gap_s(context: Context, targets: tuple[str, ...]) -> float | None:
 
 
 def _chance(context: Context, trim: Event) -> float:
-    """Return how likely a trim of that sort lies within `_ENDS_WITH` of any moment."""
+    """Return the probability that such a trim is within `_ENDS_WITH` of any moment."""
     usual_s = _usual_gap_s(context, trim.targets)
     return 0.0 if usual_s is None else min(1.0, 2 * _ENDS_WITH.total_seconds() / max(usual_s, 1.0))
 
 
 def recovery_evidence(context: Context, *, speaks_for: bool) -> Evidence:
-    """Return whether a trim brought the level back, as evidence.
+    """Return whether a trim restored the level, as evidence.
 
     Parameters
     ----------
     speaks_for
-        True for what a trim cures, false for what it leaves as it was.
+        True for what a trim cures, false for what it leaves unchanged.
     """
     recovered = recovery(context)
-    # That a trim helped is before held against after. That it did not shows no beginning.
+    # A successful trim is a before/after comparison; a trim without effect shows no onset.
     route = Route.TIME if speaks_for else Route.LOG
     sign = Sign("trim-recovery", route, "recovery after a trim", unit="1")
     if isinstance(recovered, Message):
@@ -220,7 +220,7 @@ def recovery_evidence(context: Context, *, speaks_for: bool) -> Evidence:
 
 def _weight(recovered: Recovery, *, speaks_for: bool) -> float:
     if recovered.share >= RECOVERED:
-        # Where trims come every few hours one of them stands near the end of anything.
+        # If trims run every few hours, one is near the end of anything.
         helped = sum(share >= RECOVERED for share in recovered.shares)
         most = (
             _WEIGHT
@@ -230,15 +230,15 @@ def _weight(recovered: Recovery, *, speaks_for: bool) -> float:
         return most if speaks_for else -most
     if recovered.share > NOT_RECOVERED:
         return 0.0
-    # The allocator is not the only thing that a trim does not cure: for it that says little.
+    # The allocator is not the only thing a trim does not cure: for it this says little.
     certain = min(1.0, 0.6 + 0.2 * len(recovered.shares))
     return -_WEIGHT * certain if speaks_for else 0.3 * certain
 
 
 def _share(context: Context, trim: Event, near: timedelta) -> float | None:
-    """Return how much of what was lost came back with a trim; ``None`` if unknown."""
+    """Return the share of the loss recovered with a trim; ``None`` if unknown."""
     if context.incident.key is None:
-        # Runs of several probes have no level in common.
+        # Runs of different probes have no common level.
         return None
     end, until = trim.end, context.incident.until
     good, bad = of_incident(context, bad=False), of_incident(context, bad=True)
@@ -253,17 +253,17 @@ def _share(context: Context, trim: Event, near: timedelta) -> float | None:
     if len(levels) == 3:
         low, now, usual = levels
         return max(-1.0, min(1.5, (now - low) / (usual - low))) if usual > low else None
-    # Good hours may all lie before it. What ended, and stayed so, came back.
+    # All good hours may precede it. An incident that ended and stayed over has recovered.
     if until is None or not before or context.now - end < _ENDS_WITH:
         return None
     return 1.0 if abs(end - until) <= _ENDS_WITH else None
 
 
 def _share_of_some(context: Context, trim: Event) -> float | None:
-    """Return how much of what the trimmed targets had lost came back with it.
+    """Return the share of the trimmed targets' loss that was recovered.
 
-    The experiment on one target: its rate relative to the targets that were left alone, in surveys
-    of the bad hours before the trim and of any hours after it.
+    The one-target experiment: their rate relative to untouched targets, in surveys of the bad
+    hours before the trim and of any hours after it.
     """
     rows = surveyed(context)
     if rows is None or rows.is_empty():

@@ -1,7 +1,7 @@
-"""`workload-mismatch`: the probe ran another workload than requested. Not a slow file system.
+"""`workload-mismatch`: the probe ran a different workload than requested. Not a slow file system.
 
-Edison's `dbscan_read` moved 0.02 GiB in place of 1,536 from 23 August to 7 September 2017: a probe
-that was broken [S9, errata].
+Edison's `dbscan_read` moved 0.02 GiB instead of 1,536 from 23 August to 7 September 2017: a broken
+probe [S9, errata].
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from trimtab.units import format_bytes, format_percent
 
 _OTHER: Final = 2.0
 _AS_ASKED: Final = -0.8
-"""Not more: what was not asked for cannot be missed, as in runs that were imported."""
+"""No more than this: imported runs have no request to miss."""
 _BYTES_APART: Final = 0.05
-"""Bytes moved that differ by a twentieth are another workload: a probe's are fixed, or follow from
-its bandwidth, and then `_bytes` says nothing."""
+"""A difference of a twentieth in bytes moved is another workload: a probe's bytes are fixed, or
+follow from its bandwidth, and then `_bytes` says nothing."""
 _TELLS: Final = (RunStatus.OK, RunStatus.PARTIAL, RunStatus.INVALID_WORKLOAD)
 _SHARE: Final = 0.25
 
@@ -91,7 +91,7 @@ def _is_other(run: RunFact, usual_bytes: float | None, metric: str | None) -> bo
     moved = _moved(run)
     if usual_bytes is not None and moved is not None and run.status is RunStatus.OK:
         return abs(moved / usual_bytes - 1) > _BYTES_APART
-    # Figures that memory answered are another cause's.
+    # Figures served from memory belong to another cause.
     return not has_figure(run, metric) and any(
         not is_from_memory(reason) for reason in run.disbelieved
     )
@@ -102,7 +102,7 @@ def _reason(run: RunFact) -> str | None:
 
 
 def _usual_bytes(good: Sequence[RunFact]) -> float | None:
-    """Return what a run moves, where it is always the same: then another amount is another work."""
+    """Return the bytes a run moves if constant: then a different amount is another workload."""
     values = [moved for run in good if (moved := _moved(run)) is not None]
     middle = median(values) if len(values) >= 2 else 0.0
     return middle if middle > 0 and _is_fixed(values, middle) else None
@@ -131,7 +131,7 @@ def _bytes(bad: Sequence[RunFact], good: Sequence[RunFact], usual: float | None)
 
 
 def _moved(run: RunFact) -> float | None:
-    # What ended early moved less because it ended early.
+    # A run that ended early moved less for that reason.
     if run.status not in (RunStatus.OK, RunStatus.INVALID_WORKLOAD):
         return None
     parts = [size for size in (run.bytes_written, run.bytes_read) if size is not None]
@@ -140,7 +140,7 @@ def _moved(run: RunFact) -> float | None:
 
 
 def _is_fixed(values: Sequence[float], middle: float) -> bool:
-    """Return whether runs move the same amount, so that another one is another workload."""
+    """Return whether runs move a constant amount, so that a different one is another workload."""
     near = sum(abs(value / middle - 1) <= _BYTES_APART / 5 for value in values)
     return near >= 0.8 * len(values)
 
@@ -149,7 +149,7 @@ def _counts(
     bad: Sequence[RunFact], good: Sequence[RunFact], noun: str, of: Callable[[RunFact], int | None]
 ) -> Evidence:
     sign = Sign(f"{noun}-of-run", Route.EXPECTED, f"{noun} of a run", unit="1")
-    # Probes differ in what they ask for: each run is held against its own.
+    # Probes differ in what they request: compare each run with its own probe.
     of_probe: dict[str, Counter[int]] = {}
     for run in good:
         if (n := of(run)) is not None:

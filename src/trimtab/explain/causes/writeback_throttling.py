@@ -1,9 +1,9 @@
-"""`writeback-throttling`: the kernel holds writes back because a few requests took long.
+"""`writeback-throttling`: the kernel holds back writes because some requests took long.
 
-On an array of flash one drive that collects garbage makes the kernel throttle the writes to all;
-turning it off brought 10 % [S1, IV.A.4]. The kernel looks at reads only,
-so reads must be mixed in: journals, bitmaps, read-modify-write [S6, block/blk-wbt.c]. It was on
-in every hour of NERSC's first months: a condition older than the record is the rule.
+On a flash array, one drive that collects garbage makes the kernel throttle writes to all of them;
+turning it off gained 10 % [S1, IV.A.4]. The kernel only looks at read latency, so there must be
+reads: journals, bitmaps, read-modify-write [S6, block/blk-wbt.c]. It was on in every hour of
+NERSC's first months: usually the condition is older than the record.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _BETWEEN: Final = Sign(
     source=_SOURCE, unit="1",
 )  # fmt: skip
 _LOSS: Final = 0.35
-"""Much more than the tenth that turning it off brought is not its doing alone: NERSC's slow
-OSTs lost up to half, of which it was one of four reasons [S1, III and IV.A]."""
+"""Losses far above the tenth gained by turning it off are not its doing alone: NERSC's slow OSTs
+lost up to half, with this one of four reasons [S1, III and IV.A]."""
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
@@ -54,11 +54,11 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _latency(context: Context, seen: Observations) -> pl.DataFrame:
-    """Return the throttling latency of each target; of queues' settings where none was read."""
+    """Return each target's throttling latency; from the queue settings where none was read."""
     latency = seen.values("wbt_latency_s").select("at", "target", "value", "bad")
     if latency.filter("bad").height:
         return latency
-    # Settings of many drives are folded, "2000 (11), 0 (nvme3n1)": the first is the commonest.
+    # Settings of many drives are folded, "2000 (11), 0 (nvme3n1)": the first is the most common.
     queues = settings(context, "queue/wbt_lat_usec").with_columns(
         value=pl.col("value").str.extract(r"^(\d+)").cast(pl.Float64, strict=False) / 1e6
     )
@@ -66,7 +66,7 @@ def _latency(context: Context, seen: Observations) -> pl.DataFrame:
 
 
 def _on_flash(context: Context, latency: pl.DataFrame) -> Evidence:
-    """Return whether it is flash that is throttled: on disks it does what it is made for."""
+    """Return whether flash is throttled: on disks, throttling does what it is designed for."""
     sign = Sign("throttled-flash", Route.EXPECTED, source=_SOURCE, unit="s")
     subject = "whether the throttled devices are flash"
     bad = latency.filter(pl.col("bad") & (pl.col("value") > 0))

@@ -1,7 +1,7 @@
-"""What can be wrong now: pure functions, a file a subject, one table that lists them.
+"""What can be wrong now: pure functions, one file per subject, and a table of them.
 
-Each yields `Finding` rows of what was observed. To add one, copy `damage.file_system_errors` (one
-value) or `drives.drive_media_errors` (one row for each drive), and add a line to `TABLE`.
+Each yields `Finding` rows of observations. To add one, copy `damage.file_system_errors` (one
+value) or `drives.drive_media_errors` (one row per drive), and add a line to `TABLE`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TABLE: dict[str, Callable[[Observed], Iterator[Finding]]] = {
 
 
 def find_all(observed: Iterable[Observed]) -> tuple[Finding, ...]:
-    """Return all findings on all targets, worst first, surest first among equals."""
+    """Return all findings on all targets, most severe first, then most certain."""
     findings = [
         finding for target in observed for find in TABLE.values() for finding in find(target)
     ]

@@ -1,4 +1,4 @@
-"""What is broken: the file system, or an array beneath it."""
+"""Damage: to the file system, or to an array beneath it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trimtab.model.mounts import GAVE_UP
 
 
 def gone_read_only(observed: Observed) -> Iterator[Finding]:
-    """Yield a finding when an error, not a person, has made the file system read-only."""
+    """Yield a finding if an error, not an administrator, made the file system read-only."""
     seen, confidence = _sign(observed)
     if seen is None:
         return
@@ -22,7 +22,7 @@ def gone_read_only(observed: Observed) -> Iterator[Finding]:
         seen=seen,
         source=seen.source,
         why=(
-            "After an error in its structures or its journal a file system stops writing to "
+            "After an error in its structures or its journal, a file system stops writing to "
             "contain the damage; every write fails from then on. The mount may still show rw, "
             "and df looks normal."
         ),
@@ -43,8 +43,8 @@ def _sign(observed: Observed) -> tuple[Seen | None, float]:
     if not observed.read_only or not errors:
         return None, 0.0
     source = observed.now.source("errors_total")
-    # A person who mounts read-only makes the mount so. An error makes the superblock so, and the
-    # mount's own option, the first of them, stays.
+    # An administrator who mounts read-only makes the mount ro. An error makes the superblock ro and
+    # leaves the mount's own option, the first of them, unchanged.
     by_itself = options[:1] != ("ro",)
     return (
         Seen(errors, "errors", f"read-only, with {errors:.0f} errors on record", source),
@@ -53,7 +53,7 @@ def _sign(observed: Observed) -> tuple[Seen | None, float]:
 
 
 def array_degraded(observed: Observed) -> Iterator[Finding]:
-    """Yield one finding for each array that lacks a drive."""
+    """Yield one finding per array that lacks a drive."""
     for reading in observed.now.readings:
         if reading.name != "degraded" or reading.value is not True:
             continue
@@ -67,7 +67,7 @@ def array_degraded(observed: Observed) -> Iterator[Finding]:
             source=reading.source,
             why=(
                 "The next failure may lose data. Until the rebuild ends, each read of a missing "
-                "piece is computed from all the others, and the rebuild takes bandwidth. "
+                "block is computed from all the others, and the rebuild takes bandwidth. "
                 "Suspect this first when the target is slow."
             ),
             fix=Fix(
@@ -80,7 +80,7 @@ def array_degraded(observed: Observed) -> Iterator[Finding]:
 
 
 def file_system_errors(observed: Observed) -> Iterator[Finding]:
-    """Yield a finding when the superblock's error count is not 0."""
+    """Yield a finding if the superblock's error count is not 0."""
     errors = observed.now.number("errors_total")
     if not errors:
         return

@@ -1,4 +1,4 @@
-"""What single drives say of themselves."""
+"""What single drives report about themselves."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from trimtab.model.finding import Finding, Fix, Seen, Severity
 from trimtab.units import format_bytes_per_s, format_percent
 
 WARN_FRACTION = 0.8
-"""From here there is time to order drives: the rated life is not used up yet."""
+"""Early enough to order drives: the rated life is not used up yet."""
 
 
 def drive_wear(observed: Observed) -> Iterator[Finding]:
-    """Yield one finding for each drive that has used 80 % or more of its rated endurance."""
+    """Yield one finding per drive that has used 80 % or more of its rated endurance."""
     for drive, used, source in observed.of_each_drive("drive_percentage_used"):
         if used < WARN_FRACTION:
             continue
@@ -33,7 +33,7 @@ def drive_wear(observed: Observed) -> Iterator[Finding]:
             ),
             fix=Fix(
                 f"Plan the replacement of {drive} and of its group. Check its write "
-                "amplification and what writes so much.",
+                "amplification and the source of the writes.",
                 ("nvme", "smart-log", f"/dev/{drive}"),
             ),
             confidence=0.95,
@@ -41,7 +41,7 @@ def drive_wear(observed: Observed) -> Iterator[Finding]:
 
 
 def drive_media_errors(observed: Observed) -> Iterator[Finding]:
-    """Yield one finding for each drive whose media error count is not 0."""
+    """Yield one finding per drive with media errors."""
     for drive, errors, source in observed.of_each_drive("drive_media_errors_total"):
         if errors <= 0:
             continue
@@ -67,13 +67,13 @@ def drive_media_errors(observed: Observed) -> Iterator[Finding]:
 
 
 def drive_link_slow(observed: Observed) -> Iterator[Finding]:
-    """Yield one finding for each drive whose link is slower or narrower than it could be."""
+    """Yield one finding per drive whose link is slower or narrower than it could be."""
     by_name = {device.name: device for device in observed.path.own_devices}
     for drive in observed.path.own_drives:
         paths = [by_name[name] for name in drive.beneath if name in by_name] or [drive]
         rates = [path.link_bytes_per_s for path in paths if path.link_bytes_per_s is not None]
         best = max((path.link_max_bytes_per_s or 0.0 for path in paths), default=0.0)
-        # A drive of two ports has half of its lanes on each: together they are what it has.
+        # A dual-port drive has half of its lanes on each port: the sum is what it has.
         now = sum(rates)
         if len(rates) < len(paths) or now >= best:
             continue
@@ -111,15 +111,15 @@ def _finding(
 
 
 AMPLIFICATION_LIMIT = 2.5
-"""From a simulation of one drive, confirmed on none yet.
+"""From a simulation of one drive, not yet confirmed on a real one.
 
-[S10], file churn at a spare factor of 0.12: 1.9 at 75 % full untrimmed, 2.6 at
-85 % full untrimmed, 2.07 at 85 % trimmed nightly.
+[S10], file churn at a spare factor of 0.12: 1.9 untrimmed at 75 % full, 2.6 untrimmed at 85 %,
+2.07 at 85 % with nightly trims.
 """
 
 
 def drive_write_amplification(observed: Observed) -> Iterator[Finding]:
-    """Yield one finding for each drive that wrote `AMPLIFICATION_LIMIT` times its bytes or more."""
+    """Yield one finding per drive that wrote `AMPLIFICATION_LIMIT` times its host bytes or more."""
     for drive, amplification, source in observed.of_each_drive("drive_write_amplification"):
         if amplification <= AMPLIFICATION_LIMIT:
             continue

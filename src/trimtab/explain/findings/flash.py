@@ -1,4 +1,4 @@
-"""Flash that is not told what is free, or held back."""
+"""Flash that never learns which blocks are free, or that is throttled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trimtab.units import format_duration
 
 
 def no_discard(observed: Observed) -> Iterator[Finding]:
-    """Yield a finding when the device of the file system is flash without discard."""
+    """Yield a finding if the file system is on flash without discard."""
     top = observed.path.devices[0] if observed.path.devices else None
     if top is None or not observed.is_flash or not takes_no_discard(top) or observed.read_only:
         return
@@ -23,24 +23,24 @@ def no_discard(observed: Observed) -> Iterator[Finding]:
         severity=Severity.WARNING,
         title=f"{top.name} does not support discard: deleted data stays live inside the flash",
         target=observed.target,
-        seen=Seen(top.discard_max_bytes, "B", f"largest discard that {top.name} takes"),
+        seen=Seen(top.discard_max_bytes, "B", f"largest discard supported by {top.name}"),
         source=f"/sys/class/block/{top.name}/queue/discard_max_bytes",
         why=(
             "Without discard a drive must keep copying data that was deleted long ago. ETH Zurich "
-            "saw writes fall from 36 to 9.5 GB/s and come back with the first trim (S4), "
-            "NERSC 10 % lost after about five full writes and restored by fstrim (S3)."
+            "saw writes fall from 36 to 9.5 GB/s and recover with the first trim (S4); "
+            "NERSC lost 10 % after about five full writes, and fstrim restored it (S3)."
         ),
         fix=Fix(_advice(lowest)),
         confidence=0.8,
         evidence=tuple(
-            Seen(device.discard_max_bytes, "B", f"largest discard that {device.name} takes")
+            Seen(device.discard_max_bytes, "B", f"largest discard supported by {device.name}")
             for device in blocking[1:]
         ),
     )
 
 
 def takes_no_discard(device: BlockDevice) -> bool:
-    """Return whether the device says that it takes no discard; unknown is not a no."""
+    """Return whether the device reports no discard support; unknown is not a no."""
     return device.discard_max_bytes == 0 or device.discard_granularity_bytes == 0
 
 
@@ -79,7 +79,7 @@ _UNSEEN = "check whether fstrim.timer runs"
 
 
 def never_trimmed(observed: Observed) -> Iterator[Finding]:
-    """Yield a finding when flash with discard has no trim schedule and shows no trim."""
+    """Yield a finding if flash with discard has no trim schedule and no trim on record."""
     trim = observed.trim
     top = observed.path.devices[0] if observed.path.devices else None
     if trim is None or top is None or not observed.is_flash or takes_no_discard(top):
@@ -120,14 +120,14 @@ def never_trimmed(observed: Observed) -> Iterator[Finding]:
 
 def _confidence(trim: TrimPractice) -> float:
     if trim.timer_active is None:
-        # From inside a container or chroot the host's timer cannot be seen: it may well trim.
+        # Inside a container or chroot the host's timer is invisible: it may well trim.
         return 0.3
-    # What the kernel shows ends at the mount or at boot: an earlier trim by hand leaves no sign.
+    # The kernel's record starts at mount or boot: an earlier manual trim leaves no trace.
     return 0.5 if trim.trimmed_since_mount is None or trim.discarded_bytes else 0.8
 
 
 def _signs(trim: TrimPractice, device: str) -> list[Seen]:
-    """Return what speaks for it, the strongest sign first, without what cannot be seen."""
+    """Return the signs of a missing trim, strongest first, without what cannot be seen."""
     signs = (
         ("trimmed_since_mount", trim.trimmed_since_mount, None, "trimmed since it was mounted"),
         ("discarded_bytes", trim.discarded_bytes, "B", f"discarded on {device} since attached"),
@@ -143,8 +143,8 @@ def _signs(trim: TrimPractice, device: str) -> list[Seen]:
 def _was_trimmed(trim: TrimPractice) -> bool:
     """Return whether a trim is on record.
 
-    ext4 remembers one since the mount. Elsewhere any discard on the device counts, which may
-    have been mkfs: better silent than wrong.
+    ext4 remembers one since the mount. Elsewhere any discard on the device counts, possibly from
+    mkfs: better no finding than a wrong one.
     """
     if trim.trimmed_since_mount is not None:
         return trim.trimmed_since_mount
@@ -155,7 +155,7 @@ _SCRIPT = 'for setting; do echo 0 > "$setting" || exit 1; done'
 
 
 def writeback_throttling_on(observed: Observed) -> Iterator[Finding]:
-    """Yield one finding with every flash device of the target whose throttling is on."""
+    """Yield one finding listing every flash device of the target with throttling on."""
     throttled = [device for device in observed.flash_devices if device.writeback_throttling_s]
     if not throttled:
         return
@@ -196,7 +196,7 @@ def writeback_throttling_on(observed: Observed) -> Iterator[Finding]:
 
 
 def _drives_throttled(observed: Observed, throttled: set[str]) -> int:
-    """Return how many drives are throttled; one that is reached over two paths counts once."""
+    """Return the number of throttled drives; a drive with two paths counts once."""
     return sum(
         drive.name in throttled
         or (drive.kind != "loop" and not throttled.isdisjoint(drive.beneath))

@@ -1,4 +1,4 @@
-"""What the probe itself shows."""
+"""Findings about the probe itself."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _CODES = frozenset({
     "device-moved-less", "faster-than-bus", "loop-cached", "read-back-from-memory",
     "reread-from-memory",
 })  # fmt: skip
-"""Of the reasons for which `judge.credibility` takes a read as served from memory."""
+"""Reasons for which `judge.credibility` concludes that memory served a read."""
 
 
 def is_from_memory(reason: str | None) -> bool:
-    """Return whether a figure is disbelieved because memory served it.
+    """Return whether a figure is not credible because memory served it.
 
     A reason read back from a store has no code; every such reason says "cached".
     """
@@ -25,10 +25,10 @@ def is_from_memory(reason: str | None) -> bool:
 
 
 def cached_read(observed: Observed) -> Iterator[Finding]:
-    """Yield a finding when read repetitions were answered from a cache and direct I/O would help.
+    """Yield a finding if read repetitions were served from a cache and direct I/O would help.
 
-    A loop device that reads its backing file through the page cache is left out: no setting of
-    the probe reaches past it, and the verdict says so already.
+    A loop device that reads its backing file through the page cache is left out: no probe setting
+    gets past it, and the verdict says so already.
     """
     if any(device.direct_to_backing is False for device in observed.path.devices):
         return
@@ -69,7 +69,7 @@ def _fix(observed: Observed) -> Fix:
 
 
 def probe_files_left(observed: Observed) -> Iterator[Finding]:
-    """Yield a finding that names the directories which killed probes left."""
+    """Yield a finding that names the directories left by killed probes."""
     left = observed.left_behind
     if not left:
         return

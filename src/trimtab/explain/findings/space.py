@@ -1,4 +1,4 @@
-"""Space that runs out, or lies in pieces."""
+"""Space that is running out or fragmented."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trimtab.model.finding import Finding, Fix, Seen, Severity
 from trimtab.units import format_bytes, format_percent
 
 CRITICAL_FULLNESS = 0.95
-"""From here jobs fail with ENOSPC within hours on a busy system, whatever the medium."""
+"""From here jobs fail with ENOSPC within hours on a busy system, on any medium."""
 
 _WHY_FLASH = (
     "From about 75 % on, garbage collection inside the drives takes a growing share of write "
@@ -25,9 +25,9 @@ _WHY_ALLOCATOR = (
 
 
 def fullness_over_limit(observed: Observed) -> Iterator[Finding]:
-    """Yield a finding when used / (used + available) is over the limit."""
+    """Yield a finding if used / (used + available) exceeds the limit."""
     fullness = observed.now.fullness()
-    # An image is always full: nobody will write to it.
+    # An image is always full: nothing will be written to it.
     if fullness is None or fullness <= observed.limits.fullness or observed.read_only:
         return
     trims = observed.is_flash and observed.can_be_trimmed
@@ -61,7 +61,7 @@ def _severity(observed: Observed, fullness: float) -> Severity:
 
 
 def inodes_nearly_used(observed: Observed) -> Iterator[Finding]:
-    """Yield a finding when 95 % of the inodes or more are used."""
+    """Yield a finding if 95 % or more of the inodes are used."""
     if observed.read_only:
         return
     total, free = observed.now.number("inodes_total"), observed.now.number("inodes_free")
@@ -84,13 +84,13 @@ def inodes_nearly_used(observed: Observed) -> Iterator[Finding]:
 
 
 RATE_LIMIT = 0.01
-"""Useless loops per request, from a simulation, confirmed on no target yet.
+"""Useless loops per request, from a simulation, not yet confirmed on a real target.
 
-A toy of the kernel's loops shows none up to 75 % full, 0.024 at 80 % and 0.077 at 85 % with the
+A model of the kernel's loops shows none up to 75 % full, 0.024 at 80 % and 0.077 at 85 % with the
 default thresholds of older kernels [S10].
 """
 LOOPS_MINIMUM = 5
-"""A handful after mount is the allocator learning its groups."""
+"""A few after mount are the allocator learning its groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +105,9 @@ class _Counts:
 
 
 def allocator_useless_loops(observed: Observed) -> Iterator[Finding]:
-    """Yield a finding that names the criteria whose loops were useless.
+    """Yield a finding that names the criteria with useless loops.
 
-    Counted over the probe where one ran; else since the counters started, with less confidence.
+    Counted over the probe if one ran, else since the counters started, with less confidence.
     """
     counts = _counted_by_probe(observed) or _counted_so_far(observed)
     if counts is None or counts.requests <= 0 or counts.total < LOOPS_MINIMUM:
@@ -181,11 +181,11 @@ def _advice(observed: Observed) -> str:
 
 NOTE_FRACTION = 0.25
 WARN_FRACTION = 0.5
-"""Trimtab's own steps, not measured limits: a quarter is worth knowing, half is worth acting."""
+"""Trimtab's own steps, not measured limits: a quarter is notable, half calls for action."""
 
 
 def free_space_fragmented(observed: Observed) -> Iterator[Finding]:
-    """Yield a finding when a quarter or more of the free space is certain to be in small pieces."""
+    """Yield a finding if at least a quarter of the free space must be in small pieces."""
     fraction = observed.now.number("free_space_fragmented_fraction")
     if fraction is None or fraction < NOTE_FRACTION:
         return

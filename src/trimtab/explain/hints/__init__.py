@@ -1,7 +1,7 @@
 """File layout and MPI-IO hints for a job, each with its reason and source.
 
-`advise` is pure: it knows the sizes of the job and of the file system and nothing else. Whether a
-hint is measured, documented or a rule of thumb is its `Basis`.
+`advise` is pure: it knows the sizes of the job and of the file system, nothing else. `Basis` says
+whether a hint is measured, documented or a rule of thumb.
 """
 
 from trimtab.explain.hints.advice import advise, paste_text, setstripe_argv

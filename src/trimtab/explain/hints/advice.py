@@ -1,4 +1,4 @@
-"""From a job to its hints: layout first, since everything else follows from the stripes."""
+"""Derive the hints for a job: layout first, since everything else follows from the stripes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OMPIO_BUFFER_BYTES: Final = 32 * MIB
 
 
 def advise(request: JobRequest) -> tuple[Hint, ...]:
-    """Return what the job should set, layout first; each hint with reason and source.
+    """Return the settings for the job, layout first; each hint with reason and source.
 
     Examples
     --------
@@ -48,8 +48,7 @@ def advise(request: JobRequest) -> tuple[Hint, ...]:
 def _of_own_files(request: JobRequest) -> tuple[Hint, ...]:
     why = Message(
         "own-file-per-task",
-        "each task has a file of its own: collecting data on aggregators would only move it once "
-        "more",
+        "each task has its own file: collecting data on aggregators would only move it once more",
     )
     source = CRAY_MAN if request.mpi is Mpi.CRAY else ROMIO_GUIDE
     hints = [
@@ -84,7 +83,7 @@ def _sieving() -> list[Hint]:
     reasons = {
         "write": Message(
             "sieving-off",
-            "sieving reads, changes and writes back what lies between a task's pieces, under a "
+            "sieving reads, changes and writes back the gaps between a task's pieces, under a "
             "lock, in a file that others write too",
         ),
         "read": Message("sieving-off", "sieving reads more than requested; WRF ran with it off"),
@@ -96,9 +95,9 @@ def _sieving() -> list[Hint]:
 
 
 def _aggregators_per_ost(request: JobRequest, layout: Layout) -> int:
-    """Return how many aggregators an OST gets: one a node, as far as it was measured to help.
+    """Return the number of aggregators per OST: one per node, up to the measured benefit.
 
-    What was measured were large files: a small one is over before several writers pay.
+    Measured with large files: a small one is written before more writers pay off.
     """
     if is_small(request):
         return 1
@@ -169,7 +168,7 @@ def _romio(request: JobRequest, layout: Layout) -> tuple[Hint, ...]:
 
 def _striping_hints(request: JobRequest, layout: Layout, source: str) -> list[Hint]:
     if layout.overstriped or layout.osts == request.osts:
-        return []  # lfs setstripe alone can say "several on an OST" and "all that there are"
+        return []  # only lfs setstripe can express "several per OST" and "all OSTs"
     why = Message(
         "same-as-setstripe",
         "the same as lfs setstripe, for a file that the job creates itself; ignored for others",
@@ -254,7 +253,7 @@ def setstripe_argv(hints: Sequence[Hint], directory: str) -> tuple[str, ...]:
 
 
 def paste_text(request: JobRequest, hints: Sequence[Hint], directory: str) -> str:
-    """Return lines for a job script: layout, then what its MPI-IO reads."""
+    """Return lines for a job script: layout, then the settings its MPI-IO reads."""
     lines = [shell_text(setstripe_argv(hints, directory))]
     mpi_io = [(hint.name, hint.value) for hint in hints if hint.kind is Kind.MPI_IO]
     checks = [hint for hint in hints if hint.kind is Kind.CHECK and hint.name.isupper()]
@@ -273,7 +272,7 @@ def paste_text(request: JobRequest, hints: Sequence[Hint], directory: str) -> st
 
 
 def _mca_lines(hints: Sequence[Hint]) -> list[str]:
-    """Return the choice of Open MPI's ROMIO, and what OMPIO would take as a comment."""
+    """Return the choice of Open MPI's ROMIO, with the OMPIO settings as a comment."""
     mca = [hint for hint in hints if hint.kind is Kind.MCA]
     lines = [f"export OMPI_MCA_{hint.name}={hint.value}" for hint in mca if hint.name == "io"]
     others = [hint for hint in mca if hint.name != "io"]

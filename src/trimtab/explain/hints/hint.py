@@ -9,16 +9,16 @@ from typing import Final
 from trimtab.message import Message
 
 STRIPES_MAXIMUM: Final = 2000
-"""Of one file: LOV_MAX_STRIPE_COUNT of Lustre."""
+"""Per file: LOV_MAX_STRIPE_COUNT of Lustre."""
 
 
 class Mpi(StrEnum):
-    """Whose MPI-IO the job uses."""
+    """The MPI-IO implementation of the job."""
 
     CRAY = "cray"
     """Cray MPICH: its own collective buffering, with lockahead."""
     ROMIO = "romio"
-    """MPICH and what is made of it, and ROMIO within Open MPI."""
+    """MPICH and its derivatives, and ROMIO within Open MPI."""
     OPENMPI = "openmpi"
     """Open MPI, which has OMPIO and ROMIO."""
 
@@ -37,32 +37,32 @@ class Kind(StrEnum):
 
 
 class Basis(StrEnum):
-    """What a hint rests on."""
+    """The support for a hint."""
 
     MEASURED = "measured"
-    """Somebody measured it, on another system than yours."""
+    """Measured, on a system other than yours."""
     DOCUMENTED = "documented"
-    """It follows from how the software is documented, or written, to work."""
+    """Follows from the documentation or the source of the software."""
     RULE_OF_THUMB = "rule of thumb"
     """Common practice; measure it before relying on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """A job and the file system that it writes to.
+    """A job and the file system it writes to.
 
     Attributes
     ----------
     osts
-        That its files may use.
+        OSTs available to its files.
     file_size_bytes
-        Of one file; ``None``: large.
+        Size of one file; ``None``: large.
     transfer_size_bytes
-        Of what a task writes at once; ``None``: not known.
+        Bytes a task writes at once; ``None``: unknown.
     shared
-        One file of all tasks; otherwise each task has its own.
+        One file shared by all tasks; otherwise one file per task.
     overstriping
-        Whether several stripes of a file may lie on one OST (Lustre 2.13 and later).
+        Whether a file may have several stripes on one OST (Lustre 2.13 and later).
     """
 
     osts: int

@@ -1,4 +1,4 @@
-"""The layout of a job's files: over how many OSTs, in how many stripes, of which size."""
+"""The layout of a job's files: number of OSTs, number of stripes and stripe size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from trimtab.units import format_bytes
 
 MIB: Final = 1024**2
 AGGREGATORS_PER_OST: Final = 8
-"""What was used where it was measured (WRF on 32 nodes and 4 OSTs, one aggregator a node)."""
+"""The value in the measured configuration (WRF on 32 nodes and 4 OSTs, one aggregator a node)."""
 _SMALL_FILE_BYTES: Final = MIB
 _MEDIUM_FILE_BYTES: Final = 1024 * MIB
 _MEDIUM_STRIPES: Final = 4
@@ -33,7 +33,7 @@ _STRIPES_OF_OWN_FILE_MAXIMUM: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Stripes of a file, over how many OSTs, and the bytes of each."""
+    """Stripes of a file, the OSTs they use, and the bytes of each."""
 
     stripes: int
     osts: int
@@ -42,12 +42,12 @@ class Layout:
 
     @property
     def overstriped(self) -> bool:
-        """Whether several stripes lie on one OST."""
+        """Whether an OST holds several stripes."""
         return self.stripes > self.osts
 
 
 def layout_of(request: JobRequest) -> Layout:
-    """Return the layout for a job's files, with the hints that make it."""
+    """Return the layout for a job's files, with the hints that produce it."""
     size = _stripe_bytes(request)
     if not request.shared:
         count = _stripes_of_own_file(request)
@@ -65,13 +65,13 @@ def layout_of(request: JobRequest) -> Layout:
 
 
 def is_small(request: JobRequest) -> bool:
-    """Return whether a file is too small to be worth several writers for each OST."""
+    """Return whether a file is too small to benefit from several writers per OST."""
     size = request.file_size_bytes
     return size is not None and size <= _MEDIUM_FILE_BYTES
 
 
 def _osts_of_shared_file(request: JobRequest) -> tuple[int, Message, Basis]:
-    """Return over how many OSTs a shared file goes, and why."""
+    """Return the number of OSTs for a shared file, and why."""
     size, most = request.file_size_bytes, min(request.osts, STRIPES_MAXIMUM)
     if size is not None and size <= _SMALL_FILE_BYTES:
         why = Message("fits-one-stripe", f"a file of {format_bytes(size)} fits into one stripe")
@@ -91,7 +91,7 @@ def _osts_of_shared_file(request: JobRequest) -> tuple[int, Message, Basis]:
     if most < request.osts:
         code = "most-stripes-of-a-file"
         extent = f"{most:,} of {request.osts:,}, the most stripes that one file can have"
-    text = f"a large file that all nodes write gets the rate of its OSTs: {extent}"
+    text = f"a large file written by all nodes gets the rate of its OSTs: {extent}"
     return most, Message(code, text), Basis.RULE_OF_THUMB
 
 
@@ -126,7 +126,7 @@ def _stripes_of_own_file(request: JobRequest) -> Layout:
         why = f"{request.tasks} files of one stripe would leave most of {request.osts} OSTs idle"
     else:
         count, code = 1, "files-spread"
-        why = f"{request.tasks:,} files of their own spread over {request.osts} OSTs by themselves"
+        why = f"{request.tasks:,} separate files spread over {request.osts} OSTs by themselves"
         most = -(-request.tasks // request.osts)
         if request.tasks > request.osts and request.tasks % request.osts:
             code, even = "files-spread-unevenly", most * request.osts

@@ -1,7 +1,7 @@
-"""Incidents: what is worth explaining, found in the judged series, the surveys and the runs.
+"""Incidents: everything worth explaining in the judged series, surveys and runs.
 
-`find_troubles` collects spells, each as one series or survey shows it, and merges those that
-are of one trouble. A recovery is no incident.
+`find_troubles` collects spells, one per series or survey, and merges those of the same trouble. A
+recovery is not an incident.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ __all__ = ["BadChecksums", "Troubles", "find_troubles"]
 
 @dataclass(frozen=True, slots=True)
 class Troubles:
-    """What was wrong at a site.
+    """The troubles of a site.
 
     Attributes
     ----------
     incidents
-        The latest first.
+        Latest first.
     lone_runs
-        Runs that did not finish alone, the latest first: notes, no incidents.
+        Single runs that did not finish, latest first: notes, not incidents.
     """
 
     incidents: tuple[Incident, ...]
@@ -61,12 +61,12 @@ def find_troubles(
     limits: SiteLimits | None = None,
     timezone: str = "UTC",
 ) -> Troubles:
-    """Find the incidents of a site, and what is only worth a note.
+    """Find the incidents of a site, and what deserves only a note.
 
     Parameters
     ----------
     judgements
-        Of each series of the whole file system; dismissed suspects among their changes are ignored.
+        One per series of the whole file system; dismissed suspects among their changes are ignored.
     frames
         The series by the judgements' keys: ``at`` (Datetime, UTC), ``value`` (in the unit of the
         series), ``unfinished``.
@@ -80,12 +80,12 @@ def find_troubles(
     now
         End of the record, aware UTC.
     runs
-        Every run, whatever its status: runs that failed, did not start, had another workload or
-        are not believed are incidents of their own.
+        Every run, whatever its status: runs that failed, did not start, ran another workload or are
+        not credible form incidents of their own.
     limits
         Limits of the site; ``None``: the defaults.
     timezone
-        IANA name of the site's zone, for what recurs at some hours or weekdays.
+        IANA name of the site's zone, for patterns by hour or weekday.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def find_troubles(
     first_spells = tuple(spells)
     spells = [spell for spell in spells if spell not in lost]
     for judgement, _ in judged:
-        # Another series' trouble does not tell why this one spreads; a run lost alone does.
+        # Another series' trouble does not explain this one's spread; a lost single run does.
         key = judgement.key
         near = (spell for spell in (*first_spells, *lost) if spell.key in (key, None))
         taken = [hours for spell in near for hours in _hours(spell, now)]
@@ -121,7 +121,7 @@ def find_troubles(
 
 
 def _dips(parts: Sequence[Part], spells: Sequence[Spell]) -> list[Spell]:
-    """Return the dips of a series but those that recur."""
+    """Return the dips of a series except the recurring ones."""
     recurring = [
         spell for spell in spells if spell.shape is Shape.PERIODIC and spell.key == parts[0].key
     ]
@@ -129,7 +129,7 @@ def _dips(parts: Sequence[Part], spells: Sequence[Spell]) -> list[Spell]:
 
 
 def _recurs(dip: Spell, recurring: Sequence[Spell]) -> bool:
-    """Return whether a dip is one of those that recur, and no other trouble."""
+    """Return whether a dip is one of the recurring ones and nothing else."""
     for spell in recurring:
         assert spell.recurs is not None
         local = dip.at.astimezone(ZoneInfo(spell.recurs.timezone))
@@ -144,7 +144,7 @@ def _recurs(dip: Spell, recurring: Sequence[Spell]) -> bool:
 
 
 def _hours(spell: Spell, now: datetime) -> tuple[Window, ...]:
-    """Return the hours whose spread a spell explains: a step's edges, the whole of a dip."""
+    """Return the hours whose spread a spell explains: the edges of a step, all of a dip."""
     end = spell.until or now
     if end - spell.at <= timedelta(days=4) or spell.shape is Shape.PERIODIC:
         return (Window(spell.at, end),)

@@ -1,4 +1,4 @@
-"""Runs and short stretches far under the level of their series, and runs that did not finish."""
+"""Runs and short stretches far below their series' level, and runs that did not finish."""
 
 from __future__ import annotations
 
@@ -20,48 +20,48 @@ from trimtab.model.series import ChangeStatus, SeriesKey
 from trimtab.model.site import LIMITS
 
 SINGLE: Final = 12.0
-"""A run by itself is a dip from so many robust standard deviations under the level on.
+"""A single run is a dip from this many robust standard deviations below the level.
 
-Heavy tails set it: of Student's t with 3 degrees of freedom one in 2,300 is as low. Normal noise
-never is. With `PAIR` and `STRETCH` noise of every tested shape gives less than one dip a month
-(tests/explain/incidents/test_dips.py, where the rates stand).
+Heavy tails set it: with Student's t at 3 degrees of freedom, one in 2,300 is as low; normal noise
+never is. With `PAIR` and `STRETCH`, every tested noise shape gives less than one dip a month
+(tests/explain/incidents/test_dips.py has the rates).
 """
 PAIR: Final = 6.0
-"""Two runs within `TOGETHER`, each so far under the level, are one."""
+"""Two runs within `TOGETHER` form a dip if each is this far below the level."""
 STRETCH: Final = 5.5
-"""The mean of a stretch, in standard errors that allow for autocorrelation, runs cut at
+"""Mean of a stretch in standard errors that allow for autocorrelation, with runs clipped at
 `CLIPPED`."""
 CLIPPED: Final = 4.0
 LEAST: Final = LIMITS.cov
-"""Nothing is called a dip that loses less than this: the goal for the COV of 48 hours
-[S1, VII] is what a site takes for usual."""
+"""A smaller loss is never a dip: the goal for the COV of 48 hours [S1, VII] is what sites consider
+normal."""
 A_MONTH: Final = 0.05
-"""How often low runs may make a dip by chance in 30 days, all series of a site together.
+"""How often low runs may form a dip by chance in 30 days, over all series of a site.
 
-Most sites have runs that are low by themselves with nothing wrong that lasts. How often, and how
-low, the record shows; what such runs make by falling together, or by going somewhat lower than the
-others, is no dip. All kinds of false incidents together stay under 0.3 in a month
+Most sites have low runs without any lasting problem. The record shows how often, and how low; if
+such runs merely coincide, or one is somewhat lower than the others, it is not a dip. All kinds of
+false incidents together stay below 0.3 a month
 (tests/explain/incidents/test_quiet_sites.py)."""
 _TAIL: Final = 3.0
-"""Beyond the lowest runs of a record their share falls as this power of the depth: heavy tails."""
+"""Below the lowest runs of a record, their share falls as this power of the depth: heavy tails."""
 _VARIES: Final = 0.5
-"""Squared coefficient of variation of the rate of low runs over hours and days: runs are low where
-they meet jobs of users, and busy hours have more of those. A simulated site whose users write and
-read log-normally about working hours has 0.3."""
+"""Squared coefficient of variation of the rate of low runs over hours and days: runs are low when
+they meet users' jobs, and busy hours have more of those. A simulated site with log-normal user
+traffic in working hours has 0.3."""
 _WIDE: Final = 4
-"""Distances between bad runs of one trouble within which others may yet be of the same."""
+"""Distance between bad runs of one trouble, within which further ones may belong to it."""
 _DEPTHS: Final = (3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 25.0, 32.0, 40.0)
 """Robust standard deviations at which low runs are counted."""
 LENGTHS: Final = (3, 6, 12, 24)
-"""Runs of a stretch. Longer ones are changes of level, which `trimtab.judge.changes` finds."""
+"""Runs in a stretch. Longer ones are level changes, which `trimtab.judge.changes` finds."""
 _MONTH: Final = 30 * 86400.0
 _RUNS_LEAST: Final = 12
 
 
 def dips(parts: Sequence[Part]) -> list[Spell]:
-    """Return the dips of one series, the earliest first; a look at fewer than twelve runs has none.
+    """Return the dips of one series, earliest first; a look at fewer than twelve runs has none.
 
-    A level is that of the runs around, up to half a week to either side.
+    The level is that of the surrounding runs, up to half a week to either side.
     """
     sure: dict[int, int] = {}
     groups: list[list[int]] = []
@@ -71,7 +71,7 @@ def dips(parts: Sequence[Part]) -> list[Spell]:
         certain = _certain(part, near)
         inside = [row for row in sorted(certain) if part.within.start <= row < part.within.stop]
         for rows in grouped(inside, times.__getitem__, near):
-            # A dip may lie in two looks.
+            # Two looks may share a dip.
             before = groups[-1][-1] - part.first if groups else -1
             if before < 0 or times[rows[0]] - times[before] > near:
                 groups.append([])
@@ -82,7 +82,7 @@ def dips(parts: Sequence[Part]) -> list[Spell]:
 
 
 def _certain(part: Part, near: timedelta) -> dict[int, int]:
-    """Return the rows of dips in what a look sees, each with the one with which it was certain."""
+    """Return the rows of dips within a look, each with the row at which it became certain."""
     if part.frame.height < _RUNS_LEAST:
         return {}
     runs, times, a_month = part.runs, part.times, A_MONTH / part.beside
@@ -99,7 +99,7 @@ def _certain(part: Part, near: timedelta) -> dict[int, int]:
                 _between([group for group, at in groups if at is not None], wide), certain
             )
         for group, at in groups:
-            # Whether runs are lost by chance is seen beside those of other series.
+            # Chance losses of runs are assessed together with other series.
             lost = [index for index in group if runs.unfinished[index]]
             if at is not None:
                 sure |= dict.fromkeys(group, at)
@@ -111,7 +111,7 @@ def _certain(part: Part, near: timedelta) -> dict[int, int]:
 def _between(certain: Sequence[Sequence[int]], wide: Sequence[int]) -> list[int]:
     """Return the members of a wide group from its first certain group to its last, or all of it.
 
-    Runs that are low by chance days before a trouble are no part of it, nor those after it.
+    Low runs by chance, days before or after a trouble, are not part of it.
     """
     if not certain:
         return list(wide)
@@ -119,16 +119,16 @@ def _between(certain: Sequence[Sequence[int]], wide: Sequence[int]) -> list[int]
 
 
 def is_usual(part: Part, stretch: Window, *, known: Sequence[Window]) -> bool:
-    """Return whether chance makes a stretch that scatters so much of what runs do elsewhere.
+    """Return whether chance explains the scatter of a stretch, given the runs elsewhere.
 
-    Runs far over their level count as those far under it do.
+    Runs far above their level count the same as those far below it.
 
     Parameters
     ----------
     stretch
-        Its first run is after its beginning.
+        The stretch; it excludes its beginning.
     known
-        Hours whose runs are left out.
+        Hours whose runs are excluded.
     """
     runs = part.runs
     scattered = replace(runs, residuals=-np.abs(runs.residuals))
@@ -142,17 +142,17 @@ def is_usual(part: Part, stretch: Window, *, known: Sequence[Window]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Chance:
-    """How often the low runs of a record make a group of low runs by chance.
+    """How often the low runs of a record form a group by chance.
 
     Attributes
     ----------
     depth
-        Of each run under its level, in standard deviations; infinite where it did not finish.
+        Depth of each run below its level, in standard deviations; infinite if it did not finish.
     elsewhere
-        The same, 0 around the group that is looked at.
+        The same, with 0 around the group in question.
     shares
-        Of runs elsewhere that are as low as each of `_DEPTHS`: low runs that follow one another
-        count once, they are not low by themselves.
+        Share of runs elsewhere at least as low as each of `_DEPTHS`: consecutive low runs count
+        once, since they are not independent.
     a_month
         Runs in 30 days.
     """
@@ -164,7 +164,7 @@ class _Chance:
 
     @classmethod
     def beside(cls, runs: Residuals, group: Sequence[int]) -> _Chance:
-        """Return what the runs beside a group make."""
+        """Return the chance model from the runs outside a group."""
         depth = np.where(runs.unfinished, np.inf, np.nan_to_num(-runs.residuals / runs.scale))
         elsewhere = depth.copy()
         elsewhere[group[0] : group[-1] + 1] = 0.0
@@ -173,17 +173,16 @@ class _Chance:
         return cls(depth, elsewhere, shares, _MONTH / span * len(depth))
 
     def certain_at(self, group: Sequence[int], most: float) -> int | None:
-        """Return the run with which chance makes such a group less than ``most`` times a month.
+        """Return the run at which the chance rate of such a group falls below ``most`` a month.
 
-        ``None``: chance makes the whole of it more often.
+        ``None``: chance produces the whole group more often.
 
         Notes
         -----
-        At each depth at which members are, k of them among n runs: with a share p of such runs
-        elsewhere, N p P(at least k - 1 of n - 1) come a month of N runs. Each depth of each
-        beginning of the group is a look of its own, and ``most`` is divided by the looks so far.
-        Lost runs are of any depth; by themselves they are seen beside those of other series, and
-        are certain here.
+        At each depth with members, k of n runs: with a share p of such runs elsewhere, chance gives
+        N p P(at least k - 1 of n - 1) per month of N runs. Each depth at each prefix of the group
+        is a separate test, and ``most`` is divided by the tests so far. Lost runs count at any
+        depth; alone they are assessed together with other series, and are certain here.
         """
         index = np.array(group)
         for end in range(1, len(index) + 1):
@@ -196,16 +195,16 @@ class _Chance:
         return None
 
     def is_usual(self, group: Sequence[int], most: float) -> bool:
-        """Return whether chance makes all of a group so often or more; never of lost runs alone.
+        """Return whether chance produces all of a group this often; never for lost runs alone.
 
-        As `certain_at`, but for its beginnings: it is looked at once at each depth.
+        As `certain_at`, but without its prefixes: one test per depth.
         """
         index = np.array(group)
         depths = np.unique(self.depth[index][np.isfinite(self.depth[index])])
         return len(depths) > 0 and self._rarest(index, depths) > most / len(group)
 
     def _rarest(self, index: Any, depths: Any) -> float:
-        """Return how often members as low as one of these depths come in a month, the least."""
+        """Return the lowest monthly rate of members as low as one of these depths."""
         often = [self.a_month]
         for least in depths.tolist():
             deep = index[self.depth[index] >= least]
@@ -213,12 +212,12 @@ class _Chance:
         return min(often)
 
     def _a_month(self, least: float, more: int, others: int) -> float:
-        """Return how often a run as low as this comes in a month with so many more among others.
+        """Return the monthly rate of a run this low with so many more among the others.
 
         Notes
         -----
-        Their number is negative binomial about its mean: the rate varies over hours and days
-        (`_VARIES`), and it is estimated from as few runs as were as low elsewhere.
+        The count is negative binomial: the rate varies over hours and days (`_VARIES`) and is
+        estimated from only as many runs as were this low elsewhere.
         """
         share, runs_seen = self._seen(least)
         often = 1.0
@@ -229,9 +228,9 @@ class _Chance:
         return self.a_month * share * often
 
     def _seen(self, least: float) -> tuple[float, float]:
-        """Return the share of runs as low as this, and how many runs it is estimated from.
+        """Return the share of runs this low, and the number of runs behind the estimate.
 
-        Beyond the lowest the share falls as `_TAIL` has it.
+        Beyond the lowest run the share falls as `_TAIL` says.
         """
         first, known = _DEPTHS[0], len(self.depth) + 1
         if least <= first:
@@ -245,7 +244,7 @@ class _Chance:
 
 
 def _share(depth: Any, least: float) -> float:
-    """Return the share of runs that are so low, those that follow one another counted once."""
+    """Return the share of runs this low, counting consecutive ones once."""
     low = depth >= least
     return (int(low[0]) + int((low[1:] & ~low[:-1]).sum()) + 0.5) / (len(depth) + 1)
 
@@ -256,7 +255,7 @@ def _bad(runs: Residuals) -> list[int]:
     z = np.nan_to_num(z, nan=0.0, neginf=-1e9)
     least = math.log(1 - LEAST) / runs.scale
     bad = z < min(-SINGLE, least)
-    # One shock to a series with a memory lowers the next run as well: that is no second one.
+    # In an autocorrelated series one shock lowers the next run as well: that is not a second one.
     pair = PAIR / math.sqrt(1 - runs.phi**2)
     low = np.flatnonzero(z < min(-pair, least))
     for a, b in pairwise(low.tolist()):
@@ -279,7 +278,7 @@ def _bad(runs: Residuals) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """All runs of a series, each as the look at it has it: ``depth`` in standard deviations."""
+    """All runs of a series, each as seen in its look: ``depth`` in standard deviations."""
 
     times: list[datetime]
     residuals: Any

@@ -1,7 +1,7 @@
-"""Runs that measure nothing of the file system: not started, failed, of another workload, cached.
+"""Runs that did not measure the file system: not started, failed, another workload, cached.
 
-They are incidents all the same: while they last nobody watches, and a site that does not hear of
-it takes a broken probe for a slow file system (Edison in 2017 [S9, errata]).
+They are incidents all the same: while they last nothing is monitored, and a site that does not
+notice mistakes a broken probe for a slow file system (Edison in 2017 [S9, errata]).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _USELESS: Final = {
 }
 _DOUBTED: Final = "gave figures that are not credible"
 _DOUBTED_LEAST: Final = 4
-"""Runs together. One doubted run is left out of the verdict, and that is all there is to do."""
+"""Runs in a group. A single doubtful run is left out of the verdict; no more is needed."""
 _DEPTH: Final = 30.0
-"""More than any slow run: where nothing was measured nothing else is to be said."""
+"""Deeper than any slow run: where nothing was measured, nothing else can be reported."""
 _STANDS: Final = timedelta(days=2)
 
 
 def failures(runs: Sequence[RunFact]) -> list[Spell]:
-    """Return stretches of runs that gave nothing to judge, probe by probe and reason by reason."""
+    """Return stretches of runs without a usable figure, by probe and reason."""
     sorts: dict[tuple[str, str], list[RunFact]] = {}
     last: dict[str, datetime] = {}
     spacing: dict[str, list[datetime]] = {}

@@ -1,4 +1,4 @@
-"""Transfers with a bad checksum: data were at risk, whatever the speed."""
+"""Transfers with a bad checksum: data was at risk, whatever the speed."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from trimtab.model.series import ChangeStatus
 from trimtab.units import plural
 
 _TOGETHER: Final = timedelta(hours=24)
-"""Errors of one day are one incident: each of them asks for the same look at the same path."""
+"""Errors of one day are one incident: they all call for checking the same path."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadChecksums:
-    """Transfers with a bad checksum that one machine or target counted by a time.
+    """Transfers with a bad checksum that one machine or target had counted by a time.
 
     Attributes
     ----------
     at
-        The snapshot that showed them first.
+        The first snapshot that shows them.
     where
         Machine or target that counted them.
     count
-        More than the snapshot before had.
+        Increase since the previous snapshot.
     """
 
     at: datetime

@@ -1,4 +1,4 @@
-"""Changes of level for the worse, and drifts."""
+"""Level changes for the worse, and drifts."""
 
 from __future__ import annotations
 
@@ -20,43 +20,42 @@ from trimtab.model.series import DIRECTION, ChangePoint, ChangeStatus, SeriesJud
 from trimtab.model.verdict import Interval, TrendDirection
 
 _BACK: Final = 0.5
-"""The level is back when half of what was lost is: the effects' intervals leave no more."""
+"""The level has recovered when half the loss is back: the effects' intervals allow no more."""
 _SHORT: Final = timedelta(days=2)
-"""A level that was back before this was a dip (`Shape.DIP`)."""
+"""A level that recovered within this time was a dip (`Shape.DIP`)."""
 _PLACED: Final = timedelta(hours=12)
 _SUSPECT_LEAST: Final = 0.05
-"""Of a level that is suspected to have changed. What is less has to be confirmed: a few suspects
-a year are false, and those are small."""
+"""Minimum size of a suspected level change. A smaller one must be confirmed: a few suspects a year
+are false, and those are small."""
 _UNFINISHED: Final = 0.1
-"""Share of the runs. Where so many more do not finish than before the level is that of all runs:
-those that still finish may be as fast as ever."""
+"""Share of the runs. If this many more do not finish than before, the level covers all runs: those
+that still finish may be as fast as ever."""
 _LEVEL_RUNS: Final = 336
-"""Runs of a level that say how it scatters: two weeks of hourly ones."""
+"""Runs of a level that determine its scatter: two weeks of hourly ones."""
 _SCATTER_RUNS: Final = 12
 _SCATTER_LEAST: Final = 0.01
 _AROUND: Final = timedelta(days=14)
 _DECLINE_DAYS: Final = 10
 _DECLINE_LEAST: Final = 5.0
-"""Days, at least, over which a level is lost gradually; what takes less is a step."""
+"""Minimum days for a gradual loss; a shorter one is a step."""
 _EVERY: Final = 2
-"""Days between the beginnings and ends of a line that are tried."""
+"""Grid step in days for the beginning and end of a fitted line."""
 _DRIFT_LEAST: Final = 0.05
-"""Lost over the days of the trend; under it a drift is no incident yet."""
+"""Loss over the days of the trend; below it a drift is not yet an incident."""
 _SAME_LEVEL: Final = 0.005
-"""So near to the level before a level may as well be the same."""
+"""A level this close to the previous one may as well be the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A change of level with both levels as all runs gave them.
+    """A level change, with both levels over all runs.
 
     Attributes
     ----------
     before, after
-        Median of the runs that finished, less the share that did not where that changed too.
+        Median of the finished runs, minus the unfinished share if that changed too.
     lost
-        Runs after it that did not finish, and how many there were; ``None`` where no more than
-        before.
+        Unfinished runs after it, and how many runs there were; ``None`` if no more than before.
     """
 
     point: ChangePoint
@@ -70,11 +69,11 @@ class _Change:
 
     @property
     def fell_too(self) -> bool:
-        """Whether runs were lost and the level of those that finished fell as well."""
+        """Whether runs were lost and the level of the finished ones fell as well."""
         return self.lost is not None and _fell(self.point)
 
     def is_worse(self, *, more_is_better: bool) -> bool:
-        """Return whether it is for the worse; where no run finished before, nothing can be."""
+        """Whether it is for the worse; never if no run finished before."""
         if self.before is None:
             return False
         if self.after is None:
@@ -83,12 +82,12 @@ class _Change:
 
     @property
     def size(self) -> float:
-        """How much of the level was lost, a fraction."""
+        """Fraction of the level that was lost."""
         return 1.0 if not self.before or self.after is None else abs(self.after / self.before - 1)
 
 
 def _changes(judgement: SeriesJudgement, frame: pl.DataFrame) -> list[_Change]:
-    """Return the changes of a series that were not dismissed and of which the way is known."""
+    """Return the changes of a series that were not dismissed and have a known direction."""
     points = _staged(
         [
             point
@@ -112,8 +111,8 @@ def _changes(judgement: SeriesJudgement, frame: pl.DataFrame) -> list[_Change]:
         sides = ended[max(begin, place - _LEVEL_RUNS) : place], ended[place:end][:_LEVEL_RUNS]
         shares = [float(side.mean() or 0.0) if len(side) else 1.0 for side in sides]  # pyrefly: ignore[bad-argument-type]
         before, after, lost = point.before, point.after, None
-        # A time has no value for a run that did not finish: it is left out of the series.
-        # Runs that were lost before, perhaps long before, make no lower level a better one.
+        # A duration has no value for an unfinished run, which is left out of the series.
+        # Runs lost before, perhaps long before, do not turn a lower level into a better one.
         more_lost = shares[1] <= shares[0] - _UNFINISHED
         fewer_lost = shares[1] >= shares[0] + _UNFINISHED and not _fell(point)
         if judgement.key.more_is_better and (more_lost or fewer_lost):
@@ -125,12 +124,12 @@ def _changes(judgement: SeriesJudgement, frame: pl.DataFrame) -> list[_Change]:
 
 
 def _staged(points: Sequence[ChangePoint], frame: pl.DataFrame) -> list[ChangePoint]:
-    """Return changes with those that are stages of one fall, or of one rise, put together.
+    """Merge changes that are stages of one fall, or of one rise.
 
-    While a level falls over hours the runs scatter over all of the fall: what is held against them
-    is uncertain, however far the level fell in the end. Where the interval of a confirmed change
-    is wider than the change, or its runs are too few for one, and another follows in the same
-    direction within `_SHORT`, the levels before and after both are compared.
+    While a level falls over hours, its runs scatter over the whole fall, so the effect is uncertain
+    however far the level fell in the end. If the interval of a confirmed change is wider than the
+    change, or it has too few runs for one, and another follows in the same direction within
+    `_SHORT`, the levels before and after both are compared.
     """
     certain = [point for point in points if point.status is ChangeStatus.CONFIRMED]
     chains: list[list[ChangePoint]] = []
@@ -149,7 +148,7 @@ def _staged(points: Sequence[ChangePoint], frame: pl.DataFrame) -> list[ChangePo
 
 
 def _is_next_stage(point: ChangePoint, later: ChangePoint) -> bool:
-    """Return whether two confirmed changes, one of them uncertain in size, are one."""
+    """Return whether two confirmed changes, one of uncertain size, are one."""
     if point.effect is None or later.effect is None or later.at - point.at >= _SHORT:
         return False
     same_way = (point.effect < 1) == (later.effect < 1)
@@ -159,12 +158,13 @@ def _is_next_stage(point: ChangePoint, later: ChangePoint) -> bool:
 def _joined(
     chain: Sequence[ChangePoint], begin: datetime | None, end: datetime | None, frame: pl.DataFrame
 ) -> ChangePoint:
-    """Return the change from the level before the first of a chain to that after its last.
+    """Return the change from the level before a chain to the level after it.
 
     Parameters
     ----------
     begin, end
-        First run of the level before, and first run after the last level; ``None``: of the record.
+        First run of the level before, and first run after the last level; ``None``: ends of the
+        record.
     """
     first, last = chain[0], chain[-1]
     at = pl.col("at")
@@ -185,17 +185,17 @@ def _joined(
 
 
 def _fell(point: ChangePoint) -> bool:
-    """Return whether the runs that finished were certainly lower than before."""
+    """Return whether the finished runs were certainly lower than before."""
     return point.effect_interval is not None and point.effect_interval.high < 1 - _SAME_LEVEL
 
 
 def _is_about_1(interval: Interval) -> bool:
-    """Return whether a change of this size may as well be none."""
+    """Return whether this effect is compatible with no change."""
     return interval.low < 1 + _SAME_LEVEL and interval.high > 1 - _SAME_LEVEL
 
 
 def _is_sized(point: ChangePoint) -> bool:
-    """Return whether the size of a change is known better than that it is one."""
+    """Return whether the size of a change is known, not just its existence."""
     interval, effect = point.effect_interval, point.effect
     if interval is None or not effect or interval.low <= 0:
         return min(point.n_before, point.n_after) >= N_MINIMUM
@@ -203,7 +203,7 @@ def _is_sized(point: ChangePoint) -> bool:
 
 
 def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
-    """Yield the changes for the worse of one series; a recovery ends one and is none itself."""
+    """Yield the changes for the worse of one series; a recovery ends one and is not one itself."""
     more = judgement.key.more_is_better
     changes = _changes(judgement, frame)
     times: list[datetime] = frame["at"].to_list()
@@ -242,7 +242,7 @@ def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
 
 
 def _downward(changes: Sequence[_Change], more_is_better: bool) -> Iterator[list[int]]:
-    """Yield the places of confirmed changes that follow one another downwards, two at least."""
+    """Yield the positions of at least two confirmed changes that follow one another downwards."""
     places: list[int] = []
     for index, change in enumerate(changes):
         if not change.confirmed or _is_faint(change):
@@ -259,7 +259,7 @@ def _downward(changes: Sequence[_Change], more_is_better: bool) -> Iterator[list
 
 @dataclass(frozen=True, slots=True)
 class _Decline:
-    """A loss day by day: when it began, and the ratio of the last level to the first."""
+    """A gradual loss: when it began, and the ratio of the last level to the first."""
 
     at: datetime
     ratio: float
@@ -268,14 +268,14 @@ class _Decline:
 def _decline(
     judgement: SeriesJudgement, frame: pl.DataFrame, points: Sequence[ChangePoint]
 ) -> _Decline | None:
-    """Return the gradual loss that describes days better than the steps confirmed in it do.
+    """Return the gradual loss that fits the days better than the steps confirmed in it.
 
     Notes
     -----
-    The logarithms of daily medians, from two weeks before the first step to two weeks after the
-    last, are fitted by constant levels between the k steps, and by a level, a straight line and a
-    level. The fit of the smaller Bayesian information criterion describes them; steps have 2 k + 1
-    parameters, the line has four.
+    Logarithms of daily medians, from two weeks before the first step to two weeks after the last,
+    are fitted by constant levels between the k steps, and by a level, a straight line and a level.
+    The fit with the smaller Bayesian information criterion wins; steps have 2 k + 1 parameters, the
+    line has four.
     """
     confirmed = [
         change.at for change in judgement.changes if change.status is ChangeStatus.CONFIRMED
@@ -317,7 +317,7 @@ def _decline(
 
 
 def _ramp(days: Any, logs: Any, first: float, last: float) -> tuple[float, float]:
-    """Return the squares that a line between two days leaves, and what is lost along it."""
+    """Return the residual sum of squares of a line between two days, and the loss along it."""
     ramp = np.clip((days - first) / (last - first), 0.0, 1.0)
     about = ramp - ramp.mean()
     loss = float(about @ logs) / max(float(about @ about), 1e-12)
@@ -332,7 +332,7 @@ def _gradual(
     places: Sequence[int],
     decline: _Decline,
 ) -> Spell:
-    """Return the spell of a gradual loss: it lasts as long as any of its steps does."""
+    """Return the spell of a gradual loss: it lasts as long as any of its steps."""
     more = judgement.key.more_is_better
     first = changes[places[0]].point
     times: list[datetime] = frame["at"].to_list()
@@ -361,7 +361,7 @@ def _gradual(
 
 
 def drift(judgement: SeriesJudgement) -> Iterator[Spell]:
-    """Yield the trend of a series as a spell, where it loses day by day without any step."""
+    """Yield the trend of a series as a spell, if it loses day by day without a step."""
     trend = judgement.trend
     down = TrendDirection.FALLING if judgement.key.more_is_better else TrendDirection.RISING
     if trend.direction is not down or trend.change_per_day is None:
@@ -392,12 +392,12 @@ def drift(judgement: SeriesJudgement) -> Iterator[Spell]:
 
 
 def _sharpened(change: _Change, frame: pl.DataFrame) -> datetime:
-    """Return the run near a change from which runs lie nearer to the new level.
+    """Return the run near a change from which runs are closer to the new level.
 
-    A change is placed where a whole level begins, to within hours; what brought it about is looked
-    for to the hour. Of the runs within `_PLACED` the one is taken that leaves the fewest runs on
-    the wrong side of the middle between the levels. Runs that did not finish are at the bottom; of
-    a change that is nothing else they are the new ones.
+    A change point is located where a whole level begins, to within hours; its cause is searched to
+    the hour. Among the runs within `_PLACED`, take the one that leaves the fewest runs on the wrong
+    side of the midpoint between the levels. Unfinished runs are at the bottom; if the change
+    consists of nothing else, they are the new level.
     """
     point = change.point
     if not point.before:
@@ -408,7 +408,7 @@ def _sharpened(change: _Change, frame: pl.DataFrame) -> datetime:
     after = 0.0 if only_lost else point.after or 0.0
     values = near["value"].fill_null(0.0).to_numpy()
     is_new = (values < (point.before + after) / 2) == (after < point.before)
-    # Up to each run: new ones before it and old ones from it on are on the wrong side.
+    # Before each run, new-level runs are on the wrong side; from it on, old-level ones are.
     wrong_before = np.concatenate([[0], np.cumsum(is_new)])
     wrong_after = np.concatenate([np.cumsum(~is_new[::-1])[::-1], [0]])
     wrong = (wrong_before + wrong_after)[: len(times)]
@@ -421,8 +421,8 @@ def _sharpened(change: _Change, frame: pl.DataFrame) -> datetime:
 def _is_faint(change: _Change) -> bool:
     """Return whether a change is too small for an incident before it is confirmed.
 
-    And whether it is none of the level: lost runs, or a dip that is over, confirm a change whose
-    interval holds 1 or comes next to it.
+    Or is no level change: lost runs, or a dip that is over, confirm a change whose interval
+    includes or almost includes 1.
     """
     if not change.confirmed:
         return change.size < _SUSPECT_LEAST
@@ -433,9 +433,9 @@ def _is_faint(change: _Change) -> bool:
 def _recovery(
     change: _Change, later: Sequence[_Change], more_is_better: bool
 ) -> ChangePoint | None:
-    """Return the change that brought the level back, ``None`` where it stayed.
+    """Return the change that restored the level, ``None`` if it stayed.
 
-    What is confirmed is over when its recovery is confirmed: a suspect may yet be dismissed.
+    A confirmed change is over when its recovery is confirmed: a suspect may yet be dismissed.
     """
     if change.before is None:
         return None
@@ -444,7 +444,7 @@ def _recovery(
         if other.after is None or (change.confirmed and not other.confirmed):
             continue
         levels = [(change.before, change.after, other.after)]
-        if change.fell_too:  # Both have to be back.
+        if change.fell_too:  # Both must recover.
             levels.append((point.before or 0.0, point.after, other.point.after or 0.0))
         if all(_is_back(*level, more_is_better=more_is_better) for level in levels):
             return other.point
@@ -452,13 +452,13 @@ def _recovery(
 
 
 def _is_back(before: float, after: float | None, now: float, *, more_is_better: bool) -> bool:
-    """Return whether half of what was lost is back."""
+    """Return whether half of the loss is back."""
     middle = (after or 0.0) + _BACK * (before - (after or 0.0))
     return now >= middle if more_is_better else now <= middle
 
 
 def _scatter(point: ChangePoint, judgement: SeriesJudgement, frame: pl.DataFrame) -> float:
-    """Return the robust COV of the level before a change: what came later does not widen it."""
+    """Return the robust COV of the level before a change, unaffected by what came later."""
     begin = max(
         (
             other.at

@@ -1,7 +1,7 @@
-"""Runs that failed or did not finish while those around them did: notes, no incidents.
+"""Runs that failed or did not finish while those around them did: notes, not incidents.
 
-Every site loses a run now and then, to a node, a job or a person. Some lost together are an
-incident where chance hardly brings so many so near to one another.
+Every site loses a run now and then, to a node, a job or a person. Several together are an incident
+if chance rarely brings so many so close together.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from trimtab.model.incident import LoneRun
 from trimtab.model.series import SeriesKey
 
 A_MONTH: Final = 0.05
-"""How often chance may bring so many lost runs so near to one another in 30 days, at the most.
+"""Maximum rate per 30 days at which chance may bring this many lost runs this close together.
 
-Of each number of runs: all numbers together give up to 0.2 incidents a month where three hourly
-probes lose 3 % of their runs at random, and fewer elsewhere (tests/explain/incidents)."""
+Per number of runs: over all numbers that gives up to 0.2 incidents a month if three hourly probes
+lose 3 % of their runs at random, and fewer otherwise (tests/explain/incidents)."""
 _BEFORE: Final = timedelta(days=60)
-"""How often runs are lost is estimated from these days; to a short record half a run is added."""
+"""Days used to estimate how often runs are lost; half a run is added to a short record."""
 _MONTH: Final = timedelta(days=30)
 
 _BROKEN: Final = "broken"
@@ -36,7 +36,7 @@ _Probe = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """Times of the runs of one probe, and of those that did not finish."""
+    """Times of one probe's runs, and of those that did not finish."""
 
     every: pl.Series
     lost: pl.Series
@@ -45,14 +45,14 @@ class _Runs:
 def lone_runs(
     group: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], runs: Iterable[RunFact] = ()
 ) -> tuple[LoneRun, ...]:
-    """Return the lost runs of a group that is nothing else, where chance explains them.
+    """Return the lost runs of a group that consists of nothing else, if chance explains them.
 
     Parameters
     ----------
     runs
-        All of the site: those that failed or did not start are lost as well.
+        All runs of the site: those that failed or did not start are lost as well.
 
-    Empty where the group is an incident: something was slow as well, or too many were lost.
+    Empty if the group is an incident: something was slow as well, or too many were lost.
     """
     if not all(spell.is_lost for spell in group):
         return ()
@@ -72,9 +72,9 @@ def lone_runs(
 def _probes(
     frames: Mapping[SeriesKey, pl.DataFrame], runs: Iterable[RunFact]
 ) -> dict[_Probe, _Runs]:
-    """Return the runs of each probe; a time has no value for a run that did not finish.
+    """Return the runs of each probe; a duration has no value for an unfinished run.
 
-    Runs that failed or did not start are in no series: they stand beside them, all lost.
+    Runs that failed or did not start belong to no series: they are added separately, all lost.
     """
     broken: dict[_Probe, list[datetime]] = {}
     for run in runs:
@@ -94,9 +94,9 @@ def _probes(
 
 
 def _by_chance(count: int, begin: datetime, end: datetime, probes: Mapping[_Probe, _Runs]) -> bool:
-    """Return whether runs are lost so often that so many so near are nothing unusual.
+    """Return whether runs are lost so often that this many this close are not unusual.
 
-    A lost run begins a group; the others are among the runs that follow up to the last one.
+    The first lost run starts the group; the others are among the runs up to the last one.
     """
     earlier = [
         part.filter(part.is_between(begin - _BEFORE, begin, closed="left")).len()

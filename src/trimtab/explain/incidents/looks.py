@@ -1,13 +1,13 @@
-"""The data that an incident may depend on: four weeks of a fixed calendar, with context around.
+"""The data an incident may depend on: four weeks of a fixed calendar, with context around.
 
 ::
 
     ├── eight weeks, and 1,344 runs ──┼─── four weeks ───┼── two weeks ──┤
                                     from_               to              end
 
-Each look reports what lies in its four weeks. Nothing after its end enters, nor does the length of
-the record, so an incident that ended long ago never changes. The first look at a series begins with
-the series and is extended until the next one has enough context.
+Each look reports the spells in its four weeks. Nothing after its end is used, nor the length of the
+record, so an incident that ended long ago never changes. The first look at a series starts with the
+series and is extended until the next look has enough context.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from trimtab.judge.spread import corrected_autocorrelation
 from trimtab.model.series import SeriesJudgement, SeriesKey
 
 EVERY: Final = timedelta(days=28)
-"""Whole weeks, so that each look holds every weekday equally often; counted from 1970."""
+"""Whole weeks, so that every look has each weekday equally often; counted from 1970."""
 BEFORE: Final = timedelta(days=56)
 RUNS_BEFORE: Final = 1344
-"""Context before a look, whichever is longer: the same for hourly runs, nearly four years of daily
+"""Context before a look, whichever is longer: the same for hourly runs, nearly four years for daily
 ones."""
 AFTER: Final = timedelta(days=14)
 """Context after a look."""
 _RUNS_LEAST: Final = 24
-"""Runs that the first look at a series holds at least."""
+"""Fewest runs in the first look at a series."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EVER: Final = datetime.min.replace(tzinfo=UTC)
 _WEEK: Final = 7 * 86400.0
 _LEVEL_RUNS: Final = 15
-"""A level is of so many runs at least, where runs are a day apart and more."""
+"""Fewest runs in a level if runs are a day or more apart."""
 _SCALE_LEAST: Final = 0.005
-"""Half a per cent: series steadier than that would show every hiccup."""
+"""Half a per cent: steadier series would otherwise report every hiccup."""
 
 Judged = Sequence[tuple[SeriesJudgement, pl.DataFrame]]
 """Series with their runs: ``at``, ``value``, ``unfinished``."""
@@ -59,24 +59,24 @@ class Look:
 
     @property
     def earliest(self) -> datetime:
-        """Begin of the context, where runs are hourly."""
+        """Start of the context if runs are hourly."""
         return self.from_ - BEFORE if self.from_ > _EVER else _EVER
 
 
 @dataclass(frozen=True)
 class Part:
-    """The runs of one series that one look uses.
+    """The runs of one series used by one look.
 
     Attributes
     ----------
     frame
         ``at``, ``value``, ``unfinished``; its first row is row ``first`` of the series.
     within
-        Rows of ``frame`` that the look reports on.
+        Rows of ``frame`` reported by the look.
     levels
         First run of each level after the first, for changes confirmed by the end of the look.
     beside
-        Number of series with runs at the time, this one included.
+        Number of series with runs at that time, including this one.
     """
 
     key: SeriesKey
@@ -104,7 +104,7 @@ class Looked:
     Parameters
     ----------
     now
-        The last run of the site.
+        Last run of the site.
     """
 
     def __init__(self, judged: Judged, now: datetime) -> None:
@@ -114,14 +114,14 @@ class Looked:
         self._parts: dict[tuple[SeriesKey, Look], Part] = {}
 
     def of(self, key: SeriesKey) -> list[Part]:
-        """Return the looks at one series, the earliest first."""
+        """Return the looks at one series, earliest first."""
         frame = self._judged[key][1]
         enough = frame["at"][min(_RUNS_LEAST, frame.height) - 1]
         begin = max(frame["at"][0] + BEFORE, enough)
         return [self._part(key, look) for look in _looks(begin, self._now)]
 
     def together(self) -> list[list[Part]]:
-        """Return all series in each look, the earliest first."""
+        """Return all series in each look, earliest first."""
         if not self._ends:
             return []
         begin = min(first for first, _ in self._ends) + BEFORE
@@ -162,7 +162,7 @@ class Looked:
 
 
 def _looks(begin: datetime, now: datetime) -> list[Look]:
-    """Return the looks of a record whose second look may begin at ``begin`` at the earliest."""
+    """Return the looks of a record whose second look may not begin before ``begin``."""
     edges, at = [_EVER], _EPOCH - ((_EPOCH - begin) // EVERY) * EVERY
     while at <= now:
         edges.append(at)
@@ -172,12 +172,12 @@ def _looks(begin: datetime, now: datetime) -> list[Look]:
 
 @dataclass(frozen=True, slots=True)
 class Residuals:
-    """Runs as arrays: seconds, log residual about their level, whether they did not finish.
+    """Runs as arrays: seconds, log residual from their level, whether they did not finish.
 
     Attributes
     ----------
     scale, phi
-        Robust standard deviation of the residuals, and how alike neighbours are.
+        Robust standard deviation of the residuals, and their lag-1 correlation.
     """
 
     times: Any
@@ -188,12 +188,12 @@ class Residuals:
 
 
 def residuals_of(key: SeriesKey, frame: pl.DataFrame, levels: Sequence[datetime]) -> Residuals:
-    """Return the runs of a series about the median of those around them.
+    """Return the runs of a series relative to the median of the surrounding runs.
 
     Parameters
     ----------
     levels
-        First runs of its levels after the first: the runs around are up to half a week to either
+        First runs of its levels after the first: surrounding runs are up to half a week to either
         side within one level.
     """
     times = frame["at"].dt.epoch("us").to_numpy() / 1e6
@@ -207,7 +207,7 @@ def residuals_of(key: SeriesKey, frame: pl.DataFrame, levels: Sequence[datetime]
         residuals[part] = logs[part] - _level(times[part], logs[part])
     known = residuals[np.isfinite(residuals)]
     scale = 1.4826 * float(np.median(np.abs(known))) if len(known) else _SCALE_LEAST
-    # Runs far out are what is looked for: they must not make the rest look unrelated.
+    # Outliers are the target: they must not make the rest look uncorrelated.
     clipped = np.clip(known, -3 * scale, 3 * scale)
     phi = corrected_autocorrelation(clipped[-720:].tolist())
     return Residuals(times, residuals, unfinished, max(scale, _SCALE_LEAST), phi)
@@ -220,9 +220,9 @@ def _parts(times: Any, levels: Sequence[datetime]) -> list[slice]:
 
 
 def _level(times: Any, logs: Any) -> Any:
-    """Return the median of the week around each run, taken at every sixth and carried over.
+    """Return the median of the week around each run, computed at every sixth and carried over.
 
-    Where a week has fewer than `_LEVEL_RUNS` runs it is that of so many runs, at each of them.
+    If a week has fewer than `_LEVEL_RUNS` runs, use that many runs, computed at each of them.
     """
     apart_s = usual_gap_s(times.tolist())
     sparse = apart_s * _LEVEL_RUNS > _WEEK

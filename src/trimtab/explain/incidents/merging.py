@@ -1,4 +1,4 @@
-"""Spells of many series brought to incidents: one for one trouble, not one for each series."""
+"""Merge spells of many series into incidents: one per trouble, not one per series."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ from trimtab.model.site import LIMITS
 
 _SHORT: Final = timedelta(days=2)
 _FEW_DAYS: Final = timedelta(days=11)
-"""A week, and the windows of two days that miss their goal on either side of it."""
+"""A week, plus the two-day windows that miss their goal on either side of it."""
 _NEAR: Final = timedelta(hours=4)
-"""Short troubles so near to each other are one: probes are hourly, and do not start together."""
+"""Short troubles this close are one: probes are hourly and do not start together."""
 _ONSET: Final = timedelta(hours=24)
-"""Levels that change within a day of each other change together: how well a change is placed."""
+"""Levels that change within a day change together: that is the precision of a change point."""
 _LOW: Final = (Shape.DIP, Shape.STEP)
 _SURVEYED: Final = timedelta(hours=30)
-"""Surveys are daily: what they see may have begun the day before."""
+"""Surveys are daily: what they show may have begun the day before."""
 _LASTING: Final = timedelta(days=14)
 _STAGE: Final = timedelta(hours=6)
-"""What begins so much later is a stage of its own: nearer than that onsets are not told apart."""
+"""A later onset than this is a separate stage; closer onsets cannot be resolved."""
 _WELL: Final = 2.5
-"""A series has not moved when its median within lies so near its level, in standard errors."""
+"""A series is unmoved if its median is within this many standard errors of its level."""
 _BETTER: Final = 4.0
-"""Standard errors over its level from which a series got better; and `_BETTER_LEAST` of the level,
-which is what a site takes for usual."""
+"""Standard errors above its level from which a series improved; and at least `_BETTER_LEAST` of the
+level, which sites consider normal."""
 _BETTER_LEAST: Final = LIMITS.cov
 _BETTER_BEFORE: Final = timedelta(days=30)
 _BETTER_RUNS: Final = 12
 _STRONG: Final = 0.25
 _LEVEL: Final = 2.0
-"""The deepest of many runs lies about twice as far down as their level, in standard deviations."""
+"""The deepest of many runs is about twice as far down as their level, in standard deviations."""
 
 
 def merged(
     spells: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], *, site: str, now: datetime
 ) -> tuple[Incident, ...]:
-    """Return one incident for each group of spells that belong together, the latest first."""
+    """Return one incident per group of spells that belong together, latest first."""
     incidents = [
         _incident(part, frames, site=site, now=now)
         for group in _groups(spells)
@@ -59,7 +59,7 @@ def merged(
 def without_lone_runs(
     spells: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], runs: Iterable[RunFact] = ()
 ) -> tuple[tuple[Spell, ...], tuple[LoneRun, ...]]:
-    """Return the spells that are nothing but runs lost alone, and these runs, the latest first."""
+    """Return the spells without those of single lost runs, and these runs, latest first."""
     lost: list[Spell] = []
     lone: list[LoneRun] = []
     for group in _groups(spells):
@@ -71,7 +71,7 @@ def without_lone_runs(
 
 
 def _groups(spells: Sequence[Spell]) -> list[list[Spell]]:
-    """Return the spells that belong together, directly or through others."""
+    """Group spells that belong together, directly or through others."""
     groups: list[list[Spell]] = []
     for spell in sorted(spells, key=lambda spell: (spell.at, spell.name, spell.shape)):
         joined = [group for group in groups if any(_together(member, spell) for member in group)]
@@ -81,7 +81,7 @@ def _groups(spells: Sequence[Spell]) -> list[list[Spell]]:
 
 
 def _together(spell: Spell, other: Spell) -> bool:
-    """Return whether two spells are of one trouble."""
+    """Return whether two spells belong to the same trouble."""
     if Shape.INTEGRITY in (spell.shape, other.shape):
         return False
     if Shape.PERIODIC in (spell.shape, other.shape):
@@ -91,7 +91,7 @@ def _together(spell: Spell, other: Spell) -> bool:
         return abs(spell.at - other.at) <= _SHORT
     for wide, low in ((spell, other), (other, spell)):
         if wide.shape is Shape.UNSTEADY and low.shape in _LOW and wide.last - wide.at <= _FEW_DAYS:
-            # What makes one series unsteady for some days is what dips in another, or lowers it.
+            # A trouble that makes one series unsteady for days may dip or lower another.
             over = low.until is not None or low.shape is Shape.DIP
             within = wide.at <= low.at and low.last <= wide.last
             return low.key != wide.key and over and within
@@ -102,7 +102,7 @@ def _together(spell: Spell, other: Spell) -> bool:
     if _is_short(spell) and _is_short(other):
         return _overlap(spell, other, _SURVEYED if surveyed else _NEAR)
     if _is_short(spell) or _is_short(other):
-        # A dip long after a level changed is another trouble; at its beginning it is the same.
+        # A dip long after a level change is another trouble; at its beginning it is the same.
         long, short = (other, spell) if _is_short(spell) else (spell, other)
         begins = long.at - tolerance <= short.at <= long.at + tolerance
         unsure = long.certainty is ChangeStatus.SUSPECT and spell.key == other.key
@@ -133,9 +133,10 @@ def _overlap(spell: Spell, other: Spell, slack: timedelta) -> bool:
 
 
 def _parts(group: Sequence[Spell]) -> Iterator[list[Spell]]:
-    """Yield a group, and its faint levels that begin before the rest or outlast it as a group.
+    """Yield a group, and separately its faint levels that begin earlier or outlast the rest.
 
-    A level that was confirmed to have changed is reported for as long as it lasts. Where another
+    A confirmed level change is reported as long as it lasts. If another series shows far more,
+    later or for a shorter time, the remainder is another trouble.
     series shows far more, later or not for as long, what is left is another trouble.
     """
     lead = _lead(group)
@@ -155,7 +156,7 @@ def _parts(group: Sequence[Spell]) -> Iterator[list[Spell]]:
 
 
 def _lead(group: Sequence[Spell]) -> Spell:
-    """Return the spell that shows most; a level leads the dips and lost runs at its beginning."""
+    """Return the spell that shows most; a level outranks dips and lost runs at its beginning."""
     shown = [spell for spell in group if spell.key is not None]
     deepest = max(shown or group, key=_leading)
     levels = [spell for spell in _strong(group, deepest) if spell.is_level]
@@ -165,7 +166,7 @@ def _lead(group: Sequence[Spell]) -> Spell:
 
 
 def _strong(group: Sequence[Spell], lead: Spell) -> list[Spell]:
-    """Return the spells that begin and end an incident: not faint traces in other series."""
+    """Return the spells that define an incident's begin and end, without faint traces elsewhere."""
     return [
         spell
         for spell in group
@@ -211,13 +212,13 @@ def _incident(
 
 
 def _leading(spell: Spell) -> tuple[bool, float, str]:
-    """Return what to sort by: the deepest. The level of a step counts for its deepest run."""
+    """Return the sort key: deepest first. The level of a step counts as its deepest run."""
     depth = spell.depth * (_LEVEL if spell.shape is Shape.STEP else 1.0)
     return spell.shape is Shape.INTEGRITY, depth, spell.name
 
 
 def _shape(group: Sequence[Spell], lead: Spell, at: datetime, last: datetime) -> Shape:
-    """Return the shape of the whole: dips that join to days are a change of level."""
+    """Return the shape of the whole: dips that join into days are a level change."""
     if lead.shape is Shape.DIP and any(
         spell.shape is Shape.STEP
         and (spell.key in (lead.key, None) or spell.depth >= lead.depth / 2)
@@ -236,7 +237,7 @@ def _shape(group: Sequence[Spell], lead: Spell, at: datetime, last: datetime) ->
 def _state(
     shape: Shape, at: datetime, until: datetime | None, now: datetime, targets: Sequence[str]
 ) -> IncidentState:
-    """Return whether it goes on; single targets that are slow never become the usual."""
+    """Return whether it is ongoing; slow single targets never become the new normal."""
     if until is not None:
         return IncidentState.ENDED
     lasts = shape is Shape.STEP and now - at > _LASTING and not targets
@@ -269,7 +270,7 @@ def _summary(group: Sequence[Spell], lead: Spell, at: datetime, until: datetime 
 
 
 def _stages(strong: Sequence[Spell]) -> tuple[Stage, ...]:
-    """Return what became worse when; empty where nothing began clearly later than the rest."""
+    """Return what got worse when; empty if no onset was clearly later than the rest."""
     stages: list[list[Spell]] = []
     for spell in sorted(strong, key=lambda spell: (spell.at, -spell.depth, spell.name)):
         if spell.shape in (Shape.UNSTEADY, Shape.DRIFT, Shape.PERIODIC):
@@ -296,9 +297,9 @@ def _moved(group: Sequence[Spell]) -> set[str]:
 def _better(
     group: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], at: datetime, last: datetime
 ) -> tuple[str, ...]:
-    """Return the series that got better at the same moment, each with how much.
+    """Return the series that improved at the same moment, each with its size.
 
-    What became faster while others became slower tells more of the cause than either.
+    A series that got faster while others got slower says more about the cause than either.
     """
     moved = _moved(group)
     gains = []
@@ -317,7 +318,7 @@ def _better(
 def _unmoved(
     group: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], at: datetime, last: datetime
 ) -> tuple[str, ...]:
-    """Return the series that were as usual all the while."""
+    """Return the series that were unchanged throughout."""
     moved = _moved(group)
     still = {
         name_of(key)
@@ -351,6 +352,6 @@ def _error(within: Any, around: Any) -> float:
     """Return the standard error of the median within, from the scatter of the runs before."""
     usual = float(np.median(around))
     scale = max(scatter(around), 0.005 * usual)
-    # The median of n has 1.25 times the standard error of their mean; neighbours are alike, so
-    # that no more than about one run in three counts.
+    # The median of n has 1.25 times the standard error of the mean; neighbours are correlated, so
+    # only about one run in three counts.
     return 1.25 * scale / max(1.0, len(within) / 3) ** 0.5

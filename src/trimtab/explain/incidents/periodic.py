@@ -1,8 +1,8 @@
-"""Hours of the day or days of the week in which a series is low again and again.
+"""Hours of the day or days of the week in which a series is repeatedly low.
 
-By hour: what each hour of a day is below the median of its day. By weekday: what each weekday is
-below the other days of the same weeks. What is low in the middle is then tested as one stretch,
-by how far it is down beside its own scatter, occurrence by occurrence.
+By hour: each hour relative to the median of its day. By weekday: each weekday relative to the other
+days of the same weeks. Candidates that are low at the median are then tested as one stretch:
+their loss against its own scatter, occurrence by occurrence.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from trimtab.model.incident import Recurrence, Shape
 from trimtab.model.series import ChangeStatus
 
 LOST: Final = 0.15
-"""What is lost again and again at the median, at least: the load of working hours costs less."""
+"""Smallest median loss of a recurring pattern: normal load of working hours costs less."""
 _HOUR_LOST: Final = 0.1
-"""An hour, or a day, that is part of such a stretch."""
+"""Loss from which an hour or a day is part of such a stretch."""
 SIGMAS: Final = 6.0
-"""Standard errors that the median of the occurrences is down. Noise of every tested kind made
+"""Standard errors by which the median of the occurrences is low. Noise of every tested kind gave
 none in 40 years of hourly series (tests/explain/incidents/test_periodic.py)."""
 _LOW_SHARE: Final = 0.8
-"""Of the occurrences, that have lost half of it or more."""
+"""Share of the occurrences that lost at least half of it."""
 _DAYS: Final = (28, 12)
 _DAYS_LEAST: Final = 10
 _WEEKS: Final = 8
 _WEEKS_LEAST: Final = 5
-"""Days, and weeks, that are looked at together; and fewest of them."""
+"""Days, and weeks, examined together; and the fewest of them."""
 _HOURS_MOST: Final = 10
-"""What is low for longer is the other way round: the rest is high."""
+"""If the low part is longer than this, the rest is high instead."""
 _EVERY_DAY: Final = 6
-"""Weekdays from which on a stretch is of every day."""
+"""Number of weekdays from which a pattern is daily."""
 _HOURLY_S: Final = 1.5 * 3600.0
 _FEW_A_DAY_S: Final = 8.5 * 3600.0
-"""Runs no further apart than this, three a day, tell hours of the day from one another."""
+"""Largest distance of runs, three a day, that resolves hours of the day."""
 _DAY_LEAST: Final = 3
-"""Runs of a day that say what is usual on it: the middle one of fewer is among the low ones."""
+"""Fewest runs of a day for its usual level: the median of fewer is among the low ones."""
 _WEEK: Final = frozenset(range(7))
 _NOTHING: Final = -1.0
-"""Residual of a run that did not finish."""
+"""Residual of an unfinished run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class _Table:
     values
         Shape (days, 24 or 1), NaN where there is no run.
     days
-        Of each row since 1970.
+        Day of each row since 1970.
     """
 
     values: Any
@@ -72,9 +72,9 @@ class _Table:
         return (self.days + 3) % 7
 
     def about(self, weekdays: frozenset[int]) -> Any:
-        """Return the residuals about what patterns of so many weekdays are held against.
+        """Return the residuals relative to the reference of patterns on these weekdays.
 
-        Of every day: the median of the day. Of some: that of all days, column by column.
+        Daily patterns: the median of the day. Others: the median of all days, column by column.
         """
         if len(weekdays) < len(_WEEK):
             return self.values - medians(self.values, axis=0)
@@ -85,7 +85,7 @@ class _Table:
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """Weekdays and columns that are low, and by how much, as a logarithm."""
+    """Low weekdays and columns, and by how much, as a logarithm."""
 
     weekdays: frozenset[int]
     columns: tuple[int, ...]
@@ -93,14 +93,14 @@ class _Pattern:
 
 
 def periodic(parts: Sequence[Part], frame: pl.DataFrame, timezone: str) -> list[Spell]:
-    """Return the stretches of a series that were low at the same hours or weekdays again.
+    """Return the stretches of a series that were low at recurring hours or weekdays.
 
     Parameters
     ----------
     frame
-        All of the series: ``at``, ``value``, ``unfinished``.
+        The whole series: ``at``, ``value``, ``unfinished``.
     timezone
-        IANA name of the site's zone: hours and weekdays are those of its people.
+        IANA name of the site's zone: hours and weekdays are local.
     """
     spells = carried((part.look, _in_one_look(part, timezone)) for part in parts)
     return [_counted(spell, frame) for spell in spells]
@@ -124,14 +124,14 @@ def _in_one_look(part: Part, timezone: str) -> list[Spell]:
 
 
 def _counted(spell: Spell, frame: pl.DataFrame) -> Spell:
-    """Return a spell with the runs of all of it."""
+    """Return a spell with the runs of its whole length."""
     assert spell.recurs is not None
     within = _recurring(frame, spell.recurs).filter(pl.col("at").is_between(spell.at, spell.last))
     return replace(spell, runs=within.height, unfinished=int(within["unfinished"].sum()))
 
 
 def _recurring(frame: pl.DataFrame, recurs: Recurrence) -> pl.DataFrame:
-    """Return the runs at the hours and weekdays at which something recurs."""
+    """Return the runs at recurring hours and weekdays."""
     local = pl.col("at").dt.convert_time_zone(recurs.timezone)
     return frame.filter(
         local.dt.hour().is_in(list(recurs.hours))
@@ -156,7 +156,7 @@ def _table(part: Part, timezone: str, *, columns: int = 24) -> _Table:
 
 
 def _by_hour(table: _Table) -> Iterator[_Pattern]:
-    """Yield what is low at the same hours of every day; hours without runs part no others."""
+    """Yield what is low at the same hours every day; hours without runs do not split a stretch."""
     about = table.about(_WEEK)
     for window in (window for days in _DAYS for window in _windows(len(about), days, days // 4)):
         rows = about[window]
@@ -174,7 +174,7 @@ def _by_hour(table: _Table) -> Iterator[_Pattern]:
 
 
 def _by_weekday(table: _Table) -> Iterator[_Pattern]:
-    """Yield what is low on the same weekdays: all day, or at some hours."""
+    """Yield what is low on the same weekdays: all day, or at certain hours."""
     for window in _windows(len(table.values), _WEEKS * 7, 14):
         rows, weekdays = table.values[window], table.weekdays[window]
         usual = medians(rows, axis=0)
@@ -199,7 +199,7 @@ def _by_weekday(table: _Table) -> Iterator[_Pattern]:
 
 
 def _joined(patterns: Sequence[_Pattern]) -> Iterator[_Pattern]:
-    """Yield weekdays of about the same hours as one pattern."""
+    """Merge weekdays with about the same hours into one pattern."""
     left = list(patterns)
     while left:
         first = left[0]
@@ -222,7 +222,7 @@ def _is_sure(losses: Any, loss: float, spread: float) -> bool:
 
 
 def _windows(days: int, length: int, every: int) -> Iterator[slice]:
-    """Yield stretches of days, the last one first: what goes on is found there."""
+    """Yield stretches of days, the last one first: it contains what is ongoing."""
     end = days
     while True:
         yield slice(max(0, end - length), end)
@@ -232,7 +232,7 @@ def _windows(days: int, length: int, every: int) -> Iterator[slice]:
 
 
 def _stretches(low: Any, *, circular: bool) -> list[tuple[int, ...]]:
-    """Return the columns that follow one another and are low; the day may go on past midnight."""
+    """Return runs of consecutive low columns; a stretch may continue past midnight."""
     stretches: list[list[int]] = []
     for column in np.flatnonzero(low).tolist():
         if stretches and stretches[-1][-1] == column - 1:
@@ -294,7 +294,7 @@ def _spell(part: Part, table: _Table, pattern: _Pattern, timezone: str) -> Spell
 
 
 def _longest(low: Any) -> tuple[int, int]:
-    """Return the stretch of occurrences with most low ones; each other one takes one away."""
+    """Return the stretch of occurrences with the most low ones, each other one subtracting one."""
     total = np.concatenate([[0], np.cumsum(np.where(low, 1, -1))])
     least = np.minimum.accumulate(total)
     end = int(np.argmax(total - least))

@@ -1,9 +1,9 @@
-"""Times at which most probes were slow together, though no series shows a change by itself.
+"""Times at which most probes were slow together, although no series shows a change by itself.
 
-Each probe is one voice, whatever it measures. A run is held against the runs of its own series:
-the share of them that are as low. That most voices are low in one round by chance is then a matter
-of counting, whatever their tails; where they share their noise chance does it far more often, and
-the scatter of the rounds' medians shows that.
+Each probe is one voice, whatever it measures. A run is compared with its own series: the share of
+runs that are as low. The probability that most voices are low in one round by chance is then a
+matter of counting, whatever their tails; shared noise makes it far more likely, and the scatter of
+the rounds' medians reveals that.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from trimtab.model.incident import Shape
 from trimtab.model.series import ChangeStatus, SeriesKey
 
 VOICES: Final = 3
-"""Low ones that a round needs at least, and more than half of those that ran."""
+"""Fewest low voices in a round, and they must be more than half of those that ran."""
 SHARES: Final = (0.1, 0.05, 0.02, 0.01)
-"""A voice is low in a round when at most such a share of its rounds are as low."""
+"""A voice is low in a round if at most this share of its rounds are as low."""
 A_MONTH: Final = 0.05
-"""How often chance makes one share and one group of independent voices low together in 30 days."""
+"""Chance rate per 30 days at which one share and one group of independent voices are low."""
 LOST: Final = 0.15
-"""What the low voices lost at the median, at least: that of all targets alike (`slow_surveys`)."""
+"""Smallest median loss of the low voices: that of all targets alike (`slow_surveys`)."""
 TOGETHER: Final = 6.0
-"""Robust standard deviations of the rounds' medians that the median of the voices is down.
+"""Robust standard deviations of the rounds' medians by which the median of the voices is low.
 
-At 4.5 noise that the voices share, with tails as heavy as Student's t with 3 degrees of freedom,
-makes one a month; at 6 one in three to ten months (tests/explain/incidents/test_pooled.py).
+At 4.5, shared noise with tails as heavy as Student's t with 3 degrees of freedom gives one a month;
+at 6, one in three to ten months (tests/explain/incidents/test_pooled.py).
 """
 _RUNS_LEAST: Final = 24
-"""Runs, and rounds, from which it is known how often one is low."""
+"""Fewest runs, and rounds, to know how often one is low."""
 _CUT: Final = 8.0
-"""Standard deviations at which a run is cut off: one that did not finish weighs as much."""
+"""Standard deviations at which a run is clipped: an unfinished one weighs as much."""
 _HOUR_S: Final = 3600.0
 _MONTH_S: Final = 30 * 86400.0
 _GROUPS: Final[dict[str, str | None]] = {
@@ -67,20 +67,20 @@ class _Series:
 
 @dataclass(frozen=True, slots=True)
 class _Rounds:
-    """The rounds of some voices: a row for each round, a column for each voice.
+    """The rounds of several voices: one row per round, one column per voice.
 
     Attributes
     ----------
     names
-        Of the series of each voice.
+        Series names of each voice.
     first, last
         Earliest and latest run of each round, seconds since 1970.
     width_s
-        From one round to the next.
+        Distance of rounds.
     scaled, logs
-        Residuals, NaN where a voice did not run; ``logs`` also where it did not finish.
+        Residuals, NaN if a voice did not run; ``logs`` also if it did not finish.
     runs, unfinished
-        Of each round.
+        Counts per round.
     """
 
     names: tuple[tuple[str, ...], ...]
@@ -99,7 +99,7 @@ def pooled(looks: Sequence[Sequence[Part]]) -> list[Spell]:
     Parameters
     ----------
     looks
-        Every series in each look, by time. What one probe measures is one voice.
+        Every series in each look, by time. All metrics of one probe are one voice.
     """
     return carried((parts[0].look, _in_one_look(parts)) for parts in looks)
 
@@ -117,7 +117,7 @@ def _in_one_look(parts: Sequence[Part]) -> Iterator[Spell]:
 
 
 def _probes(parts: Sequence[Part]) -> list[list[_Series]]:
-    """Return the series of each probe, one for each access: bandwidth before other metrics."""
+    """Return the series of each probe, one per access: bandwidth before other metrics."""
     probes: dict[tuple[str, str, str], dict[str, _Series]] = {}
     for part in sorted(parts, key=lambda part: "bandwidth" not in part.key.metric):
         key = part.key
@@ -133,10 +133,10 @@ def _access(key: SeriesKey) -> str:
 
 
 def _rounds(voices: Sequence[Sequence[_Series]]) -> _Rounds:
-    """Return the runs of the voices round by round.
+    """Return the runs of the voices by round.
 
-    A round is as long as runs of the middle voice are apart, an hour at least, and rounds are
-    parted where the fewest runs begin.
+    A round is as long as the distance of the median voice's runs, at least an hour, and rounds are
+    split where the fewest runs begin.
     """
     times = [np.concatenate([series.runs.times for series in voice]) for voice in voices]
     spacings = [usual_gap_s(np.sort(part).tolist()) for part in times if np.ptp(part) > 0]
@@ -175,7 +175,7 @@ def _rounds(voices: Sequence[Sequence[_Series]]) -> _Rounds:
 
 
 def _means(cells: tuple[Any, Any], values: Any, shape: tuple[int, int]) -> Any:
-    """Return the mean of the values in each cell, NaN where there is none."""
+    """Return the mean of the values in each cell, NaN for empty cells."""
     known = np.isfinite(values)
     index = np.ravel_multi_index((cells[0][known], cells[1][known]), shape)
     counts = np.bincount(index, minlength=math.prod(shape)).reshape(shape)
@@ -184,7 +184,7 @@ def _means(cells: tuple[Any, Any], values: Any, shape: tuple[int, int]) -> Any:
 
 
 def _spells(name: str, rounds: _Rounds) -> Iterator[Spell]:
-    """Yield the rounds in which most voices were low together, joined to spells."""
+    """Yield the rounds in which most voices were low together, joined into spells."""
     shares = _shares(rounds.scaled)
     ran = np.isfinite(shares).sum(axis=1)
     enough = ran >= max(VOICES, math.ceil(len(rounds.names) / 2))
@@ -210,7 +210,7 @@ def _spells(name: str, rounds: _Rounds) -> Iterator[Spell]:
 
 
 def _shares(scaled: Any) -> Any:
-    """Return for each run which share of its voice's runs is as low; NaN where it did not run."""
+    """Return for each run the share of its voice's runs that are as low; NaN if it did not run."""
     shares = np.full(scaled.shape, np.nan)
     for column in range(scaled.shape[1]):
         known = np.isfinite(scaled[:, column])
@@ -220,7 +220,7 @@ def _shares(scaled: Any) -> Any:
 
 
 def _lost(logs: Any) -> bool:
-    """Return whether the low voices lost enough: those that finished, if any did."""
+    """Return whether the low voices lost enough, counting those that finished if any did."""
     finished = logs[np.isfinite(logs)]
     return not len(finished) or float(np.median(finished)) <= math.log(1 - LOST)
 

@@ -1,4 +1,4 @@
-"""A spell: trouble as one series, one survey or one counter shows it, before spells are merged."""
+"""A spell: a trouble in one series, survey or counter, before spells are merged."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from trimtab.model.verdict import Interval
 
 Item = TypeVar("Item")
 SURVEYS: Final = "surveys"
-"""In the name of every spell that surveys of single targets show."""
+"""Part of the name of every spell from surveys of single targets."""
 
 
 TOGETHER: Final = timedelta(hours=6)
-"""Bad runs so near to one another are of one trouble; two distances where runs are sparse."""
+"""Bad runs this close belong to one trouble; twice their distance if runs are sparse."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spell:
-    """A stretch in which one thing was not what it had been.
+    """A stretch in which one thing deviated from its usual state.
 
     Attributes
     ----------
     name
-        For people: ``ior write_bandwidth``, ``surveys``.
+        Display name: ``ior write_bandwidth``, ``surveys``.
     at, until
-        First and last bad run; ``until`` is ``None`` while it goes on.
+        First and last bad run; ``until`` is ``None`` while ongoing.
     last
-        The last bad run or look so far, also while it goes on.
+        Last bad run or look so far, also while ongoing.
     depth
-        How far out of the usual it is, in its own standard deviations: the deepest leads.
+        Deviation in its own standard deviations: the deepest leads.
     what
-        In words, without the times: "17 % lower".
+        Description without times: "17 % lower".
     is_level
-        A confirmed change of level: the incident that it is part of lasts as long as it does.
+        Confirmed level change: its incident lasts as long as it does.
     is_broken
         Runs that failed or did not start: nothing was measured.
     moved
-        Names of the series that show it, where it is shown by several together.
+        Names of the series that show it, if several together do.
     """
 
     shape: Shape
@@ -67,7 +67,7 @@ class Spell:
     recurs: Recurrence | None = None
 
     def is_same(self, other: Spell) -> bool:
-        """Return whether two spells of a kind overlap in time and, if they recur, in hours."""
+        """Return whether two spells of a kind overlap in time and, if recurring, in hours."""
         if self.name != other.name or self.at > other.last or other.at > self.last:
             return False
         if self.recurs is None or other.recurs is None:
@@ -79,20 +79,20 @@ class Spell:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it is nothing but short stretches of runs that gave no figure."""
+        """Whether it consists only of short stretches of runs without a figure."""
         lost = self.is_broken or (self.key is not None and 0 < self.unfinished == self.runs)
         return lost and self.shape is Shape.DIP
 
 
 def name_of(key: SeriesKey) -> str:
-    """Return what people call a series."""
+    """Return the display name of a series."""
     target = "" if key.target is None else f" of {key.target}"
     apart = f" ({key.apart})" if key.apart else ""
     return f"{key.probe} {key.metric}{target}{apart}"
 
 
 def percent_off(effect: float, *, more_is_better: bool) -> str:
-    """Return an effect in words.
+    """Return an effect as text.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def percent_off(effect: float, *, more_is_better: bool) -> str:
 
 
 def apart(times: Sequence[datetime]) -> timedelta:
-    """Return how far apart bad runs of a series may be and still are of one trouble.
+    """Return the largest distance between bad runs of a series that belong to one trouble.
 
     Examples
     --------
@@ -119,14 +119,14 @@ def apart(times: Sequence[datetime]) -> timedelta:
 
 
 def carried(looks: Iterable[tuple[Look, Iterable[Spell]]]) -> list[Spell]:
-    """Join the spells of successive looks: one that several looks report is one spell.
+    """Join the spells of successive looks: one reported by several looks is one spell.
 
     A look reports each spell that overlaps its four weeks. The begin is that of the first look
-    that reported it, so that it does not move as the spell goes on.
+    that reported it, so it does not move as the spell continues.
     """
     spells: list[Spell] = []
     for look, seen in looks:
-        # Only in the last look can a spell still be going on.
+        # Only a spell in the last look can still be ongoing.
         spells = [
             spell if spell.until is not None else replace(spell, until=spell.last)
             for spell in spells
@@ -146,7 +146,7 @@ def carried(looks: Iterable[tuple[Look, Iterable[Spell]]]) -> list[Spell]:
 def grouped(
     items: Iterable[Item], at: Callable[[Item], datetime], longest: timedelta
 ) -> list[list[Item]]:
-    """Return items, by time, in groups; a longer gap begins a new one.
+    """Split time-ordered items into groups; a longer gap begins a new one.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Targets that were slow in surveys while the others were not, even where no probe saw it.
+"""Targets that were slow in surveys while the others were not, even if no probe noticed.
 
-What is usual for a target is what it was before, its slow surveys left out: one that is slow for
-half of the record is slow, and not usual. A stretch goes on until the target recovers.
+A target's usual rate is its earlier one, without its slow surveys: a target that is slow for half
+of the record is slow, not usual. A stretch lasts until the target recovers.
 """
 
 from __future__ import annotations
@@ -24,34 +24,35 @@ from trimtab.model.series import ChangeStatus
 from trimtab.units import enumerated
 
 SLOW: Final = 0.75
-"""A quarter under its usual share of the survey's median: the least that was called a slow OST
+"""A quarter below its usual share of the survey's median: the smallest loss of OSTs called slow in
 [S1, III]."""
 CRAWLS: Final = 0.5
-"""Half of it in one survey is enough; less has to be seen in surveys running, two at least."""
+"""A loss of half is enough in one survey; a smaller one must show in consecutive surveys."""
 SIGMAS: Final = 5.0
-"""And so many of its own robust standard deviations in one survey, or in each of n surveys running
-so many over the square root of n, which is as rare: some targets scatter by nature."""
+"""Plus this many of its robust standard deviations in one survey, or this many over the square root
+of n in each of n consecutive surveys, which is as rare: some targets scatter by nature."""
 RUNNING: Final = 4
-"""Surveys running that make a moderate loss certain, at most."""
+"""Maximum number of consecutive surveys that make a moderate loss certain."""
 MANY: Final = 3
-"""Targets that are so low in one survey make each other certain: by chance each would be low in a
-survey of its own. The targets of a server that is taken over by its partner are."""
+"""This many targets low in one survey confirm each other: by chance each would be low in a
+different survey. The targets of a server taken over by its partner are such a group."""
 SLOW_ALL: Final = 0.85
-"""Of the median target, in two surveys running. It scatters far less than single targets do."""
+"""Loss of the median target in two consecutive surveys. It scatters far less than single
+targets."""
 _BEFORE: Final = 30
-"""Surveys that make a usual share: a month of daily ones. What declines slowly is seen as well."""
+"""Surveys that define a usual share: a month of daily ones. Slow declines show as well."""
 _TARGETS_LEAST: Final = 3
 _HISTORY: Final = 5
-"""Surveys from which the scatter of one target, or the level of all, is known."""
+"""Surveys needed to know the scatter of one target, or the level of all."""
 _SCALE_LEAST: Final = 0.01
 _BACK: Final = 0.5
-"""A target is back when half of what it lost is: in one survey where that is beyond its scatter,
-else in two running."""
+"""A target has recovered when half the loss is back: in one survey if that exceeds its scatter,
+else in two consecutive ones."""
 _BY_NATURE: Final = 0.25
-"""Share of the targets. Where so many are far under the median when they are first seen they are
-of another kind; fewer are slow."""
+"""Share of the targets. If this many are far below the median when first seen, they are of another
+type; if fewer, they are slow."""
 _GONE: Final = 14
-"""Surveys in which a slow target was not measured any more: it was removed."""
+"""Surveys without a formerly slow target: it was removed."""
 _SHORT: Final = timedelta(days=2)
 _NOT_RATES: Final = ("B", "s")
 
@@ -65,13 +66,13 @@ class SlowTarget:
     at, last
         First and last survey in which it was slow, aware UTC.
     until
-        The last, once it has recovered; ``None`` while it goes on.
+        Its last slow survey, once it has recovered; ``None`` while ongoing.
     detected_at
-        The survey that made it certain enough to report.
+        Survey that made it certain enough to report.
     share, least
-        Its rate relative to its usual one in the last slow survey, and the lowest.
+        Rate relative to its usual one in the last slow survey, and the lowest such rate.
     surveys
-        In which it was slow.
+        Surveys in which it was slow.
     """
 
     target: str
@@ -86,13 +87,13 @@ class SlowTarget:
 
 
 def slow_targets(surveys: pl.DataFrame) -> list[Spell]:
-    """Return the stretches in which targets were slow by themselves, the earliest first.
+    """Return the stretches in which targets were slow by themselves, earliest first.
 
     Parameters
     ----------
     surveys
-        ``at``, ``run``, ``target``, ``metric``, ``value``: rates, where more is better. A value
-        of 0 is a target that moved nothing.
+        ``at``, ``run``, ``target``, ``metric``, ``value``: rates, more is better. A value of 0 is
+        a target that moved nothing.
     """
     stretches = slow_stretches(surveys)
     times: list[datetime] = surveys["at"].unique().sort().to_list() if stretches else []
@@ -130,9 +131,9 @@ def slow_surveys(surveys: pl.DataFrame) -> list[Spell]:
 
 
 def slow_now(surveys: pl.DataFrame) -> tuple[SlowTarget, ...]:
-    """Return the targets that are slow and have not recovered, the slowest first.
+    """Return the targets that are slow and have not recovered, slowest first.
 
-    Parameters are those of `slow_targets`. Of each target the metric in which it is slowest.
+    Parameters as in `slow_targets`. One entry per target: the metric in which it is slowest.
     """
     worst: dict[str, SlowTarget] = {}
     for stretch in slow_stretches(surveys):
@@ -144,17 +145,17 @@ def slow_now(surveys: pl.DataFrame) -> tuple[SlowTarget, ...]:
 
 
 def slow_stretches(surveys: pl.DataFrame) -> list[SlowTarget]:
-    """Return each stretch in which a target was slow in a metric, the earliest first.
+    """Return each stretch in which a target was slow in a metric, earliest first.
 
-    Parameters are those of `slow_targets`. Nothing that came later has a say in whether a target
-    was slow at a time, but what bears out a single slow survey.
+    Parameters as in `slow_targets`. Later data never decides whether a target was slow at a time,
+    except to confirm a single slow survey.
     """
     share = pl.col("value") / pl.median("value").over("run", "metric")
     shares = (
         _rates(surveys)
         .group_by("run", "metric", "target")
         .agg(pl.min("at"), pl.median("value"))
-        # All targets of a survey are of its time, however long it took.
+        # All targets of a survey share its time, however long it took.
         .with_columns(at=pl.min("at").over("run"), share=share)
         .filter(pl.col("share").is_finite())
     )
@@ -171,7 +172,7 @@ def slow_stretches(surveys: pl.DataFrame) -> list[SlowTarget]:
 
 
 def _rates(surveys: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows that are rates; none where a column is missing."""
+    """Return the rows that are rates; none if a column is missing."""
     if not COLUMNS.keys() <= set(surveys.columns):
         return pl.DataFrame(schema=COLUMNS)
     others = [
@@ -182,7 +183,7 @@ def _rates(surveys: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass(slots=True)
 class _Part:
-    """A slow stretch of one column, by places among the surveys."""
+    """A slow stretch of one column, by position among the surveys."""
 
     column: int
     first: int
@@ -195,12 +196,12 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Doubt:
-    """A low survey of a target that is not yet certain to be slow.
+    """A low survey of a target not yet certain to be slow.
 
     Attributes
     ----------
     depth
-        How far it was under the usual, in its scatters.
+        Distance below the usual rate, in its scatter.
     """
 
     place: int
@@ -209,7 +210,7 @@ class _Doubt:
 
 
 def _is_certain(doubts: Sequence[_Doubt], sigmas: float) -> bool:
-    """Return whether the last surveys of a doubted target, two at least, make it slow."""
+    """Return whether the last surveys of a doubted target, at least two, make it slow."""
     depths = [doubt.depth for doubt in doubts]
     return any(
         min(depths[-number:]) > sigmas / math.sqrt(number) for number in range(2, len(depths) + 1)
@@ -226,9 +227,9 @@ def _walked(table: Any, *, slow: float, sigmas: float, history: int) -> list[_Pa
 
     Notes
     -----
-    Survey by survey, each target is in one of these states; only surveys in which it was well
-    enter what is usual for it: of a doubted one none does. It is slow when its last n surveys were
-    each ``sigmas`` / sqrt(n) of its scatters low, for some n from 2 to `RUNNING`::
+    In each survey a target is in one of these states; only surveys in which it was well define its
+    usual rate, never those of a doubted target. It is slow if each of its last n surveys was
+    ``sigmas`` / sqrt(n) of its scatter low, for some n from 2 to `RUNNING`::
 
         well ──low──▶ doubted ──low, certain──▶ slow ──half of it back, beyond scatter──▶ well
           ▲           │  ▲└─low─┐                ▲└─half of it back──▶ better ──again──▶ well
@@ -283,7 +284,7 @@ def _walked(table: Any, *, slow: float, sigmas: float, history: int) -> list[_Pa
 
 
 def _goes_on(part: _Part, place: int, relative: float, scale: float) -> bool:
-    """Take a survey of a slow column into account; return whether the column is well again."""
+    """Update a slow column with a survey; return whether the column has recovered."""
     level = sum(part.relatives) / len(part.relatives)
     if relative < 1 - (1 - level) * (1 - _BACK):
         part.relatives.append(relative)
@@ -295,14 +296,14 @@ def _goes_on(part: _Part, place: int, relative: float, scale: float) -> bool:
 
 
 class _Usual:
-    """What each column was in the surveys in which it was well."""
+    """The usual rate of each column, from the surveys in which it was well."""
 
     def __init__(self, columns: int) -> None:
         self._values = np.full((columns, _BEFORE), np.nan)
         self.count = np.zeros(columns, dtype=int)
 
     def relative(self, row: Any, running: Iterable[int]) -> tuple[Any, Any]:
-        """Return a survey relative to the usual, and the scatter of each column."""
+        """Return a survey relative to the usual rates, and the scatter of each column."""
         known = self.count > 0
         middle = np.ones(len(row))
         middle[known] = medians(self._values[known], axis=1)
@@ -319,7 +320,7 @@ class _Usual:
         return relative, scale
 
     def add(self, row: Any, well: Any) -> None:
-        """Take the columns that were well into account."""
+        """Update the columns that were well."""
         columns = np.flatnonzero(well)
         self._values[columns, self.count[columns] % _BEFORE] = row[columns]
         self.count[columns] += 1
@@ -340,7 +341,7 @@ def _stretch(target: str, metric: str, part: _Part, times: Sequence[datetime]) -
 
 
 def _groups(stretches: Sequence[SlowTarget], times: Sequence[datetime]) -> list[list[SlowTarget]]:
-    """Return the stretches that began together, or are of one target and overlap."""
+    """Return the stretches that began together, or belong to one target and overlap."""
     place = {at: index for index, at in enumerate(times)}
     groups: list[list[SlowTarget]] = []
     for stretch in stretches:

@@ -1,4 +1,4 @@
-"""Stretches in which a series spreads wider than its goal, and than it usually does."""
+"""Stretches in which a series spreads wider than its goal and than usual."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from trimtab.model.series import ChangeStatus, CovAt, SeriesJudgement
 from trimtab.model.verdict import VerdictStatus
 
 _MANY: Final = 3
-"""Dips that are one stretch of wide spread, and not each a trouble of its own."""
+"""Number of dips that form one stretch of wide spread instead of separate troubles."""
 _USUAL_WINDOWS: Final = 3
-"""Windows side by side that show how a series usually scatters."""
+"""Adjacent windows that show the usual scatter of a series."""
 _QUANTILES: Final = (0.25, 0.05)
-"""Of the COV of all windows: the usual one, and how far below it steady ones are."""
+"""Quantiles of all windows' COV: the usual one, and that of steady windows below it."""
 _OUT: Final = 4.0
 _UNSTEADY_RATIO: Final = 1.5
-"""A window stands out where the logarithm of its COV is over the usual one by this ratio's, and by
-so many times what the usual one is over the steady one's."""
+"""A window stands out if the logarithm of its COV exceeds the usual one by this ratio's, and by
+this multiple of the distance between usual and steady."""
 _UNSTEADY_LEAST: Final = timedelta(hours=12)
-"""The COV has to miss its goal for so long: one run more or less in a window is no incident."""
+"""How long the COV must miss its goal: one run more or less in a window is no incident."""
 
 
 def unsteady(
@@ -40,23 +40,23 @@ def unsteady(
     *,
     window_s: float,
 ) -> list[Spell]:
-    """Return the dips of a series and its unsteady stretches, dips within one made part of it.
+    """Return the dips and unsteady stretches of a series; a stretch absorbs the dips inside it.
 
     Parameters
     ----------
     looked
         The series of the site.
     dips
-        Of this series.
+        Dips of this series.
     taken
         Hours whose spread other spells explain.
 
     Notes
     -----
-    A dip raises the COV of every window that holds it. A stretch in which the COV misses its goal
-    is called unsteady where it misses it without the dips as well, or where they are `_MANY`; and
-    where it stands out: what scatters more than its goal all the time misses it in its verdict,
-    and where runs far from their level come all the time, some more of them in two days are usual.
+    A dip raises the COV of every window that contains it. A stretch in which the COV misses its
+    goal is unsteady if it also misses without the dips, or if there are `_MANY` dips; and if it
+    stands out: a series that always scatters beyond its goal misses it in its verdict, and if runs
+    are often far from their level, a few more in two days are normal.
     """
     window = timedelta(seconds=window_s)
     hours = [Window(dip.at, dip.last) for dip in dips]
@@ -80,13 +80,13 @@ def unsteady(
         lasts = any(part[-1].at - part[0].at >= _UNSTEADY_LEAST for part in alone)
         if not lasts and (len(within) < _MANY or ends - stretch[0].at < _UNSTEADY_LEAST):
             continue
-        # What dips alone make of it is seen in them; many of them are the spread.
+        # A few dips show up by themselves; many of them are the spread.
         known = [] if len(within) >= _MANY else [Window(dip.at, dip.last) for dip in within]
         part = looked.around(judgement.key, stretch[0].at, ends)
         if is_usual(part, Window(begins, ends), known=known):
             continue
         spells.append(_unsteady(judgement, stretch, within, window))
-        # A run that did not finish is worth a look of its own.
+        # An unfinished run deserves attention of its own.
         left = [dip for dip in left if dip not in within or dip.unfinished]
     return [*left, *spells]
 
@@ -94,7 +94,7 @@ def unsteady(
 def _missed(
     rolling: Iterable[CovAt], taken: Sequence[Window], window: timedelta
 ) -> list[list[CovAt]]:
-    """Return the stretches of windows that missed the goal and hold nothing of ``taken``."""
+    """Return the stretches of windows that missed the goal and contain nothing of ``taken``."""
     stretches: list[list[CovAt]] = []
     for point in rolling:
         if point.status is not VerdictStatus.MISSED or not point.cov:
@@ -113,14 +113,13 @@ def _standing_out(
 ) -> Sequence[CovAt]:
     """Return the windows of a look that scatter far more than is usual for the series.
 
-    What is usual is told from the steadier windows: they are usual where others scatter more for
-    most of the time as well. None stands out where the windows are no longer than
-    `_USUAL_WINDOWS`.
+    The usual spread comes from the steadier windows, even if others scatter more most of the time.
+    None stands out if there are no more windows than `_USUAL_WINDOWS`.
 
     Parameters
     ----------
     others
-        Windows whose spread nothing explains.
+        Windows whose spread is unexplained.
     """
     known = _between(others, look.earliest, look.end)
     if len({point.at.date() for point in known}) * timedelta(days=1) < _USUAL_WINDOWS * window:
@@ -132,7 +131,7 @@ def _standing_out(
 
 
 def _between(points: Sequence[CovAt], from_: datetime, to: datetime) -> Sequence[CovAt]:
-    """Return the windows that end from one time on and before another."""
+    """Return the windows that end within a half-open period."""
     begin, end = (bisect_left(points, at, key=lambda point: point.at) for at in (from_, to))
     return points[begin:end]
 

@@ -1,15 +1,15 @@
-"""Change points of the level of a series, reported as early as possible without looking ahead.
+"""Change points of a series' level, reported as early as possible without looking ahead.
 
 Two tiers. The online tier tests after every run whether the level has just changed, and raises a
-suspect. The retrospective tier looks back over weeks, hour by hour and day by day; where both of
-its detectors see a change within a day of each other it is confirmed. A suspect that is not
-confirmed in four days is dismissed. While one is open no other is raised: one alert per change.
+suspect. The retrospective tier looks back over weeks, by hour and by day; if both its detectors see
+a change within a day of each other, it is confirmed. A suspect that is not confirmed within four
+days is dismissed. While one is open no other is raised: one alert per change.
 
-What is walked along are occasions (`judge.occasions`): runs made close together are one.
+The unit is the occasion (`judge.occasions`): runs made close together are one.
 
 A report for a time uses no later run: a series cut at T gives the same suspects, confirmations and
-dismissals up to T as the full series, as far as neither has more than `RUNS_MOST` occasions, and
-as both have the same ones: that runs are a burst may only be seen later.
+dismissals up to T as the full series, as long as neither has more than `RUNS_MOST` occasions and
+both have the same ones: that runs form a burst may only show later.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ __all__ = [
 
 RECENT_S: Final = 10 * 86400.0
 RECENT_RUNS: Final = 30
-"""How far back to search for the open suspect: it waits for four days or a dozen runs, and may
-have had to wait for an earlier one."""
+"""How far back to search for the open suspect: it waits for four days or a dozen runs, possibly
+after waiting for an earlier one."""
 
 RUNS_MOST: Final = 100_000
-"""Occasions that are walked along one by one: eleven years of every hour, ten weeks of every
-minute. Of more, several that follow one another are taken as one, their median."""
+"""Maximum number of single occasions: eleven years of every hour, ten weeks of every minute. Beyond
+that, several consecutive ones are merged into their median."""
 
 SEASONALITY_MINIMUM: Final = 0.1
-"""Amplitude of weekly seasonality, as a share of the scatter, from which it is reported."""
+"""Weekly amplitude, as a share of the scatter, from which seasonality is reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The changes of level of one series.
+    """The level changes of one series.
 
     Attributes
     ----------
@@ -60,12 +60,12 @@ class Changes:
     seasonal
         Whether weekly seasonality was removed at the end of the series.
     autocorrelation, scale
-        Lag-1 autocorrelation about the level, and the scatter about it (a fraction), at the end of
-        the series; 0 where nothing could be detected.
+        Lag-1 autocorrelation around the level, and the scatter around it (a fraction), at the end
+        of the series; 0 if nothing could be detected.
     untested
-        Why no change could be looked for; ``None``: it was.
+        Why changes could not be searched; ``None``: they were.
     walked
-        What a look at this series and later runs goes on with.
+        State for continuing with this series and later runs.
     """
 
     points: tuple[ChangePoint, ...]
@@ -84,7 +84,7 @@ def find_changes(
     dismissed: bool = False,
     after: Walked | None = None,
 ) -> Changes:
-    """Detect the changes of level of a series.
+    """Detect the level changes of a series.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def find_changes(
     dismissed
         Whether to include dismissed suspects.
     after
-        `Changes.walked` of a look at the first of these runs: the same changes, found sooner.
+        `Changes.walked` for a prefix of these runs: the same changes, found faster.
 
     Returns
     -------
@@ -128,7 +128,7 @@ def find_changes(
 
 
 def _places(detection: Detection, begin: int, end: int) -> Places:
-    """Return all places that the report of a change rests on."""
+    """Return all positions on which the report of a change depends."""
     from trimtab.judge.changes.change_point import NEAR_RUNS
 
     place = detection.place
@@ -140,7 +140,7 @@ def _places(detection: Detection, begin: int, end: int) -> Places:
 def _settled(
     points: Mapping[Places, ChangePoint], place: int
 ) -> Iterator[tuple[Places, ChangePoint]]:
-    """Yield the changes that rest on the runs before a place alone."""
+    """Yield the changes that depend only on the runs before a position."""
     for places, point in points.items():
         *earlier, end = (0 if at is None else at for at in places)
         if end <= place and max(earlier) < place:
@@ -160,7 +160,7 @@ def suspect_among(
     Parameters
     ----------
     known
-        Beginnings of suspects that need not be reported again.
+        Begin times of suspects that need not be reported again.
     """
     from trimtab.judge.changes.change_point import change_point
     from trimtab.judge.changes.walk_forward import WalkForward
@@ -188,7 +188,7 @@ def _untested(runs: Runs) -> Message:
 
 
 def _detected(walk: WalkForward, *, dismissed: bool) -> list[tuple[Detection, int, int]]:
-    """Return each change with the runs that its levels are taken from, by time.
+    """Return each change with the runs used for its levels, by time.
 
     They are within the neighbouring regimes.
     """

@@ -1,4 +1,4 @@
-"""Report of a change point: when, how large, how certain."""
+"""The report of a change point: when, how large, how certain."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from trimtab.model.series import DIRECTION, UNIT_CHANGE, ChangePoint, ChangeStat
 from trimtab.model.verdict import Interval
 
 NEAR_RUNS: Final = 336
-"""Runs per side used for a level at most, the nearest ones: two weeks of hourly runs. More distant
-runs say less about the change, and resampling them takes longer than detecting it."""
+"""Maximum number of runs per side for a level, the nearest ones: two weeks of hourly runs. More
+distant runs say less about the change, and resampling them takes longer than detecting it."""
 
 LEVEL_RUNS: Final = 3
-"""Finished runs that make a level."""
+"""Fewest finished runs for a level."""
 
 _GAP: Final = 3.0
-"""Usual gaps between the runs about a change from which on it has no date but a gap."""
+"""Multiple of the usual gap from which a change has no date, only a gap."""
 
 _ALIKE: Final = 0.25
 _NARROWER: Final = 0.5
-"""How far apart, in parts of the change, the ratios of medians and of means are of one shape; and
-how much narrower the interval of the means is of a mixture (of normal runs: 0.8)."""
+"""Maximum distance, in parts of the change, between the ratios of medians and of means of the same
+shape; and how much narrower the interval of the means is for a mixture (0.8 for normal runs)."""
 
 _DOMINATED: Final = (0.5, 0.75)
-"""Dominance from which on it is known which way a level moved, and from which on it is no mixture:
-both kinds of runs moved by less than lies between them."""
+"""Dominance from which the direction of a level change is known, and from which it is not a
+mixture: both kinds of runs moved by less than the distance between them."""
 
 _LEAST: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class _Effect:
-    """The levels on both sides, their ratio and its interval; what is not known is ``None``."""
+    """The levels on both sides, their ratio and its interval; ``None`` if unknown."""
 
     before: float | None
     after: float | None
@@ -54,7 +54,7 @@ class _Effect:
 
 
 def change_point(runs: Runs, detection: Detection, begin: int, end: int) -> ChangePoint:
-    """Return the report of a change, its levels taken from the runs ``begin`` to ``end``.
+    """Return the report of a change, with levels from the runs ``begin`` to ``end``.
 
     Parameters
     ----------
@@ -109,10 +109,10 @@ def change_point(runs: Runs, detection: Detection, begin: int, end: int) -> Chan
 
 
 def _effect(before: Floats, after: Floats) -> _Effect:
-    """Return the change from one side to the other: of medians, or of means of a mixture.
+    """Return the change from one side to the other: of medians, or of means for a mixture.
 
-    Where half of the runs are of another kind (on other nodes) the median lies between the kinds
-    and jumps: there the means say what changed, and their interval is the narrower one.
+    If half of the runs are of another kind (on other nodes), the median lies between the kinds and
+    jumps: then the means show the change, and their interval is narrower.
     """
     levels = [float(np.median(side)) if len(side) else None for side in (before, after)]
     if min(len(before), len(after)) < LEVEL_RUNS or not levels[0]:
@@ -147,15 +147,15 @@ def _holds_one(interval: Interval) -> bool:
 
 
 def _is_unknown(before: Floats, after: Floats, effect: _Effect, *, up: bool, lost: bool) -> bool:
-    """Return whether it is not known which way a level moved.
+    """Return whether the direction of a level change is unknown.
 
-    Where nearly all runs are on one side of those before it is, however wide the interval: a level
-    that goes on falling has a wide one.
+    It is known if nearly all runs are on one side of those before, however wide the interval: a
+    level that keeps falling has a wide one.
 
     Parameters
     ----------
     up
-        Which way the values went for the detectors, to which a lost run is the worst of all.
+        Direction for the detectors, which treat a lost run as the worst of all.
     lost
         Whether runs were lost, which may be all that changed.
     """
@@ -167,7 +167,7 @@ def _is_unknown(before: Floats, after: Floats, effect: _Effect, *, up: bool, los
 
 
 def _dominance(before: Floats, after: Floats) -> float:
-    """Return how far two sets of runs lie on different sides of one another, 0 to 1.
+    """Return how far two sets of runs are separated, 0 to 1.
 
     Notes
     -----
@@ -180,9 +180,9 @@ def _dominance(before: Floats, after: Floats) -> float:
 
 
 def _onset(runs: Runs, begin: int, place: int, end: int) -> tuple[datetime, datetime] | None:
-    """Return the last run before a change and the first after it where they are far apart.
+    """Return the last run before a change and the first after it if they are far apart.
 
-    In a gap between runs, or where the first runs of a far lower level are not yet that low.
+    For a gap between runs, or if the first runs of a far lower level are not yet that low.
     """
     heights = runs.height[begin:end]
     split = place - begin
@@ -221,7 +221,7 @@ def _unfinished(sides: tuple[Floats, Floats], finished: tuple[Floats, Floats]) -
 
 
 def _size(effect: _Effect, counts: Sequence[int], occasions: tuple[int, int]) -> str:
-    """Return how large a change is, from how many runs and on how many occasions."""
+    """Return the size of a change, with the number of runs and occasions behind it."""
     if effect.ratio is None:
         if min(occasions) < LEVEL_RUNS:
             return f"{counts[0]} finished runs before and {counts[1]} after: too few for a ratio"

@@ -1,12 +1,12 @@
-"""How far runs scatter and how long they remember, told so that a change of level spoils neither.
+"""Scatter and autocorrelation of a series, estimated so that level changes distort neither.
 
-Over a whole series every step adds to the spread and drives the autocorrelation towards 1. Both
-are therefore taken about the means of blocks of a few days, of which a step is in one only, and
-the median over the blocks is what counts. Everything is measured on residuals that are cut off as
-the detectors see them: of 3 % dips and of heavy tails they see only the cut-off part.
+Over a whole series, every step adds to the spread and drives the autocorrelation towards 1. Both
+are therefore estimated around the means of blocks of a few days, of which only one contains a step,
+and the median over the blocks is used. Everything is measured on residuals clipped the way the
+detectors see them: of 3 % dips and of heavy tails only the clipped part.
 
-Memory of another kind than AR(1) shows in the means of days, which then scatter more than the
-autocorrelation promises: `Noise.slow`.
+Correlation that is not AR(1) shows in daily means, which then scatter more than the
+autocorrelation predicts: `Noise.slow`.
 """
 
 from __future__ import annotations
@@ -20,62 +20,62 @@ import numpy as np
 from trimtab.judge.arrays import Bools, Floats, median, scatter
 
 CLIP: Final = 3.5
-"""Scales at which a residual is cut off: an unfinished run weighs as much, and no dip more."""
+"""Clipping limit of a residual, in scales: an unfinished run weighs as much, and no dip more."""
 
 CLIP_WHITE: Final = 2.5
-"""The same of a whitened residual, in what its scale would be without any cutting."""
+"""The same for a whitened residual, in units of its scale without clipping."""
 
 STRANGE: Final = 3.0
-"""Scales from what was promised at which a run has come out of nothing."""
+"""Distance from the prediction, in scales, from which a run is an isolated event."""
 
 SCALE_MINIMUM: Final = 1e-3
-"""Runs that are equal to a tenth of a per cent are equal: no smaller change is of interest."""
+"""Runs equal to a tenth of a per cent count as equal: no smaller change is of interest."""
 
 AUTOCORRELATION_MAXIMUM: Final = 0.95
 
 _PRIOR: Final = 0.4
 _PRIOR_RUNS: Final = 24
-"""What is believed of the memory before there are runs, and how many runs that is worth."""
+"""Prior autocorrelation, and its weight in runs."""
 
 _BLOCK_OF_MEMORY: Final = 120
 _BLOCK: Final = 24
-"""Runs to a block: five days of hourly runs, and one."""
+"""Runs per block: five days of hourly runs, and one day."""
 
 _TAIL: Final = 0.015
 _NORMAL_TAIL: Final = 2.17
-"""The quantile by which tails are measured, and where a normal variable has it: further out there
-are too few independent sums in two months, further in there is no tail."""
+"""Quantile that measures the tails, and its normal value: further out there are too few independent
+sums in two months, further in there is no tail."""
 
 SPLIT: Final = 6.0
-"""Standard errors apart from which two levels within a short history are not one, for its noise."""
+"""Standard errors from which two levels within a short history are separated for its noise."""
 
 SPLIT_RUNS: Final = (6, 3)
-"""Runs before such a split, and after it. Their noise is that about both levels together."""
+"""Runs before such a split, and after it. Their noise is that around both levels together."""
 
 _TRIM: Final = 4.0
-"""A change between two blocks counts as so many of their scales at most: there may be a step."""
+"""Maximum weight, in scales, of a change between two blocks: there may be a step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What a series does when nothing happens.
+    """The behaviour of a series when nothing happens.
 
     Attributes
     ----------
     scale
-        Robust standard deviation of the heights about their level: a fraction, nearly.
+        Robust standard deviation of the heights around their level: approximately a fraction.
     autocorrelation
-        Of neighbouring runs, 0 to 0.95, on the cautious side.
+        Between neighbouring runs, 0 to 0.95, on the cautious side.
     aftermath
-        How much of that holds after a run that came out of nothing: 0 after dips, 1 after shocks.
+        Share of it that remains after an isolated event: 0 after dips, 1 after shocks.
     innovation
         Standard deviation of the whitened residuals, in scales.
     runs, hours
-        How much further sums of 3 and of 12 whitened residuals go, down and up, than normal ones
-        would, squared; 1 or more. Bad hours come together, and slow ones are slower than fast
-        ones are fast.
+        How much further sums of 3 and of 12 whitened residuals reach, down and up, than normal
+        ones, squared; at least 1. Bad hours come together, and slow ones are slower than fast ones
+        are fast.
     slow
-        How much more sums of 24 vary than independent ones would, 1 or more.
+        Excess variance of sums of 24 relative to independent ones, at least 1.
     """
 
     scale: float
@@ -88,12 +88,12 @@ class Noise:
 
     @property
     def longest(self) -> float:
-        """How much more sums over a day and longer vary than independent ones."""
+        """Excess variance of sums over a day and longer relative to independent ones."""
         return max(self.slow, *self.hours)
 
 
 def noise_of(heights: Floats) -> Noise:
-    """Return the noise of heights by time, levels taken out; NaN where a run did not finish."""
+    """Return the noise of heights by time, without levels; NaN for an unfinished run."""
     finished = heights[~np.isnan(heights)]
     scale = max(SCALE_MINIMUM, _spread(finished))
     clipped = residuals(finished, 0.0, scale)
@@ -115,16 +115,16 @@ def noise_of(heights: Floats) -> Noise:
 
 
 def split_of(heights: Floats) -> int | None:
-    """Return the first run of a second level that stands out of its own noise; ``None``: one level.
+    """Return the first run of a second level that exceeds its own noise; ``None``: one level.
 
-    A change not yet reported is in every block of a short history: it would hide in the noise that
-    it makes. The best split of the ranks (A. N. Pettitt, Applied Statistics 28 (1979)) counts when
-    the two levels are `SPLIT` standard errors apart in the noise about each of them.
+    In a short history a change not yet reported is in every block: it would hide in the noise it
+    creates. The best split of the ranks (A. N. Pettitt, Applied Statistics 28 (1979)) counts if the
+    two levels are `SPLIT` standard errors apart in the noise around each of them.
 
     Parameters
     ----------
     heights
-        By time; NaN where a run did not finish, which is the lowest.
+        By time; NaN for an unfinished run, which is the lowest.
     """
     n = len(heights)
     if n < sum(SPLIT_RUNS):
@@ -146,14 +146,14 @@ def split_of(heights: Floats) -> int | None:
 
 
 def residuals(heights: Floats, level: float | Floats, scale: float) -> Floats:
-    """Return heights about a level in scales, cut off at `CLIP`; unfinished runs are the worst."""
+    """Return heights about a level in scales, clipped at `CLIP`; unfinished runs are the worst."""
     clipped = np.clip((heights - level) / scale, -CLIP, CLIP)
     clipped[np.isnan(clipped)] = -CLIP
     return clipped
 
 
 def whitened(clipped: Floats, noise: Noise) -> Floats:
-    """Return what each residual adds to what the one before it promised; one fewer."""
+    """Return each residual minus its prediction from the previous one; one value fewer."""
     phi = noise.autocorrelation
     deviation = math.sqrt(1 - phi * phi)
     known, _ = _known(clipped, phi, noise.aftermath)
@@ -162,7 +162,7 @@ def whitened(clipped: Floats, noise: Noise) -> Floats:
 
 
 def _known(clipped: Floats, phi: float, aftermath: float) -> tuple[Floats, Bools]:
-    """Return what each residual says of the next one, and which of them came out of nothing."""
+    """Return each residual's prediction of the next one, and which were isolated events."""
     promised = phi * clipped[:-1]
     strange = np.abs(clipped[1:] - promised) > STRANGE * math.sqrt(1 - phi * phi)
     known = clipped.copy()
@@ -171,9 +171,9 @@ def _known(clipped: Floats, phi: float, aftermath: float) -> tuple[Floats, Bools
 
 
 def _aftermath(clipped: Floats, phi: float) -> float:
-    """Return how much of the memory holds after a run out of nothing: 0 to 1.
+    """Return the share of the correlation that remains after an isolated event, 0 to 1.
 
-    A dip is gone with the next run; a shock to the file system fades as everything else does.
+    A dip is gone with the next run; a shock to the file system decays like everything else.
     """
     promised = phi * clipped[:-2]
     jump = clipped[1:-1] - promised
@@ -192,7 +192,7 @@ def _spread(finished: Floats) -> float:
 
 
 def _autocorrelation(clipped: Floats, known: Floats, limit: float) -> float:
-    """Return how much of what is ``known`` of each run is in the next one, 0 to 0.95."""
+    """Return the regression of each run on its prediction ``known``, 0 to 0.95."""
     n = len(clipped)
     length = min(_BLOCK_OF_MEMORY, max(n, 1))
     blocks = n // length
@@ -212,19 +212,19 @@ def _autocorrelation(clipped: Floats, known: Floats, limit: float) -> float:
     if length <= 8 or not moved.any():
         return _PRIOR
     raw = median(products[moved] / squares[moved])
-    # F. H. C. Marriott and J. A. Pope, Biometrika 41 (1954): the bias of a mean's own block.
+    # F. H. C. Marriott and J. A. Pope, Biometrika 41 (1954): the bias from a block's own mean.
     return min(max((length * raw + 1) / (length - 4), 0.0), AUTOCORRELATION_MAXIMUM)
 
 
 def _cautious(phi: float, n: int) -> float:
-    """Return phi drawn towards what is usual while there are few runs, and a little up."""
+    """Return phi shrunk towards its usual value while there are few runs, plus a margin."""
     weighed = (n * phi + _PRIOR_RUNS * _PRIOR) / (n + _PRIOR_RUNS)
     error = math.sqrt((1 - weighed * weighed) / (n + _PRIOR_RUNS))
     return min(weighed + 0.5 * error, AUTOCORRELATION_MAXIMUM)
 
 
 def _local_deviation(white: Floats) -> float:
-    """Return the standard deviation about the means of blocks, which steps do not raise."""
+    """Return the standard deviation around block means, which steps do not raise."""
     blocks = len(white) // _BLOCK
     if blocks == 0:
         return float(np.std(white)) if len(white) > 1 else 1.0
@@ -234,22 +234,22 @@ def _local_deviation(white: Floats) -> float:
 
 
 def _excess(white: Floats, innovation: float, length: int) -> float:
-    """Return how much more sums of ``length`` vary than independent ones, 1 or more."""
+    """Return the excess variance of sums of ``length`` relative to independent ones, at least 1."""
     blocks = len(white) // length
     if blocks < 8:
         return 1.0
     sums = white[len(white) - blocks * length :].reshape(blocks, length).sum(axis=1)
-    # Two blocks apart: of a memory longer than a block, neighbours would show little.
+    # Two blocks apart: with correlation longer than a block, neighbours would show little.
     differences = np.abs(sums[2:] - sums[:-2])
     limit = _TRIM * 1.4826 * median(differences)
     mean_square = float(np.mean(np.minimum(differences, limit) ** 2))
     excess = mean_square / (2 * length * innovation * innovation)
-    # Of a variance from so few differences one standard error is taken off: 1 stays 1 mostly.
+    # Subtract one standard error of a variance from so few differences: 1 mostly stays 1.
     return max(1.0, excess * (1 - math.sqrt(3 / blocks)))
 
 
 def _tails(white: Floats, innovation: float, length: int) -> tuple[float, float]:
-    """Return how much further sums of ``length`` go down and up than normal ones, squared."""
+    """Return how much further sums of ``length`` reach down and up than normal ones, squared."""
     independent = len(white) / length
     if independent < 16:
         return 1.0, 1.0
@@ -257,7 +257,7 @@ def _tails(white: Floats, innovation: float, length: int) -> tuple[float, float]
     sums = (running[length:] - running[:-length]) / innovation
     ends = np.quantile(sums, [_TAIL, 1 - _TAIL])
     usual = _NORMAL_TAIL * _NORMAL_TAIL * length
-    # Relative error of the square of such a quantile, of so many independent normal sums.
+    # Relative error of the squared quantile of this many independent normal sums.
     error = 1.2 / math.sqrt(independent)
     down, up = (max(1.0, float(end * end) / usual * (1 - error)) for end in ends)
     return down, up

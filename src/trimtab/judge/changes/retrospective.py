@@ -1,6 +1,6 @@
 """The retrospective tier: changes since the last confirmed one, given the runs up to now.
 
-Hour by hour by optimal partitioning (`cuts`), and day by day by energy distance (`energy_ratio`).
+By hour with optimal partitioning (`cuts`), and by day with energy distance (`energy_ratio`).
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ DAY_S: Final = 86400.0
 
 SEGMENT_S: Final = 12 * 3600.0
 SEGMENT_RUNS: Final = 6
-"""The shortest stretch that counts as a level: half a day, and half a dozen runs."""
+"""The shortest stretch that counts as a level: half a day and half a dozen runs."""
 
 PLACES: Final = 480
-"""Into how many places a window is divided at most: 3 h apart in two months of hourly runs."""
+"""Maximum number of places in a window: 3 h apart for two months of hourly runs."""
 
 LARGE: Final = 3.0
 EXACT_RUNS: Final = 12
-"""Scales from which on a change is seen in single runs, and how far from a rough place."""
+"""Scales from which single runs show a change, and how far from a rough place to search."""
 
 PENALTY: Final = 21.0
-"""What a cut costs, in squares of whitened residuals: nearly the usual 3 ln n for the 1,440 hourly
-runs of two months. Whitening has taken the autocorrelation out, which would raise it otherwise."""
+"""Cost of a cut, in squares of whitened residuals: nearly the usual 3 ln n for the 1,440 hourly
+runs of two months. Whitening removed the autocorrelation, which would raise it otherwise."""
 
 ENERGY: Final = 5.5
-"""Q, at a given moment, of independent normal days in which nothing happens is over it, at the
-best of three neighbouring splits, in 4 to 10 of 1,000 series of 60 to 20 days."""
+"""At a given moment, Q of independent normal days without any change exceeds it, at the best of
+three neighbouring splits, in 4 to 10 of 1,000 series of 60 to 20 days."""
 
 STEP: Final = 3.7
-"""|Z| of the step itself, in a young series beside any weekly seasonality.
+"""|Z| of the step itself, in a young series after removing any weekly seasonality.
 
-All three are set by what they tell of years of hourly series in which nothing happens: under 0.1
-changes a year on average over the kinds of noise, and 0.5 in the worst of them."""
+All three are calibrated on years of hourly series without any change: under 0.1 false changes a
+year on average over the kinds of noise, and 0.5 in the worst of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The runs of one level and of what may follow it.
+    """The runs of one level and of whatever follows it.
 
     Attributes
     ----------
     time_s, height, hour
-        Of each run; heights without weekly seasonality.
+        Values of each run; heights without weekly seasonality.
     level
-        About which residuals are taken.
+        Reference for residuals.
     young
-        Whether there are too few weeks to estimate the seasonality.
+        Whether there are too few weeks to estimate seasonality.
     """
 
     time_s: Floats
@@ -69,14 +69,14 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A change of level that both detectors see: its first run's place, and which way it went."""
+    """A level change that both detectors see: the position of its first run, and its direction."""
 
     place: int
     up: bool
 
 
 def shifts(window: Window, noise: Noise) -> tuple[Shift, ...]:
-    """Return the changes of level within a window on which both detectors agree, by time."""
+    """Return the level changes in a window on which both detectors agree, by time."""
     clipped = residuals(window.height, window.level, noise.scale)
     white = whitened(clipped, noise)
     n = len(white)
@@ -109,21 +109,21 @@ def shifts(window: Window, noise: Noise) -> tuple[Shift, ...]:
 
 
 def _sharpened(white: Floats, rough: int, gaps: Floats, noise: Noise, width: int) -> int:
-    """Return the likeliest first run of the new level within a few places of a rough one.
+    """Return the most likely first run of the new level within a few places of a rough one.
 
-    The change is as likely in one hour as in another: more so in a long gap before a run.
+    A change is equally likely in any hour, so more likely in a long gap before a run.
 
     Parameters
     ----------
     gaps
-        Time before each run but the first.
+        Time before each run except the first.
     width
-        How many runs a place holds.
+        Number of runs per place.
     """
     end = len(white) - 1
     reach = max(4 * width, 36)
     firsts = np.arange(max(1, rough - reach), min(end, rough + reach) + 1)
-    # White residual k belongs to run k + 1, hence run f begins at white residual f - 1.
+    # White residual k belongs to run k + 1, so run f begins at white residual f - 1.
     lengths = end - (firsts - 1) + 1
     strengths = np.abs(scores(white, noise, np.array([end]), lengths, SEGMENT_RUNS)[0])
     if strengths.max() <= 0:
@@ -132,15 +132,15 @@ def _sharpened(white: Floats, rough: int, gaps: Floats, noise: Noise, width: int
 
 
 def _log_share(gaps: Floats) -> Floats:
-    """Return the logarithm of each gap in usual ones: 0 mostly, and for shorter ones."""
+    """Return the logarithm of each gap in usual gaps: mostly 0, also for shorter ones."""
     return np.log(np.maximum(gaps / max(median(gaps), 1.0), 1.0))
 
 
 def _exact(height: Floats, place: int, gaps: Floats, noise: Noise) -> int:
-    """Return the first run of the new level where the change is far larger than the noise.
+    """Return the first run of the new level if the change is far larger than the noise.
 
-    Of large changes the detectors see only what is left after cutting off, which leaves room
-    for a few slow runs before them. The distances to the levels on both sides do not.
+    The detectors see only the clipped part of large changes, which allows a few slow runs before
+    them. The distances to the levels on both sides do not.
     """
     lowest = float(np.nanmin(height)) if np.isfinite(height).any() else 0.0
     whole = np.where(np.isnan(height), lowest - LARGE * noise.scale * 2, height)
@@ -157,16 +157,16 @@ def _exact(height: Floats, place: int, gaps: Floats, noise: Noise) -> int:
 
 
 def _first_lost(height: Floats, white: Floats, place: int, noise: Noise) -> int:
-    """Return the run from which more runs are lost, where a change is nothing else before it.
+    """Return the run from which more runs are lost, if a change has no other effect before it.
 
-    Cut off, a lost run weighs little more than one that is slow by chance: some slow runs before
-    lost ones make one level with them. They are one of their own where a cut at ``place`` is worth
+    Clipped, a lost run weighs little more than one that is slow by chance: a few slow runs before
+    lost ones form one level with them. They are a level of their own if a cut at ``place`` is worth
     its `PENALTY` without the lost runs.
 
     Notes
     -----
     With k of n runs lost, a stretch has the log-likelihood k ln(k / n) + (n - k) ln(1 - k / n). Of
-    all ways of cutting the runs in two the one where the sum of both is highest is taken.
+    all ways to cut the runs in two, choose the one with the highest sum.
     """
     lost, n = np.isnan(height), len(height)
     if not lost[place:].any():
@@ -210,10 +210,10 @@ def _agreed(
 def _without(
     window: Window, clipped: Floats, edges: tuple[int, int, int, int], noise: Noise
 ) -> Shift | None:
-    """Return the change at the third edge if it is one without what is between the second and it.
+    """Return the change at the third edge if it remains one without the runs since the second.
 
-    That is no level: neither detector, or one alone, sees a change where it begins. What comes back
-    from a dip to the level before it is no change.
+    Those are not a level: at most one detector sees a change where they begin. A return from a dip
+    to the level before it is no change.
     """
     level, begin, place, end = edges
     dip = slice(begin, place)
@@ -237,7 +237,7 @@ def _days(part: Floats, time_s: Floats) -> tuple[Floats, Ints]:
 
 
 def _memory(days: Floats) -> float:
-    """Return by how much the likeness of neighbouring days raises chance values."""
+    """Return the factor by which correlation of neighbouring days raises chance values."""
     n = len(days)
     near, far = np.diff(days), days[2:] - days[:-2]
     size = median(np.abs(near)), median(np.abs(far))
@@ -247,7 +247,7 @@ def _memory(days: Floats) -> float:
 
 
 def _step(part: Floats, place: int, hour: Ints | None, noise: Noise) -> float:
-    """Return Z of the step at ``place``; with hours, beside any weekly and daily waves."""
+    """Return Z of the step at ``place``; given hours, adjusted for weekly and daily waves."""
     phi = noise.autocorrelation
     step = np.zeros(len(part))
     step[place:] = 1.0
@@ -268,28 +268,28 @@ def _step(part: Floats, place: int, hour: Ints | None, noise: Noise) -> float:
 
 
 def cuts(sums: Floats, counts: Ints, penalty: float, shortest: int) -> tuple[int, ...]:
-    """Return the places at which a new level begins, by time; none where one level is cheapest.
+    """Return the positions at which a new level begins, by time; none if one level is cheapest.
 
     Parameters
     ----------
     sums, counts
-        Sum of the residuals of each place in their standard deviations, and how many they are.
+        Sum of each place's residuals in their standard deviations, and their number.
     penalty
-        What a cut costs, as squares.
+        Cost of a cut, in squares.
     shortest
-        Places that a stretch has at least.
+        Fewest places in a stretch.
 
     Notes
     -----
-    A stretch costs the squares about its mean. The best cuts of the first t runs end in a last
-    stretch from some s on, before which the best cuts of the first s runs stand::
+    A stretch costs its squares about its mean. The best cuts of the first t runs end in a last
+    stretch from some s, preceded by the best cuts of the first s runs::
 
         F(t) = min over s of  F(s) + cost(s, t) + penalty
 
     (B. Jackson et al., "An algorithm for optimal partitioning of data on an interval", IEEE SPL 12
-    (2005).) PELT (R. Killick et al., JASA 107 (2012)) leaves out every s that can never win again.
-    While nothing changes, no s is ever left out; a window of weeks holds a few hundred places at
-    most and the minimum over s is one operation on arrays, so all of them are kept.
+    (2005).) PELT (R. Killick et al., JASA 107 (2012)) drops every s that can never win again. While
+    nothing changes none is dropped; a window of weeks has at most a few hundred places, and the
+    minimum over s is one array operation, so all are kept.
     """
     n = len(sums)
     if n < 2 * shortest:
@@ -301,7 +301,7 @@ def cuts(sums: Floats, counts: Ints, penalty: float, shortest: int) -> tuple[int
     last = np.zeros(n + 1, dtype=np.int64)
     for t in range(shortest, n + 1):
         s = t - shortest + 1
-        # The squares themselves are in every way of cutting alike and are left out.
+        # The squares themselves are the same for every way of cutting and are left out.
         gain = total[t] - total[:s]
         costs = best[:s] - gain * gain / (number[t] - number[:s])
         where = int(costs.argmin())
@@ -316,21 +316,21 @@ def cuts(sums: Floats, counts: Ints, penalty: float, shortest: int) -> tuple[int
 
 
 def energy_ratio(days: Floats, split: int) -> float:
-    """Return Q of the days from ``split`` on against those before, over the distance within.
+    """Return Q of the days from ``split`` against those before, over the distance within.
 
-    0 where either side has no two days. All days alike within both sides and unlike between
-    them: infinite.
+    0 if either side has fewer than two days. Infinite if days are identical within both sides and
+    differ between them.
 
     Notes
     -----
-    The energy distance between two sets is twice the mean distance between them less the mean
-    distances within them: 0 only for the same distribution, whatever its shape (G. J. Szekely and
+    The energy distance between two sets is twice the mean distance between them minus the mean
+    distances within them: 0 only for equal distributions, whatever their shape (G. J. Szekely and
     M. L. Rizzo; used for changes by D. S. Matteson and N. A. James, JASA 109 (2014))::
 
         Q = n m / (n + m) (2 E|X - Y| - E|X - X'| - E|Y - Y'|)
 
-    Medians of days have no hours, few dips and little autocorrelation left. Q over the mean
-    distance within is a number without unit whose chance values are known.
+    Daily medians have no hours, few dips and little autocorrelation left. Q over the mean distance
+    within is dimensionless and has known chance values.
     """
     n, m = split, len(days) - split
     if n < 2 or m < 2:
@@ -339,7 +339,7 @@ def energy_ratio(days: Floats, split: int) -> float:
     within = _pairs(before) + _pairs(after)
     both = _pairs(np.sort(days))
     between = both - within
-    # Each unordered pair stands twice in the mean over all ordered ones, equal ones included.
+    # The mean over ordered pairs counts each unordered pair twice, including equal ones.
     distance = 2 * between / (n * m) - 2 * _pairs(before) / n**2 - 2 * _pairs(after) / m**2
     unlike = n * m / (n + m) * max(0.0, distance)
     number = (n * (n - 1) + m * (m - 1)) / 2
@@ -349,6 +349,6 @@ def energy_ratio(days: Floats, split: int) -> float:
 
 
 def _pairs(rising: Floats) -> float:
-    """Return the sum of distances over all unordered pairs of numbers in rising order."""
+    """Return the sum of distances over all unordered pairs of sorted numbers."""
     n = len(rising)
     return float(np.dot(2 * np.arange(n) - (n - 1), rising))

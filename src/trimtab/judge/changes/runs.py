@@ -1,4 +1,4 @@
-"""A series as plain arrays, turned so that up is better and equal ratios are equal distances."""
+"""A series as plain arrays, oriented so that up is better and equal ratios are equal distances."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class Runs:
     Attributes
     ----------
     at, time_s
-        The same times, for people and for arithmetic (seconds since 1970).
+        The same times, as datetimes and as numbers (seconds since 1970).
     until
-        The time of the last run of each: another one only where each is an occasion.
+        Time of the last run in each; differs only if each is an occasion.
     count
-        How many runs each is.
+        Number of runs in each.
     hour
-        Of the week, in the time zone in which people's weeks run: Monday 00:00 is 0.
+        Hour of the week in the local time zone: Monday 00:00 is 0.
     value
-        In the unit of the series; NaN where there is none.
+        In the unit of the series; NaN if there is none.
     height
-        Natural logarithm of the value, with its sign turned where less is better; NaN where the
-        run did not finish or its value has no logarithm.
+        Natural logarithm of the value, negated if less is better; NaN if the run did not finish or
+        its value has no logarithm.
     more_is_better
         Whether a greater value is a greater height.
     """
@@ -80,15 +80,15 @@ def of_frame(frame: polars.DataFrame, *, more_is_better: bool, timezone: str) ->
 
 
 def by_occasion(runs: Runs, most: int) -> Runs:
-    """Return the occasions of runs (`judge.occasions`), each as one run: the median of its runs.
+    """Return the occasions (`judge.occasions`) as single runs: the median of their runs.
 
-    Unfinished runs are the worst; where more than half of an occasion are unfinished, it is. Times
-    are those of its first run.
+    Unfinished runs are the worst; if more than half of an occasion's runs are unfinished, so is the
+    occasion. Times are those of its first run.
 
     Parameters
     ----------
     most
-        Of more occasions several that follow one another are taken together.
+        Beyond this number, several consecutive occasions are merged.
     """
     import numpy as np
 
@@ -111,7 +111,7 @@ def by_occasion(runs: Runs, most: int) -> Runs:
 
 
 def _medians(runs: Runs, starts: Ints, sizes: Ints) -> tuple[Floats, Floats]:
-    """Return the median value and height of each occasion, those of one size at once."""
+    """Return the median value and height of each occasion, all of one size at once."""
     import numpy as np
 
     value, height = runs.value[starts], runs.height[starts]
@@ -122,7 +122,7 @@ def _medians(runs: Runs, starts: Ints, sizes: Ints) -> tuple[Floats, Floats]:
         order = np.argsort(heights, axis=1)
         high = order[:, size // 2, None]
         low = order[:, (size - 1) // 2, None]
-        # Of two runs of which one is lost the other says how fast it was.
+        # If one of two runs is lost, the other shows the speed.
         low = np.where(np.isinf(np.take_along_axis(heights, low, axis=1)), high, low)
         for numbers, of in ((value, runs.value), (height, runs.height)):
             ends = np.take_along_axis(of[rows], np.hstack([low, high]), axis=1)
@@ -137,12 +137,12 @@ def of_sequences(
     more_is_better: bool,
     timezone: str,
 ) -> Runs:
-    """Return the runs at the given times; a value of ``None`` is a run that did not finish.
+    """Return the runs at the given times; a value of ``None`` is an unfinished run.
 
     Raises
     ------
     ValueError
-        Not as many values as times.
+        The numbers of values and times differ.
     """
     import numpy as np
 
@@ -160,7 +160,7 @@ def of_sequences(
 def _single(
     at: tuple[datetime, ...], time_s: Floats, hour: Ints, value: Floats, *, more_is_better: bool
 ) -> Runs:
-    """Return runs that are one each, with the heights of their values."""
+    """Return single runs, with the heights of their values."""
     import numpy as np
 
     measurable = np.isfinite(value) & (value > 0)

@@ -1,7 +1,7 @@
-"""Weekly seasonality of a series, shrunk towards none where the runs do not support it.
+"""Weekly seasonality of a series, shrunk towards none if the runs do not support it.
 
-Three layers, each fitted to the residuals of the one before: a wave of the week (three harmonics),
-a profile of the day, single hours of the week. Each is shrunk by what chance alone would show.
+Three layers, each fitted to the residuals of the previous one: a weekly wave (three harmonics), a
+daily profile, single hours of the week. Each is shrunk by the amount that chance alone would show.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WEEKS_MINIMUM: Final = 2
 """Weeks of history before seasonality is removed: a pattern seen once is not seasonal."""
 
 HOURS_WEEKS_MINIMUM: Final = 4
-"""Weeks before a single hour of the week may have a level of its own."""
+"""Weeks before a single hour of the week may have its own level."""
 
 _MANY: Final = 10_000
 """Runs from which medians of parts cost less than sorting all."""
@@ -30,17 +30,17 @@ _CELL_ERRORS: Final = 3.0
 
 
 def weekly_seasonality(clipped: Floats, hour: Ints, week: Ints, noise: Noise) -> Floats:
-    """Return what each hour of the week adds to a run, in scales; an array of 168.
+    """Return the effect of each hour of the week on a run, in scales; an array of 168.
 
     Parameters
     ----------
     clipped
-        Residuals about their level, in scales; NaN where a run did not finish.
+        Residuals around their level, in scales; NaN for an unfinished run.
     hour
         Hour of the week of each.
     week
-        Which stretch of 168 h each is in, from 0 on. Each has a level of its own, so that only
-        the stretch in which a level changed can take that for a rhythm.
+        The 168 h stretch of each, from 0. Each has its own level, so only a stretch in which a
+        level changed can mistake that for a rhythm.
     """
     seen = ~np.isnan(clipped)
     left, hour, week = clipped[seen], hour[seen], week[seen]
@@ -56,7 +56,7 @@ def weekly_seasonality(clipped: Floats, hour: Ints, week: Ints, noise: Noise) ->
 
 
 def waves(hour: Ints) -> Floats:
-    """Return sine and cosine of the week's and the day's first waves: a column each."""
+    """Return sine and cosine of the first weekly and daily waves, one column each."""
     angle = 2 * math.pi / HOURS_A_WEEK * np.outer(hour, (*_WAVES, *_DAY_WAVES))
     return np.hstack([np.cos(angle), np.sin(angle)])
 
@@ -71,13 +71,13 @@ def _wave(left: Floats, hour: Ints, noise: Noise) -> Floats:
     phi = noise.autocorrelation
     spectrum = float(np.var(left)) * (1 + phi) / (1 - phi) * noise.slow
     power = fitted[: len(_WAVES)] ** 2 + fitted[len(_WAVES) :] ** 2
-    # Chance gives a wave a mean power of 4 / n of the spectrum: twice that passes for nothing.
+    # Chance gives a wave a mean power of 4 / n of the spectrum: twice that counts as nothing.
     shrinkage = np.maximum(0.0, 1 - 8 * spectrum / len(left) / np.maximum(power, 1e-12))
     return table @ (fitted * np.tile(shrinkage, 2))
 
 
 def _of_day_and_weekend(left: Floats, hour: Ints, noise: Noise) -> Floats:
-    """Return the profile of the day, one of Monday to Friday and one of the weekend."""
+    """Return the daily profile, one for Monday to Friday and one for the weekend."""
     weekend = hour >= _WEEKEND
     middles, counts = _medians(left, hour % 24 + 24 * weekend, 48)
     known = counts >= 3
@@ -98,11 +98,11 @@ def _single_hours(left: Floats, hour: Ints, noise: Noise) -> Floats:
 
 
 def _medians(left: Floats, groups: Ints, number: int) -> tuple[Floats, Ints]:
-    """Return the median of each group (0 where it is empty) and how many it has."""
+    """Return the median of each group (0 if empty) and its size."""
     counts = np.bincount(groups, minlength=number)
     ends = np.cumsum(counts)
     if len(left) > _MANY:
-        # Small integers are sorted in linear time, and the median of a part needs no sorting.
+        # Small integers sort in linear time, and the median of a part needs no sorting.
         together = left[np.argsort(groups.astype(np.int16), kind="stable")]
         parts = [together[end - n : end] for n, end in zip(counts, ends, strict=True)]
         return np.array([median(part) if len(part) else 0.0 for part in parts]), counts

@@ -1,7 +1,7 @@
-"""Steps that are as large as one unit is of another: MB read as KB, MiB as MB.
+"""Steps as large as the ratio of two units: MB read as KB, MiB as MB.
 
-Nothing else moves a level by exactly 1000. A step of 2.4 % may well be one of performance, so that
-of the small factors it is said only where the ratio is known far better than that.
+Nothing else shifts a level by exactly 1000. A step of 2.4 % may well be one of performance, so
+small factors are reported only if the ratio is known far more precisely than that.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ SMALL: Final = {f"{ratio:g}": ratio for ratio in (1.024, 1.048576)}
 """1024 over 1000, and its square: KiB and KB, MiB and MB."""
 
 _SLACK: Final = 0.03
-"""Relative: an interval is too narrow now and then, and runs of so large a factor have none."""
+"""Relative: an interval is sometimes too narrow, and runs with so large a factor have none."""
 _NEAR: Final = 0.15
-"""How near a large factor is, in logarithms, with a wide interval or none."""
+"""Maximum distance of a large factor, in logarithms, if the interval is wide or missing."""
 _NEAR_SMALL: Final = 0.06
-"""Of its logarithm how near a small factor is."""
+"""Maximum distance of a small factor, as a share of its logarithm."""
 _NARROW: Final = 0.25
-"""Of the logarithm of a small factor: what its interval reaches to either side at most."""
+"""Maximum half-width of a small factor's interval, as a share of its logarithm."""
 
 
 def unit_change(effect: float, interval: Interval | None) -> str | None:
-    """Return in words which change of unit a ratio of levels may be; ``None``: none.
+    """Return the possible change of unit for a ratio of levels as text; ``None``: none.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def unit_change(effect: float, interval: Interval | None) -> str | None:
 
 
 def _range(effect: float, interval: Interval | None) -> tuple[float, float]:
-    """Return the range of the ratio, turned so that it is above 1."""
+    """Return the range of the ratio, inverted if needed so that it is above 1."""
     if interval is None or interval.low <= 0:
         ratio = max(effect, 1 / effect)
         return ratio * math.exp(-_NEAR), ratio * math.exp(_NEAR)

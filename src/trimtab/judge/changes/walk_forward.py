@@ -1,9 +1,9 @@
-"""Walk forward along a series: at each run only the runs up to it are used.
+"""Walk forward along a series: each run is judged with the runs up to it.
 
-Noise and seasonality are estimated anew every day or two from the runs before; the online tier
-tests every run, the retrospective tier the first run of every six hours while a suspect is open and
-once a day otherwise, if there is anything to test. Everything at a run follows from the runs up to
-it, so a series cut there gives the same result.
+Noise and seasonality are re-estimated every day or two from the runs before; the online tier tests
+every run, the retrospective tier the first run of every six hours while a suspect is open and once
+a day otherwise, if there is anything to test. Each result depends only on the runs up to it, so a
+series cut there gives the same result.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ from trimtab.model.series import ChangePoint
 
 HISTORY_S: Final = 60 * DAY_S
 HISTORY_RUNS: Final = 200
-"""History used for a level, its noise and its seasonality: two months, or so many runs."""
+"""History for a level, its noise and its seasonality: two months, or this many runs."""
 
 LOOK_S: Final = 6 * 3600.0
 
 CONFIRM_S: Final = 96 * 3600.0
 CONFIRM_RUNS: Final = 12
-"""Longest wait of a suspect for confirmation: four days, and a dozen runs."""
+"""Longest wait of a suspect for confirmation: four days and a dozen runs."""
 
 SHORTEST: Final = 3
-"""Runs of a level that was left again."""
+"""Runs in a level that was left again."""
 
 SUSPECT: Final = 3.7
 """|Z| that raises a suspect. Measured on years of hourly series without any change: it gives 2 to 5
 a year in normal noise at every autocorrelation up to 0.85, and under 10 in the worst of the others
-(Student's t with 3 degrees of freedom, autocorrelation 0.7). 3.6 gives half as many more, 3.8 half
-as many."""
+(Student's t with 3 degrees of freedom, autocorrelation 0.7). 3.6 gives one and a half times as
+many, 3.8 half as many."""
 
 DOUBT: Final = 1.5
-"""|Z| below which an open suspect is dismissed at once: when raised it was 3.7."""
+"""|Z| below which an open suspect is dismissed at once; it was 3.7 when raised."""
 
 SCREEN: Final = 3.5
-"""|Z| of every moment of the last weeks below which the retrospective tier is skipped: it needs
-4.5."""
+"""If |Z| of every moment of the last weeks is below this, the retrospective tier is skipped: it
+needs 4.5."""
 
 SETTLED_RUNS: Final = 240
 """Runs of history from which the last four days are excluded from the noise estimate: they may
@@ -69,12 +69,12 @@ _SEASONALITY_CLIP: Final = 3.0
 
 
 Places = tuple[int | None, ...]
-"""Indices of the runs that the report of a change rests on, and its direction."""
+"""Indices of the runs on which the report of a change depends, and its direction."""
 
 
 @dataclass(slots=True)
 class Detection:
-    """The status of one change, by index among the runs."""
+    """The status of one change, by run index."""
 
     place: int
     up: bool
@@ -85,7 +85,7 @@ class Detection:
 
 @dataclass(frozen=True, slots=True)
 class Walked:
-    """A walk as it was before its last look: runs that come later may still join that.
+    """The state of a walk before its last look: later runs may still join that look.
 
     Attributes
     ----------
@@ -94,11 +94,11 @@ class Walked:
     runs
         Digest of the runs before it.
     points
-        Changes whose report rests on these runs alone, by the places of the report.
+        Changes whose report depends only on these runs, by their positions.
     is_open
         Whether the last detection is still open.
     renewed_s
-        ``None``: noise and seasonality are to be estimated at once.
+        ``None``: estimate noise and seasonality at once.
     """
 
     place: int
@@ -125,7 +125,7 @@ class WalkForward:
     armed_from
         A suspect must begin here or later.
     open
-        The suspect that is neither confirmed nor dismissed: there is at most one.
+        The suspect that is neither confirmed nor dismissed: at most one.
     seasonality
         Effect of each hour of the week on a run, a logarithm; ``None`` before it is estimated.
     """
@@ -142,22 +142,22 @@ class WalkForward:
     resumed: bool = False
 
     def go(self, since_s: float = float("-inf"), after: Walked | None = None) -> Walked | None:
-        """Walk to the last run, testing from ``since_s`` (seconds since 1970) on.
+        """Walk to the last run, testing from ``since_s`` (seconds since 1970).
 
         Earlier changes are found at the first test, by the retrospective tier alone.
 
         Parameters
         ----------
         after
-            What an earlier walk returned, gone on with where its runs are the first of these.
+            Result of an earlier walk, continued if its runs are a prefix of these.
 
         Returns
         -------
         Walked | None
-            What a walk along these runs and later ones can go on with; ``None``: too few runs.
+            State for continuing with these and later runs; ``None``: too few runs.
         """
         time_s = self.runs.time_s
-        # Runs at one time have no order among themselves: none is before a change.
+        # Runs with the same time have no order: none is before a change.
         if len(time_s) < OCCASIONS_MINIMUM or time_s[-1] == time_s[0]:
             return None
         look = np.floor((time_s - time_s[0]) / LOOK_S)
@@ -177,7 +177,7 @@ class WalkForward:
         return walked
 
     def _walked(self, place: int) -> Walked:
-        """Return what is known before a look."""
+        """Return the state before a look."""
         return Walked(
             place,
             _digest(self.runs, place),
@@ -194,7 +194,7 @@ class WalkForward:
     def _resume(self, walked: Walked) -> None:
         self.levels, self.armed_from = [*walked.levels], walked.armed_from
         self.detections = [*map(replace, walked.detections)]
-        # Only the last can be: while one is open no other is raised.
+        # Only the last can be open: while one is, no other is raised.
         self.open = self.detections[-1] if walked.is_open else None
         self.noise = walked.noise
         self.seasonality = None if walked.seasonality is None else np.array(walked.seasonality)
@@ -222,7 +222,7 @@ class WalkForward:
         return max(0, min(first, place - HISTORY_RUNS))
 
     def _renew(self, place: int, now_s: float) -> None:
-        """Estimate noise and seasonality from the runs before ``place``, about their levels."""
+        """Estimate noise and seasonality from the runs before ``place``, around their levels."""
         first = self._history(place)
         age_s = now_s - float(self.runs.time_s[first])
         if now_s - self.renewed_s < (DAY_S if age_s < HISTORY_S / 2 else 2 * DAY_S):
@@ -241,14 +241,14 @@ class WalkForward:
         self.renewed_s = now_s
 
     def _about_levels(self, first: int, place: int, short: bool) -> tuple[Floats, Bools]:
-        """Return heights about the level of their time, and which to use for the noise.
+        """Return heights around the level of their time, and which to use for the noise.
 
         A level at which most runs do not finish says nothing about the scatter of those that do.
 
         Parameters
         ----------
         short
-            Whether the last runs are among those used: they may be of a level not yet reported.
+            Whether to use the last runs: they may belong to a level not yet reported.
         """
         heights = self.runs.height[first:place].copy()
         running = np.ones(len(heights), dtype=np.bool_)
@@ -266,7 +266,7 @@ class WalkForward:
         return heights, running
 
     def _seasonality(self, heights: Floats, first: int, noise: Noise) -> Floats:
-        """Return the seasonality of heights about their levels, given the last estimate."""
+        """Return the seasonality of heights around their levels, given the last estimate."""
         place = first + len(heights)
         hour = self.runs.hour[first:place]
         age_s = self.runs.time_s[place - 1] - self.runs.time_s[first:place]
@@ -279,9 +279,9 @@ class WalkForward:
         return weekly_seasonality(about, hour, week, noise) * noise.scale
 
     def _settled(self, first: int, place: int) -> int | None:
-        """Return how many runs of the history are too old for a change not yet reported.
+        """Return the number of history runs too old for an unreported change.
 
-        ``None`` where they are too few: all are used then.
+        ``None`` if there are too few: then all are used.
         """
         recent_s = self.runs.time_s[place] - CONFIRM_S
         settled = int(np.searchsorted(self.runs.time_s, recent_s)) - first
@@ -290,7 +290,7 @@ class WalkForward:
     def _window(self, end: int, known: int) -> tuple[int, Window]:
         """Return the runs of the current level before ``end``, and the index of the first.
 
-        The level is that of the runs before ``known``.
+        The level is computed from the runs before ``known``.
         """
         first = max(self.levels[-1], self._history(end - 1))
         hour = self.runs.hour[first:end]
@@ -299,7 +299,7 @@ class WalkForward:
             heights = heights - self.seasonality[hour]
         finished = heights[: max(0, known - first)]
         finished = finished[np.isfinite(finished)]
-        # Where none finished, each one that does is as much better as anything can be.
+        # If none finished, any run that does is infinitely better.
         level = median(finished) if len(finished) else float("-inf")
         age_s = self.runs.time_s[end - 1] - self.runs.time_s[0]
         young = bool(age_s < YOUNG_S)
@@ -315,9 +315,9 @@ class WalkForward:
         begin = max(begin, self.levels[-1] + 2)
         if begin >= end:
             return
-        # The level is that of the runs before these: no run is tested with a later one.
+        # The level comes from the runs before these: no run is tested with a later one.
         first, white = self._white(noise, end, begin)
-        # White residual k is of run k + 1.
+        # White residual k belongs to run k + 1.
         ends = np.arange(begin, end) - first - 1
         lengths = np.array([length for length in LENGTHS if length <= ends[-1]], dtype=np.int64)
         if not len(lengths):
@@ -336,7 +336,7 @@ class WalkForward:
     def _wait(self, noise: Noise, suspect: Detection, begin: int, end: int) -> int:
         """Dismiss the open suspect when its time is over or its signal is gone.
 
-        Returns the run from which to search for another.
+        Return the run from which to search for another.
         """
         raised = suspect.suspected or 0
         if begin > raised and self._strength(noise, suspect, begin) < DOUBT:
@@ -385,12 +385,12 @@ class WalkForward:
             self._confirm([Shift(first + shift.place, shift.up) for shift in sure], place)
 
     def _returned(self, noise: Noise, place: int) -> Shift | None:
-        """Return the change that brings back the level before the last one, if that was short.
+        """Return the change that restores the level before the last one, if that was short.
 
         A level of a day or two has too few days for both detectors: its end would never be
-        confirmed, and the level before it and after it would be reported as a change of nothing.
-        That a level is back is likelier than any other change: it is confirmed when the runs since,
-        a day and a dozen at least, are nearer to it by `STEP` standard errors.
+        confirmed, and equal levels before and after it would be reported as a change. A return to
+        the previous level is likelier than any other change: it is confirmed when the runs since,
+        at least a day and a dozen, are nearer to it by `STEP` standard errors.
         """
         if len(self.levels) < 2:
             return None
@@ -406,7 +406,8 @@ class WalkForward:
         end = 0
         for _ in range(2):
             is_back = (since - (usual + short) / 2) * (usual - short) > 0
-            # Runs on the wrong side of the middle, for each run as the first that is back.
+            # For each candidate as the first run that is back: runs on the wrong side of the
+            # middle.
             wrong = np.concatenate(([0], np.cumsum(is_back))) + np.concatenate(
                 (np.cumsum(~is_back[::-1])[::-1], [0])
             )
@@ -418,7 +419,7 @@ class WalkForward:
         if time_s[first] - time_s[begin] > CONFIRM_S or time_s[place] - time_s[first] < DAY_S:
             return None
         now = _middle(since[end:], scale)
-        # The error of a level, with the memory of the runs, of what lies between the levels.
+        # Error of a level relative to the distance of the levels, with the runs' autocorrelation.
         runs = 1 / (len(since) - end) + (1 / end + 1 / len(before)) / 4
         memory = (1 + noise.autocorrelation) / (1 - noise.autocorrelation) * noise.longest
         error = 1.25 * noise.scale * math.sqrt(runs * memory)
@@ -443,7 +444,7 @@ class WalkForward:
         self.renewed_s = float("-inf")
 
     def _same(self, suspect: Detection, shift: Shift) -> bool:
-        """Return whether a suspect belongs to this change: never one that was raised before it."""
+        """Return whether a suspect belongs to this change: never if raised before it."""
         raised = suspect.suspected or 0
         apart_s = abs(float(self.runs.time_s[suspect.place] - self.runs.time_s[shift.place]))
         near = apart_s <= 2 * DAY_S or abs(suspect.place - shift.place) <= 2
@@ -451,7 +452,7 @@ class WalkForward:
 
 
 def _digest(runs: Runs, place: int) -> str:
-    """Return what differs where any of the first runs does."""
+    """Return a digest that changes if any of the first runs does."""
     digest = hashlib.sha256(runs.time_s[:place].tobytes())
     digest.update(runs.value[:place].tobytes())
     digest.update(runs.count[:place].tobytes())
@@ -464,7 +465,7 @@ def _finite(seconds: float) -> float | None:
 
 
 def _middle(heights: Floats, scale: float) -> float:
-    """Return the level of heights: their mean without what lies far out.
+    """Return the level of heights: their mean without outliers.
 
     The median of a mixture (half of the runs on slower nodes) jumps from one half to the other.
     """

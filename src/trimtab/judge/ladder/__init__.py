@@ -1,1 +1,1 @@
-"""Efficiency of each layer against the layer beneath it, and checks of printed figures."""
+"""Efficiency of each layer relative to the layer beneath it, and checks of printed figures."""

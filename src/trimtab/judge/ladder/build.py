@@ -1,4 +1,4 @@
-"""From rungs and hardware to a ladder: nominal rungs added, brought to one scale, compared."""
+"""Build a ladder from rungs and hardware: add nominal rungs, scale to one unit, compare."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from trimtab.model.run import METRIC_UNITS
 from trimtab.units import plural
 
 MARGIN: Final = 0.10
-"""What a layer may lose without being called the bottleneck; the sources call 95 to 99 % 'near' and
-75 to 88 % worth a word."""
+"""Loss of a layer that does not make it the bottleneck; the sources call 95 to 99 % 'near' and
+75 to 88 % notable."""
 
 Scale = Literal["whole", "server", "ost", "drive"]
 SCALES: Final[tuple[Scale, ...]] = ("whole", "server", "ost", "drive")
@@ -57,20 +57,20 @@ _OF_ONE_HOST: Final[tuple[Level, ...]] = ("data_sheet", "drive", "client")
 def build_ladder(
     measured: LadderInput, *, margin: float = MARGIN, scale: Scale | None = None
 ) -> Ladder:
-    """Return the ladder of what was measured.
+    """Return the ladder of the measurements.
 
     Parameters
     ----------
     margin
-        The fraction that a layer may lose without being called the bottleneck.
+        The fraction that a layer may lose without being the bottleneck.
     scale
-        What shown rates are brought to; ``None``: the whole where its size is known, else the
-        largest that all rungs can be brought to.
+        Unit for displayed rates; ``None``: the whole file system if its size is known, else the
+        largest unit that all rungs can be scaled to.
 
     Raises
     ------
     ValueError
-        Two rungs are of the same layer and metric, or the margin is not between 0 and 1.
+        Two rungs have the same layer and metric, or the margin is not between 0 and 1.
     """
     if not 0 < margin < 1:
         raise ValueError(f"a margin of {margin} is not between 0 and 1")
@@ -95,12 +95,12 @@ def build_ladder(
 
 
 def nominal_rungs(metric: str, hardware: Hardware, client: Rung | None) -> list[Rung]:
-    """Return what the hardware promises: drives by their data sheet, and line rates.
+    """Return the nominal rates of the hardware: data sheet of the drives, and line rates.
 
     Parameters
     ----------
     client
-        The client's rung, whose nodes the clients' network is of.
+        The client's rung, whose nodes define the client network.
     """
     rungs = [rung for rung in (_data_sheet(metric, hardware),) if rung is not None]
     if not metric.endswith("_bandwidth"):
@@ -117,14 +117,14 @@ def nominal_rungs(metric: str, hardware: Hardware, client: Rung | None) -> list[
 
 
 class Shower:
-    """Brings rates to the scale of the ladder."""
+    """Converts rates to the scale of the ladder."""
 
     def __init__(self, comparer: Comparer, scale: Scale) -> None:
         self.comparer = comparer
         self._scale: Scale = scale
 
     def text(self) -> str:
-        """Return what the shown rates are of."""
+        """Return the unit that the displayed rates refer to."""
         if self._scale != "whole":
             return f"one {'OST' if self._scale == 'ost' else self._scale}"
         built = self.comparer.built
@@ -137,7 +137,7 @@ class Shower:
         return f"the whole: {', '.join(parts)}" if parts else "as measured"
 
     def shown(self, rung: Rung) -> tuple[Estimate | None, Message | None]:
-        """Return a rate brought to the scale, or why it cannot be."""
+        """Return a rate converted to the scale, or why it cannot be."""
         if self._scale != "whole":
             count = self.comparer.counts(rung, _SCALE_UNIT[self._scale])
             if not count:
@@ -217,7 +217,7 @@ def _scale_for(rungs: Sequence[Rung], comparer: Comparer) -> Scale:
 
 
 def _absent(measured: LadderInput, tracks: Sequence[Track]) -> list[Absent]:
-    """Return the layers that no bandwidth is known of, with how to come by it."""
+    """Return the layers without a known bandwidth, with how to measure them."""
     bandwidths = [track for track in tracks if track.metric.endswith("_bandwidth")]
     levels: list[Level] = [level for level in _HINTS if measured.networked or level in _OF_ONE_HOST]
     absent = []

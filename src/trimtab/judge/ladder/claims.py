@@ -1,9 +1,9 @@
-"""Printed values held against the printed values that they should follow from.
+"""Check printed values against the printed values they should follow from.
 
-A formula such as ``client.write * hardware.parity / drive.write`` is worked out three times: with
+A formula such as ``client.write * hardware.parity / drive.write`` is evaluated three times: with
 the inputs as printed, with each anywhere within its rounding (interval arithmetic), and the same
-with zeros at the end of the inputs taken as filling. What was printed is given by the inputs if
-its own rounding and that interval meet. Nothing is ever adjusted to make them.
+with trailing zeros of the inputs as padding. The printed value follows from the inputs if its own
+rounding overlaps that interval. Nothing is ever adjusted to make it fit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NO_FORMULA: Final = "is not a formula of names, numbers, + - * / and ( )"
 _TOKENS = re.compile(
     r"(?:\s|[-+*/()]|[0-9]++(?:\.[0-9]++)?(?![\w.])|[A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)?)++\Z"
 )
-"""Possessive, so that no text makes it look twice."""
+"""Possessive quantifiers, so that no text causes backtracking."""
 _DIMENSIONS: Final[Mapping[str, tuple[int, int]]] = {
     "B/s": (1, -1),
     "1/s": (0, -1),
@@ -37,7 +37,7 @@ _DIMENSIONS: Final[Mapping[str, tuple[int, int]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """A value, what it may lie between, and its powers of byte and second."""
+    """A value, its bounds, and its powers of byte and second."""
 
     value: float
     low: float
@@ -46,13 +46,13 @@ class Bounds:
 
 
 def check_claim(claim: Claim, figures: Mapping[str, Figure]) -> CheckedClaim:
-    """Return whether a printed value follows from the figures that its formula names.
+    """Return whether a printed value follows from the figures in its formula.
 
     Raises
     ------
     UsageError
-        The formula cannot be worked out: a name that is not there, units that do not fit, a
-        printed figure used twice (interval arithmetic would take its two places for two figures).
+        The formula cannot be evaluated: an unknown name, incompatible units, or a printed figure
+        used twice (interval arithmetic would treat them as two independent figures).
     """
     if claim.formula is None:
         return CheckedClaim(claim, Match.NO_INPUTS)
@@ -73,7 +73,7 @@ def check_claim(claim: Claim, figures: Mapping[str, Figure]) -> CheckedClaim:
 def evaluate(
     formula: str, figures: Mapping[str, Figure], *, zeros_are_filling: bool = False
 ) -> Bounds:
-    """Return a formula of named figures with what their rounding leaves open.
+    """Return the value of a formula of named figures, with bounds from their rounding.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Two rungs brought to the same hardware: their ratio, and whether it means anything."""
+"""Compare two rungs for the same hardware: their ratio, and whether it is meaningful."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from trimtab.model.ladder import (
 from trimtab.units import format_percent
 
 APART_MAXIMUM: Final = timedelta(days=30)
-"""Drives age and files come and go: older rungs are not of the same system without a word."""
+"""Drives age and files change: rungs further apart are not of the same system without a note."""
 FULLNESS_APART_MAXIMUM: Final = 0.10
-"""Allocator and drives slow down with fullness [S1; S2]; a tenth is noticed."""
+"""Allocator and drives slow down with fullness [S1; S2]; a tenth is noticeable."""
 MORE_THAN_CARRIED: Final = 1.10
 """Data sheets are rounded down and settings differ; beyond a tenth something is wrong."""
 _SAME: Final = 1e-6
@@ -35,7 +35,7 @@ _SINGULAR: Final[dict[str, str]] = {
 
 
 def built_of(hardware: Hardware) -> Coverage:
-    """Return the counts of the whole file system, each from the others where it can be."""
+    """Return the counts of the whole file system, derived from each other where possible."""
     drives: float | None = hardware.drives
     osts: float | None = hardware.osts
     each = hardware.drives_per_ost
@@ -54,11 +54,11 @@ class Comparer:
 
     @property
     def built(self) -> Coverage:
-        """Counts of the whole."""
+        """Counts of the whole file system."""
         return built_of(self.hardware)
 
     def counts(self, rung: Rung, unit: Unit) -> float | None:
-        """Return how many of a unit a rung is of, ``None`` where that does not follow."""
+        """Return the number of a unit that a rung covers, ``None`` if it does not follow."""
         stated, built, per_ost = rung.coverage, self.built, self.hardware.drives_per_ost
         if stated.count(unit) is not None:
             return stated.count(unit)
@@ -74,7 +74,7 @@ class Comparer:
         return None
 
     def efficiency(self, above: Rung, beneath: Rung) -> Efficiency:
-        """Return how much of one rung another delivers, both for the same hardware."""
+        """Return the share of one rung that another delivers, both for the same hardware."""
         factor, parity_counted, reason = self._parity(above, beneath)
         if reason is not None:
             return Efficiency(beneath.layer, reason=reason)
@@ -109,9 +109,9 @@ class Comparer:
         return (1 / factor if above.layer in RAW_LEVELS else factor), factor != 1, None
 
     def _common(self, above: Rung, beneath: Rung) -> tuple[str, float, float] | None:
-        """Return a unit that both can be counted in, with the counts."""
+        """Return a unit in which both can be counted, with the counts."""
         if (above.layer, beneath.layer) == ("client", "client_network"):
-            return "client nodes", 1.0, 1.0  # of the very nodes that it was measured on
+            return "client nodes", 1.0, 1.0  # of the same nodes it was measured on
         units: tuple[Unit, ...] = UNITS[::-1] if _of_network(above, beneath) else UNITS
         for unit in units:
             counts = self.counts(above, unit), self.counts(beneath, unit)

@@ -1,8 +1,8 @@
-"""How surely a rate is known, and the ratio of two of them.
+"""The uncertainty of a rate, and the ratio of two rates.
 
 Two kinds of uncertainty are kept apart. A printed figure may be anything that rounds to it: its
-interval is certain and has no level of confidence, and ratios are interval arithmetic. A measured
-rate has repetitions: its interval is one of confidence, and ratios are taken on log values.
+interval is certain and has no confidence level, and ratios use interval arithmetic. A measured
+rate has repetitions: its interval is a confidence interval, and ratios are taken on log values.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from trimtab.model.ladder import Basis, Estimate
 from trimtab.model.verdict import LEVEL
 
 _HALF_MAXIMUM: Final = 50.0
-"""Of log values: 22 powers of ten either way say that nothing is known, and stay finite."""
+"""On log values: 22 powers of ten either way mean that nothing is known, and stay finite."""
 
 
 def of_figure(figure: Figure, *, exact: bool = False) -> Estimate:
-    """Return a printed figure as a rate; ``exact`` ones are so by definition (a line rate)."""
+    """Return a printed figure as a rate; ``exact`` ones are exact by definition (a line rate)."""
     if exact:
         return Estimate(figure.middle, figure.middle, figure.middle)
     low, high = figure.possible()
@@ -36,13 +36,13 @@ def of_values(values: Sequence[float], basis: Basis) -> Estimate:
     Raises
     ------
     ValueError
-        There is none, or one is not positive and finite.
+        There are no values, or one is not positive and finite.
 
     Notes
     -----
-    From `N_MINIMUM` on the interval is a block bootstrap. Below, log values are taken for normal:
-    the half-width is t(n - 1) s sqrt(pi / (2 n)), pi / 2 being what a median costs against a mean.
-    One value has no interval.
+    From `N_MINIMUM` values the interval is a block bootstrap. Below, log values are assumed normal:
+    the half-width is t(n - 1) s sqrt(pi / (2 n)), where pi / 2 is the cost of a median relative to
+    a mean. One value has no interval.
     """
     if not values or not all(0 < value < math.inf for value in values):
         raise ValueError("a rate has positive, finite values")
@@ -60,7 +60,7 @@ def of_values(values: Sequence[float], basis: Basis) -> Estimate:
 
 
 def scaled(rate: Estimate, factor: float) -> Estimate:
-    """Return the rate of so many times the hardware, interval and values alike."""
+    """Return the rate scaled by a factor of hardware, including interval and values."""
     low = None if rate.low is None else rate.low * factor
     high = None if rate.high is None else rate.high * factor
     values = tuple(value * factor for value in rate.values)
@@ -68,14 +68,14 @@ def scaled(rate: Estimate, factor: float) -> Estimate:
 
 
 def ratio(above: Estimate, beneath: Estimate) -> Estimate:
-    """Return how much of one rate another is, as a fraction, with what is known of it.
+    """Return one rate as a fraction of another, with its uncertainty.
 
     Notes
     -----
-    Where both have `N_MINIMUM` values or more: independent block bootstraps of the two medians.
-    With fewer, at least two each: Welch's interval on log values, degrees of freedom after
-    Satterthwaite. Where only one has values the other's interval is taken as certain bounds
-    (a data sheet, a printed figure), which is cautious. Where one has no interval there is none.
+    With `N_MINIMUM` values or more on both sides: independent block bootstraps of the two medians.
+    With fewer, but at least two each: Welch's interval on log values, degrees of freedom after
+    Satterthwaite. If only one has values, the other's interval counts as certain bounds (a data
+    sheet, a printed figure), which is cautious. If one has no interval, neither has the ratio.
     """
     value = above.value / beneath.value
     if min(len(above.values), len(beneath.values)) >= 2:

@@ -1,13 +1,14 @@
-"""What holds the topmost rate down, and in which layer most is lost.
+"""What limits the topmost rate, and which layer loses most.
 
-The walk starts at the client (else at the highest layer that was measured) and goes down the tree
-through the branch that carries least. With a margin x:
+The walk starts at the client (else at the highest measured layer) and goes down the tree through
+the branch that carries least. With a margin x:
 
 - the client gets at least 1 - x of the least branch: that branch limits it. If it is the network:
   network limited. If it is the storage, the walk goes on: a layer that delivers at least 1 - x of
-  the one beneath hands the question down, until the drives: drive limited.
-- a layer surely gets less than 1 - x of what carries it: that layer is the bottleneck.
-- everything else is "cannot tell": an interval that holds 1 - x, two branches that cannot be told
+  the one beneath passes the question down, until the drives: drive limited.
+- a layer certainly gets less than 1 - x of what carries it: that layer is the bottleneck.
+- everything else is "cannot tell": an interval that includes 1 - x, two statistically tied
+  branches, a rung that is missing or was measured under other conditions.
   apart, a rung that is missing or was measured under other conditions.
 """
 
@@ -44,7 +45,7 @@ BENEATH: Final[Mapping[Level, tuple[tuple[Level, ...], ...]]] = {
     "client": _BRANCHES,
     "application": (("client",),),
 }
-"""Layer to its branches, each the layers that may carry it, the nearest first."""
+"""Layer to its branches; each lists the layers that may carry it, nearest first."""
 _NOTHING_PASSES: Final[Mapping[Level, LimitKind]] = {
     "line_rate": LimitKind.NETWORK,
     "client_network": LimitKind.CLIENT_NETWORK,
@@ -54,14 +55,14 @@ _TOPS: Final[tuple[Level, ...]] = ("client", "ost", "raid", "drive")
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """The rungs of one metric, and how they are compared.
+    """The rungs of one metric, and how to compare them.
 
     Attributes
     ----------
     margin
         The fraction that a layer may lose without being the bottleneck.
     networked
-        Whether there is a network between clients and drives, and OSTs.
+        Whether a network lies between clients and drives, and OSTs.
     """
 
     rungs: Mapping[Level, Rung]
@@ -71,7 +72,7 @@ class Walk:
     _known: dict[tuple[Level, Level], Efficiency] = field(default_factory=dict, compare=False)
 
     def carriers(self, level: Level) -> list[Rung]:
-        """Return what carries a layer: of each branch the nearest rung that is there."""
+        """Return the carriers of a layer: the nearest existing rung of each branch."""
         branches = BENEATH.get(level, ())
         if level == "application" and "client" not in self.rungs:
             branches = _BRANCHES
@@ -83,14 +84,14 @@ class Walk:
         return carriers
 
     def efficiency(self, above: Level, beneath: Level) -> Efficiency:
-        """Return how much of one layer another delivers."""
+        """Return the share of one layer that another delivers."""
         pair = (above, beneath)
-        if pair not in self._known:  # a bootstrap of a week of runs takes 20 ms, each asked often
+        if pair not in self._known:  # a bootstrap of a week of runs takes 20 ms; cache it
             self._known[pair] = self.comparer.efficiency(self.rungs[above], self.rungs[beneath])
         return self._known[pair]
 
     def limit(self) -> Limit:
-        """Return what holds the topmost rate down."""
+        """Return what limits the topmost rate."""
         top: Level | None = next((level for level in _TOPS if level in self.rungs), None)
         if top is None:
             return _cannot_tell("not-measured", "no layer from drives to clients was measured")
@@ -113,7 +114,7 @@ class Walk:
         return pairs
 
     def loss(self) -> Loss:
-        """Return the layer on the way down that delivers the least of what carries it."""
+        """Return the layer on the way down that delivers the smallest share of what carries it."""
         known, unknown = [], []
         for above, beneath in self.path():
             efficiency = self.efficiency(above, beneath)
@@ -142,7 +143,7 @@ class Walk:
         return Loss(above, least, Message("largest-loss", f"{share}, {rest}"))
 
     def _least(self, level: Level) -> Level | None:
-        """Return the carrier that carries least: of which a layer gets the most."""
+        """Return the carrier that carries least: the one of which a layer gets the most."""
         shares: list[tuple[Level, float | None]] = [
             (carrier.layer, self.efficiency(level, carrier.layer).value)
             for carrier in self.carriers(level)
@@ -153,7 +154,7 @@ class Walk:
         return max(known)[1] if known else None
 
     def _to_come(self, top: Level) -> str:
-        """Return what will limit clients, where the network surely carries less than the OSTs."""
+        """Return the clients' next limit, if the network surely carries less than the OSTs."""
         if top != "ost" or "network" not in self.rungs:
             return ""
         network = self.efficiency("network", top)
@@ -192,7 +193,7 @@ class Walk:
         return self._named(least, f"client {_share(efficiency)}")
 
     def _at_line_rate(self, carriers: Mapping[Level, Efficiency]) -> Limit | None:
-        """Return that the network limits where the client runs at its very line rate."""
+        """Return that the network is the limit if the client runs at its line rate."""
         for layer, kind in _NOTHING_PASSES.items():
             efficiency = carriers.get(layer)
             if (
@@ -255,7 +256,7 @@ class Walk:
         return "" if efficiency.value is None else f"; {_name('network')} {_share(efficiency)}"
 
     def _down(self, level: Level, so_far: str = "") -> Limit:
-        """Return what limits a layer of the storage."""
+        """Return what limits a storage layer."""
         lead = f"{so_far}; " if so_far else ""
         carriers = self.carriers(level)
         if level == "data_sheet" or (level == "drive" and not carriers):
@@ -281,7 +282,7 @@ class Walk:
         return self._down(beneath, f"{lead}{share}")
 
     def _of_drives(self, level: Level, so_far: str) -> Limit:
-        """Return that the drives limit, with the notes of the lowest rung reached."""
+        """Return that the drives are the limit, with the notes of the lowest rung reached."""
         text = "; ".join((so_far, *self.rungs[level].notes))
         return Limit(LimitKind.DRIVES, level, Message("drive-limited", text))
 
@@ -303,7 +304,7 @@ class Walk:
 
 
 def _unusable(level: Level, efficiency: Efficiency) -> Message | None:
-    """Return why nothing can be decided from an efficiency."""
+    """Return why an efficiency decides nothing."""
     if efficiency.value is None:
         against = f"{_name(level)} against {_name(efficiency.of)}"
         code = code_of(efficiency.reason) or "efficiency-unknown"

@@ -1,6 +1,6 @@
-"""The lower tail of all targets, and what a job striped over many of them loses.
+"""The lower tail of all targets, and the loss of a job striped over many of them.
 
-The targets of one survey are correlated (one night, one load), so intervals come from resampling
+The targets of one survey are correlated (same night, same load), so intervals come from resampling
 whole surveys, in blocks of neighbouring ones, since nights are autocorrelated too.
 """
 
@@ -23,20 +23,20 @@ from trimtab.model.series import SlowEnd
 from trimtab.model.verdict import LEVEL, Interval
 
 SURVEYS_MINIMUM: Final = 10
-"""Fewer surveys have too few different stretches to be resampled."""
+"""Fewer surveys have too few distinct stretches to resample."""
 
 _RESAMPLES: Final = 1000
-"""Of 2.5 % of 1000 twenty-five lie beyond each end: the end is known to a fifth of its tail."""
+"""2.5 % of 1000 is twenty-five beyond each end: the end is known to a fifth of its tail."""
 
 _CANDIDATES: Final = 250
-"""Values at which the resampled distributions are looked at, on either side of the quantile."""
+"""Values at which the resampled distributions are evaluated, on either side of the quantile."""
 
 _REACH: Final = 3.0
-"""In log odds: p10 is looked for from p0.5 to p69, p1 from p0.05 to p17."""
+"""In log odds: p10 is searched from p0.5 to p69, p1 from p0.05 to p17."""
 
 
 def expected_minimum(values: Sequence[float], drawn: int) -> float:
-    """Return the expected minimum of ``drawn`` of these values, no value drawn twice.
+    """Return the expected minimum of ``drawn`` of these values, drawn without replacement.
 
     Parameters
     ----------
@@ -57,8 +57,8 @@ def expected_minimum(values: Sequence[float], drawn: int) -> float:
 
     Notes
     -----
-    Exact: of m values in rising order the i-th is the minimum of N drawn with probability
-    C(m - i, N - 1) / C(m, N), the others being among the m - i above it.
+    Exact: of m sorted values the i-th is the minimum of N drawn with probability
+    C(m - i, N - 1) / C(m, N), since the others are among the m - i above it.
 
     Examples
     --------
@@ -81,23 +81,23 @@ def lower_tail(
     *,
     stripe_count: int | None = None,
 ) -> SlowEnd | None:
-    """Return the slow end of some surveys of a table; ``None`` where nothing was measured.
+    """Return the slow end of some surveys of a table; ``None`` if nothing was measured.
 
     Parameters
     ----------
     rows
-        Places of the surveys, by time.
+        Indices of the surveys, by time.
     stripe_count
-        Over how many targets the job is striped whose loss is told; ``None``: over all that a
-        survey measured.
+        Number of targets that the job is striped over, for its loss; ``None``: all that a survey
+        measured.
 
     Notes
     -----
-    Minimum, quantiles, median and mean are over all targets and surveys. A survey that measured
-    fewer targets than the stripe has gives its own minimum. Rate at which the intervals hold the
-    truth, nominal 95 % (300 records a case of 40 targets, nights that differ by 10 % with
-    autocorrelation 0 / 0.5): p10 95 / 91 % of 12 surveys, 96 / 94 % of 30, 94 / 92 % of 90; p1
-    88 / 85, 87 / 83 and 87 / 86 %, as the few worst nights make it.
+    Minimum, quantiles, median and mean are over all targets and surveys. A survey with fewer
+    targets than the stripe contributes its own minimum. Rate at which the intervals contain the
+    truth, nominal 95 % (300 records per case of 40 targets, nights that differ by 10 % with
+    autocorrelation 0 / 0.5): p10 95 / 91 % for 12 surveys, 96 / 94 % for 30, 94 / 92 % for 90; p1
+    88 / 85, 87 / 83 and 87 / 86 %, since the few worst nights determine it.
     """
     values = table.values[list(rows)]
     measured = [row[np.isfinite(row)] for row in values]
@@ -130,7 +130,7 @@ def lower_tail(
 
 
 def _weights(m: int, drawn: int) -> list[float]:
-    """Return with what probability each of m values in rising order is the minimum of ``drawn``."""
+    """Return the probability that each of m sorted values is the minimum of ``drawn``."""
     drawn = min(drawn, m)
     weights = []
     weight = drawn / m  # of the smallest: it is among those drawn
@@ -144,7 +144,7 @@ def _weights(m: int, drawn: int) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """How many values of each survey are at most each candidate: shape (surveys, candidates)."""
+    """Number of values of each survey at or below each candidate: shape (surveys, candidates)."""
 
     candidates: Floats
     counts: Floats
@@ -178,17 +178,17 @@ def _intervals(surveys: Sequence[Floats], fractions: Sequence[float]) -> list[In
 
 
 def _few_nights(below: Sequence[float]) -> float:
-    """Return by how much an interval grows as few surveys make the quantile.
+    """Return the factor by which an interval grows if few surveys determine the quantile.
 
     Parameters
     ----------
     below
-        Of each survey, which share of its targets is below the quantile.
+        Share of each survey's targets below the quantile.
 
     Notes
     -----
-    The variance of these shares is known as n 2 / (2 + excess kurtosis) normal numbers know it:
-    p1 is made by the few worst nights, of which a record holds a handful.
+    The variance of these shares is known as well as from n 2 / (2 + excess kurtosis) normal
+    numbers: the few worst nights determine p1, and a record has only a handful.
     """
     n = len(below)
     degrees = max(1.0, (n - 1) * 2 / (2 + max(0.0, excess_kurtosis(below))))
@@ -197,9 +197,9 @@ def _few_nights(below: Sequence[float]) -> float:
 
 
 def _widened(drawn: Floats, middle: float, factor: float) -> Interval:
-    """Return the percentiles of resampled quantiles, their distances from the one found widened.
+    """Return percentiles of resampled quantiles, with their distances from the estimate widened.
 
-    As ratios where that is possible: rates are positive.
+    As ratios if possible: rates are positive.
     """
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     low, high = min(float(low), middle), max(float(high), middle)
@@ -211,13 +211,13 @@ def _widened(drawn: Floats, middle: float, factor: float) -> Interval:
 
 
 def _counted(surveys: Sequence[Floats], every: Floats, fraction: float) -> _Counts:
-    """Return the counts at candidates that lie closest where the quantile is.
+    """Return the counts at candidates that are densest at the quantile.
 
-    The values of each survey are in rising order.
+    The values of each survey are sorted.
     """
     ranks = np.arange(len(every))
     if len(every) > _CANDIDATES:
-        # Evenly on the scale of log odds about the fraction, which is fine near 0 as well.
+        # Evenly spaced in log odds around the fraction, which is fine-grained near 0 as well.
         spaced = np.linspace(-_REACH, _REACH, _CANDIDATES) + math.log(fraction / (1 - fraction))
         ranks = np.unique(np.round(len(every) / (1 + np.exp(-spaced))).astype(int))
         ranks = np.clip(ranks, 0, len(every) - 1)

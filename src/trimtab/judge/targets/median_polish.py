@@ -1,11 +1,11 @@
-"""Residuals of each figure without the effects of its survey and its target.
+"""Residuals of each figure after removing the effects of its survey and its target.
 
 Tukey's median polish (Exploratory Data Analysis, 1977) on logarithms::
 
     log rate[survey, target] = whole + survey effect + target effect + residual
 
 A night in which every target was slow is in the survey effect, a target that is always slow is in
-the target effect: a large residual is a target that was slow that night, and only then.
+the target effect: a large residual is a target that was slow in that night only.
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ _SETTLED: Final = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class MedianPolish:
-    """A table taken apart; every figure is a logarithm.
+    """A decomposed table; every figure is a logarithm.
 
     Attributes
     ----------
     survey_effects, target_effects
-        Of each row and column, not a number for one without a positive value. Their medians are
-        0.
+        Effect of each row and column, NaN for one without a positive value. Their medians are 0.
     residuals
-        Shape (surveys, targets); not a number where there is no positive value.
+        Shape (surveys, targets); NaN if there is no positive value.
     """
 
     whole: float
@@ -42,13 +41,13 @@ class MedianPolish:
 
 
 def median_polish(values: Floats) -> MedianPolish:
-    """Return a table of rates taken apart by median polish.
+    """Return a table of rates decomposed by median polish.
 
     Parameters
     ----------
     values
-        Shape (surveys, targets). 0 (a silent target) has no logarithm: it is not polished, and
-        does not pull at the others.
+        Shape (surveys, targets). 0 (a silent target) has no logarithm: it is excluded and does not
+        affect the others.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         residuals = np.where(values > 0, np.log(values), np.nan)

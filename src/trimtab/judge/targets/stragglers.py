@@ -1,9 +1,9 @@
 """Stragglers: targets among the slowest of a survey more often than chance explains.
 
 In a survey of m targets the k slowest are marked. If no target is slower than another, each is
-marked with probability k / m, in every survey anew; a target that is marked in 9 of 30 surveys
-where 1.5 are expected is a straggler. How many are marked is counted, ties included, so that equal
-values at the border raise the probability and not the alarm.
+marked with probability k / m, independently in every survey; a target marked in 9 of 30 surveys,
+where 1.5 are expected, is a straggler. The number of marks includes ties, so equal values at the
+border raise the probability, not the alarm.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ WORST: Final = 0.05
 """The share of a survey's targets that are marked as slow."""
 
 FALSE_DISCOVERIES: Final = 0.05
-"""Of the targets named, the share that may be named by chance."""
+"""False discovery rate: share of the named targets that may be due to chance."""
 
 SURVEYS_MINIMUM: Final = 10
-"""In fewer surveys a week in which a target was slow passes for a target that is always slow."""
+"""In fewer surveys, a slow week of a target looks like a target that is always slow."""
 
 TIMES_MINIMUM: Final = 3
-"""Who was slow once or twice was slow, not slow again and again."""
+"""A target marked once or twice was slow, but not repeatedly."""
 
 _NOW: Final = 5
-"""Surveys of a target that make its loss now: over all of a record days of loss would vanish."""
+"""Surveys that define a target's current loss: days of loss would vanish over the whole record."""
 
 _LAGS_PART: Final = 3
-"""Likeness is looked for up to a third of the record away: beyond, too few pairs are left."""
+"""Correlation is estimated up to a third of the record: beyond, too few pairs are left."""
 
 _ROUNDS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Who was marked as slow in which survey.
+    """Which targets were marked as slow in which survey.
 
     Attributes
     ----------
     measured, slow
         Shape (surveys, targets).
     chance
-        Of each survey: the share of its measured targets that is marked.
+        For each survey: the share of its measured targets that is marked.
     """
 
     measured: Bools
@@ -60,9 +60,9 @@ class Marks:
 
 
 def marks(values: Floats, worst: float = WORST) -> Marks:
-    """Return who is among the slowest ``worst`` of each survey, at least one of two or more.
+    """Return the slowest ``worst`` share of each survey's targets, at least one of two or more.
 
-    A survey in which every target is alike, or that measured one alone, marks none.
+    A survey in which all targets are equal, or with only one, marks none.
     """
     measured = np.isfinite(values)
     slow = np.zeros(values.shape, dtype=bool)
@@ -82,21 +82,21 @@ def _marked(targets: int, worst: float) -> int:
 
 
 def straggler_p_values(marked: Marks) -> Floats:
-    """Return for each target how likely so many marks are, were no target slower than another.
+    """Return for each target the probability of its number of marks if all targets were equal.
 
     Notes
     -----
-    Marks of one target in different surveys are independent in this; their number is then a sum
-    of trials with the surveys' own chances. Neighbouring surveys resemble one another (a target
-    that is slow for a week and then no more), which makes the variance of the number f times as
-    large: the tail is that of the beta-binomial distribution with that variance.
+    This treats marks of one target in different surveys as independent; their number is then a sum
+    of trials with the surveys' own chances. Neighbouring surveys are correlated (a target that is
+    slow for a week and then recovers), which multiplies the variance of the number by f: the tail
+    is that of the beta-binomial distribution with that variance.
     """
     counts = marked.slow.sum(axis=0)
     inflation = _inflation(marked)
     used = marked.measured & (marked.chance > 0)[:, None]
     trials = used.sum(axis=0)
     chances = np.where(used, marked.chance[:, None], 0.0).sum(axis=0) / np.maximum(trials, 1)
-    # Most targets were measured in every survey, and many were slow as often as others.
+    # Most targets were measured in every survey, and many have equal counts: cache.
     tail = cache(lambda count, n, p: _beta_binomial_tail(count, n, p, inflation))
     return np.array(
         [
@@ -107,13 +107,13 @@ def straggler_p_values(marked: Marks) -> Floats:
 
 
 def _inflation(marked: Marks) -> float:
-    """Return by how much likeness of neighbouring surveys raises the variance of a count.
+    """Return the factor by which correlation of neighbouring surveys raises a count's variance.
 
     Notes
     -----
-    1 + 2 x the sum of the autocorrelations of the marks, about each target's own share and over
-    all targets, from lag 1 until one is within chance. Taken about an estimated share each is too
-    low by f / n, so f is found in rounds; one standard error is added, which matters to few
+    1 + 2 x the sum of the autocorrelations of the marks, around each target's own share and over
+    all targets, from lag 1 until one is within chance. Around an estimated share each is too
+    low by f / n, so f is computed iteratively; one standard error is added, which matters for few
     targets in few surveys.
     """
     used = marked.measured & (marked.chance > 0)[:, None]
@@ -143,7 +143,7 @@ def _inflation(marked: Marks) -> float:
 
 
 def _beta_binomial_tail(count: int, n: int, p: float, inflation: float) -> float:
-    """Return P(X >= count) for n trials at chance p whose variance is ``inflation`` times more."""
+    """Return P(X >= count) for n trials at chance p with a variance ``inflation`` times larger."""
     if count == 0 or n == 0 or p <= 0:
         return 1.0
     if p >= 1:
@@ -158,16 +158,16 @@ def _beta_binomial_tail(count: int, n: int, p: float, inflation: float) -> float
 
 
 def stragglers(table: SurveyTable) -> tuple[Straggler, ...]:
-    """Return the targets that are slow again and again, the slowest first.
+    """Return the targets that are repeatedly slow, slowest first.
 
     Notes
     -----
-    None are named from fewer than `SURVEYS_MINIMUM` surveys. Series in which somebody was named
-    although no target was slower than another, nominal at most 5 % (60 each; lag-1
-    autocorrelation of each target from survey to survey 0 / 0.5 / 0.8): 30 surveys of 274
-    targets 3 / 2 / 3 %, 365 of 60 at 0.8 3 %, 90 of 274 with heavy tails (t, 3 degrees) at 0.5
-    5 %; 12 surveys of 24 targets 0 % at 0 and 13 % at 0.7. A target that loses a quarter at COV
-    8 % was named in every series of 30 surveys of 274 targets, even at 0.8.
+    None are named from fewer than `SURVEYS_MINIMUM` surveys. Series in which a target was named
+    although none was slower than another, nominal at most 5 % (60 each; lag-1 autocorrelation of
+    each target between surveys 0 / 0.5 / 0.8): 30 surveys of 274 targets 3 / 2 / 3 %, 365 of 60 at
+    0.8 3 %, 90 of 274 with heavy tails (t, 3 degrees) at 0.5 5 %; 12 surveys of 24 targets 0 % at 0
+    and 13 % at 0.7. A target that loses a quarter at COV 8 % was named in every series of 30
+    surveys of 274 targets, even at 0.8.
     """
     marked = marks(table.values)
     if len(table.at) < SURVEYS_MINIMUM or not marked.slow.any():
@@ -195,7 +195,7 @@ def stragglers(table: SurveyTable) -> tuple[Straggler, ...]:
 
 
 def _relative(values: Floats) -> Floats:
-    """Return each target's ratio to its surveys now: 0 where most of the last values are 0."""
+    """Return each target's current ratio to its surveys: 0 if most of the last values are 0."""
     parts = median_polish(values)
     middles = np.exp(parts.whole + parts.survey_effects)
     ratios = values / middles[:, None]

@@ -1,4 +1,4 @@
-"""Surveys as a table: a row for each survey, a column for each target."""
+"""Surveys as a table: one row per survey, one column per target."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class SurveyTable:
     Attributes
     ----------
     at
-        When each survey began, by time.
+        Start time of each survey, ascending.
     runs, targets
         Names of the rows and of the columns.
     servers
-        Of each target, where it was measured last; ``None`` where that is not known.
+        Server of each target in its latest survey; ``None`` if unknown.
     values
-        Shape (surveys, targets), in the metric's unit; not a number where a target was not
-        measured. 0 is a target that gave nothing.
+        Shape (surveys, targets), in the metric's unit; NaN if a target was not measured. 0 is a
+        target that delivered nothing.
     """
 
     at: tuple[datetime, ...]
@@ -41,9 +41,9 @@ def survey_table(surveys: pl.DataFrame, metric: str) -> SurveyTable:
     Parameters
     ----------
     surveys
-        ``at``, ``run``, ``target``, ``metric``, ``value``, and where it is known ``server``.
-        A target that a survey measured more than once has the median of it; values that are
-        missing, negative or not finite are no measurement.
+        ``at``, ``run``, ``target``, ``metric``, ``value``, and ``server`` if known. A target
+        measured more than once in a survey gets the median; values that are missing, negative or
+        not finite count as not measured.
     """
     valid = surveys.filter(
         (pl.col("metric") == metric)

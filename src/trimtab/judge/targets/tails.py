@@ -28,7 +28,7 @@ def target_tails(
     ----------
     surveys
         ``at`` (UTC), ``run``, ``target``, ``metric``, ``value`` in the metric's unit, and
-        ``server`` where known; one row per target and survey.
+        ``server`` if known; one row per target and survey.
     metric
         A rate or bandwidth, a key of `METRIC_UNITS`.
     timezone
@@ -90,5 +90,5 @@ def _reason(table: SurveyTable, overall: SlowEnd | None, named: int) -> Message:
             "too-few-surveys", f"{of_targets}; detecting stragglers needs {SURVEYS_MINIMUM}"
         )
     if not named:
-        return Message("no-straggler", f"no target is slow again and again in {of_targets}")
+        return Message("no-straggler", f"no target is slow repeatedly in {of_targets}")
     return Message("stragglers", f"{plural(named, 'straggler')} detected in {of_targets}")

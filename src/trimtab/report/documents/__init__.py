@@ -1,8 +1,8 @@
-"""What ``--json`` prints: the values of the model in thin envelopes, one for each command.
+"""Documents printed by ``--json``: model values in thin envelopes, one per command.
 
-Numbers are base SI with the unit beside them, ratios are fractions, intervals are
-``[low, high]`` with ``level``, times are RFC 3339 with offset, and what is absent is null with a
-reason. `encode` writes them and makes their JSON Schemas.
+Numbers are base SI with the unit beside them, ratios are fractions, intervals are ``[low, high]``
+with ``level``, times are RFC 3339 with offset, and missing values are null with a reason. `encode`
+writes them and derives their JSON Schemas.
 """
 
 from __future__ import annotations
@@ -78,17 +78,17 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "store-rebuild": "kept.StoreRebuildDocument",
     "error": "measured.FailureDocument",
 }
-"""Name of the schema to the module and class of what the command prints."""
+"""Name of the schema to the module and class of the command's document."""
 
 
 def document_of(schema: str) -> type:
-    """Return the class of the document that has a schema."""
+    """Return the class of the document with a schema."""
     module, _, name = DOCUMENTS[schema].partition(".")
     return getattr(import_module(f"{__name__}.{module}"), name)
 
 
 def declare(document: type) -> None:
-    """Import what says how a class of documents is written, where another room declares it."""
+    """Import the module that declares how a document class is written, if another room does."""
     for path in DOCUMENTS.values():
         module, _, name = path.partition(".")
         if name == document.__name__:
@@ -96,7 +96,7 @@ def declare(document: type) -> None:
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Import a module of documents when it is used: ``documents.kept.RunsDocument``."""
+    """Import a module of documents on first use: ``documents.kept.RunsDocument``."""
     if name not in {"acting", "judged", "kept", "measured", "purged", "simulated"}:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return import_module(f"{__name__}.{name}")

@@ -13,14 +13,14 @@ from trimtab.report.documents.encode import shape
 
 @dataclass(frozen=True, slots=True)
 class PlanDocument:
-    """``trimtab tune | trim | balance | revert --json``: the plan, and what became of it.
+    """``trimtab tune | trim | balance | revert --json``: the plan and its outcome.
 
     Attributes
     ----------
     settled
-        Actions of processes that were killed, whose outcome was found out first.
+        Actions of killed processes whose outcome was determined first.
     actions
-        What was carried out; empty without ``--apply``.
+        Completed actions; empty without ``--apply``.
     """
 
     store: str
@@ -37,7 +37,7 @@ class RegistrationDocument:
     Attributes
     ----------
     dangers
-        What whoever carries the plan out has to know; empty where there is nothing to do.
+        What the operator must know before applying it; empty if there is nothing to do.
     settled, actions
         As those of a plan; ``actions`` is empty without ``--yes``.
     """

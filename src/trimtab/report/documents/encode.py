@@ -1,17 +1,17 @@
-"""The one encoder of ``--json``: it writes the values of the model as they are.
+"""The encoder of ``--json``: writes the values of the model.
 
-A frozen dataclass becomes an object with its fields as keys. The rules, once for all documents:
+A frozen dataclass becomes an object with its fields as keys. The rules for all documents:
 
 * ``from_`` is written ``from``; an aware datetime as RFC 3339, with ``Z`` for UTC; so is a number
-  that is a time (`EpochS` and its like), without its unit in the key. Bytes are visible text.
-* An `Interval` is ``[low, high]``; one ``level`` stands beside all intervals of an object.
+  that is a time (`EpochS` and similar), without its unit in the key. Bytes become visible text.
+* An `Interval` is ``[low, high]``; one ``level`` applies to all intervals of an object.
 * A sentence is followed by its code: ``reason`` and ``reason_code``, ``notes`` and
-  ``notes_codes``. The code is null where the text has none, as text from a store.
-* What is absent is null. NaN and infinities are errors. Text is ASCII with escapes, so that a
-  file name that is not UTF-8 comes back whole: ``os.fsencode(json.loads(...))``.
+  ``notes_codes``. The code is null if the text has none, such as text from a store.
+* Missing values are null. NaN and infinities are errors. Text is ASCII with escapes, so a file
+  name that is not UTF-8 survives the round trip: ``os.fsencode(json.loads(...))``.
 
-Where a document differs from the model, `shape` says so, once for each type: what is left out,
-what is derived, which value stands inline. `schema` makes the JSON Schema from the same tables.
+If a document differs from the model, `shape` declares how, once per type: omitted fields, derived
+keys, inlined values. `schema` derives the JSON Schema from the same tables.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from trimtab.units import Since1970
 from trimtab.visible import visible
 
 SCHEMA_VERSION: Final = 2
-"""Of every document; raised when a key is removed or changes its meaning."""
+"""In every document; incremented when a key is removed or changes its meaning."""
 
 Value = TypeVar("Value")
 Getter = Callable[[Any], Any]
 Derived = tuple[Any, Getter]
-"""The type of a key and the function of the value that gives it."""
+"""The type of a key and the function that computes its value."""
 
 _SENTENCES: Final = frozenset({"reason", "problem", "refusal", "notes", "doubts", "warnings"})
-"""Fields that hold sentences also where they are annotated ``str``."""
+"""Fields that hold sentences even if annotated ``str``."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,19 +72,19 @@ def shape(
     derive: Mapping[str, tuple[Any, Callable[[Value], Any]] | str] | None = None,
     inline: Mapping[str, Collection[str]] | None = None,
 ) -> None:
-    """Say how the object of a type differs from the type.
+    """Declare how the object of a type differs from the type.
 
     Parameters
     ----------
     of
-        A dataclass; of another class only what is derived is written.
+        A dataclass; for another class only derived keys are written.
     omit
-        Fields that are not written; ``level``: no level stands beside the intervals.
+        Fields that are not written; ``level``: no level for the intervals.
     derive
         Key to type and function of the value, or to the path of an attribute (``terms.spare``),
         whose annotation is the type. A key that is a field replaces it.
     inline
-        Fields whose own keys stand in this object: all of them, or those that are named.
+        Fields whose keys appear in this object: all of them, or only the named ones.
     """
     derived = dict(derive or {})
     inlined = {name: tuple(keys) for name, keys in (inline or {}).items()}
@@ -101,13 +101,13 @@ def shape(
 
 
 def mapped(path: str, function: Callable[[Any], Any], kind: Any) -> Derived:
-    """Return how to derive a key: a function of the attribute at a path, and the type it gives."""
+    """Derive a key by a function of the attribute at a path, with the given result type."""
     get = attrgetter(path)
     return kind, lambda value: function(get(value))
 
 
 def bounds(low: str, high: str, kind: Any = float) -> Derived:
-    """Return how to derive ``[low, high]`` from two fields; null where either is."""
+    """Derive ``[low, high]`` from two fields; null if either is null."""
     get = attrgetter(low, high)
 
     def pair(value: Any) -> Any:
@@ -129,7 +129,7 @@ def to_json(document: object) -> str:
 
 
 def dumps(value: object) -> str:
-    """Return any value of the model, or what is made of such values, as JSON."""
+    """Return any model value, or structure of such values, as JSON."""
     return json.dumps(value, allow_nan=False, check_circular=False, default=_plain)
 
 
@@ -139,7 +139,7 @@ def _plain(value: Any) -> Any:
 
 @cache
 def plain_of(kind: type) -> Getter:
-    """Return the function that makes JSON of one value; values that it holds stay as they are."""
+    """Return the function that converts one value for JSON; contained values stay as they are."""
     for base, convert in _LEAVES.items():
         if issubclass(kind, base):
             return convert
@@ -173,7 +173,7 @@ def _shape_of(kind: type) -> _Shape | None:
 
 @cache
 def _entries(kind: type) -> tuple[_Entry, ...]:
-    """Return the keys of the object that a type becomes, in order."""
+    """Return the keys of the object for a type, in order."""
     declared = _shape_of(kind) or _PLAIN
     entries: list[_Entry] = []
     intervals: list[Getter] = []
@@ -278,7 +278,7 @@ def _level(intervals: Iterable[Getter], value: Any) -> float | None:
 
 
 def _annotation(kind: type, name: str) -> Any:
-    """Return the type of a field or property: only it is looked up, others may be costly."""
+    """Return the type of a field or property: looks up only that one, others may be costly."""
     held = inspect.getattr_static(kind, name, None)
     if isinstance(held, property):
         owner, hint = held.fget, inspect.get_annotations(held.fget)["return"]  # type: ignore[arg-type]
@@ -369,6 +369,6 @@ def _reference(kind: type, definitions: dict[type, Any]) -> dict[str, Any]:
     if kind not in definitions:
         if kind.__name__ in map(_name, definitions):
             raise TypeError(f"two types of one document are called {kind.__name__}")
-        definitions[kind] = {}  # known while it is made: types may hold themselves
+        definitions[kind] = {}  # reserved first: types may contain themselves
         definitions[kind] = _object(kind, definitions)
     return {"$ref": f"#/$defs/{kind.__name__}"}

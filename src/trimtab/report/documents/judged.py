@@ -1,4 +1,4 @@
-"""Documents of what is judged and explained: judge, incidents, compare, ladder, sweep, hints ..."""
+"""Documents of judging and explaining: judge, incidents, compare, ladder, sweep, hints ..."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class JudgeDocument:
 
 @dataclass(frozen=True, slots=True)
 class IncidentsDocument:
-    """``trimtab incidents --json``: open ones first; ``standing``: wrong in all of the record.
+    """``trimtab incidents --json``: open ones first; ``standing``: wrong throughout the record.
 
-    Of the last search, not of one now: what was not kept of it is null.
+    From the last search, not a new one: anything it did not store is null.
     """
 
     store: str
@@ -48,7 +48,7 @@ class IncidentsDocument:
 
 @dataclass(frozen=True, slots=True)
 class ExplainDocument:
-    """``trimtab explain --json``: everything that is known about one moment."""
+    """``trimtab explain --json``: all evidence about one moment."""
 
     store: str
     site: str
@@ -70,7 +70,7 @@ class HintsDocument:
 
 @dataclass(frozen=True, slots=True)
 class SweepDocument:
-    """``trimtab sweep --json``: how far it is, and what it showed."""
+    """``trimtab sweep --json``: progress and results."""
 
     store: str
     site: str

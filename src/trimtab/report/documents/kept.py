@@ -1,4 +1,4 @@
-"""Documents of what is kept: status, runs, show, event, watch --once."""
+"""Documents from the store: status, runs, show, event, watch --once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trimtab.report.documents.encode import shape
 
 @dataclass(frozen=True, slots=True)
 class OutputRow:
-    """One raw output as it is kept, with the file that holds it."""
+    """One raw output as stored, with its file."""
 
     output: KeptOutput
     stdout_file: str
@@ -32,7 +32,7 @@ class StoreTable:
     Attributes
     ----------
     damaged
-        What names each damaged row: its id, if it has one.
+        Name of each damaged row: its id, if it has one.
     """
 
     table: str
@@ -42,18 +42,18 @@ class StoreTable:
 
 @dataclass(frozen=True, slots=True)
 class StoreCheckDocument:
-    """``trimtab store check --json``: what is whole of a store, and what is damaged.
+    """``trimtab store check --json``: what is intact in a store, and what is damaged.
 
     Attributes
     ----------
     whole
         Whether nothing is damaged.
     problems
-        Of the database itself and of the raw outputs.
+        Problems of the database itself and of the raw outputs.
     runs
-        The damaged ones, with their series.
+        Damaged runs, with their series.
     by_server
-        Whether the database is PostgreSQL's, whose server checks its own pages.
+        Whether the database is PostgreSQL, whose server checks its own pages.
     """
 
     store: str
@@ -71,7 +71,7 @@ class StatusDocument:
     Attributes
     ----------
     troubles
-        Of each site what is wrong now, the worst first, each with its repair.
+        What is wrong with each site now, worst first, each with its repair.
     """
 
     status: Status
@@ -80,7 +80,7 @@ class StatusDocument:
 
 @dataclass(frozen=True, slots=True)
 class MonthDocument:
-    """``trimtab report SITE --json``: where the report of a month is, and how it begins.
+    """``trimtab report SITE --json``: location and beginning of a month's report.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class MonthDocument:
     report
         The file that was written.
     answer, details
-        The sentences that the report begins with.
+        The sentences at the beginning of the report.
     """
 
     store: str
@@ -124,13 +124,13 @@ class StoreCopyDocument:
     Attributes
     ----------
     rows
-        Copied, of each table.
+        Rows copied, per table.
     outputs
-        Raw outputs copied; 0 where both stores share their directory.
+        Raw outputs copied; 0 if both stores share their directory.
     missing
-        Raw outputs that were missing or damaged beside the source, by their SHA-256.
+        Raw outputs missing or damaged beside the source, by their SHA-256.
     damaged
-        Damaged rows that were left out, of each table, by what names them.
+        Damaged rows that were left out, per table, by name.
     """
 
     source: str
@@ -143,14 +143,14 @@ class StoreCopyDocument:
 
 @dataclass(frozen=True, slots=True)
 class RebuiltSite:
-    """A site of which everything was judged from nothing.
+    """A site that was judged from scratch.
 
     Attributes
     ----------
     dropped
-        Values that were kept before.
+        Values stored before.
     reason
-        Why no run of it can be judged; ``None``: some can.
+        Why none of its runs can be judged; ``None``: some can.
     """
 
     site: str
@@ -170,7 +170,7 @@ class StoreRebuildDocument:
 
 @dataclass(frozen=True, slots=True)
 class EventsDocument:
-    """Events of a site, the oldest first."""
+    """Events of a site, oldest first."""
 
     store: str
     events: tuple[Event, ...]
@@ -178,7 +178,7 @@ class EventsDocument:
 
 @dataclass(frozen=True, slots=True)
 class WatchDocument:
-    """``trimtab watch --once --json``: what was done."""
+    """``trimtab watch --once --json``: the slots that ran."""
 
     site: str
     store: str
@@ -197,7 +197,7 @@ shape(StatusDocument, inline={"status": ()})
 
 @dataclass(frozen=True, slots=True)
 class AlertsDocument:
-    """``trimtab alerts SITE --json``: the ledger, the oldest first, and what waits."""
+    """``trimtab alerts SITE --json``: the ledger, oldest first, and what waits."""
 
     store: str
     site: str
@@ -206,12 +206,12 @@ class AlertsDocument:
 
 @dataclass(frozen=True, slots=True)
 class ReceiverRow:
-    """One receiver that was tried.
+    """One receiver that was tested.
 
     Attributes
     ----------
     delivered
-        Whether it took the test message.
+        Whether it accepted the test message.
     """
 
     receiver: str
@@ -221,7 +221,7 @@ class ReceiverRow:
 
 @dataclass(frozen=True, slots=True)
 class AlertsTestDocument:
-    """``trimtab alerts test SITE --json``: each receiver, and whether it took a test message."""
+    """``trimtab alerts test SITE --json``: each receiver, and whether it accepted the message."""
 
     site: str
     receivers: tuple[ReceiverRow, ...]

@@ -1,4 +1,4 @@
-"""Documents of what is measured and seen: check, probe, targets, survey, import ..."""
+"""Documents of measuring and observing: check, probe, targets, survey, import ..."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trimtab.model.verdict import Comparison, Verdict
 from trimtab.report.documents.encode import SCHEMA_VERSION, dumps, mapped, plain_of, shape
 
 Problem = TrimtabError | Interrupted
-"""What keeps a command from doing what was asked."""
+"""Why a command could not do what was requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class HostRow:
 
 @dataclass(frozen=True, slots=True)
 class RateRow:
-    """One figure of one target: ``ratio`` is to the median of all that were measured."""
+    """One figure of one target: ``ratio`` is relative to the median of all measured targets."""
 
     metric: str
     unit: str
@@ -47,7 +47,7 @@ class RateRow:
 
 @dataclass(frozen=True, slots=True)
 class ImportedSample:
-    """One number of a file; ``result`` names the result where a file has several."""
+    """One number of a file; ``result`` names the result if a file has several."""
 
     sample: Sample
     result: str | None
@@ -55,7 +55,7 @@ class ImportedSample:
 
 @dataclass(frozen=True, slots=True)
 class FailureDocument:
-    """What any command with ``--json`` prints when it has nothing else to print."""
+    """Printed by any command with ``--json`` that has no other document."""
 
     error: Problem
 
@@ -70,9 +70,9 @@ class CheckDocument:
 
 @dataclass(frozen=True, slots=True)
 class ProbeDocument:
-    """``trimtab probe --json``: the run, what it says, and why it is not whole.
+    """``trimtab probe --json``: the run, its results, and why it is incomplete.
 
-    More runs follow where one command measured several things.
+    Further runs follow if one command measured several things.
     """
 
     store: str
@@ -85,7 +85,7 @@ class ProbeDocument:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotDocument:
-    """``trimtab snapshot --json``: what was kept, under which id, and where."""
+    """``trimtab snapshot --json``: what was stored, under which id, and where."""
 
     store: str
     id: str
@@ -94,7 +94,7 @@ class SnapshotDocument:
 
 @dataclass(frozen=True, slots=True)
 class SiteDocument:
-    """``trimtab site --json``: a site file, its warnings, and what reality says of it."""
+    """``trimtab site --json``: a site file, its warnings, and how the live system differs."""
 
     site: str
     file: str | None
@@ -106,7 +106,7 @@ class SiteDocument:
 
 @dataclass(frozen=True, slots=True)
 class InitDocument:
-    """``trimtab init --json``: the site file that was made, and what was found on the way."""
+    """``trimtab init --json``: the new site file, and the findings behind it."""
 
     site: str
     file: str | None
@@ -122,7 +122,7 @@ class InstallDocument:
     Attributes
     ----------
     written
-        Files that were put in place; those that were there already are not among them.
+        Installed files, without those that were already there.
     next
         Commands that start the watch.
     """
@@ -134,10 +134,10 @@ class InstallDocument:
 
 @dataclass(frozen=True, slots=True)
 class SurveyDocument:
-    """``trimtab survey --json``: what would be done, and with ``--apply`` what came of it.
+    """``trimtab survey --json``: the plan, and with ``--apply`` its outcome.
 
-    ``targets`` are the slowest first. Without ``--apply`` nothing was done: ``applied`` is false,
-    ``store`` null, and there is no target, spread or run.
+    ``targets`` are sorted slowest first. Without ``--apply`` nothing was done: ``applied`` is
+    false, ``store`` null, and there is no target, spread or run.
     """
 
     plan: SurveyPlan
@@ -162,7 +162,7 @@ class ImportDocument:
 
 
 def survey_document(survey: Survey, store: str, error: TrimtabError | None) -> SurveyDocument:
-    """Return the document of a survey that was carried out."""
+    """Return the document of a completed survey."""
     return SurveyDocument(
         survey.plan,
         applied=True,
@@ -177,9 +177,9 @@ def survey_document(survey: Survey, store: str, error: TrimtabError | None) -> S
 
 
 def import_json(files: Iterable[ImportedFile], *, store: str | None, site: str) -> Iterator[str]:
-    """Yield an `ImportDocument` as JSON, piece by piece, each file as soon as it is there.
+    """Yield an `ImportDocument` as JSON, piece by piece, each file as soon as it is read.
 
-    What ends it early stands in ``error``, and is raised when the document is whole.
+    An error that ends it early is in ``error``, and is raised once the document is complete.
     """
     head = dumps({"schema_version": SCHEMA_VERSION, "store": store, "site": site})
     yield f'{head[:-1]}, "files": ['
@@ -225,7 +225,7 @@ _LINE = re.compile(r"line ([0-9]+)")
 def _imported_samples(file: ImportedFile) -> list[dict[str, Any]]:
     """Return every number of a file as the keys of `ImportedSample`.
 
-    Not through that class: a directory of surveys holds a quarter of a million samples.
+    Bypasses that class: a directory of surveys has a quarter of a million samples.
     """
     plain = plain_of(Sample)
     samples = [

@@ -44,9 +44,9 @@ Cell = Plain | list[Plain]
 
 @dataclass(frozen=True, slots=True)
 class IndexDocument:
-    """An index as its manifest describes it.
+    """An index as described by its manifest.
 
-    ``obstacles`` say why nothing may be deleted by it; empty: a plan may be made from it.
+    ``obstacles`` say why no file may be deleted by it; empty: a plan may be made from it.
     """
 
     directory: str
@@ -55,7 +55,7 @@ class IndexDocument:
 
 @dataclass(frozen=True, slots=True)
 class OwnerRow:
-    """What the lists take from one user or project; ``least`` and ``most`` differ within a day."""
+    """One owner's part of the lists; ``least`` and ``most`` differ within a day."""
 
     owned: OwnedBy
     name: str | None
@@ -63,7 +63,7 @@ class OwnerRow:
 
 @dataclass(frozen=True, slots=True)
 class PurgeHorizonDocument:
-    """The horizon of an index: the cut-off of now, that of the lists, and the curve."""
+    """The horizon of an index: the current cut-off, that of the lists, and the curve."""
 
     directory: str
     manifest: Manifest
@@ -76,9 +76,9 @@ class PurgeHorizonDocument:
 
 @dataclass(frozen=True, slots=True)
 class PurgePlanDocument:
-    """A plan in its place; nothing is deleted by it before ``earliest``, nor after ``expires_at``.
+    """A stored plan; it deletes nothing before ``earliest``, nor after ``expires_at``.
 
-    ``earliest`` counts from when it was made; it is later, the later the plan is published.
+    ``earliest`` counts from its creation; publishing the plan later delays it.
     """
 
     directory: str
@@ -89,7 +89,7 @@ class PurgePlanDocument:
 
 @dataclass(frozen=True, slots=True)
 class PurgePolicyDocument:
-    """A policy file that was written or read; ``file`` is null where it was only printed."""
+    """A policy file that was written or read; ``file`` is null if it was only printed."""
 
     file: str | None
     name: str
@@ -101,7 +101,7 @@ class PurgePolicyDocument:
 
 @dataclass(frozen=True, slots=True)
 class PurgeEvasionDocument:
-    """Signs that files are kept alive without being used: none of it is proof."""
+    """Signs that files are kept artificially young: none of it is proof."""
 
     directory: str
     signs: Signs
@@ -109,7 +109,7 @@ class PurgeEvasionDocument:
 
 @dataclass(frozen=True, slots=True)
 class PurgeReplayDocument:
-    """What a cut-off of then would have deleted, and what became of it."""
+    """What a past cut-off would have deleted, and its later use."""
 
     replay: Replay
     before_s: EpochS
@@ -117,7 +117,7 @@ class PurgeReplayDocument:
 
 @dataclass(frozen=True, slots=True)
 class PurgeNotifyDocument:
-    """A plan made public; ``fresh`` is false where it was before, and no list was touched."""
+    """A published plan; ``fresh`` is false if it was published before and no list was changed."""
 
     plan: str
     directory: str
@@ -133,7 +133,7 @@ class PurgeNotifyDocument:
 
 @dataclass(frozen=True, slots=True)
 class PurgeArmDocument:
-    """Who armed a plan, and from when on that counts; null: a second person is missing."""
+    """Who armed a plan, and from when that counts; null: a second person is missing."""
 
     plan: str
     at: datetime
@@ -148,10 +148,11 @@ class PurgeArmDocument:
 
 @dataclass(frozen=True, slots=True)
 class PurgeRunDocument:
-    """What a run came to; of a dry run, what it would have.
+    """The result of a run; for a dry run, what the result would have been.
 
-    ``files`` and ``bytes`` are as the plan lists them, ``freed_bytes`` as they were freed.
-    ``outcomes`` are rows of the plan. ``unexplained`` are files that an interrupted run had moved
+    ``files`` and ``bytes`` are those of the plan, ``freed_bytes`` those actually freed.
+    ``outcomes`` are rows of the plan. ``unexplained`` are files moved aside by an interrupted run
+    that match no row: they are left there for a person to check.
     aside and that fit no row: they are left there, and a person has to look.
     """
 
@@ -165,10 +166,10 @@ class PurgeRunDocument:
 
 @dataclass(frozen=True, slots=True)
 class PurgeRecoverDocument:
-    """What interrupted runs put aside beneath a root, and what became of each file.
+    """Files put aside by interrupted runs beneath a root, and the fate of each.
 
     ``fate`` is ``waits``, ``restored``, ``name_taken``, ``directory_gone``, ``origin_unknown``,
-    ``in_use`` or ``failed``. ``interrupted`` are plans whose last batch has no end.
+    ``in_use`` or ``failed``. ``interrupted`` are plans whose last batch is unfinished.
     """
 
     root: str
@@ -179,7 +180,7 @@ class PurgeRecoverDocument:
 
 @dataclass(frozen=True, slots=True)
 class PurgeReportDocument:
-    """What became of plans, day by day, by the journals of one host."""
+    """The outcome of plans, day by day, from the journals of one host."""
 
     place: str
     days: tuple[Day, ...]
@@ -188,7 +189,7 @@ class PurgeReportDocument:
 
 @dataclass(frozen=True, slots=True)
 class ColumnRow:
-    """A column of an answer, with its type as Polars names it."""
+    """A column of an answer, with its Polars type."""
 
     name: str
     type: str
@@ -196,7 +197,7 @@ class ColumnRow:
 
 @dataclass(frozen=True, slots=True)
 class PurgeQueryDocument:
-    """The answer to a question; names of files are visible text."""
+    """The answer to a query; names of files are visible text."""
 
     columns: tuple[ColumnRow, ...]
     rows: tuple[dict[str, Cell], ...]
@@ -205,7 +206,7 @@ class PurgeQueryDocument:
 
 
 def query_document(answer: QueryAnswer) -> PurgeQueryDocument:
-    """Return the document of the answer to a question."""
+    """Return the document of the answer to a query."""
     frame = answer.frame
     return PurgeQueryDocument(
         tuple(ColumnRow(name, str(kind)) for name, kind in frame.schema.items()),
@@ -243,7 +244,7 @@ def _cell(value: object) -> Cell:
 
 
 def _plain(value: object) -> Plain:
-    """Return a value that JSON has; times and what else there is as text."""
+    """Return a value supported by JSON; times and others as text."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if value is None or isinstance(value, (bool, int, float, str)):

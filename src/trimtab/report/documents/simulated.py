@@ -19,7 +19,7 @@ from trimtab.whatif.sizing.sizing import Sizing
 
 @dataclass(frozen=True, slots=True)
 class AmplificationDocument:
-    """Units that a drive writes for each that it is given, in its steady state."""
+    """Units that a drive writes per unit from the host, in steady state."""
 
     amplification: Amplification
     drive: str | None
@@ -108,7 +108,7 @@ shape(
     derive={
         "reason": (
             str | None,
-            lambda row: None if row.figure.mean is not None else "no run tells it",
+            lambda row: None if row.figure.mean is not None else "no run has this figure",
         )
     },
 )
