@@ -517,7 +517,7 @@ def test_a_site_that_nothing_is_kept_of(tmp_path: Path) -> None:
         pass
     shown = trimtab("ladder", site, store=tmp_path / "t.db")
     assert shown.code == 0, shown.stderr
-    assert "Nothing is kept" in shown.stdout
+    assert "No stored data for a ladder" in shown.stdout
     assert "trimtab check PATH" in shown.stdout
 
 

@@ -132,7 +132,7 @@ def _narrow(lustre: LustreSite) -> None:
     [
         (_refuse, "refused", "No space left on device"),
         (_swallow, "not-stored", "no such user"),
-        (_hang, "unknown", "did not end"),
+        (_hang, "unknown", "timed out"),
         (_recover, "skipped", "in recovery"),
         (_kill, "unreachable", "No route to host"),
         (_move, "skipped", "not mounted here"),

@@ -378,6 +378,20 @@ def test_what_a_lost_host_deleted_is_not_made_up_for_by_other_files(tmp_path, mo
     assert live("0.39354078842081675:169", tmp_path / "weeks", 60.0).deleted
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        # It held more than was needed: the need does not grow by the rows that come back.
+        "0.9653193845523823:13",
+        # While it was waited for users freed what its rows were needed for.
+        "0.22142744791171842:3",
+    ],
+)
+def test_rows_that_a_lost_host_returns_are_deleted_only_if_needed(tmp_path, monkeypatch, seed):
+    monkeypatch.setattr(os, "fsync", lambda _file: None)
+    assert live(seed, tmp_path / "weeks", 60.0).deleted
+
+
 @pytest.mark.parametrize("lease_s", [0.0, 60.0], ids=["alone", "one of several"])
 @pytest.mark.parametrize("worlds", repetitions(gate=15, soak=3000))
 def test_whatever_happens_in_weeks_what_must_not_happen_does_not(

@@ -328,8 +328,8 @@ class NeedLine(FullnessLine):
     Attributes
     ----------
     needed_bytes
-        Bytes still to free, less those listed in open batches, to be reduced by batches that end
-        later; ``None`` without a target.
+        Bytes still to free, including those that open batches are about to free; ``None`` without a
+        target. Batches that end later reduce it.
     first
         Whether it is the first measurement of a run that found no other run active.
     """

@@ -176,6 +176,7 @@ class Run(Account):
         self.remover: Remover | None = None
         self.by_others = Spent()
         self.seen: dict[tuple[str, int], float] = {}
+        self.has_waited = False  # for other hosts, since the last measurement
 
     def carry_out(self) -> RunResult:
         """Carry out the run and return its result."""
@@ -236,6 +237,8 @@ class Run(Account):
         """Choose rows and process them; the choice is void if others wrote in between."""
         if not state.todo or state.needed_bytes == 0:
             return self._bide(state) if self._others() else settling(state, self.now_s())
+        if self.has_waited:
+            return state, Measure()  # users may have freed what the returned rows were needed for
         state, instruction = handle(state, self._look(looking(state)))
         match instruction:
             case Delete():
@@ -257,6 +260,7 @@ class Run(Account):
     def _bide(self, state: State) -> Step:
         self.tell(state, "waiting for other hosts")
         self.job.surroundings.wait(self.sharing.poll_s)
+        self.has_waited = True
         return state, _LOOK
 
     def _dealt_with(self, state: State, batch: Batch) -> Step:
@@ -303,6 +307,7 @@ class Run(Account):
             return settling(state, self.now_s())
         before, settled = self.journal.shared.batches_number, state.settling_since_s is not None
         event = self.measure()
+        self.has_waited = False
         self.journal.refresh()
         while not settled or self.journal.shared.batches_number == before:
             after, instruction = handle(self._adopted(state), event)
@@ -327,8 +332,9 @@ class Run(Account):
         usage, needed = event.usage, after.needed_bytes
         target, reserved = after.terms.target_fullness, self.journal.shared.reserved.bytes
         if needed is not None and target is not None and reserved:
-            # The excess still includes what open batches are about to free.
-            needed = min(needed, max(0, usage.excess_bytes(target) - reserved))
+            # Open batches may free less than they hold: what they return adds no more than is used.
+            excess = usage.excess_bytes(target)
+            needed = min(excess, needed + reserved)
         return NeedLine(
             run=self.job.id,
             at=moment_of(event.at_s),

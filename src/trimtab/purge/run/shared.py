@@ -227,9 +227,7 @@ def _released(shared: Shared, line: ReleasedLine) -> Shared:
 
 def _needed(shared: Shared, line: NeedLine) -> Shared:
     needed = line.needed_bytes
-    # It excludes what open batches are about to free.
-    need = None if needed is None else needed + shared.reserved.bytes
-    shared = replace(shared, need_bytes=need)
+    shared = replace(shared, need_bytes=needed)
     if not line.first:
         return shared
     first, used = needed, line.used_bytes
