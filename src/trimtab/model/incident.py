@@ -239,6 +239,10 @@ class Recurrence:
         count = (self.to_hour - self.from_hour) % 24 or 24
         return tuple((self.from_hour + number) % 24 for number in range(count))
 
+    def meets(self, other: Recurrence) -> bool:
+        """Return whether both share an hour of the day and a weekday."""
+        return bool({*self.hours} & {*other.hours} and {*self.weekdays} & {*other.weekdays})
+
     def __str__(self) -> str:
         """Return it as text."""
         days = ", ".join(_WEEKDAYS[day] for day in self.weekdays)

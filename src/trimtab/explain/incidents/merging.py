@@ -114,10 +114,7 @@ def _recur_together(spell: Spell, other: Spell) -> bool:
     """Return whether two spells recur at about the same hours of the same days."""
     if spell.recurs is None or other.recurs is None or not _overlap(spell, other, _NEAR):
         return False
-    return bool(
-        {*spell.recurs.hours} & {*other.recurs.hours}
-        and {*spell.recurs.weekdays} & {*other.recurs.weekdays}
-    )
+    return spell.recurs.meets(other.recurs)
 
 
 def _of_surveys(spell: Spell) -> bool:

@@ -72,10 +72,7 @@ class Spell:
             return False
         if self.recurs is None or other.recurs is None:
             return self.recurs is other.recurs
-        return bool(
-            {*self.recurs.hours} & {*other.recurs.hours}
-            and {*self.recurs.weekdays} & {*other.recurs.weekdays}
-        )
+        return self.recurs.meets(other.recurs)
 
     @property
     def is_lost(self) -> bool:
