@@ -385,6 +385,8 @@ def test_what_a_lost_host_deleted_is_not_made_up_for_by_other_files(tmp_path, mo
         "0.9653193845523823:13",
         # While it was waited for users freed what its rows were needed for.
         "0.22142744791171842:3",
+        # Its objects were still being destroyed when the next run began, and users had freed some.
+        "0.317:297",
     ],
 )
 def test_rows_that_a_lost_host_returns_are_deleted_only_if_needed(tmp_path, monkeypatch, seed):

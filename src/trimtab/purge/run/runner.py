@@ -209,6 +209,7 @@ class Run(Account):
                 self._outlast()
             reasons = "; ".join(objection.reason for objection in self.objections)
             return self.end(Stop(StopReason.REFUSED, reasons, self.objections))
+        self._outlast()  # users may have freed much since a lost host measured
         state, instruction = settling(self._adopted(self.state), self.now_s())
         if self._others():
             state, instruction = accompanied(state, now.now_s), Measure()
@@ -221,7 +222,8 @@ class Run(Account):
     def _next(self, state: State, instruction: Instruction) -> Step:
         """Carry out an instruction, unless a batch is taken over first; return the next step."""
         if self._took_over():
-            return state, instruction
+            # What the lost host freed may not show yet, and the need is from before.
+            return settling(self._adopted(state), self.now_s())
         state = self._adopted(state)
         match instruction:
             case Measure():
