@@ -26,6 +26,7 @@ PACKAGES: Final = ("trimtab", "trimtab.judge")
 
 def commands_page() -> str:
     """Return the page of every command with its options."""
+    from trimtab.cli.lazy import loaded
     from trimtab.cli.main import COMMANDS, trimtab
 
     lines = [
@@ -33,8 +34,8 @@ def commands_page() -> str:
         "",
         "Made from `trimtab --help`. Each page of the guide names its commands.",
     ]
-    for name, (module, _) in COMMANDS.items():
-        command = importlib.import_module(module).command
+    for name, (place, _) in COMMANDS.items():
+        command = loaded(place)
         lines += _command(f"trimtab {name}", command, click.Context(trimtab, info_name="trimtab"))
     return text_of(lines)
 

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import click
@@ -16,6 +15,7 @@ from tests.support.command import TRIMTAB, installed, trimtab
 from tests.support.documents import misfits
 
 from trimtab.cli import options
+from trimtab.cli.lazy import loaded
 from trimtab.cli.main import COMMANDS
 from trimtab.cli.main import trimtab as root
 
@@ -47,7 +47,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help(name):
-    command = import_module(COMMANDS[name][0]).command
+    command = loaded(COMMANDS[name][0])
     assert command.name == name
     assert command.help
     for option in command.params:
@@ -60,7 +60,7 @@ def test_every_command_and_option_is_documented(name):
     # Not the reference: it is made from the commands, and would say nothing of them.
     files = set((ROOT / "docs").glob("*.md")) - {ROOT / "docs/commands.md"}
     pages = [page.read_text() for page in files]
-    for words, command in subcommands(name, import_module(COMMANDS[name][0]).command):
+    for words, command in subcommands(name, loaded(COMMANDS[name][0])):
         pages_of_command = [page for page in pages if f"trimtab {words}" in page]
         assert pages_of_command, words
         for option in long_options(command):
@@ -104,8 +104,8 @@ def test_the_commands_stand_in_five_groups_those_of_every_day_first():
 
 LONG_COMMANDS = {
     words: command
-    for name, (module, _) in COMMANDS.items()
-    for words, command in subcommands(name, import_module(module).command)
+    for name, (place, _) in COMMANDS.items()
+    for words, command in subcommands(name, loaded(place))
     if len(long_option_names(command)) > options.OPTIONS_MOST
 }
 
@@ -134,7 +134,7 @@ def test_only_commands_of_many_options_have_groups():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_rows_and_files_have_one_word_each(name):
-    for words, command in subcommands(name, import_module(COMMANDS[name][0]).command):
+    for words, command in subcommands(name, loaded(COMMANDS[name][0])):
         assert {"limit", "report"}.isdisjoint(long_option_names(command)), words
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.twin.test_allocator import Site
 
 from trimtab.cli.main import COMMANDS
-from trimtab.cli.twin import command as twin
+from trimtab.cli.twin import twin_command as twin
 from trimtab.loop.twin_run import Wanted, run_twin
 from trimtab.twin.formulas import effective_spare, greedy
 from trimtab.twin.scenario.load import load_scenario

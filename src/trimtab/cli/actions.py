@@ -14,7 +14,7 @@ from trimtab.cli.render.document import show_page
 @options.output
 @options.store
 @options.since("Only actions that began at or after this time.")
-def command(where: str, store_url: str | None, since: str | None) -> None:
+def actions_command(where: str, store_url: str | None, since: str | None) -> None:
     """List changes made to a site: when, by whom, why, and the performance afterwards."""
     from trimtab.loop.acting.effects import ledger
     from trimtab.report import documents

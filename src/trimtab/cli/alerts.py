@@ -42,7 +42,7 @@ class _Alerts(click.Group):
 
 
 @click.group("alerts", cls=_Alerts)
-def command() -> None:
+def alerts_command() -> None:
     """List the alerts of a site: trimtab alerts SITE.
 
     After each slot the watch decides on alerts by [alerts] of the site file: one per phase of a
@@ -50,7 +50,7 @@ def command() -> None:
     """
 
 
-@command.command("list")
+@alerts_command.command("list")
 @click.argument("where", metavar="SITE")
 @options.output
 @options.store
@@ -74,7 +74,7 @@ def list_(where: str, store_url: str | None, since: str | None) -> None:
     )
 
 
-@command.command("test")
+@alerts_command.command("test")
 @click.argument("where", metavar="[SITE]", required=False)
 @options.output
 def test(where: str | None) -> None:

@@ -24,7 +24,7 @@ from trimtab.errors import UsageError
     metavar="DIR",
     help="With --migrate: index of `trimtab purge scan`, at most a week old.",
 )
-def command(
+def balance_command(
     *,
     where: str,
     store_url: str | None,

@@ -98,7 +98,7 @@ from trimtab.measure.table import names
     help="Turn on ext4's mb_stats while probing if it is off, then restore it.",
 )
 @options.fail_on
-def command(fail_on: str | None, **settings: object) -> None:
+def check_command(fail_on: str | None, **settings: object) -> None:
     """Measure PATH, keep the result, judge it, and list misconfigurations.
 
     Inspects the file system and its devices, runs a short write and read probe within a budget of

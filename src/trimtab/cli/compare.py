@@ -52,7 +52,7 @@ from trimtab.cli.render.document import show_page
     show_default=True,
     help="Autocorrelation of neighbouring runs, for published results.",
 )
-def command(names: tuple[str, ...], store_url: str | None, **sides: Any) -> None:
+def compare_command(names: tuple[str, ...], store_url: str | None, **sides: Any) -> None:
     """Estimate how much B differs from A, for each metric of each series that both have.
 
     A and B are each a SITE, a stretch of its time (SITE@2026-10-01..2026-11-01, which excludes the

@@ -16,7 +16,7 @@ from trimtab.cli.render.document import show_page
 @options.series
 @options.output
 @options.store
-def command(where: str, store_url: str | None, **limits: str | None) -> None:
+def correlate_command(where: str, store_url: str | None, **limits: str | None) -> None:
     """Correlate telemetry with performance, with significance. Correlation is not cause.
 
     The significance allows for autocorrelation in both series and for multiple testing.

@@ -28,7 +28,7 @@ _LIBRARIES: Final = ("fastapi", "uvicorn")
     help="Directory of the simulated site; an existing one is served.",
 )
 @click.pass_context
-def command(context: click.Context, bind: str, directory: str) -> None:
+def demo_command(context: click.Context, bind: str, directory: str) -> None:
     """Show the dashboard on nine simulated months of a Perlmutter-like site.
 
     Takes some ten seconds on two processors. The site is coarse: its 274 OSTs are simulated as

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 @click.group("event", cls=SuggestingGroup)
-def command() -> None:
+def event_command() -> None:
     """Record events in a file system's event log, and list them.
 
     Every incident is compared with this log. Unlogged changes are the hardest causes to find.
     """
 
 
-@command.command("add")
+@event_command.command("add")
 @click.argument("where", metavar="SITE")
 @click.argument("detail", metavar="TEXT")
 @options.as_json
@@ -57,7 +57,7 @@ def add(where: str, detail: str, store_url: str | None, **fields: Any) -> None:
     )
 
 
-@command.command("list")
+@event_command.command("list")
 @click.argument("where", metavar="SITE")
 @options.store
 @options.output

@@ -17,7 +17,7 @@ from trimtab.cli.render.document import show_page
 )  # fmt: skip
 @options.output
 @options.store
-def command(where: str, moment: str, store_url: str | None) -> None:
+def explain_command(where: str, moment: str, store_url: str | None) -> None:
     """Show all evidence about one moment, whether or not anything was wrong.
 
     Shows the speed of its runs compared with usual, then the incidents that include it. --all

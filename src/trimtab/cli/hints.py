@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     help="Where the job writes, for the command that sets the stripes. It is not accessed.",
 )
 @options.output
-def command(directory: str, **job: Any) -> None:
+def hints_command(directory: str, **job: Any) -> None:
     """Recommend file striping and MPI-IO hints for a job, with reasons.
 
     Every hint states its basis: measured, documented, or a rule of thumb. Nothing is set, and the

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 )
 @click.option("--dry-run", is_flag=True, help="Read and show everything, keep nothing.")
 @options.output
-def command(
+def import_command(
     files: tuple[str, ...],
     store_url: str | None,
     kind: str | None,

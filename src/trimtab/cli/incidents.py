@@ -18,7 +18,7 @@ from trimtab.cli.render.document import show_page
 @options.afresh
 @options.output
 @options.store
-def command(
+def incidents_command(
     where: str, store_url: str | None, since: str | None, until: str | None, afresh: bool
 ) -> None:
     """List incidents: when, how severe, and the likely causes.

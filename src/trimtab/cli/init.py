@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 @click.option(
     "--ssh", metavar="COMMAND", help="The program that reaches the servers. Default: ssh."
 )
-def command(
+def init_command(
     *,
     out: str | None,
     replace: bool,

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 @options.fail_on
 @options.output
 @options.store
-def command(where: str | None, file: str | None, **settings: Any) -> None:
+def judge_command(where: str | None, file: str | None, **settings: Any) -> None:
     """Analyse months of runs: verdicts, change points, daily figures and slow targets.
 
     For a SITE, judges every stored series. With --csv, judges any time series: one column of

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 )
 @options.report
 @options.output
-def command(
+def ladder_command(
     where: str,
     *,
     store_url: str | None,

@@ -17,6 +17,12 @@ COMPLETE: Final = "_TRIMTAB_COMPLETE"
 """Set by the completion scripts: complete the words in the environment instead of running."""
 
 
+def loaded(place: str) -> click.Command:
+    """Import a command from its place, ``module:name``."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
 class SuggestingGroup(click.Group):
     """A group that suggests the nearest subcommand for an unknown one."""
 
@@ -40,8 +46,8 @@ class LazyGroup(SuggestingGroup):
     Attributes
     ----------
     groups
-        Every subcommand under the title of its group, in order: the module with ``command``, and
-        one line of help.
+        Every subcommand under the title of its group, in order: ``module:command``, and one line
+        of help.
     """
 
     groups: Mapping[str, Mapping[str, tuple[str, str]]] = {}
@@ -60,7 +66,7 @@ class LazyGroup(SuggestingGroup):
         entry = self.table.get(cmd_name)
         if entry is None:
             return None
-        command = import_module(entry[0]).command
+        command = loaded(entry[0])
         if COMPLETE in os.environ:
             from trimtab.cli.completion import completable
 

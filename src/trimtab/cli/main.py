@@ -25,79 +25,142 @@ from trimtab.visible import visible
 
 GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Look": {
-        "status": ("trimtab.cli.status", "Show the state of every series from the stored runs."),
+        "status": (
+            "trimtab.cli.status:status_command",
+            "Show the state of every series from the stored runs.",
+        ),
         "judge": (
-            "trimtab.cli.judge",
+            "trimtab.cli.judge:judge_command",
             "Analyse months of runs: variability, change points, slow targets.",
         ),
-        "incidents": ("trimtab.cli.incidents", "List incidents with their likely causes."),
-        "explain": ("trimtab.cli.explain", "Show all evidence about one moment."),
-        "targets": ("trimtab.cli.targets", "List every OST and MDT, the most troubled first."),
-        "alerts": ("trimtab.cli.alerts", "List the alerts of a site, or test its receivers."),
+        "incidents": (
+            "trimtab.cli.incidents:incidents_command",
+            "List incidents with their likely causes.",
+        ),
+        "explain": ("trimtab.cli.explain:explain_command", "Show all evidence about one moment."),
+        "targets": (
+            "trimtab.cli.targets:targets_command",
+            "List every OST and MDT, the most troubled first.",
+        ),
+        "alerts": (
+            "trimtab.cli.alerts:alerts_command",
+            "List the alerts of a site, or test its receivers.",
+        ),
         "compare": (
-            "trimtab.cli.compare",
+            "trimtab.cli.compare:compare_command",
             "Estimate how much B differs from A: systems, dates, settings.",
         ),
         "correlate": (
-            "trimtab.cli.correlate",
+            "trimtab.cli.correlate:correlate_command",
             "Correlate telemetry with performance; correlation is not cause.",
         ),
         "ladder": (
-            "trimtab.cli.ladder",
+            "trimtab.cli.ladder:ladder_command",
             "Show the efficiency of each layer against the layer below.",
         ),
-        "runs": ("trimtab.cli.runs", "List kept runs."),
-        "show": ("trimtab.cli.show", "Trace every number of a run to its command and raw output."),
-        "report": ("trimtab.cli.report", "Write the report of one month: HTML or Markdown."),
-        "serve": ("trimtab.web.command", "Serve the dashboard and its API from the store."),
-        "demo": ("trimtab.cli.demo", "Show the dashboard on nine simulated months."),
+        "runs": ("trimtab.cli.runs:runs_command", "List kept runs."),
+        "show": (
+            "trimtab.cli.show:show_command",
+            "Trace every number of a run to its command and raw output.",
+        ),
+        "report": (
+            "trimtab.cli.report:report_command",
+            "Write the report of one month: HTML or Markdown.",
+        ),
+        "serve": (
+            "trimtab.web.command:serve_command",
+            "Serve the dashboard and its API from the store.",
+        ),
+        "demo": ("trimtab.cli.demo:demo_command", "Show the dashboard on nine simulated months."),
     },
     "Measure": {
         "check": (
-            "trimtab.cli.check",
+            "trimtab.cli.check:check_command",
             "Measure a file system, keep the result and report what is wrong.",
         ),
-        "probe": ("trimtab.cli.probe", "Run a probe of a site file now and judge it."),
+        "probe": (
+            "trimtab.cli.probe:probe_command",
+            "Run a probe of a site file now and judge it.",
+        ),
         "snapshot": (
-            "trimtab.cli.snapshot",
+            "trimtab.cli.snapshot:snapshot_command",
             "Take a snapshot of every target and server and keep it.",
         ),
-        "survey": ("trimtab.cli.survey", "Measure every OST by itself and list the slowest first."),
-        "sweep": ("trimtab.cli.sweep", "Measure a matrix of settings and find the best."),
-        "watch": ("trimtab.cli.watch", "Probe and take snapshots on schedule, and judge them."),
+        "survey": (
+            "trimtab.cli.survey:survey_command",
+            "Measure every OST by itself and list the slowest first.",
+        ),
+        "sweep": (
+            "trimtab.cli.sweep:sweep_command",
+            "Measure a matrix of settings and find the best.",
+        ),
+        "watch": (
+            "trimtab.cli.watch:watch_command",
+            "Probe and take snapshots on schedule, and judge them.",
+        ),
         "import": (
-            "trimtab.cli.import_",
+            "trimtab.cli.import_:import_command",
             "Import results of other tools: IOR, mdtest, fio, surveys, MLPerf, WRF, Darshan ...",
         ),
     },
     "Act": {
-        "trim": ("trimtab.cli.trim", "Trim the targets that are due, one at a time."),
-        "tune": ("trimtab.cli.tune", "Hold settings at the values that the site file wants."),
-        "balance": ("trimtab.cli.balance", "Close full targets to new files, and reopen them."),
+        "trim": ("trimtab.cli.trim:trim_command", "Trim the targets that are due, one at a time."),
+        "tune": (
+            "trimtab.cli.tune:tune_command",
+            "Hold settings at the values that the site file wants.",
+        ),
+        "balance": (
+            "trimtab.cli.balance:balance_command",
+            "Close full targets to new files, and reopen them.",
+        ),
         "purge": (
-            "trimtab.cli.purge",
+            "trimtab.cli.purge:purge_command",
             "Keep a file system below its limit: age cut-off, notices, verified deletion.",
         ),
-        "revert": ("trimtab.cli.revert", "Revert changes that nothing else has modified since."),
-        "actions": ("trimtab.cli.actions", "List changes made to a site, and their outcomes."),
-        "event": ("trimtab.cli.event", "Record events in the site's log book, or list them."),
+        "revert": (
+            "trimtab.cli.revert:revert_command",
+            "Revert changes that nothing else has modified since.",
+        ),
+        "actions": (
+            "trimtab.cli.actions:actions_command",
+            "List changes made to a site, and their outcomes.",
+        ),
+        "event": (
+            "trimtab.cli.event:event_command",
+            "Record events in the site's log book, or list them.",
+        ),
     },
     "Plan": {
         "hints": (
-            "trimtab.cli.hints",
+            "trimtab.cli.hints:hints_command",
             "Recommend stripes, aggregators and MPI-IO hints for a job, with reasons.",
         ),
-        "size": ("trimtab.cli.size", "Size a file system: drives, endurance, trim schedule."),
-        "twin": ("trimtab.cli.twin", "Simulate an all-flash file system, from the flash up."),
+        "size": (
+            "trimtab.cli.size:size_command",
+            "Size a file system: drives, endurance, trim schedule.",
+        ),
+        "twin": (
+            "trimtab.cli.twin:twin_command",
+            "Simulate an all-flash file system, from the flash up.",
+        ),
         "whatif": (
-            "trimtab.cli.whatif",
+            "trimtab.cli.whatif:whatif_command",
             "Simulate policies: trims, limits and thresholds, swept over seeds.",
         ),
     },
     "Set up": {
-        "init": ("trimtab.cli.init", "Discover a file system and write its site file."),
-        "site": ("trimtab.cli.site", "Show a site file and compare it with the live system."),
-        "store": ("trimtab.cli.store", "Check the store, copy it, or rejudge its contents."),
+        "init": (
+            "trimtab.cli.init:init_command",
+            "Discover a file system and write its site file.",
+        ),
+        "site": (
+            "trimtab.cli.site:site_command",
+            "Show a site file and compare it with the live system.",
+        ),
+        "store": (
+            "trimtab.cli.store:store_command",
+            "Check the store, copy it, or rejudge its contents.",
+        ),
     },
 }
 """Every subcommand by purpose, the everyday ones first: the module with ``command``, and one line

@@ -14,7 +14,7 @@ from trimtab.cli.render.document import show_page
 @options.output
 @options.store
 @click.option("--trim", is_flag=True, help="Trim every target first, if its driver can.")
-def command(name: str, where: str | None, store_url: str | None, trim: bool) -> None:
+def probe_command(name: str, where: str | None, store_url: str | None, trim: bool) -> None:
     """Run the probe NAME of a site file now, keep the run and judge it.
 
     Runs on this host, as an MPI job or as a batch job, depending on its launcher. Always removes

@@ -22,7 +22,7 @@ from trimtab.cli.render.document import show_page
 @terms.place
 @options.as_json
 @options.store
-def command(
+def report_command(
     where: str, store_url: str | None, month: str | None, out: Path, place: str | None
 ) -> None:
     """Write the report of one month.

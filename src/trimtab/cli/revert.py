@@ -18,7 +18,7 @@ from trimtab.visible import shell_text
 @options.as_json
 @options.store
 @click.option("--all", "everything", is_flag=True, help="Everything in the ledger.")
-def command(
+def revert_command(
     where: str, action: str | None, store_url: str | None, apply: bool, everything: bool
 ) -> None:
     """Show how to revert an action, and with --apply revert it.

@@ -17,7 +17,7 @@ from trimtab.cli.render.document import show_page
 @click.option(
     "--top", type=options.COUNT, default=20, show_default=True, metavar="N", help="Print N rows."
 )
-def command(store_url: str | None, site: str | None, probe: str | None, top: int) -> None:
+def runs_command(store_url: str | None, site: str | None, probe: str | None, top: int) -> None:
     """List stored runs, newest first."""
     from trimtab.loop.status import site_of
     from trimtab.report import documents

@@ -20,7 +20,7 @@ from trimtab.cli.render.document import show_page
     type=click.IntRange(min=0),
     help="Print only this raw output, as the tool printed it.",
 )
-def command(run: str, store_url: str | None, ordinal: int | None) -> None:
+def show_command(run: str, store_url: str | None, ordinal: int | None) -> None:
     """Trace every number of RUN to the command, its version and the raw output.
 
     RUN is a run's id or any unique beginning of it, as listed by `trimtab runs`.

@@ -18,7 +18,7 @@ from trimtab.units import enumerated, format_bytes, format_duration, format_perc
 @click.argument("where", metavar="SITE")
 @options.output
 @click.option("--validate", is_flag=True, help="Compare with the live system (read-only).")
-def command(where: str, validate: bool) -> None:
+def site_command(where: str, validate: bool) -> None:
     """Show a site file as Trimtab reads it; with --validate compare it with the live system.
 
     An unknown key, a value without its unit or a meaningless schedule is an error that names the

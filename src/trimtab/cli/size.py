@@ -112,7 +112,7 @@ def _fullness() -> float:
 )  # fmt: skip
 @click.option("--explain", "explained", is_flag=True, help="Show the formula of each figure.")
 @options.output
-def command(explained: bool, **options_given: Any) -> None:
+def size_command(explained: bool, **options_given: Any) -> None:
     """Size a file system: drives and OSTs, endurance, trim schedule, capacity.
 
     Write amplification is simulated on a miniature of one OST, which takes some twenty seconds, or

@@ -22,7 +22,7 @@ _SHORT_ID: Final = 13
 @click.argument("where", metavar="PATH|SITE")
 @options.output
 @options.store
-def command(where: str, store_url: str | None) -> None:
+def snapshot_command(where: str, store_url: str | None) -> None:
     """Take a snapshot of every target and machine of a site, and store it.
 
     One round trip to each server. `trimtab targets SITE --at TIME` shows it again.

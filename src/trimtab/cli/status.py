@@ -15,7 +15,7 @@ from trimtab.cli.render.document import show_page
 @options.store
 @options.cov_goal
 @options.window
-def command(
+def status_command(
     where: str | None, store_url: str | None, cov_goal: float | None, window_s: float | None
 ) -> None:
     """Show the state of one file system, or of all, from the stored runs.

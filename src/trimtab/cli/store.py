@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 @click.group("store")
-def command() -> None:
+def store_command() -> None:
     """Check the store, copy it, or rejudge its contents.
 
     trimtab store check, trimtab store copy SOURCE TARGET, trimtab store rebuild.
     """
 
 
-@command.command("check")
+@store_command.command("check")
 @options.store
 @click.option("--contents", is_flag=True, help="Also compare every raw output with its hash.")
 @options.as_json
@@ -69,7 +69,7 @@ def _damaged(document: StoreCheckDocument) -> UnreadableError | None:
     )
 
 
-@command.command("copy")
+@store_command.command("copy")
 @click.argument("source")
 @click.argument("target")
 @options.as_json
@@ -91,7 +91,7 @@ def copy(source: str, target: str) -> None:
     show_page(lambda: document, lambda: copied_document(document))
 
 
-@command.command("rebuild")
+@store_command.command("rebuild")
 @click.argument("where", metavar="[SITE]", required=False)
 @options.store
 @options.as_json

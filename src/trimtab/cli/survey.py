@@ -100,7 +100,7 @@ _COUNT = options.COUNT
 )
 @options.as_json
 @options.store
-def command(where: str, apply: bool, store_url: str | None, **options_given: Any) -> None:
+def survey_command(where: str, apply: bool, store_url: str | None, **options_given: Any) -> None:
     """Measure every OST by itself and list the slowest first.
 
     With --client, files of one stripe are written to each OST and read; their actual placement is

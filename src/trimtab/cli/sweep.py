@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option("--no-run", is_flag=True, help="Measure nothing: show progress and result.")
 @options.report
 @options.output
-def command(
+def sweep_command(
     spec: str,
     *,
     store_url: str | None,

@@ -18,7 +18,9 @@ from trimtab.cli.render.document import print_document, show
     metavar="TIME",
     help="Show the last snapshot stored at this time. Default: query now, store nothing.",
 )
-def command(where: str, names: tuple[str, ...], store_url: str | None, at: str | None) -> None:
+def targets_command(
+    where: str, names: tuple[str, ...], store_url: str | None, at: str | None
+) -> None:
     """List the targets of a site, troubled ones first, or show some in full.
 
     Queries the client's tools and every server once, each with a deadline; names what does not

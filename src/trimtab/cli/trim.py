@@ -14,7 +14,7 @@ from trimtab.cli.acting import act, applying
 @options.output
 @options.store
 @click.option("--targets", metavar="SET", help="Only these: OST[0000-0003].")
-def command(where: str, store_url: str | None, apply: bool, targets: str | None) -> None:
+def trim_command(where: str, store_url: str | None, apply: bool, targets: str | None) -> None:
     """Show which targets are due for a trim by [policy.trim], and with --apply trim them.
 
     One target per server and enclosure at a time, in steps; an interrupted trim continues where

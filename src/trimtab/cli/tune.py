@@ -19,7 +19,9 @@ from trimtab.cli.acting import act, applying
     help="Instead, reset the block allocator's pointer where its searches find nothing.",
 )
 @click.option("--again", is_flag=True, help="Also set what was reverted.")
-def command(where: str, store_url: str | None, apply: bool, allocator: bool, again: bool) -> None:
+def tune_command(
+    where: str, store_url: str | None, apply: bool, allocator: bool, again: bool
+) -> None:
     """Compare settings with the site file's [policy.tunables], and with --apply set them.
 
     One target comes first, then the rest of its server, then all others; each later stage waits

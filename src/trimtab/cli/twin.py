@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.group("twin", cls=SuggestingGroup)
-def command() -> None:
+def twin_command() -> None:
     """Simulate an all-flash file system, from the flash up.
 
     Results are simulations and only as good as their assumptions: confirm them on one real target
@@ -41,7 +41,7 @@ def _hot(text: str) -> tuple[float, float]:
         raise UsageError(problem, code="part-malformed") from None
 
 
-@command.command("wa")
+@twin_command.command("wa")
 @click.option(
     "--drive", metavar="NAME", help="Drive whose assumed spare is used: pm1733, pm1735 ..."
 )
@@ -99,7 +99,7 @@ def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
     )
 
 
-@command.command("list")
+@twin_command.command("list")
 @options.as_json
 def list_() -> None:
     """List the built-in scenarios."""
@@ -116,7 +116,7 @@ def list_() -> None:
     )
 
 
-@command.command("show")
+@twin_command.command("show")
 @click.argument("scenario", metavar="SCENARIO")
 @click.option("--toml", "as_toml", is_flag=True, help="Print its file, to copy and change.")
 @options.output
@@ -143,7 +143,7 @@ def show_(scenario: str, as_toml: bool) -> None:
     show_page(lambda: result, lambda: scenario_document(result), more=more)
 
 
-@command.command("run")
+@twin_command.command("run")
 @click.argument("scenario", metavar="SCENARIO")
 @click.option(
     "--until",

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="The least severe events that are logged.",
 )
-def command(
+def watch_command(
     where: str,
     store_url: str | None,
     *,

@@ -52,7 +52,7 @@ from trimtab.cli.render.document import show_page
 @options.keep
 @options.report
 @options.output
-def command(
+def whatif_command(
     where: str,
     *,
     results: str | None,

@@ -42,7 +42,7 @@ DEFAULT: Final = "127.0.0.1:8765"
     help="File with host names, the reverse proxy and roles. Default: none; a link that works "
     "once is printed.",
 )
-def command(where: str | None, store_url: str | None, bind: str, config: str | None) -> None:
+def serve_command(where: str | None, store_url: str | None, bind: str, config: str | None) -> None:
     """Serve the dashboard and its API from the store.
 
     It reads the store, the site file and what commands left on this host: purge plans and

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
-from trimtab.cli.purge import COMMANDS, command
+from trimtab.cli.lazy import loaded
+from trimtab.cli.purge import COMMANDS, purge_command
 from trimtab.errors import TrimtabError, UsageError
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 
 
 def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(command, [*map(str, arguments)])
+    return CliRunner().invoke(purge_command, [*map(str, arguments)])
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help(name):
-    step: click.Command = import_module(COMMANDS[name][0]).command
+    step: click.Command = loaded(COMMANDS[name][0])
     assert step.name == name
     assert step.help
     for option in step.params:

@@ -21,7 +21,7 @@ from tests.support.codes import raises
 from tests.support.each import for_each
 
 from trimtab._core import Rules, select, tally
-from trimtab.cli.purge import command
+from trimtab.cli.purge import purge_command
 from trimtab.errors import DataError, RefusedError, UsageError
 from trimtab.loop.purging import changed_rows, changelogs, following
 from trimtab.loop.purging.by_shards import pieces, shard_paths
@@ -435,7 +435,7 @@ def test_from_the_command_to_a_query(
     lustre.now_ns += 60 * 10**9
     runner = CliRunner()
     done = runner.invoke(
-        command, ["follow", str(site), "--index", str(tmp_path), "--once", "--json"]
+        purge_command, ["follow", str(site), "--index", str(tmp_path), "--once", "--json"]
     )
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
@@ -445,14 +445,16 @@ def test_from_the_command_to_a_query(
     assert "reads since the scan" in document["lacking"]
     assert "records" in done.stderr
     asked = runner.invoke(
-        command,
+        purge_command,
         ["query", "--index", str(tmp_path), "--json",
          "select path, size_bytes from files order by path"],
     )  # fmt: skip
     assert asked.exit_code == 0, asked.output
     rows = [tuple(row.values()) for row in json.loads(asked.stdout)["rows"]]
     assert rows == [("renamed/a", 123_456), ("renamed/b", 0)]
-    merged = runner.invoke(command, ["follow", str(site), "--index", str(tmp_path), "--compact"])
+    merged = runner.invoke(
+        purge_command, ["follow", str(site), "--index", str(tmp_path), "--compact"]
+    )
     assert merged.exit_code == 0, merged.output
     assert "followed" in merged.stdout
     assert delta.deltas(load_manifest(tmp_path)) == 0

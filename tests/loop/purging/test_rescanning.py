@@ -21,7 +21,7 @@ from tests.loop.purging.test_following import SITE
 from tests.loop.purging.test_following_histories import KilledError, Killer, differences
 from tests.support.codes import raises
 
-from trimtab.cli.purge import command
+from trimtab.cli.purge import purge_command
 from trimtab.drivers.lustre.listing import list_directories, mdts_of_fids
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.loop.purging import changed_rows, changelogs, following, rescanning
@@ -279,7 +279,7 @@ def test_the_command_puts_an_index_right(
     monkeypatch.setattr(changelogs, "LiveChangelogs", lambda *_, **__: lustre)
     monkeypatch.setattr(following, "require_answer", lambda *_: None)
     words = ["follow", str(site), "--index", str(tmp_path), "--rescan", "--json"]
-    done = CliRunner().invoke(command, words)
+    done = CliRunner().invoke(purge_command, words)
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
     assert document["obstacles"] == []
@@ -288,7 +288,7 @@ def test_the_command_puts_an_index_right(
     unfollowed.mkdir()
     scan(lustre, unfollowed)
     words[3] = str(unfollowed)
-    done = CliRunner().invoke(command, words)
+    done = CliRunner().invoke(purge_command, words)
     assert isinstance(done.exception, UsageError)
     assert done.exception.code == "index-not-followed"
 

@@ -15,7 +15,7 @@ import click
 import polars as pl
 import pytest
 
-from trimtab.cli.judge import command
+from trimtab.cli.judge import judge_command
 from trimtab.errors import UsageError
 from trimtab.loop.series_file import FileTerms, judge_file
 from trimtab.loop.site_judgement import Judged
@@ -282,6 +282,6 @@ def test_words_in_names_are_told_apart() -> None:
 
 
 def test_the_options_of_tables_are_the_terms_of_the_library() -> None:
-    options = {option.name for option in command.params if isinstance(option, click.Option)}
+    options = {option.name for option in judge_command.params if isinstance(option, click.Option)}
     fields = {*FileTerms.__dataclass_fields__, *Columns.__dataclass_fields__} - {"columns"}
     assert fields <= options

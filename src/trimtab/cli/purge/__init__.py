@@ -9,29 +9,56 @@ import click
 from trimtab.cli.lazy import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "policy": ("trimtab.cli.purge.policy", "Write a commented policy file, or check one."),
-    "scan": ("trimtab.cli.purge.scan", "Scan every file into an index."),
+    "policy": (
+        "trimtab.cli.purge.policy:purge_policy_command",
+        "Write a commented policy file, or check one.",
+    ),
+    "scan": ("trimtab.cli.purge.scan:purge_scan_command", "Scan every file into an index."),
     "follow": (
-        "trimtab.cli.purge.follow",
+        "trimtab.cli.purge.follow:purge_follow_command",
         "Keep the index of a Lustre up to date from its changelogs.",
     ),
-    "import": ("trimtab.cli.purge.import_", "Convert another tool's file list into an index."),
-    "query": ("trimtab.cli.purge.query", "Query an index: usage by owner, or SQL."),
+    "import": (
+        "trimtab.cli.purge.import_:purge_import_command",
+        "Convert another tool's file list into an index.",
+    ),
+    "query": (
+        "trimtab.cli.purge.query:purge_query_command",
+        "Query an index: usage by owner, or SQL.",
+    ),
     "horizon": (
-        "trimtab.cli.purge.horizon",
+        "trimtab.cli.purge.horizon:purge_horizon_command",
         "Find the age cut-off that reaches a target, and whose files it affects.",
     ),
-    "evasion": ("trimtab.cli.purge.evasion", "Detect files kept artificially young."),
-    "replay": ("trimtab.cli.purge.replay", "Replay a past policy against later use."),
-    "plan": ("trimtab.cli.purge.plan", "Freeze and sign a list of purge candidates."),
-    "notify": ("trimtab.cli.purge.notify", "Publish each user's list of files in a plan."),
-    "arm": ("trimtab.cli.purge.arm", "Approve a published plan."),
-    "run": ("trimtab.cli.purge.run", "Recheck every file of a plan; delete with --apply."),
+    "evasion": (
+        "trimtab.cli.purge.evasion:purge_evasion_command",
+        "Detect files kept artificially young.",
+    ),
+    "replay": (
+        "trimtab.cli.purge.replay:purge_replay_command",
+        "Replay a past policy against later use.",
+    ),
+    "plan": (
+        "trimtab.cli.purge.plan:purge_plan_command",
+        "Freeze and sign a list of purge candidates.",
+    ),
+    "notify": (
+        "trimtab.cli.purge.notify:purge_notify_command",
+        "Publish each user's list of files in a plan.",
+    ),
+    "arm": ("trimtab.cli.purge.arm:purge_arm_command", "Approve a published plan."),
+    "run": (
+        "trimtab.cli.purge.run:purge_run_command",
+        "Recheck every file of a plan; delete with --apply.",
+    ),
     "recover": (
-        "trimtab.cli.purge.recover",
+        "trimtab.cli.purge.recover:purge_recover_command",
         "List files put aside by interrupted runs; put them back with --restore.",
     ),
-    "report": ("trimtab.cli.purge.report", "Report what was deleted and retained, by day."),
+    "report": (
+        "trimtab.cli.purge.report:purge_report_command",
+        "Report what was deleted and retained, by day.",
+    ),
 }
 """Every subcommand, in the order of a purge."""
 _GROUPS: Final = {"Commands": COMMANDS}
@@ -42,7 +69,7 @@ class _Commands(LazyGroup):
 
 
 @click.command("purge", cls=_Commands)
-def command() -> None:
+def purge_command() -> None:
     """Keep a file system under its limit without ever deleting the wrong file.
 
     Only `run --apply` deletes, and only files of a plan that is signed, was published for its full

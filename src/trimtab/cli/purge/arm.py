@@ -24,7 +24,9 @@ from trimtab.errors import UsageError
 @options.store
 @terms.place
 @options.output
-def command(plan: Path, approved_on: str | None, store_url: str | None, place: str | None) -> None:
+def purge_arm_command(
+    plan: Path, approved_on: str | None, store_url: str | None, place: str | None
+) -> None:
     """Approve a published plan in person.
 
     The policy then requires a delay, or the approval of a second person. A person is identified by

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     help="Ignore owners with fewer files than this. Default: 1,000.",
 )  # fmt: skip
 @options.output
-def command(
+def purge_evasion_command(
     *,
     directory: Path,
     earlier: tuple[Path, ...],

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 @terms.threads
 @options.store
 @options.as_json
-def command(  # noqa: PLR0917 (one for each option)
+def purge_follow_command(  # noqa: PLR0917 (one for each option)
     where: str,
     directory: Path | None,
     every_s: float,

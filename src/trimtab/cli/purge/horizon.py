@@ -39,7 +39,9 @@ from trimtab.errors import UsageError
 @options.keep
 @options.report
 @options.output
-def command(directory: Path, report: str | None, keep: str | None, **options_given: Any) -> None:
+def purge_horizon_command(
+    directory: Path, report: str | None, keep: str | None, **options_given: Any
+) -> None:
     """Find the age cut-off that reaches a target, and what each cut-off frees, by owner.
 
     The horizon is the earliest cut-off at which deleting everything last used before it brings

@@ -62,7 +62,9 @@ _FORMATS = ("gnu-find", "lfs-find", "mfu", "csv", "parquet")
     help="Confirm that the list describes the current mount of the root; required for a plan.",
 )
 @options.as_json
-def command(file: Path, directory: Path, root: str, source: str, **options_given: Any) -> None:
+def purge_import_command(
+    file: Path, directory: Path, root: str, source: str, **options_given: Any
+) -> None:
     """Convert an index or list of another tool, or a table, into an index.
 
     Tools: find, lfs find, mpiFileUtils. Others export a table: Spectrum Scale, Robinhood, GUFI.

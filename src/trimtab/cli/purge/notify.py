@@ -34,7 +34,9 @@ from trimtab.visible import visible
 )  # fmt: skip
 @terms.place
 @options.output
-def command(plan: Path, names: tuple[str, ...], place: str | None, **terms_given: Any) -> None:
+def purge_notify_command(
+    plan: Path, names: tuple[str, ...], place: str | None, **terms_given: Any
+) -> None:
     """Publish each user's list of files in a plan: starts the notice period.
 
     Only its user can read a list. Lists are in the policy's directory of notices: as text, as JSON

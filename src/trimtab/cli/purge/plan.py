@@ -25,7 +25,7 @@ from trimtab.cli.render.document import show_page
 @options.dask_or_site
 @options.store
 @options.output
-def command(directory: Path, policy: Path, out: Path, **options_given: Any) -> None:
+def purge_plan_command(directory: Path, policy: Path, out: Path, **options_given: Any) -> None:
     """Freeze and sign a list of purge candidates, the longest unused first.
 
     The list exceeds the current need: it covers the growth forecast until the plan expires, times

@@ -25,7 +25,7 @@ from trimtab.visible import visible
 @click.option("--target-ost", type=options.FRACTION, help="Or: target fullness of every OST.")
 @terms.target_pool
 @options.as_json
-def command(
+def purge_policy_command(
     *,
     file: Path | None,
     root: str | None,

@@ -33,7 +33,9 @@ _BY = ("user", "group", "project", "age", "size", "ost", "pool")
 @click.option("--by", type=click.Choice(_BY), help="Report usage by this key, instead of SQL.")
 @options.dask
 @options.output
-def command(statement: str | None, directory: Path, by: str | None, dask: str | None) -> None:
+def purge_query_command(
+    statement: str | None, directory: Path, by: str | None, dask: str | None
+) -> None:
     """Query an index: one SELECT over its tables `names` and `files`, or --by.
 
     `names` has one row per name, `files` one per regular file, however many names it has. Columns:

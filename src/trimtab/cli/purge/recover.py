@@ -45,7 +45,7 @@ _QUIET_FATES = ("waits", "restored")
 )  # fmt: skip
 @terms.place
 @options.output
-def command(root: Path, restore: bool, into: Path | None, place: str | None) -> None:
+def purge_recover_command(root: Path, restore: bool, into: Path | None, place: str | None) -> None:
     """List files that interrupted runs put aside beneath ROOT; put them back with --restore.
 
     Deletes nothing and replaces no file. A run of another plan does not start while such files

@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 )
 @terms.threads
 @options.output
-def command(directory: Path, later: Path, before: str | None, **options_given: Any) -> None:
+def purge_replay_command(
+    directory: Path, later: Path, before: str | None, **options_given: Any
+) -> None:
     """Replay a policy at the time of --index, and count what was used afterwards.
 
     Files are matched by their identity in the later index. Reads are counted only where every

@@ -26,7 +26,7 @@ from trimtab.visible import visible
 @terms.place
 @options.report
 @options.output
-def command(
+def purge_report_command(
     *,
     since: str | None,
     until: str | None,

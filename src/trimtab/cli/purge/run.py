@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 @terms.place
 @options.store
 @options.as_json
-def command(
+def purge_run_command(
     plan: Path, within_s: float | None, place: str | None, store_url: str | None, **terms_given: Any
 ) -> None:
     """Recheck every file of a plan, the longest unused first; delete with --apply.

@@ -71,7 +71,7 @@ _EXTRAS = ("project", "layout")
 )
 @options.dask
 @options.as_json
-def command(
+def purge_scan_command(
     *,
     root: str,
     directory: Path,
