@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,9 @@ from trimtab.drivers.local.driver import LocalDriver
 from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.drivers.lustre.registrar import Registrar
 from trimtab.drivers.protocol import ChangelogUsers, Driver
-from trimtab.model.driver import DRIVERS, DriverEntry
+from trimtab.errors import UsageError
+from trimtab.loop.sites import opener_of
+from trimtab.model.driver import DRIVERS
 from trimtab.twin.driver import TwinDriver
 from trimtab.twin.path import TwinPath
 
@@ -51,9 +52,9 @@ def test_attributes_of_the_protocol_are_there() -> None:
         assert members(Driver) <= set(dir(driver))
 
 
-@pytest.mark.parametrize("entry", DRIVERS.values(), ids=lambda entry: entry.name)
-def test_a_driver_is_opened_by_functions_of_its_module(entry: DriverEntry) -> None:
-    module = import_module(entry.module)
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_driver_is_opened_by_functions_of_its_module(driver: str) -> None:
+    module = opener_of(driver)
     for name, expected in OF_MODULES.items():
         function = getattr(module, name)
         assert list(inspect.signature(function).parameters) == expected
@@ -108,3 +109,8 @@ def test_no_member_of_a_driver_is_looked_for_by_its_name() -> None:
                 if isinstance(node, ast.Call) and of_drivers(node, names)
             ]
     assert not problems
+
+
+def test_a_driver_that_is_not_installed_is_said_so() -> None:
+    with pytest.raises(UsageError, match="driver beegfs is not installed"):
+        opener_of("beegfs")

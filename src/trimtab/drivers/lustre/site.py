@@ -11,14 +11,12 @@ from trimtab.drivers.lustre.writing import Writer
 from trimtab.drivers.protocol import Clock
 from trimtab.errors import UsageError
 from trimtab.launch.launchers import Execute
+from trimtab.model import mounts
 from trimtab.model.filesystem import PathDescription
-from trimtab.model.mounts import lustre_name as name_in_mounts
 from trimtab.model.site import Site
 
 DEAD_MAN_S: Final = 120.0
 """Longer than a change of a target takes on its servers, including a slow one."""
-
-__all__ = ["lustre_name", "name_at", "name_in_mounts", "open_for_acting", "open_site"]
 
 
 def open_site(site: Site, clock: Clock) -> LustreDriver:
@@ -58,7 +56,7 @@ def open_for_acting(site: Site, clock: Clock, *, token: int, who: str) -> Lustre
 def name_at(path: str, description: PathDescription, execute: Execute) -> str | None:
     """Return Lustre's name of the file system at a path; ``None`` if it is not Lustre."""
     # The mount table usually has it; else use lfs.
-    name = name_in_mounts(description.fs_type, description.source)
+    name = mounts.lustre_name(description.fs_type, description.source)
     return name or ask_name(path, execute)
 
 
@@ -73,7 +71,7 @@ def lustre_name(site: Site) -> str:
     if site.file_system is not None:
         return site.file_system
     description = LocalDriver(site.path).description
-    name = name_in_mounts(description.fs_type, description.source)
+    name = mounts.lustre_name(description.fs_type, description.source)
     if name is None:
         raise UsageError(
             f"{site.path} is not a Lustre mount with a file system name",

@@ -6,8 +6,6 @@ number is of the wrong file system. So this is checked before each probe, not on
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from trimtab.errors import ToolError
 from trimtab.launch.launchers import Execute
 from trimtab.launch.process import execute as run_process
@@ -35,7 +33,9 @@ def why_wrong_mount(
     entry = DRIVERS[site.driver]
     mounted = f"at {site.path} is {description.fs_type} of {description.source}"
     if entry.named:
-        name = import_module(entry.module).name_at(site.path, description, execute)
+        from trimtab.drivers.lustre.site import name_at  # the one kind of file system with a name
+
+        name = name_at(site.path, description, execute)
         if name is None:
             text = f"{mounted}, which is not {entry.title}: is {site.path} mounted?"
             return Message("not-mounted", text)
