@@ -31,6 +31,8 @@ BLOCK = re.compile(r"^ *```[a-z]*\n(.*?)^ *```$", re.M | re.S)
 TYPED = re.compile(r"^(?:\$ |root# )?(trimtab [a-z-].*)$", re.M)
 SHELL = re.compile(r"[|><;&]")
 """Ends what trimtab is to understand of a line."""
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?\)")
+HEADING = re.compile(r"^#+ (.+)$", re.M)
 LEFT_OUT = re.compile(r"\$\(|\.\.\.| …|--completion")
 NOTEBOOKS = {
     "csv-file": "18 August 2026: x 0.82, confirmed",
@@ -128,6 +130,23 @@ def test_every_page_has_its_place() -> None:
     for page in (*PAGES, MADE):
         if page.is_relative_to(ROOT / "docs"):
             assert f": {page.relative_to(ROOT / 'docs')}\n" in navigation
+    for named in re.findall(r": (\S+\.md)$", navigation, re.M):
+        assert (ROOT / "docs" / named).is_file(), named
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as MkDocs makes them."""
+    titles = HEADING.findall(BLOCK.sub("", page.read_text()))
+    words = (re.sub(r"[^\w\s-]", "", LINK.sub("", title)).strip().lower() for title in titles)
+    return {re.sub(r"[\s-]+", "-", title) for title in words}
+
+
+@pytest.mark.parametrize("page", [*PAGES, MADE], ids=lambda page: page.name)
+def test_every_link_of_a_page_leads_to_a_page_and_to_a_section_of_it(page: Path) -> None:
+    for target, section in LINK.findall(BLOCK.sub("", page.read_text())):
+        led = page.parent / target if target else page
+        assert led.exists(), target
+        assert not section or led.suffix != ".md" or section in anchors(led), (target, section)
 
 
 def test_the_readme_is_one_screen() -> None:
