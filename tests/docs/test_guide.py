@@ -1,4 +1,4 @@
-"""The guide: its commands are understood, its tutorial and notebooks run, its reference holds."""
+"""The guide: its commands are understood, its quick start and notebooks run, its reference holds."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ NOTEBOOKS = {
 }
 
 
-def typed(page: Path) -> list[list[str]]:
+def typed(text: str) -> list[list[str]]:
     """Return the words of every command of a page that is typed as it stands."""
     lines = []
-    for block in BLOCK.findall(page.read_text()):
+    for block in BLOCK.findall(text):
         for line in TYPED.findall(block.replace("\\\n", " ")):
             words = shlex.split(line, comments=True)
             if not LEFT_OUT.search(" ".join(words)):
@@ -55,16 +55,17 @@ def typed(page: Path) -> list[list[str]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_of_a_page_is_understood(page: Path) -> None:
-    for words in typed(page):
+    for words in typed(page.read_text()):
         with contextlib.suppress(click.exceptions.Exit):  # of --version and --help
             read(words)
 
 
 @pytest.mark.cli
-def test_the_tutorial_runs(tmp_path: Path) -> None:
+def test_the_quick_start_without_a_file_system_runs(tmp_path: Path) -> None:
     for file in (ROOT / "docs/examples").iterdir():
         shutil.copy(file, tmp_path)
-    commands = typed(ROOT / "docs/tutorial.md")
+    page = (ROOT / "docs/quick-start.md").read_text()
+    commands = typed(page.partition("## Without a file system")[2].partition("\n## ")[0])
     assert len(commands) == 8
     (tmp_path / "scratch").mkdir()
     names = {
