@@ -1,4 +1,4 @@
-"""The guide: its commands are understood, its quick start and notebooks run, its reference holds."""
+"""The guide: its commands are understood, quick start and notebooks run, its reference holds."""
 
 from __future__ import annotations
 
