@@ -19,7 +19,7 @@ from trimtab.cli.render.document import show_page
 )
 def runs_command(store_url: str | None, site: str | None, probe: str | None, top: int) -> None:
     """List stored runs, newest first."""
-    from trimtab.loop.status import site_of
+    from trimtab.loop.sites import site_of
     from trimtab.report import documents
     from trimtab.report.runs import runs_document
 

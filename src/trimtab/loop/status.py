@@ -15,8 +15,6 @@ from operator import attrgetter, itemgetter
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab.config.problems import did_you_mean
-from trimtab.errors import UsageError
 from trimtab.loop.keeping import Keeping, RestsOn, keeping
 from trimtab.measure.plain import as_dict, as_list, as_number, as_text
 from trimtab.model.check import HistoryPoint
@@ -43,7 +41,7 @@ from trimtab.record.kept import value_of
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from trimtab.record.kept import KeptIncident, Series, Site, Sums
+    from trimtab.record.kept import KeptIncident, Series, Sums
     from trimtab.record.store import Store
 
 RUNS_SHOWN = 5
@@ -244,43 +242,6 @@ def _cost(store: Store, site: str) -> ProbeCost | None:
         return None
     cost = cost_of(store, site, last[0].at)
     return cost if cost.runs else None
-
-
-def _as_typed(site: Site) -> str:
-    """Return a site as a person names it: the path of one whose name was made up for it."""
-    return visible(site.path if site.path and ":/" in site.name else site.name)
-
-
-def site_of(store: Store, where: str) -> str:
-    """Return the name under which a PATH or SITE is kept.
-
-    Raises
-    ------
-    UsageError
-        Nothing is kept of it.
-    """
-    known = {site.name: site for site in store.sites()}
-    if where in known:  # without a site file a site is named by its path's identity
-        return where
-    from trimtab.launch import bounded
-
-    state = bounded.describe(where)
-    if state.kind == "directory":
-        from trimtab.drivers.local.driver import LocalDriver
-
-        identity = LocalDriver(where).description.identity
-        for site in known.values():
-            if identity in (site.name, site.identity):
-                return site.name
-    if state.failure is not None and "/" in where:
-        raise bounded.error_of(state.failure, where)
-    raise UsageError(
-        f"nothing is stored for {visible(where)} yet",
-        code="site-unknown",
-        hint=did_you_mean(where, known)
-        or f"known: {', '.join(map(_as_typed, known.values())) or 'none'}; "
-        "trimtab check PATH measures",
-    )
 
 
 def _series_status(
