@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from trimtab.cli import options
 from trimtab.cli.render.document import show_page
 from trimtab.measure.table import names
+
+if TYPE_CHECKING:
+    from trimtab.model.check import CheckResult
 
 
 @click.command("check", cls=options.GroupedCommand)
@@ -113,6 +118,11 @@ def check_command(fail_on: str | None, **settings: object) -> None:
     from trimtab.report import documents
     from trimtab.report.check import check_document
 
+    def page(result: CheckResult) -> str:
+        from trimtab.report.sections import render_document
+
+        return render_document(check_document(result))
+
     loaded, reach = site_file(str(settings["path"])), THIS_HOST
     if loaded is not None:
         reach = reach_of(loaded.site)
@@ -122,6 +132,7 @@ def check_command(fail_on: str | None, **settings: object) -> None:
     with progress_bar(remains=RUN_KEPT) as progress:
         result, error = check(
             requested,
+            page=page,
             known=None if loaded is None else loaded.site,
             progress=progress,
             reach=reach,
