@@ -25,7 +25,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "init": "measured.InitDocument",
     "init-install": "measured.InstallDocument",
     "site": "measured.SiteDocument",
-    "targets": "measured.SiteState",
+    "targets": "targets.SiteState",
     "snapshot": "measured.SnapshotDocument",
     "probe": "measured.ProbeDocument",
     "sweep": "judged.SweepDocument",
@@ -76,7 +76,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "store": "kept.StoreCopyDocument",
     "store-check": "kept.StoreCheckDocument",
     "store-rebuild": "kept.StoreRebuildDocument",
-    "error": "measured.FailureDocument",
+    "error": "values.FailureDocument",
 }
 """Name of the schema to the module and class of the command's document."""
 

@@ -13,7 +13,7 @@ from trimtab.model.status import SeriesStatus, Status
 from trimtab.record.integrity import DamagedRun
 from trimtab.record.kept import KeptOutput
 from trimtab.record.slots import Slot
-from trimtab.report.documents import measured  # noqa: F401 (declares runs and verdicts)
+from trimtab.report.documents import values  # noqa: F401 (declares runs and verdicts)
 from trimtab.report.documents.encode import shape
 
 
