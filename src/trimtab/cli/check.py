@@ -111,11 +111,11 @@ def check_command(fail_on: str | None, **settings: object) -> None:
     report. Always removes the probe's files.
     """
     from trimtab.cli.render.progress import RUN_KEPT, progress_bar
+    from trimtab.loop import documents
     from trimtab.loop.check import CheckOptions, check, of_site
     from trimtab.loop.probing.mount_check import refuse_wrong_mount
     from trimtab.loop.probing.reach import THIS_HOST
     from trimtab.loop.sites import reach_of, site_file
-    from trimtab.report import documents
     from trimtab.report.check import check_document
 
     def page(result: CheckResult) -> str:

@@ -62,8 +62,8 @@ def init_command(
 
     from trimtab.cli.render.init import found_sections, print_file, written_document
     from trimtab.errors import UsageError
+    from trimtab.loop import documents
     from trimtab.loop.initialise import Wanted, discover
-    from trimtab.report import documents
     from trimtab.site.write import site_text, write_site
     from trimtab.visible import visible
 
@@ -101,8 +101,8 @@ def _install(discovery: Discovery, text: str, *, replace: bool, yes: bool) -> No
     """Show the files that make the site watched, and install them if confirmed."""
     from trimtab.cli.render.init import installed_document, planned_sections, print_aside
     from trimtab.errors import RefusedError
+    from trimtab.loop import documents
     from trimtab.loop.installing.install import commands, files_of, install
-    from trimtab.report import documents
 
     name, planned = discovery.site.name, files_of(discovery.site, text)
     if not yes:

@@ -31,8 +31,8 @@ def report_command(
     probes, and the actions.
     """
     from trimtab.cli.render.progress import progress_bar
+    from trimtab.loop import documents
     from trimtab.loop.monthly import month_of, month_of_site
-    from trimtab.report import documents
     from trimtab.report.monthly import check_out, monthly_document, write_monthly
     from trimtab.report.sections import Document
 

@@ -20,9 +20,9 @@ def site_command(where: str, validate: bool) -> None:
     """
     from trimtab.cli.render.site import site_document
     from trimtab.errors import ToolError
+    from trimtab.loop import documents
     from trimtab.loop.probing.validate import validate as held_against_reality
     from trimtab.loop.sites import identity_of, open_site
-    from trimtab.report import documents
 
     loaded = open_site(where)
     checked = ()

@@ -24,11 +24,11 @@ def status_command(
     verdict and trend. Measures nothing.
     """
     from trimtab.cli.render.progress import QUIET_S, progress_bar
+    from trimtab.loop import documents
     from trimtab.loop.sites import site_of
     from trimtab.loop.standing import standings_of
     from trimtab.loop.status import status_of
     from trimtab.model.site import LIMITS
-    from trimtab.report import documents
     from trimtab.report.headline import site_troubles
     from trimtab.report.status import status_document
 
