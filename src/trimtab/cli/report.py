@@ -48,7 +48,7 @@ def report_command(
     write_monthly(out, document)
 
     show_page(
-        lambda: documents.kept.MonthDocument(
+        lambda: documents.answers.MonthDocument(
             location, site, f"{span.first:%Y-%m}", str(out), document.answer, document.details
         ),
         lambda: Document(document.answer, details=document.details),

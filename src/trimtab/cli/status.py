@@ -49,7 +49,7 @@ def status_command(
         site = options.site_argument(state.series[0].site)
         more = [f"trimtab judge {site} shows changes over months, trimtab incidents {site} causes"]
     show_page(
-        lambda: documents.kept.StatusDocument(state, troubles),
+        lambda: documents.answers.StatusDocument(state, troubles),
         lambda: status_document(state, standings, options.site_argument(where) if where else ""),
         more=more,
     )

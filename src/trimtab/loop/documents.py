@@ -8,11 +8,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from trimtab.report.documents import acting, judged, kept, measured, purged, simulated
+    from trimtab.report.documents import acting, answers, judged, kept, measured, purged, simulated
 
 __all__ = [
     "DOCUMENTS",
     "acting",
+    "answers",
     "declare",
     "document_of",
     "judged",
@@ -36,7 +37,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "alerts-test": "kept.AlertsTestDocument",
     "watch-status": "acting.WatchStateDocument",
     "import": "measured.ImportDocument",
-    "status": "kept.StatusDocument",
+    "status": "answers.StatusDocument",
     "judge": "judged.JudgeDocument",
     "incidents": "judged.IncidentsDocument",
     "explain": "judged.ExplainDocument",
@@ -72,7 +73,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "purge-arm": "purged.PurgeArmDocument",
     "purge-run": "purged.PurgeRunDocument",
     "purge-recover": "purged.PurgeRecoverDocument",
-    "report": "kept.MonthDocument",
+    "report": "answers.MonthDocument",
     "runs": "kept.RunsDocument",
     "show": "kept.ShowDocument",
     "store": "kept.StoreCopyDocument",

@@ -21,9 +21,10 @@ from trimtab.report.documents import (  # noqa: F401 (declare types)
     targets,
 )
 from trimtab.report.documents.acting import ActionsDocument
+from trimtab.report.documents.answers import StatusDocument
 from trimtab.report.documents.encode import shape, to_json
 from trimtab.report.documents.judged import IncidentsDocument, JudgeDocument, SweepDocument
-from trimtab.report.documents.kept import EventsDocument, RunsDocument, StatusDocument
+from trimtab.report.documents.kept import EventsDocument, RunsDocument
 from trimtab.report.documents.values import FailureDocument
 from trimtab.whatif.sweep import Swept
 
