@@ -30,7 +30,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "site": "measured.SiteDocument",
     "targets": "targets.SiteState",
     "snapshot": "measured.SnapshotDocument",
-    "probe": "measured.ProbeDocument",
+    "probe": "loop.probing.probe_now.ProbeDocument",
     "sweep": "judged.SweepDocument",
     "watch": "kept.WatchDocument",
     "alerts": "kept.AlertsDocument",
@@ -86,20 +86,20 @@ DOCUMENTS: Final[Mapping[str, str]] = {
 
 def document_of(schema: str) -> type:
     """Return the class of the document with a schema."""
-    module, _, name = DOCUMENTS[schema].partition(".")
+    module, _, name = DOCUMENTS[schema].rpartition(".")
     return getattr(_module(module), name)
 
 
 def declare(document: type) -> None:
     """Import the module that declares how a class is written that is a document as it is."""
     for path in DOCUMENTS.values():
-        module, _, name = path.partition(".")
+        module, _, name = path.rpartition(".")
         if name == document.__name__:
             _module(module)
 
 
 def _module(name: str) -> ModuleType:
-    return import_module(f"trimtab.report.documents.{name}")
+    return import_module(f"trimtab.{name}" if "." in name else f"trimtab.report.documents.{name}")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -65,21 +65,21 @@ def check_document(result: CheckResult) -> Document:
 
 
 def probe_document(
-    run: Run,
+    runs: Sequence[Run],
     verdicts: Sequence[Verdict],
     comparisons: Sequence[Comparison],
-    others: Sequence[Run],
     notes: Sequence[str],
 ) -> Document:
     """Return the page of a probe: its outcome, then its numbers.
 
     Parameters
     ----------
-    others
-        Further runs measured by the same command.
+    runs
+        The one that was asked for, then further ones measured by the same command.
     notes
         What else could not be done.
     """
+    run, *others = runs
     rest = (Section("Also measured", lines=tuple(map(_other, others))),) if others else ()
     return Document(
         kind="probe",

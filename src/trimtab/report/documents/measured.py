@@ -16,7 +16,6 @@ from trimtab.model.site import Checked
 from trimtab.model.survey import SLOW, Spread, Standing, Survey, SurveyPlan
 from trimtab.model.target import SiteState
 from trimtab.model.telemetry import TargetSnapshot
-from trimtab.model.verdict import Comparison, Verdict
 from trimtab.report.documents import targets  # noqa: F401 (declares the state of a site)
 from trimtab.report.documents.encode import SCHEMA_VERSION, dumps, plain_of, shape
 from trimtab.report.documents.values import Problem
@@ -47,21 +46,6 @@ class CheckDocument:
 
     result: CheckResult
     error: Problem | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeDocument:
-    """``trimtab probe --json``: the run, its results, and why it is incomplete.
-
-    Further runs follow if one command measured several things.
-    """
-
-    store: str
-    runs: tuple[Run, ...]
-    verdicts: tuple[Verdict, ...]
-    comparisons: tuple[Comparison, ...]
-    notes: tuple[str, ...]
-    error: Problem | None
 
 
 @dataclass(frozen=True, slots=True)
