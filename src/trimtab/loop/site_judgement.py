@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.config.problems import did_you_mean
+from trimtab.config.schedule import PROBE_PREFIX
 from trimtab.errors import UsageError
 from trimtab.judge.changes.walk_forward import Walked
 from trimtab.judge.frame import between, frame_of
@@ -28,7 +29,6 @@ from trimtab.loop.status import (
     surveying_series,
     sweeps_of,
 )
-from trimtab.loop.watching.agenda import PROBE_PREFIX
 from trimtab.loop.workers import Together, one_by_one
 from trimtab.message import Message
 from trimtab.model.check import HistoryPoint

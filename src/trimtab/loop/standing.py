@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from trimtab.config.schedule import PURGE_PLAN
 from trimtab.errors import TrimtabError
 from trimtab.explain.purging import REMEMBERED, purge_troubles
 from trimtab.explain.troubles import site_state
@@ -14,7 +15,6 @@ from trimtab.loop.event_log import Place
 from trimtab.loop.keeping import keeping
 from trimtab.loop.sites import site_named, where_of
 from trimtab.loop.status import GOING_ON, incident_status, slow_targets, status_of
-from trimtab.loop.watching.agenda import PURGE_PLAN
 from trimtab.model.event import EventKind
 from trimtab.model.incident import Explanation
 from trimtab.model.purging import PlanSlot, PurgeTrouble

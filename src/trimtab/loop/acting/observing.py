@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final
 from trimtab.act.ledger import still_counting
 from trimtab.act.observed import Observed
 from trimtab.act.rollout import ALL, CANARY
+from trimtab.config.schedule import PROBE_PREFIX
 from trimtab.config.targets import ost_name
 from trimtab.explain.troubles import site_state
 from trimtab.judge.variability import higher_is_better
 from trimtab.loop.purging.place import purge_place
-from trimtab.loop.watching.agenda import PROBE_PREFIX
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Outcome
 from trimtab.model.driver import DRIVERS

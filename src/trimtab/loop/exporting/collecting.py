@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab import __version__
+from trimtab.config.schedule import POLICIES, PROBE_PREFIX, PURGE_PLAN, SNAPSHOT
 from trimtab.loop.judging import by_metric
 from trimtab.loop.purging.place import PurgePlace, purge_place
 from trimtab.loop.status import GOING_ON
-from trimtab.loop.watching.agenda import POLICIES, PROBE_PREFIX, PURGE_PLAN, SNAPSHOT
 from trimtab.model.action import ActionKind, Outcome
 from trimtab.model.site import Site
 from trimtab.record.kept import Series

@@ -16,13 +16,14 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from trimtab.alert.incidents import SAME
+from trimtab.config.schedule import PROBE_PREFIX, SNAPSHOT
 from trimtab.drivers.protocol import Clock
 from trimtab.errors import UsageError
 from trimtab.loop.event_log import Place
 from trimtab.loop.judging import by_metric
 from trimtab.loop.keeping import is_long
 from trimtab.loop.status import GOING_ON, HISTORY, suspect_of
-from trimtab.loop.watching.agenda import PROBE_PREFIX, SNAPSHOT, Begin
+from trimtab.loop.watching.agenda import Begin
 from trimtab.loop.watching.log import fields
 from trimtab.loop.watching.looking import Look, look
 from trimtab.model.check import HistoryPoint
