@@ -1,7 +1,7 @@
 """Alerts about an incident: when it opens, gets worse, has its cause found, and closes.
 
 An incident's id changes when more runs locate its start better. A subject is therefore matched with
-the incident last found for it: the same id, or else the nearest start within `SAME`.
+the incident last found for it: the same id, or else the nearest start within `SAME_INCIDENT`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from trimtab.alert.observed import IncidentView, Observed
 from trimtab.alert.table import INCIDENT, INTEGRITY
 from trimtab.model.alert import Alert, Phase
 from trimtab.model.finding import Severity
-from trimtab.model.incident import IncidentState, Shape
+from trimtab.model.incident import SAME_INCIDENT, IncidentState, Shape
 from trimtab.model.series import ChangeStatus
 from trimtab.units import format_percent
 
-SAME: Final = timedelta(days=1)
-"""The most that the start of one incident may move between two analyses."""
 NEWS: Final = timedelta(days=7)
 """An incident that started, and was detectable, longer ago is noted but not sent."""
 WORSE: Final = 0.10
@@ -77,8 +75,8 @@ def _matches(
             if (subject.facts.get("shape") == Shape.INTEGRITY)
             == (incident.shape == Shape.INTEGRITY)
         ]
-        distance, name = min(near, default=(SAME * 2, ""))
-        if distance <= SAME:
+        distance, name = min(near, default=(SAME_INCIDENT * 2, ""))
+        if distance <= SAME_INCIDENT:
             matches[incident.id] = left.pop(name)
     return matches
 
@@ -91,7 +89,7 @@ def _is_told_elsewhere(incident: IncidentView, integrity: Subject) -> bool:
     """Whether the alert about bad checksums already reported an integrity incident."""
     if incident.shape != Shape.INTEGRITY or integrity.sent_at is None:
         return False
-    return abs(integrity.sent_at - incident.at) <= SAME or integrity.belief == OPEN
+    return abs(integrity.sent_at - incident.at) <= SAME_INCIDENT or integrity.belief == OPEN
 
 
 def _first(
@@ -123,7 +121,7 @@ def _again(
         return
     if subject.belief != OPEN:
         reopened = subject.belief == CLOSED and incident.state == IncidentState.OPEN
-        waited = subject.sent_at is not None and draft.now - subject.sent_at >= SAME
+        waited = subject.sent_at is not None and draft.now - subject.sent_at >= SAME_INCIDENT
         if reopened and waited and _is_certain(incident):
             yield _alert(observed, incident, subject, Phase.REOPENED, draft)
         return

@@ -14,9 +14,9 @@ from trimtab.explain.troubles import site_state
 from trimtab.loop.event_log import Place
 from trimtab.loop.keeping import keeping
 from trimtab.loop.sites import site_named, where_of
-from trimtab.loop.status import GOING_ON, incident_status, slow_targets, status_of
+from trimtab.loop.status import incident_status, slow_targets, status_of
 from trimtab.model.event import EventKind
-from trimtab.model.incident import Explanation
+from trimtab.model.incident import GOING_ON, Explanation
 from trimtab.model.purging import PlanSlot, PurgeTrouble
 from trimtab.model.standing import SiteStanding
 from trimtab.model.status import IncidentStatus

@@ -17,9 +17,9 @@ from trimtab.errors import TrimtabError
 from trimtab.explain.troubles import host_troubles, is_loss_confirmed, target_troubles
 from trimtab.loop.purging.place import purge_place
 from trimtab.loop.standing import purging_of
-from trimtab.loop.status import GOING_ON
 from trimtab.measure.plain import as_number, as_text
 from trimtab.model.action import Action, Outcome
+from trimtab.model.incident import GOING_ON
 from trimtab.model.site import Site
 from trimtab.record.kept import KeptIncident
 

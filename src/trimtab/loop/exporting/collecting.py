@@ -14,8 +14,8 @@ from trimtab import __version__
 from trimtab.config.schedule import POLICIES, PROBE_PREFIX, PURGE_PLAN, SNAPSHOT
 from trimtab.loop.judging import by_metric
 from trimtab.loop.purging.place import PurgePlace, purge_place
-from trimtab.loop.status import GOING_ON
 from trimtab.model.action import ActionKind, Outcome
+from trimtab.model.incident import GOING_ON
 from trimtab.model.site import Site
 from trimtab.record.kept import Series
 from trimtab.record.slots import Slot, SlotState

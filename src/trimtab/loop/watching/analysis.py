@@ -15,19 +15,18 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from trimtab.alert.incidents import SAME
 from trimtab.config.schedule import PROBE_PREFIX, SNAPSHOT
 from trimtab.drivers.protocol import Clock
 from trimtab.errors import UsageError
 from trimtab.loop.event_log import Place
 from trimtab.loop.judging import by_metric
 from trimtab.loop.keeping import is_long
-from trimtab.loop.status import GOING_ON, HISTORY, suspect_of
+from trimtab.loop.status import HISTORY, suspect_of
 from trimtab.loop.watching.agenda import Begin
 from trimtab.loop.watching.log import fields
 from trimtab.loop.watching.looking import Look, look
 from trimtab.model.check import HistoryPoint
-from trimtab.model.incident import Explanation, IncidentState, Shape
+from trimtab.model.incident import GOING_ON, SAME_INCIDENT, Explanation, IncidentState, Shape
 from trimtab.model.run import RunStatus
 from trimtab.model.series import ChangePoint
 from trimtab.model.site import Site
@@ -266,7 +265,7 @@ def new_among(
         same = [
             earlier
             for earlier in placed_anew
-            if abs(earlier.at - incident.at) <= SAME
+            if abs(earlier.at - incident.at) <= SAME_INCIDENT
             and (earlier.shape == Shape.INTEGRITY.value) == is_integrity
         ]
         if same:
