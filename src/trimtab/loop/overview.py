@@ -196,18 +196,15 @@ def purge_overview(
     reason
         Why they could not be read.
     """
-    past = [event for event in events if event.kind is EventKind.PURGE]
-    last, site = past[-1] if past else None, place.site
-    waiting = None
-    if site is not None:
-        from trimtab.loop.exporting.collecting import plans_waiting
+    from trimtab.loop.purging.plans import plans_waiting, site_plans
 
-        waiting = plans_waiting(site, now, purges).get("purge")
+    past = [event for event in events if event.kind is EventKind.PURGE]
+    last = past[-1] if past else None
     return PurgeOverview(
         last_at=None if last is None else last.at,
         last=None if last is None else last.detail,
         plans=len(plans),
         rows_waiting=sum(plan.waiting_rows for plan in plans),
-        plans_waiting=waiting,
+        plans_waiting=plans_waiting(place, *site_plans(place, purges, (), now), now),
         reason=reason,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab import __version__
 from trimtab.config.schedule import POLICIES, PROBE_PREFIX, PURGE_PLAN, SNAPSHOT
+from trimtab.loop.event_log import Place
 from trimtab.loop.judging import by_metric
-from trimtab.loop.purging.place import PurgePlace, purge_place
+from trimtab.loop.purging.place import purge_place
 from trimtab.model.action import ActionKind, Outcome
 from trimtab.model.incident import GOING_ON
 from trimtab.model.site import Site
@@ -81,7 +81,7 @@ class Collector:
             causes=tuple(self._causes()),
             judged_at=None if judged is None else judged.at,
             actions=store.action_counts(site.name),
-            plans=plans_waiting(site, self._clock()),
+            plans=self._plans(),
             receivers=self._receivers(),
             slots=_of(store.slot_counts(site.name), self._items),
             last_slots=tuple(self._last_slots()),
@@ -131,6 +131,16 @@ class Collector:
             named = stored.likeliest
             yield "unexplained" if named.get("title") is None else str(named.get("id"))
 
+    def _plans(self) -> dict[str, int]:
+        """Return policy to its plans that wait; without those that this process cannot read."""
+        if self._site.policies.purge.directory is None:
+            return {}
+        from trimtab.loop.purging.plans import plans_waiting, site_plans
+
+        place, now = Place(self._site.name, self._site), self._clock()
+        waiting = plans_waiting(place, *site_plans(place, purge_place(), (), now), now)
+        return {} if waiting is None else {"purge": waiting}
+
     def _last_slots(self) -> Iterator[Slot]:
         for item in self._items:
             slot = self._store.last_slot(self._site.name, item, state=SlotState.DONE)
@@ -161,40 +171,3 @@ def _size(path: Path | None) -> int | None:
         except OSError:
             continue
     return total
-
-
-# Purge plans that wait for a person: made on schedule, not armed, not expired
-
-_MOST_BYTES: Final = 16 * 2**20
-
-
-def plans_waiting(site: Site, now: datetime, place: PurgePlace | None = None) -> Mapping[str, int]:
-    """Return policy to the number of plans that wait; without those that cannot be told.
-
-    Nothing rests on these figures: signatures and owners are not checked here.
-    """
-    directory = site.policies.purge.directory
-    if directory is None:
-        return {}
-    from trimtab.purge.plan.freeze import PLAN_FILE
-
-    journals = (place or purge_place()).journals
-    try:
-        files = list(Path(directory).glob(f"*.plan/{PLAN_FILE}"))
-        return {"purge": sum(_waits(file, journals, now) for file in files)}
-    except OSError:  # it is root's: the metric is missing where this process is not
-        return {}
-
-
-def _waits(file: Path, journals: Path, now: datetime) -> bool:
-    from trimtab.purge.run.arming import SUFFIX
-
-    with file.open("rb") as stream:
-        data = stream.read(_MOST_BYTES)
-    try:
-        plan = json.loads(data)
-        expires_at = datetime.fromisoformat(plan["expires_at"])
-        armed = journals / f"{plan['id']}{SUFFIX}"
-        return now < expires_at and not armed.exists()
-    except (ValueError, KeyError, TypeError):
-        return False

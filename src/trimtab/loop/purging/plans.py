@@ -124,6 +124,24 @@ def site_plans(
     return tuple(plans), tuple(problems)
 
 
+def plans_waiting(
+    site: Place, plans: Sequence[SitePlan], problems: Sequence[Message], now: datetime
+) -> int | None:
+    """Return how many plans wait for approval; ``None`` where that is unknown.
+
+    Parameters
+    ----------
+    plans, problems
+        As `site_plans` has them: a plan that cannot be shown may wait as well.
+    """
+    if site.site is None or site.site.policies.purge.directory is None:
+        return None
+    # A forged approval is a problem, too, but hides no plan.
+    if any(problem.code != "approval-forged" for problem in problems):
+        return None
+    return sum(plan.waits(now) for plan in plans)
+
+
 def approve(
     store: Store,
     site: Place,
