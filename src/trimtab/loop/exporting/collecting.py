@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab import __version__
+from trimtab.act.ledger import last_trims
 from trimtab.config.schedule import POLICIES, PROBE_PREFIX, PURGE_PLAN, SNAPSHOT
 from trimtab.loop.event_log import Place
 from trimtab.loop.judging import by_metric
 from trimtab.loop.purging.place import purge_place
-from trimtab.model.action import ActionKind, Outcome
+from trimtab.model.action import ActionKind
+from trimtab.model.event import EventKind
 from trimtab.model.incident import GOING_ON
 from trimtab.model.site import Site
 from trimtab.record.kept import Series
@@ -22,13 +24,14 @@ from trimtab.record.slots import Slot, SlotState
 from trimtab.report.metrics import ReceiverNow, SeriesNow, SiteNow
 
 if TYPE_CHECKING:
+    from trimtab.model.telemetry import Snapshot
     from trimtab.record.store import Store
 
 
 _LONGEST: Final = timedelta(days=60)
 """As far back as a verdict goes where runs are rare (`judge.variability.WINDOW_LONGEST_S`)."""
 TRIMS: Final = timedelta(days=60)
-"""Trims by Trimtab are looked for so far back; what the system reports has no limit."""
+"""The ledger is searched so far back: older trims are in the log book, or reported."""
 
 
 class Collector:
@@ -68,7 +71,7 @@ class Collector:
         started_s, site, store = time.monotonic(), self._site, self._store
         if self._series is None or item != SNAPSHOT:
             self._series = tuple(self._series_now())
-        judged = store.judged(site.name)
+        judged, snapshot = store.judged(site.name), store.latest_snapshot(site.name)
         now = SiteNow(
             site=site,
             version=__version__,
@@ -76,8 +79,8 @@ class Collector:
             at=self._clock(),
             series=self._series,
             runs=_of(store.run_counts(site.name), {probe.name for probe in site.probes}),
-            snapshot=store.latest_snapshot(site.name),
-            trimmed=self._trimmed(),
+            snapshot=snapshot,
+            trimmed=self._trimmed(snapshot),
             causes=tuple(self._causes()),
             judged_at=None if judged is None else judged.at,
             actions=store.action_counts(site.name),
@@ -117,14 +120,12 @@ class Collector:
                 last = of_metric[-1]
                 yield SeriesNow(probe, kind, verdict, last.at, last.value)
 
-    def _trimmed(self) -> dict[str, datetime]:
-        since = self._clock() - TRIMS
-        trims: dict[str, datetime] = {}
-        for action in self._store.actions(self._site.name, since=since):
-            is_trim = action.instruction.kind is ActionKind.TRIM
-            if is_trim and action.outcome is Outcome.DONE and action.until is not None:
-                trims[action.instruction.target] = action.until
-        return trims
+    def _trimmed(self, snapshot: Snapshot | None) -> dict[str, datetime]:
+        if snapshot is None:
+            return {}
+        name, trims = self._site.name, [ActionKind.TRIM]
+        actions = self._store.actions(name, since=self._clock() - TRIMS, kinds=trims)
+        return last_trims(snapshot, actions, self._store.events(site=name, kinds=[EventKind.TRIM]))
 
     def _causes(self) -> Iterator[str]:
         for stored in self._store.incidents(self._site.name, states=GOING_ON):
