@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -63,6 +64,11 @@ def act(
     from trimtab.report.acting import plan_document
     from trimtab.report.headline import site_troubles
 
+    files = None
+    if index is not None:
+        from trimtab.purge.index.questions import files_to_move
+
+        files = partial(files_to_move, index)
     result = visit(
         where,
         store_url,
@@ -70,7 +76,7 @@ def act(
         applying=apply,
         targets=targets,
         action=action,
-        index=index,
+        index=files,
         expected=click.get_current_context().meta.get(_PLAN),
     )
     reasons = [reason for each in result.actions if (reason := reason_of(each)) is not None]

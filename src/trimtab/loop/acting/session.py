@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab.act import migrating, reverting, tunables
@@ -120,7 +119,7 @@ def visit(
     targets: str | None = None,
     action: str | None = None,
     expected: str | None = None,
-    index: Path | None = None,
+    index: Callable[[], migrating.Index] | None = None,
     progress: Callable[[Action], None] = lambda action: None,
 ) -> Visit:
     """Observe a site, decide, and with ``applying`` carry the plan out.
@@ -139,7 +138,7 @@ def visit(
     expected
         `Plan.id` that a person has seen: another plan is not applied.
     index
-        Of a purge: with ``migrate``, what it tells of files.
+        With ``migrate``: reads the files of a purge's index.
 
     Raises
     ------
@@ -331,13 +330,23 @@ def decided(observed: Observed, policy: str, now: datetime) -> Plan:
 
 
 def _plan(
-    observed: Observed, policy: str, now: datetime, action: str | None, index: Path | None
+    observed: Observed,
+    policy: str,
+    now: datetime,
+    action: str | None,
+    index: Callable[[], migrating.Index] | None,
 ) -> Plan:
     """Return what a policy makes of what was observed."""
     if policy in CONTROLLERS:
         plan = decided(observed, policy, now)
     elif policy == "migrate":
-        plan = migrating.decide(observed, _index_of(index), now)
+        if index is None:
+            raise UsageError(
+                "which files lie on a target is told by an index",
+                code="index-missing",
+                hint="make one: trimtab purge scan ROOT --index DIR; then name it with --index DIR",
+            )
+        plan = migrating.decide(observed, index(), now)
     elif policy == "again":
         plan = tunables.decide(observed, now, again=True)
     else:
@@ -354,18 +363,6 @@ def _narrowed(plan: Plan, observed: Observed, targets: str) -> Plan:
         instructions=tuple(each for each in plan.instructions if each.target in names),
         untouched=tuple(each for each in plan.untouched if each.target in names),
     )
-
-
-def _index_of(directory: Path | None) -> migrating.Index:
-    from trimtab.loop.acting.migrating import read_index
-
-    if directory is None:
-        raise UsageError(
-            "which files lie on a target is told by an index",
-            code="index-missing",
-            hint="make one: trimtab purge scan ROOT --index DIR; then name it with --index DIR",
-        )
-    return read_index(directory)
 
 
 def _named(observed: Observed, prefix: str | None) -> str | None:

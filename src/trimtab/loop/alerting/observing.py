@@ -132,13 +132,14 @@ def _bad_checksums(readings: Iterable[Reading]) -> float | None:
 def _forged(events: Iterable[Event]) -> tuple[Event, ...]:
     """Return the approvals that this host's key did not sign; none where it has no key."""
     from trimtab.loop.purging.approval import claimed, is_signed
+    from trimtab.purge.plan.key import read_key
 
     entries = claimed(events)
     if not entries:
         return ()
     place = purge_place()
     try:
-        key = place.signing_key()
+        key = read_key(place.key, owner=place.owner)
     except TrimtabError:
         return ()
     return tuple(entry for entry in entries if not is_signed(entry, key))
