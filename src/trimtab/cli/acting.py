@@ -58,7 +58,7 @@ def act(
     """
     from trimtab.errors import RefusedError
     from trimtab.loop.acting.applying import reason_of
-    from trimtab.loop.acting.session import visit
+    from trimtab.loop.acting.visit import visit
     from trimtab.record.kept import value_of
     from trimtab.report import documents
     from trimtab.report.acting import plan_document

@@ -10,7 +10,8 @@ from trimtab.drivers.lustre.changelogs import ask_users_by_server
 from trimtab.drivers.lustre.site import lustre_name
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch.fleet import fan_out
-from trimtab.loop.acting.session import Place, acting_site, apply_and_log, carrying_out, settle
+from trimtab.loop.acting.session import Place, apply_and_log, carrying_out, settle
+from trimtab.loop.acting.visit import acting_site
 from trimtab.loop.sites import clock_of, know_site
 from trimtab.loop.stores import open_store
 from trimtab.model.action import ActionKind
