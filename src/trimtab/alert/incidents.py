@@ -6,9 +6,10 @@ the incident last found for it: the same id, or else the nearest start within `S
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from operator import itemgetter
+from typing import Any, Final, TypeVar
 from zoneinfo import ZoneInfo
 
 from trimtab.alert.ledger import CLOSED, OPEN, Draft, Subject
@@ -16,10 +17,12 @@ from trimtab.alert.observed import IncidentView, Observed
 from trimtab.alert.table import INCIDENT, INTEGRITY
 from trimtab.model.alert import Alert, Phase
 from trimtab.model.finding import Severity
-from trimtab.model.incident import SAME_INCIDENT, IncidentState, Shape
+from trimtab.model.incident import GOING_ON, SAME_INCIDENT, Explanation, IncidentState, Shape
 from trimtab.model.series import ChangeStatus
+from trimtab.record.kept import KeptIncident
 from trimtab.units import format_percent
 
+Key = TypeVar("Key")
 NEWS: Final = timedelta(days=7)
 """An incident that started, and was detectable, longer ago is noted but not sent."""
 WORSE: Final = 0.10
@@ -69,16 +72,51 @@ def _matches(
     for incident in incidents:
         if incident.id in matches:
             continue
-        near = [
-            (abs(_began(subject) - incident.at), name)
-            for name, subject in left.items()
-            if (subject.facts.get("shape") == Shape.INTEGRITY)
-            == (incident.shape == Shape.INTEGRITY)
+        is_integrity = incident.shape == Shape.INTEGRITY
+        began = [
+            (name, _began(subject))
+            for name, subject in sorted(left.items())
+            if (subject.facts.get("shape") == Shape.INTEGRITY) == is_integrity
         ]
-        distance, name = min(near, default=(SAME_INCIDENT * 2, ""))
-        if distance <= SAME_INCIDENT:
+        if (name := _same(incident.at, began)) is not None:
             matches[incident.id] = left.pop(name)
     return matches
+
+
+def _same(at: datetime, known: Iterable[tuple[Key, datetime]]) -> Key | None:
+    """Return the known incident that began nearest to a time; ``None`` if none is the same."""
+    near = [(abs(began - at), key) for key, began in known if abs(began - at) <= SAME_INCIDENT]
+    return min(near, key=itemgetter(0))[1] if near else None
+
+
+def new_among(
+    explanations: Sequence[Explanation], stored: Sequence[KeptIncident]
+) -> Iterator[Explanation]:
+    """Yield the incidents that go on and were not known; each known one stands for one.
+
+    With more runs the beginning of an incident is placed better, and another series may lead it:
+    its id is then another, and it is the same incident.
+    """
+    ids = {explanation.incident.id for explanation in explanations}
+    known = {explanation.id for explanation in stored}
+    placed_anew = [known for known in stored if known.id not in ids and known.state in GOING_ON]
+    for explanation in explanations:
+        incident = explanation.incident
+        if incident.id in known or incident.state is IncidentState.ENDED:
+            continue
+        is_integrity = incident.shape is Shape.INTEGRITY
+        same = _same(
+            incident.at,
+            (
+                (earlier, earlier.at)
+                for earlier in placed_anew
+                if (earlier.shape == Shape.INTEGRITY.value) == is_integrity
+            ),
+        )
+        if same is not None:
+            placed_anew.remove(same)
+        else:
+            yield explanation
 
 
 def _began(subject: Subject) -> datetime:
