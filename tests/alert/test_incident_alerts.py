@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.alert.views import CAUSE, DAY, HOUR, NOON, Ledger, incident
+from tests.alert.views import CAUSE, DAY, HOUR, NOON, Ledger, caused_by, incident
 
 from trimtab.alert.incidents import FEWEST_RUNS, MISSING_FOR, NEWS, WORSE
 from trimtab.model.alert import Alert, Phase
@@ -140,7 +140,7 @@ def test_suspicions_and_what_is_old_are_no_news(changes: dict[str, Any]) -> None
 def test_each_cause_is_told_once_however_often_they_change_places() -> None:
     ledger = Ledger()
     ledger.incidents(NOON + HOUR, incident())
-    other = CAUSE | {"cause": "failover"}
+    other = caused_by("failover")
     phases = [
         phase
         for day, cause in enumerate((CAUSE, other, CAUSE, other, CAUSE), 1)

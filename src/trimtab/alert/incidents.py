@@ -13,8 +13,9 @@ from typing import Any, Final, TypeVar
 from zoneinfo import ZoneInfo
 
 from trimtab.alert.ledger import CLOSED, OPEN, Draft, Subject
-from trimtab.alert.observed import IncidentView, Observed
+from trimtab.alert.observed import Observed
 from trimtab.alert.table import INCIDENT, INTEGRITY
+from trimtab.measure.plain import as_number, as_text
 from trimtab.model.alert import Alert, Phase
 from trimtab.model.finding import Severity
 from trimtab.model.incident import GOING_ON, SAME_INCIDENT, Explanation, IncidentState, Shape
@@ -59,7 +60,7 @@ def incident_alerts(observed: Observed, draft: Draft) -> Iterator[Alert]:
 
 
 def _matches(
-    incidents: tuple[IncidentView, ...], known: Mapping[str, Subject]
+    incidents: tuple[KeptIncident, ...], known: Mapping[str, Subject]
 ) -> dict[str, Subject]:
     """Return incident to its subject."""
     left = dict(known)
@@ -123,7 +124,7 @@ def _began(subject: Subject) -> datetime:
     return datetime.fromisoformat(str(subject.facts["at"]))
 
 
-def _is_told_elsewhere(incident: IncidentView, integrity: Subject) -> bool:
+def _is_told_elsewhere(incident: KeptIncident, integrity: Subject) -> bool:
     """Whether the alert about bad checksums already reported an integrity incident."""
     if incident.shape != Shape.INTEGRITY or integrity.sent_at is None:
         return False
@@ -131,7 +132,7 @@ def _is_told_elsewhere(incident: IncidentView, integrity: Subject) -> bool:
 
 
 def _first(
-    observed: Observed, incident: IncidentView, subject: Subject, draft: Draft
+    observed: Observed, incident: KeptIncident, subject: Subject, draft: Draft
 ) -> Iterator[Alert]:
     """Yield the first alert about an incident, or a note if it is too old to send."""
     if incident.state == IncidentState.ENDED or not _is_certain(incident):
@@ -141,16 +142,17 @@ def _first(
     yield _alert(observed, incident, subject, phase, draft)
 
 
-def _is_certain(incident: IncidentView) -> bool:
+def _is_certain(incident: KeptIncident) -> bool:
     """Whether an incident is confirmed; data at risk is reported without waiting for that."""
     if incident.shape == Shape.INTEGRITY:
         return True
-    enough = incident.runs is None or incident.runs >= FEWEST_RUNS
+    runs = as_number(incident.document.get("runs"))
+    enough = runs is None or runs >= FEWEST_RUNS
     return enough and incident.certainty == ChangeStatus.CONFIRMED
 
 
 def _again(
-    observed: Observed, incident: IncidentView, subject: Subject, draft: Draft
+    observed: Observed, incident: KeptIncident, subject: Subject, draft: Draft
 ) -> Iterator[Alert]:
     """Yield the news about a known incident."""
     facts = subject.facts
@@ -167,7 +169,7 @@ def _again(
         yield _alert(observed, incident, subject, Phase.CLOSED, draft)
     elif _loss(incident.effect) >= _loss(facts.get("effect")) + WORSE:
         yield _alert(observed, incident, subject, Phase.WORSENED, draft)
-    elif incident.cause is not None and incident.cause not in facts.get("causes", ()):
+    elif (cause := _cause_id(incident)) is not None and cause not in facts.get("causes", ()):
         yield _alert(observed, incident, subject, Phase.EXPLAINED, draft)
     elif facts.get("incident") != incident.id or facts.get("missing_since"):
         # Note the new id, but keep the reported loss: small steps must add up.
@@ -176,7 +178,7 @@ def _again(
 
 
 def _found_again(
-    observed: Observed, incident: IncidentView, subject: Subject, draft: Draft
+    observed: Observed, incident: KeptIncident, subject: Subject, draft: Draft
 ) -> Iterator[Alert]:
     """Yield an alert if an incident closed as no longer found is back and worse."""
     goes_on = incident.state == IncidentState.OPEN and _is_certain(incident)
@@ -215,7 +217,7 @@ def _loss(effect: Any) -> float:
 
 def _alert(
     observed: Observed,
-    incident: IncidentView,
+    incident: KeptIncident,
     subject: Subject,
     phase: Phase,
     draft: Draft,
@@ -224,8 +226,8 @@ def _alert(
     critical = incident.shape == Shape.INTEGRITY or _loss(incident.effect) >= SEVERE
     severity = Severity.CRITICAL if critical else Severity.WARNING
     causes = list(subject.facts.get("causes", ()))
-    if incident.cause is not None and incident.cause not in causes:
-        causes.append(incident.cause)
+    if (cause := _cause_id(incident)) is not None and cause not in causes:
+        causes.append(cause)
     facts = {
         "incident": incident.id,
         "at": incident.at.isoformat(),
@@ -249,7 +251,7 @@ def _alert(
     )
 
 
-def _title(observed: Observed, incident: IncidentView, phase: Phase) -> str:
+def _title(observed: Observed, incident: KeptIncident, phase: Phase) -> str:
     head = {
         Phase.WORSENED: "worse: ",
         Phase.EXPLAINED: "cause found: ",
@@ -261,18 +263,24 @@ def _title(observed: Observed, incident: IncidentView, phase: Phase) -> str:
     return f"{head}{incident.summary}; {_cause(incident)}; next: {command}"
 
 
-def _cause(incident: IncidentView) -> str:
-    if incident.cause_title is None:
+def _cause(incident: KeptIncident) -> str:
+    title = as_text(incident.likeliest.get("title"))
+    confidence = as_number(incident.likeliest.get("confidence"))
+    if title is None:
         return "cause not found yet"
-    likely = "" if incident.confidence is None else f" ({format_percent(incident.confidence, 0)})"
-    return f"likely cause: {incident.cause_title}{likely}"
+    likely = "" if confidence is None else f" ({format_percent(confidence, 0)})"
+    return f"likely cause: {title}{likely}"
 
 
-def _lines(observed: Observed, incident: IncidentView) -> tuple[str, ...]:
+def _cause_id(incident: KeptIncident) -> str | None:
+    return as_text(incident.likeliest.get("id"))
+
+
+def _lines(observed: Observed, incident: KeptIncident) -> tuple[str, ...]:
     local = incident.at.astimezone(ZoneInfo(observed.timezone))
     lines = [f"Since: {local:%Y-%m-%d %H:%M %Z}"]
     if incident.effect is not None:
         lines.append(f"Level: {format_percent(incident.effect, 0)} of the good level")
-    if incident.deciding:
-        lines.append(f"Deciding measurement: {incident.deciding}")
+    if deciding := as_text(incident.document.get("deciding")):
+        lines.append(f"Deciding measurement: {deciding}")
     return tuple(lines)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.alert.observed import (
     ActionView,
-    IncidentView,
     Observed,
     PlaceView,
     SnapshotView,
@@ -17,11 +16,9 @@ from trimtab.errors import TrimtabError
 from trimtab.explain.troubles import host_troubles, is_loss_confirmed, target_troubles
 from trimtab.loop.purging.place import purge_place
 from trimtab.loop.standing import purging_of
-from trimtab.measure.plain import as_number, as_text
 from trimtab.model.action import Action, Outcome
 from trimtab.model.incident import GOING_ON
 from trimtab.model.site import Site
-from trimtab.record.kept import KeptIncident
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,7 +68,7 @@ def observe(
         timezone=site.timezone,
         reopen=site.limits.reopen,
         judged_at=None if judged is None else judged.at,
-        incidents=tuple(map(_incident, incidents.values())),
+        incidents=tuple(incidents.values()),
         snapshots=(views or SnapshotViews()).of(site, store.snapshots(site.name, limit=2)),
         actions=_failed(store.actions(site.name, since=now - _DAY)),
         purging=purging_of(store, site.name, now),
@@ -99,24 +96,6 @@ def snapshot_view(site: Site, snapshot: Snapshot) -> SnapshotView:
         if host.name not in places
     }
     return SnapshotView(snapshot.at, snapshot.complete, places)
-
-
-def _incident(stored: KeptIncident) -> IncidentView:
-    named = stored.likeliest
-    return IncidentView(
-        id=stored.id,
-        at=stored.at,
-        state=stored.state,
-        shape=stored.shape,
-        certainty=stored.certainty,
-        summary=stored.summary,
-        effect=stored.effect,
-        cause=as_text(named.get("id")),
-        cause_title=as_text(named.get("title")),
-        confidence=as_number(named.get("confidence")),
-        deciding=as_text(stored.document.get("deciding")),
-        runs=as_number(stored.document.get("runs")),
-    )
 
 
 def _bad_checksums(readings: Iterable[Reading]) -> float | None:
