@@ -53,8 +53,8 @@ def purge_evasion_command(
     metadata that changes from index to index. None of this is proof; plans and runs ignore it.
     """
     from trimtab.cli.render.progress import progress_bar
+    from trimtab.loop import documents
     from trimtab.loop.purging.evading import look_for_evasion
-    from trimtab.report import documents
 
     with progress_bar() as progress:
         progress("reading the index", 0.0)

@@ -42,7 +42,7 @@ def purge_query_command(
     path, directory, user, group, size_bytes, allocated_bytes, age_days, last_use and those of the
     index. Names are shown as visible text.
     """
-    from trimtab.report import documents
+    from trimtab.loop import documents
 
     if (statement is None) == (by is None):
         raise UsageError(

@@ -50,8 +50,8 @@ def purge_replay_command(
     class of client records them.
     """
     from trimtab.cli.render.progress import progress_bar
+    from trimtab.loop import documents
     from trimtab.loop.purging.replaying import replay_policy
-    from trimtab.report import documents
     from trimtab.units import parse_moment
 
     policy = terms.policy_of(options_given.pop("policy"))
