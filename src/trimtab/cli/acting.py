@@ -57,10 +57,8 @@ def act(
         The plan should be applied but is held, has changed, or a change was not carried out.
     """
     from trimtab.errors import RefusedError
-    from trimtab.loop import documents
     from trimtab.loop.acting.applying import reason_of
     from trimtab.loop.acting.visit import visit
-    from trimtab.record.kept import value_of
     from trimtab.report.acting import plan_document
     from trimtab.report.headline import site_troubles
 
@@ -87,7 +85,7 @@ def act(
         error = RefusedError(reasons[0], code=reasons[0].code)
     command = shlex.join(["trimtab", *words, "--apply", "--plan", result.plan.id])
     show_page(
-        lambda: value_of(documents.acting.PlanDocument, result),
+        lambda: result,
         lambda: plan_document(
             result.plan,
             result.actions,

@@ -19,9 +19,9 @@ from trimtab.report.text import local_moment, local_times
 from trimtab.units import plural
 
 if TYPE_CHECKING:
+    from trimtab.loop.alerting.receivers import ReceiverRow
     from trimtab.model.alert import Alert
     from trimtab.model.standing import SiteStanding
-    from trimtab.report.documents.kept import ReceiverRow
 
 
 class _Alerts(click.Group):
@@ -57,8 +57,7 @@ def alerts_command() -> None:
 @options.since("Only alerts that were decided at or after this time.")
 def list_(where: str, store_url: str | None, since: str | None) -> None:
     """List alerts, newest first: their receivers, and which still wait."""
-    from trimtab.loop import documents
-    from trimtab.loop.alerting.receivers import receivers_of
+    from trimtab.loop.alerting.receivers import AlertsDocument, receivers_of
     from trimtab.loop.standing import whole_standing
     from trimtab.model.alert import Phase
 
@@ -69,7 +68,7 @@ def list_(where: str, store_url: str | None, since: str | None) -> None:
     sent = tuple(alert for alert in alerts if alert.phase is not Phase.NOTED)
     has_receivers = record.site is not None and bool(receivers_of(record.site))
     show_page(
-        lambda: documents.kept.AlertsDocument(record.location, place.name, sent),
+        lambda: AlertsDocument(record.location, place.name, sent),
         lambda: alerts_document(standing, sent, has_receivers=has_receivers),
     )
 
@@ -80,8 +79,7 @@ def list_(where: str, store_url: str | None, since: str | None) -> None:
 def test(where: str | None) -> None:
     """Send a test message to every receiver of a site; exits with 3 if one did not accept it."""
     from trimtab.errors import ToolError
-    from trimtab.loop import documents
-    from trimtab.loop.alerting.receivers import try_receivers
+    from trimtab.loop.alerting.receivers import AlertsTestDocument, try_receivers
     from trimtab.loop.sites import clock_of, only_site, open_site
 
     site = (only_site() if where is None else open_site(where)).site
@@ -89,7 +87,7 @@ def test(where: str | None) -> None:
     failed = [entry.receiver for entry in tried if not entry.delivered]
     error = ToolError(f"not delivered to {', '.join(failed)}", code="alert-undelivered")
     show_page(
-        lambda: documents.kept.AlertsTestDocument(site.name, tried),
+        lambda: AlertsTestDocument(site.name, tried),
         lambda: trial_document(site.name, tried),
         error=error if failed else None,
     )

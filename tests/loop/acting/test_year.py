@@ -115,7 +115,7 @@ class Applier:
         until = now + timedelta(minutes=10)
         self.store.take_right(SITE.name, "rival", now=now, until=until, gone=lambda holder: True)
 
-    def visit(self, policy: str) -> visit.Visit | None:
+    def visit(self, policy: str) -> visit.PlanDocument | None:
         """Visit the site; ``None``: it was refused, or the process was killed."""
         year = self.year
         year.begin_visit(policy)
@@ -138,7 +138,7 @@ class Applier:
         self._check(visited)
         return visited
 
-    def _check(self, visited: visit.Visit) -> None:
+    def _check(self, visited: visit.PlanDocument) -> None:
         """Check a plan, and what a visit of balance that could do all it planned left behind."""
         stages: set[tuple[int, str]] = set()
         for instruction in visited.plan.instructions:

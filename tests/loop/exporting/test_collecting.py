@@ -32,8 +32,8 @@ DAY_S = 86400.0
         (ago(-DAY_S).isoformat(), [(1, Outcome.DONE)], None, 1),  # by a wrong clock
         (None, [(9, Outcome.DONE)], ("OST0000", 2), 2),
         (None, [(9, Outcome.DONE)], ("OST0001", 2), 9),
-        (None, [(9, Outcome.DONE)], ("", 200), 9),
-        (None, [], ("", 200), 200),  # all targets
+        (None, [(9, Outcome.DONE)], (None, 200), 9),
+        (None, [], (None, 200), 200),  # all targets
     ],
 )
 def test_metric_and_overview_know_the_same_last_trim(

@@ -20,6 +20,8 @@ from trimtab.loop.stores import open_store
 from trimtab.model.action import Action, Plan
 from trimtab.model.site import Site
 from trimtab.model.standing import SiteStanding
+from trimtab.report.documents import values  # noqa: F401 (declares plans)
+from trimtab.report.documents.encode import shape
 from trimtab.site.load import known_sites
 from trimtab.visible import shell_text, visible
 
@@ -27,28 +29,30 @@ _MEASURED: Final = frozenset({"tunables", "again"})
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
-    """A site that was observed, with the plan that a policy makes of it.
+class PlanDocument:
+    """``trimtab tune | trim | balance | revert --json``: the plan and its outcome.
 
     Attributes
     ----------
-    settled
-        Actions of processes that were killed, whose outcome was found out.
-    actions
-        What was carried out; empty where the plan was only shown.
-    standing
-        How the site stands, by the snapshot that the plan is made of.
     applied
-        Whether it was to be carried out.
+        Whether the plan was to be carried out.
+    settled
+        Actions of killed processes whose outcome was determined first.
+    actions
+        Completed actions; empty without ``--apply``.
+    standing
+        How the site stands, by the snapshot that the plan is made of; not printed.
     """
 
-    site: Site
     store: str
+    applied: bool
     plan: Plan
+    settled: tuple[Action, ...]
+    actions: tuple[Action, ...]
     standing: SiteStanding
-    applied: bool = False
-    settled: tuple[Action, ...] = ()
-    actions: tuple[Action, ...] = ()
+
+
+shape(PlanDocument, omit=["standing"])
 
 
 def acting_site(where: str) -> Site:
@@ -81,7 +85,7 @@ def visit(
     expected: str | None = None,
     index: Callable[[], Index] | None = None,
     progress: Callable[[Action], None] = lambda action: None,
-) -> Visit:
+) -> PlanDocument:
     """Observe a site, decide, and with ``applying`` carry the plan out.
 
     Where there is nothing to change nothing is written, not even the right to act.
@@ -122,19 +126,19 @@ def visit(
         plan = planned(observed)
         standing = standing_of(store, event_log.Place(site.name, site), snapshot=observed.snapshot)
         if not applying:
-            return Visit(site, location, plan, standing)
+            return PlanDocument(location, False, plan, (), (), standing)
         if not plan.is_due and not _is_unsettled(place, observed):
-            _refuse_another(plan, expected)
-            return Visit(site, location, plan, standing, True)
+            refuse_another(plan, expected)
+            return PlanDocument(location, True, plan, (), (), standing)
         with carrying_out(place) as surroundings:
             settled = settle(place, surroundings)
             observed = place.observe(surroundings.driver)
             plan = planned(observed)
-            _refuse_another(plan, expected)
+            refuse_another(plan, expected)
             actions = carry_out(place, plan, observed, surroundings, progress)
             if actions:
                 place.keep(surroundings.driver.snapshot(place.clock()))
-        return Visit(site, location, plan, standing, True, settled, actions)
+        return PlanDocument(location, True, plan, settled, actions, standing)
 
 
 def _is_unsettled(place: Place, observed: Observed) -> bool:
@@ -143,10 +147,13 @@ def _is_unsettled(place: Place, observed: Observed) -> bool:
     return is_open or ends_open(directory_of(place.store), place.site.name)
 
 
-def _refuse_another(plan: Plan, expected: str | None) -> None:
+def refuse_another(
+    plan: Plan, expected: str | None, hint: str = "see it again: without --apply"
+) -> None:
+    """Raise RefusedError unless a plan is the one that a person has seen; ``None``: any is."""
     if expected not in {None, plan.id}:
         raise RefusedError(
             f"the plan is {plan.id} now, not {visible(str(expected)[:40])}",
             code="plan-changed",
-            hint="see it again: without --apply",
+            hint=hint,
         )
