@@ -15,7 +15,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +25,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.measured import measured_on  # noqa: E402
 
+from trimtab.act.decision import CONTROLLERS, decided  # noqa: E402
 from trimtab.act.observed import Observed  # noqa: E402
 from trimtab.judge.frame import frame_of  # noqa: E402
 from trimtab.judge.rolling import rolling  # noqa: E402
@@ -55,16 +55,10 @@ from trimtab.whatif.sweep import seeds_interval  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "controllers_help.json"
 CLASSES: Final = 16
-POLICIES: Final = {
-    "tunables": "trimtab.act.tunables",
-    "allocator": "trimtab.act.allocator",
-    "trim": "trimtab.act.trimming",
-    "balance": "trimtab.act.balance",
-}
 VARIANTS: Final[dict[str, tuple[str, ...]]] = {
     "none": (),
-    **{policy: (policy,) for policy in POLICIES},
-    "all": tuple(POLICIES),
+    **{policy: (policy,) for policy in CONTROLLERS},
+    "all": tuple(CONTROLLERS),
     "as it was": (),
 }
 BY_HAND: Final[dict[str, object]] = {
@@ -172,7 +166,7 @@ class Controlled:
                     if target.value("degraded") is True
                 },
             )
-            plan = import_module(POLICIES[policy]).decide(observed, now)
+            plan = decided(observed, policy, now)
             for instruction in plan.instructions:
                 self._carry_out(instruction)
                 self.done[policy] += 1

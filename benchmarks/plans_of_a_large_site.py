@@ -25,10 +25,10 @@ from benchmarks.measured import measured_at
 from tests.fake_lustre.state import FakeLustre
 
 from trimtab.act import reverting
+from trimtab.act.decision import CONTROLLERS, decided
 from trimtab.act.observed import Observed
 from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.loop.acting.observing import observe
-from trimtab.loop.acting.session import CONTROLLERS, decided
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan
 from trimtab.model.identifier import new_identifier

@@ -6,11 +6,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.alert.views import CAUSE, DAY, HOUR, NOON, Ledger, incident
+from tests.alert.views import CAUSE, DAY, HOUR, NOON, Ledger, caused_by, incident
 
-from trimtab.alert.incidents import FEWEST_RUNS, MISSING_FOR, NEWS, SAME, WORSE
+from trimtab.alert.incidents import FEWEST_RUNS, MISSING_FOR, NEWS, WORSE
 from trimtab.model.alert import Alert, Phase
 from trimtab.model.finding import Severity
+from trimtab.model.incident import SAME_INCIDENT
 
 
 def sent(alerts: list[Alert]) -> list[Phase]:
@@ -50,9 +51,10 @@ def test_the_first_line_answers_what_since_when_why_and_what_to_do() -> None:
 def test_an_incident_that_is_placed_anew_is_the_same_one() -> None:
     ledger = Ledger()
     ledger.incidents(NOON + HOUR, incident("a"))
-    moved = incident("b", at=NOON - SAME / 2)
+    moved = incident("b", at=NOON - SAME_INCIDENT / 2)
     assert sent(ledger.incidents(NOON + DAY, moved)) == []
-    again = incident("c", at=NOON - SAME * 1.4)  # by more than a day in all, and in two steps
+    # By more than a day in all, and in two steps.
+    again = incident("c", at=NOON - SAME_INCIDENT * 1.4)
     assert sent(ledger.incidents(NOON + 2 * DAY, again)) == []
     assert sent(ledger.incidents(NOON + 3 * DAY, incident("d", at=NOON + 2 * DAY), again)) == [
         Phase.OPENED
@@ -87,8 +89,8 @@ def test_what_is_found_again_after_that_is_no_news_unless_it_is_worse() -> None:
     assert sent(ledger.incidents(NOON + DAY + MISSING_FOR)) == [Phase.CLOSED]
     story = [
         (incident(), []),
-        (incident("placed-anew", at=NOON - SAME / 2), []),
-        (incident("placed-anew", at=NOON - SAME / 2, state="ended"), []),
+        (incident("placed-anew", at=NOON - SAME_INCIDENT / 2), []),
+        (incident("placed-anew", at=NOON - SAME_INCIDENT / 2, state="ended"), []),
         (incident(), []),
         (incident(effect=0.65), [Phase.WORSENED]),
         (incident(effect=0.65), []),
@@ -138,7 +140,7 @@ def test_suspicions_and_what_is_old_are_no_news(changes: dict[str, Any]) -> None
 def test_each_cause_is_told_once_however_often_they_change_places() -> None:
     ledger = Ledger()
     ledger.incidents(NOON + HOUR, incident())
-    other = CAUSE | {"cause": "failover"}
+    other = caused_by("failover")
     phases = [
         phase
         for day, cause in enumerate((CAUSE, other, CAUSE, other, CAUSE), 1)

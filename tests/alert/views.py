@@ -7,11 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from trimtab.alert.decide import decide
-from trimtab.alert.observed import IncidentView, Observed, PlaceView, SnapshotView
+from trimtab.alert.observed import Observed, PlaceView, SnapshotView
 from trimtab.alert.table import STATES
 from trimtab.model.alert import Alert
 from trimtab.model.finding import Severity
 from trimtab.model.target import Trouble
+from trimtab.record.kept import KeptIncident
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -19,7 +20,7 @@ DAY = timedelta(days=1)
 SEVERITIES = {state.trouble: state.severity for state in STATES}
 
 
-def incident(identifier: str = "a", **changes: Any) -> IncidentView:
+def incident(identifier: str = "a", **changes: Any) -> KeptIncident:
     """Return an incident that began at noon and took a fifth of the write bandwidth."""
     fields: dict[str, Any] = {
         "id": identifier,
@@ -29,11 +30,20 @@ def incident(identifier: str = "a", **changes: Any) -> IncidentView:
         "certainty": "confirmed",
         "summary": "since 2026-11-16 12:00 UTC: hourly write_bandwidth 20 % lower",
         "effect": 0.8,
+        "site": "s",
+        "until": None,
+        "detected_at": NOON,
+        "document": {},
     }
-    return IncidentView(**(fields | changes))
+    return KeptIncident(**(fields | changes))
 
 
-CAUSE: dict[str, Any] = {"cause": "trim-overdue", "cause_title": "no trim", "confidence": 0.93}
+def caused_by(cause: str) -> dict[str, Any]:
+    """Return the part of an incident that names a cause."""
+    return {"document": {"causes": [{"id": cause, "title": "no trim", "confidence": 0.93}]}}
+
+
+CAUSE = caused_by("trim-overdue")
 
 
 def snapshot(
@@ -78,7 +88,7 @@ class Ledger:
         self.alerts: list[Alert] = []
         self.snapshots: tuple[SnapshotView, ...] = ()
 
-    def incidents(self, now: datetime, *incidents: IncidentView) -> list[Alert]:
+    def incidents(self, now: datetime, *incidents: KeptIncident) -> list[Alert]:
         """Return the new alerts where these incidents were found now."""
         return self._decided(Observed("scratch", judged_at=now, incidents=incidents), now)
 

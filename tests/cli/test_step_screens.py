@@ -16,14 +16,15 @@ from syrupy.assertion import SnapshotAssertion
 from tests.cli.test_screens import WIDTHS, printed
 from tests.loop.alerting.parcels_of import NOON, alert
 
-from trimtab.cli.alerts import alerts_document, trial_document
 from trimtab.cli.options import Extent
 from trimtab.cli.purge.recover import recovered_document
+from trimtab.cli.render.alerts import alerts_document, trial_document
 from trimtab.cli.render.document import SCREEN_LINES, print_document
 from trimtab.cli.render.init import found_sections, installed_document, written_document
 from trimtab.cli.render.purge_plan import armed_document, notified_document, plan_document
 from trimtab.cli.render.site import site_document
 from trimtab.cli.store import copied_document
+from trimtab.loop.alerting.receivers import ReceiverRow
 from trimtab.loop.initialise import Discovery
 from trimtab.message import Message
 from trimtab.model.alert import Delivery, DeliveryState
@@ -31,7 +32,7 @@ from trimtab.model.site import Checked, Servers, Site
 from trimtab.model.standing import SiteStanding
 from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.run.aside import AsideFile
-from trimtab.report.documents.kept import ReceiverRow, StoreCopyDocument
+from trimtab.report.documents.kept import StoreCopyDocument
 
 pytestmark = pytest.mark.cli
 DAY = datetime(2026, 11, 20, tzinfo=UTC)

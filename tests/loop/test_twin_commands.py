@@ -18,7 +18,7 @@ from tests.support.watched import Ended as Killed
 from tests.support.watched import a_log
 
 from trimtab.errors import RefusedError
-from trimtab.loop.acting.session import visit
+from trimtab.loop.acting.visit import visit
 from trimtab.loop.check import CheckOptions, check
 from trimtab.loop.event_log import Place
 from trimtab.loop.probing import twin_site

@@ -119,17 +119,6 @@ def test_write_amplification_is_of_all_drives_and_missing_where_one_is() -> None
     assert value(rows(snapshot=snapshot(*factors)), name, "OST0000") == 3.0
 
 
-def test_the_last_trim_is_the_later_of_ours_and_the_systems() -> None:
-    name = "trimtab_target_trimmed_timestamp_seconds"
-    theirs = snapshot(("last_trim_at", "2026-11-15T12:00:00+00:00"))
-    later, earlier = NOON - timedelta(hours=1), NOON - timedelta(days=9)
-    ours = {"OST0000": later}
-    assert value(rows(snapshot=theirs, trimmed=ours), name, "OST0000") == later.timestamp()
-    found = rows(snapshot=theirs, trimmed={"OST0000": earlier})
-    assert value(found, name, "OST0000") == (NOON - timedelta(days=1)).timestamp()
-    assert value(rows(snapshot=snapshot(("last_trim_at", "n/a"))), name, "OST0000") is None
-
-
 def test_useless_loops_are_by_criterion_or_of_all() -> None:
     name = "trimtab_target_allocator_useless_loops"
     labelled = [

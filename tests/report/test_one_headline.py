@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 from tests.support.small_site import HOUR, START, hour
 
-from trimtab.cli.alerts import alerts_document
+from trimtab.cli.render.alerts import alerts_document
 from trimtab.cli.render.document import print_document
 from trimtab.cli.render.snapshot import snapshot_document
 from trimtab.explain.incidents import find_troubles

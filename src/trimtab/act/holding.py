@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.act.ledger import CREATION, Key, Ledger, ended_at, key_of, may_have_written
+from trimtab.act.ledger import CLOCK_S, CREATION, Key, Ledger, ended_at, key_of, may_have_written
 from trimtab.act.observed import Observed
 from trimtab.act.targets import up_before_s
 from trimtab.act.values import is_same
@@ -22,8 +22,6 @@ from trimtab.model.action import Action, ActionKind, Outcome
 from trimtab.model.telemetry import Snapshot
 from trimtab.units import enumerated, format_duration, plural
 
-CLOCK_S: Final = 60.0
-"""Clocks that differ by more cannot date telemetry; a purge tolerates as much."""
 REREAD_S: Final = 120.0
 """After this time an unanswered write has ended or hangs; later readings show its result."""
 TRIM_S: Final = 6 * 3600.0

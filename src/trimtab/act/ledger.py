@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome
+from trimtab.model.event import Event, EventKind
 from trimtab.model.grouping import grouped
+from trimtab.model.telemetry import Snapshot, TargetSnapshot
 
+CLOCK_S: Final = 60.0
+"""Clocks that differ by more cannot date telemetry; a purge tolerates as much."""
 CREATION: Final = frozenset({ActionKind.CLOSE, ActionKind.OPEN})
 _NOT_TRIED: Final = frozenset({Outcome.SKIPPED, Outcome.CHANGED, Outcome.UNREACHABLE})
 CREATED: Final = "creation"
@@ -150,3 +154,38 @@ def closed_targets(actions: Iterable[Action]) -> dict[str, Action]:
         name: closed_by_us(ledger, name) for name, subject in ledger.by_key if subject == CREATED
     }
     return {name: action for name, action in sorted(closings.items()) if action is not None}
+
+
+def last_trim(seen: TargetSnapshot, recorded: Iterable[datetime], now: datetime) -> datetime | None:
+    """Return the latest trim of a target: of those recorded, or the one that its system reports.
+
+    A report from the future is a wrong clock's, and does not count.
+    """
+    reported = seen.moment("last_trim_at")
+    if reported is not None and reported <= now + timedelta(seconds=CLOCK_S):
+        recorded = [*recorded, reported]
+    return max(recorded, default=None)
+
+
+def last_trims(
+    snapshot: Snapshot, actions: Iterable[Action], events: Iterable[Event]
+) -> dict[str, datetime]:
+    """Return target to its last trim: by Trimtab, in the log book, or reported by its system.
+
+    A plan of trims does not count what people wrote into the log book: `last_trim` alone.
+    """
+    recorded: dict[str | None, list[datetime]] = {}
+    for event in events:
+        if event.kind is EventKind.TRIM:
+            for name in event.targets or (None,):  # None: every target
+                recorded.setdefault(name, []).append(event.at)
+    for action in actions:
+        if action.instruction.kind is ActionKind.TRIM and action.outcome is Outcome.DONE:
+            recorded.setdefault(action.instruction.target, []).append(ended_at(action))
+    of_all = recorded.get(None, [])
+    trims = {
+        name: last_trim(seen, [*recorded.get(name, []), *of_all], snapshot.at)
+        for seen in snapshot.targets
+        for name in [seen.target.name]
+    }
+    return {name: at for name, at in trims.items() if at is not None}

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.act.holding import CLOCK_S, TOO_MANY, allowance, held
-from trimtab.act.ledger import Ledger, ended_at, number_of
+from trimtab.act.holding import TOO_MANY, allowance, held
+from trimtab.act.ledger import CLOCK_S, Ledger, ended_at, last_trim, number_of
 from trimtab.act.observed import Observed
 from trimtab.act.targets import ABSENT, server_of, up_before_s, why_left_alone
 from trimtab.message import Message
@@ -74,7 +74,7 @@ def _due(observed: Observed, ledger: Ledger, seen: TargetSnapshot, now: datetime
         text = "its last trim was interrupted: the rest remains"
         return _Due(seen, math.inf, Message("trim-interrupted", text))
     last = ledger.last_done(seen.target.name, str(ActionKind.TRIM))
-    trimmed_at = _trimmed_at(seen, last, now)
+    trimmed_at = last_trim(seen, [] if last is None else [ended_at(last)], now)
     if trimmed_at is None:
         text = "no trim on record"
         return _Due(seen, math.inf, Message("never-trimmed", text))
@@ -96,15 +96,6 @@ def _due(observed: Observed, ledger: Ledger, seen: TargetSnapshot, now: datetime
     else:
         reason = Message("time-since-trim", text)
     return _Due(seen, max(by_time, by_writes), reason)
-
-
-def _trimmed_at(seen: TargetSnapshot, last: Action | None, now: datetime) -> datetime | None:
-    """Return the later of Trimtab's last trim and the one that the system reports."""
-    times = [] if last is None else [ended_at(last)]
-    reported = seen.moment("last_trim_at")
-    if reported is not None and reported <= now + timedelta(seconds=CLOCK_S):
-        times.append(reported)
-    return max(times, default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,27 +1,29 @@
 """Alerts about an incident: when it opens, gets worse, has its cause found, and closes.
 
 An incident's id changes when more runs locate its start better. A subject is therefore matched with
-the incident last found for it: the same id, or else the nearest start within `SAME`.
+the incident last found for it: the same id, or else the nearest start within `SAME_INCIDENT`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from operator import itemgetter
+from typing import Any, Final, TypeVar
 from zoneinfo import ZoneInfo
 
 from trimtab.alert.ledger import CLOSED, OPEN, Draft, Subject
-from trimtab.alert.observed import IncidentView, Observed
+from trimtab.alert.observed import Observed
 from trimtab.alert.table import INCIDENT, INTEGRITY
+from trimtab.measure.plain import as_number, as_text
 from trimtab.model.alert import Alert, Phase
 from trimtab.model.finding import Severity
-from trimtab.model.incident import IncidentState, Shape
+from trimtab.model.incident import GOING_ON, SAME_INCIDENT, Explanation, IncidentState, Shape
 from trimtab.model.series import ChangeStatus
+from trimtab.record.kept import KeptIncident
 from trimtab.units import format_percent
 
-SAME: Final = timedelta(days=1)
-"""The most that the start of one incident may move between two analyses."""
+Key = TypeVar("Key")
 NEWS: Final = timedelta(days=7)
 """An incident that started, and was detectable, longer ago is noted but not sent."""
 WORSE: Final = 0.10
@@ -58,7 +60,7 @@ def incident_alerts(observed: Observed, draft: Draft) -> Iterator[Alert]:
 
 
 def _matches(
-    incidents: tuple[IncidentView, ...], known: Mapping[str, Subject]
+    incidents: tuple[KeptIncident, ...], known: Mapping[str, Subject]
 ) -> dict[str, Subject]:
     """Return incident to its subject."""
     left = dict(known)
@@ -71,31 +73,66 @@ def _matches(
     for incident in incidents:
         if incident.id in matches:
             continue
-        near = [
-            (abs(_began(subject) - incident.at), name)
-            for name, subject in left.items()
-            if (subject.facts.get("shape") == Shape.INTEGRITY)
-            == (incident.shape == Shape.INTEGRITY)
+        is_integrity = incident.shape == Shape.INTEGRITY
+        began = [
+            (name, _began(subject))
+            for name, subject in sorted(left.items())
+            if (subject.facts.get("shape") == Shape.INTEGRITY) == is_integrity
         ]
-        distance, name = min(near, default=(SAME * 2, ""))
-        if distance <= SAME:
+        if (name := _same(incident.at, began)) is not None:
             matches[incident.id] = left.pop(name)
     return matches
+
+
+def _same(at: datetime, known: Iterable[tuple[Key, datetime]]) -> Key | None:
+    """Return the known incident that began nearest to a time; ``None`` if none is the same."""
+    near = [(abs(began - at), key) for key, began in known if abs(began - at) <= SAME_INCIDENT]
+    return min(near, key=itemgetter(0))[1] if near else None
+
+
+def new_among(
+    explanations: Sequence[Explanation], stored: Sequence[KeptIncident]
+) -> Iterator[Explanation]:
+    """Yield the incidents that go on and were not known; each known one stands for one.
+
+    With more runs the beginning of an incident is placed better, and another series may lead it:
+    its id is then another, and it is the same incident.
+    """
+    ids = {explanation.incident.id for explanation in explanations}
+    known = {explanation.id for explanation in stored}
+    placed_anew = [known for known in stored if known.id not in ids and known.state in GOING_ON]
+    for explanation in explanations:
+        incident = explanation.incident
+        if incident.id in known or incident.state is IncidentState.ENDED:
+            continue
+        is_integrity = incident.shape is Shape.INTEGRITY
+        same = _same(
+            incident.at,
+            (
+                (earlier, earlier.at)
+                for earlier in placed_anew
+                if (earlier.shape == Shape.INTEGRITY.value) == is_integrity
+            ),
+        )
+        if same is not None:
+            placed_anew.remove(same)
+        else:
+            yield explanation
 
 
 def _began(subject: Subject) -> datetime:
     return datetime.fromisoformat(str(subject.facts["at"]))
 
 
-def _is_told_elsewhere(incident: IncidentView, integrity: Subject) -> bool:
+def _is_told_elsewhere(incident: KeptIncident, integrity: Subject) -> bool:
     """Whether the alert about bad checksums already reported an integrity incident."""
     if incident.shape != Shape.INTEGRITY or integrity.sent_at is None:
         return False
-    return abs(integrity.sent_at - incident.at) <= SAME or integrity.belief == OPEN
+    return abs(integrity.sent_at - incident.at) <= SAME_INCIDENT or integrity.belief == OPEN
 
 
 def _first(
-    observed: Observed, incident: IncidentView, subject: Subject, draft: Draft
+    observed: Observed, incident: KeptIncident, subject: Subject, draft: Draft
 ) -> Iterator[Alert]:
     """Yield the first alert about an incident, or a note if it is too old to send."""
     if incident.state == IncidentState.ENDED or not _is_certain(incident):
@@ -105,16 +142,17 @@ def _first(
     yield _alert(observed, incident, subject, phase, draft)
 
 
-def _is_certain(incident: IncidentView) -> bool:
+def _is_certain(incident: KeptIncident) -> bool:
     """Whether an incident is confirmed; data at risk is reported without waiting for that."""
     if incident.shape == Shape.INTEGRITY:
         return True
-    enough = incident.runs is None or incident.runs >= FEWEST_RUNS
+    runs = as_number(incident.document.get("runs"))
+    enough = runs is None or runs >= FEWEST_RUNS
     return enough and incident.certainty == ChangeStatus.CONFIRMED
 
 
 def _again(
-    observed: Observed, incident: IncidentView, subject: Subject, draft: Draft
+    observed: Observed, incident: KeptIncident, subject: Subject, draft: Draft
 ) -> Iterator[Alert]:
     """Yield the news about a known incident."""
     facts = subject.facts
@@ -123,7 +161,7 @@ def _again(
         return
     if subject.belief != OPEN:
         reopened = subject.belief == CLOSED and incident.state == IncidentState.OPEN
-        waited = subject.sent_at is not None and draft.now - subject.sent_at >= SAME
+        waited = subject.sent_at is not None and draft.now - subject.sent_at >= SAME_INCIDENT
         if reopened and waited and _is_certain(incident):
             yield _alert(observed, incident, subject, Phase.REOPENED, draft)
         return
@@ -131,7 +169,7 @@ def _again(
         yield _alert(observed, incident, subject, Phase.CLOSED, draft)
     elif _loss(incident.effect) >= _loss(facts.get("effect")) + WORSE:
         yield _alert(observed, incident, subject, Phase.WORSENED, draft)
-    elif incident.cause is not None and incident.cause not in facts.get("causes", ()):
+    elif (cause := _cause_id(incident)) is not None and cause not in facts.get("causes", ()):
         yield _alert(observed, incident, subject, Phase.EXPLAINED, draft)
     elif facts.get("incident") != incident.id or facts.get("missing_since"):
         # Note the new id, but keep the reported loss: small steps must add up.
@@ -140,7 +178,7 @@ def _again(
 
 
 def _found_again(
-    observed: Observed, incident: IncidentView, subject: Subject, draft: Draft
+    observed: Observed, incident: KeptIncident, subject: Subject, draft: Draft
 ) -> Iterator[Alert]:
     """Yield an alert if an incident closed as no longer found is back and worse."""
     goes_on = incident.state == IncidentState.OPEN and _is_certain(incident)
@@ -179,7 +217,7 @@ def _loss(effect: Any) -> float:
 
 def _alert(
     observed: Observed,
-    incident: IncidentView,
+    incident: KeptIncident,
     subject: Subject,
     phase: Phase,
     draft: Draft,
@@ -188,8 +226,8 @@ def _alert(
     critical = incident.shape == Shape.INTEGRITY or _loss(incident.effect) >= SEVERE
     severity = Severity.CRITICAL if critical else Severity.WARNING
     causes = list(subject.facts.get("causes", ()))
-    if incident.cause is not None and incident.cause not in causes:
-        causes.append(incident.cause)
+    if (cause := _cause_id(incident)) is not None and cause not in causes:
+        causes.append(cause)
     facts = {
         "incident": incident.id,
         "at": incident.at.isoformat(),
@@ -213,7 +251,7 @@ def _alert(
     )
 
 
-def _title(observed: Observed, incident: IncidentView, phase: Phase) -> str:
+def _title(observed: Observed, incident: KeptIncident, phase: Phase) -> str:
     head = {
         Phase.WORSENED: "worse: ",
         Phase.EXPLAINED: "cause found: ",
@@ -225,18 +263,24 @@ def _title(observed: Observed, incident: IncidentView, phase: Phase) -> str:
     return f"{head}{incident.summary}; {_cause(incident)}; next: {command}"
 
 
-def _cause(incident: IncidentView) -> str:
-    if incident.cause_title is None:
+def _cause(incident: KeptIncident) -> str:
+    title = as_text(incident.likeliest.get("title"))
+    confidence = as_number(incident.likeliest.get("confidence"))
+    if title is None:
         return "cause not found yet"
-    likely = "" if incident.confidence is None else f" ({format_percent(incident.confidence, 0)})"
-    return f"likely cause: {incident.cause_title}{likely}"
+    likely = "" if confidence is None else f" ({format_percent(confidence, 0)})"
+    return f"likely cause: {title}{likely}"
 
 
-def _lines(observed: Observed, incident: IncidentView) -> tuple[str, ...]:
+def _cause_id(incident: KeptIncident) -> str | None:
+    return as_text(incident.likeliest.get("id"))
+
+
+def _lines(observed: Observed, incident: KeptIncident) -> tuple[str, ...]:
     local = incident.at.astimezone(ZoneInfo(observed.timezone))
     lines = [f"Since: {local:%Y-%m-%d %H:%M %Z}"]
     if incident.effect is not None:
         lines.append(f"Level: {format_percent(incident.effect, 0)} of the good level")
-    if incident.deciding:
-        lines.append(f"Deciding measurement: {incident.deciding}")
+    if deciding := as_text(incident.document.get("deciding")):
+        lines.append(f"Deciding measurement: {deciding}")
     return tuple(lines)

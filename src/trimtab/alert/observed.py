@@ -9,36 +9,7 @@ from datetime import datetime
 from trimtab.model.event import Event
 from trimtab.model.purging import PurgeTrouble
 from trimtab.model.target import Trouble
-
-
-@dataclass(frozen=True, slots=True)
-class IncidentView:
-    """An incident as last found.
-
-    Attributes
-    ----------
-    effect
-        Ratio of bad to good level; ``None`` if not applicable.
-    cause, cause_title, confidence
-        The most likely cause; ``None`` if unexplained.
-    deciding
-        The measurement that would decide between causes.
-    runs
-        Number of bad runs; ``None`` if unknown.
-    """
-
-    id: str
-    at: datetime
-    state: str
-    shape: str
-    certainty: str
-    summary: str
-    effect: float | None = None
-    cause: str | None = None
-    cause_title: str | None = None
-    confidence: float | None = None
-    deciding: str | None = None
-    runs: float | None = None
+from trimtab.record.kept import KeptIncident
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +80,7 @@ class Observed:
     timezone: str = "UTC"
     reopen: float = 0.70
     judged_at: datetime | None = None
-    incidents: tuple[IncidentView, ...] = ()
+    incidents: tuple[KeptIncident, ...] = ()
     snapshots: tuple[SnapshotView, ...] = ()
     actions: tuple[ActionView, ...] = field(default_factory=tuple)
     purging: tuple[PurgeTrouble, ...] = ()

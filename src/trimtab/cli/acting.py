@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -56,13 +57,16 @@ def act(
         The plan should be applied but is held, has changed, or a change was not carried out.
     """
     from trimtab.errors import RefusedError
-    from trimtab.loop import documents
     from trimtab.loop.acting.applying import reason_of
-    from trimtab.loop.acting.session import visit
-    from trimtab.record.kept import value_of
+    from trimtab.loop.acting.visit import visit
     from trimtab.report.acting import plan_document
     from trimtab.report.headline import site_troubles
 
+    files = None
+    if index is not None:
+        from trimtab.purge.index.questions import files_to_move
+
+        files = partial(files_to_move, index)
     result = visit(
         where,
         store_url,
@@ -70,7 +74,7 @@ def act(
         applying=apply,
         targets=targets,
         action=action,
-        index=index,
+        index=files,
         expected=click.get_current_context().meta.get(_PLAN),
     )
     reasons = [reason for each in result.actions if (reason := reason_of(each)) is not None]
@@ -81,7 +85,7 @@ def act(
         error = RefusedError(reasons[0], code=reasons[0].code)
     command = shlex.join(["trimtab", *words, "--apply", "--plan", result.plan.id])
     show_page(
-        lambda: value_of(documents.acting.PlanDocument, result),
+        lambda: result,
         lambda: plan_document(
             result.plan,
             result.actions,

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 import click
 
 from trimtab.cli import options
 from trimtab.cli.opened import opened
+from trimtab.cli.render.alerts import alerts_document, trial_document
 from trimtab.cli.render.document import show_page
-from trimtab.model.alert import DeliveryState
-from trimtab.report.headline import headline
-from trimtab.report.kit import ALL, ROWS, row, table
-from trimtab.report.sections import Document, Section
-from trimtab.report.text import local_moment, local_times
-from trimtab.units import plural
-
-if TYPE_CHECKING:
-    from trimtab.model.alert import Alert
-    from trimtab.model.standing import SiteStanding
-    from trimtab.report.documents.kept import ReceiverRow
 
 
 class _Alerts(click.Group):
@@ -57,8 +43,7 @@ def alerts_command() -> None:
 @options.since("Only alerts that were decided at or after this time.")
 def list_(where: str, store_url: str | None, since: str | None) -> None:
     """List alerts, newest first: their receivers, and which still wait."""
-    from trimtab.loop import documents
-    from trimtab.loop.alerting.receivers import receivers_of
+    from trimtab.loop.alerting.receivers import AlertsDocument, receivers_of
     from trimtab.loop.standing import whole_standing
     from trimtab.model.alert import Phase
 
@@ -69,7 +54,7 @@ def list_(where: str, store_url: str | None, since: str | None) -> None:
     sent = tuple(alert for alert in alerts if alert.phase is not Phase.NOTED)
     has_receivers = record.site is not None and bool(receivers_of(record.site))
     show_page(
-        lambda: documents.kept.AlertsDocument(record.location, place.name, sent),
+        lambda: AlertsDocument(record.location, place.name, sent),
         lambda: alerts_document(standing, sent, has_receivers=has_receivers),
     )
 
@@ -80,8 +65,7 @@ def list_(where: str, store_url: str | None, since: str | None) -> None:
 def test(where: str | None) -> None:
     """Send a test message to every receiver of a site; exits with 3 if one did not accept it."""
     from trimtab.errors import ToolError
-    from trimtab.loop import documents
-    from trimtab.loop.alerting.receivers import try_receivers
+    from trimtab.loop.alerting.receivers import AlertsTestDocument, try_receivers
     from trimtab.loop.sites import clock_of, only_site, open_site
 
     site = (only_site() if where is None else open_site(where)).site
@@ -89,70 +73,7 @@ def test(where: str | None) -> None:
     failed = [entry.receiver for entry in tried if not entry.delivered]
     error = ToolError(f"not delivered to {', '.join(failed)}", code="alert-undelivered")
     show_page(
-        lambda: documents.kept.AlertsTestDocument(site.name, tried),
+        lambda: AlertsTestDocument(site.name, tried),
         lambda: trial_document(site.name, tried),
         error=error if failed else None,
-    )
-
-
-def trial_document(site: str, tried: Sequence[ReceiverRow]) -> Document:
-    """Return how many receivers accepted the message, and each one's answer."""
-    taken = sum(entry.delivered for entry in tried)
-    if tried:
-        answer = f"{taken} of {plural(len(tried), 'receiver')} accepted the test message."
-    else:
-        answer = "no receiver: alerts are not sent; add [alerts.mail] or [webhook.NAME]."
-    rows = (
-        row(entry.receiver, "delivered" if entry.delivered else f"not delivered: {entry.reason}")
-        for entry in sorted(tried, key=lambda entry: entry.delivered)
-    )
-    receivers = table(("receiver", "answer"), rows, first=ALL)
-    return Document(f"{site}: {answer}", (Section(tables=(receivers,)),))
-
-
-def alerts_document(
-    standing: SiteStanding, alerts: Sequence[Alert], *, has_receivers: bool = True
-) -> Document:
-    """Return the state of a site and its alerts, newest first, with the number that wait.
-
-    Parameters
-    ----------
-    has_receivers
-        Whether the site file names receivers.
-    """
-    newest = alerts[::-1]
-    rows = (
-        row(
-            at,
-            alert.severity.value,
-            alert.phase.value,
-            alert.title,
-            ", ".join(f"{each.receiver} {each.state.value}" for each in alert.deliveries),
-        )
-        for alert, at in zip(newest, local_times([alert.at for alert in newest]), strict=True)
-    )
-    columns = ("at", "severity", "phase??", "alert", "delivery")
-    test = f"trimtab alerts test {options.site_argument(standing.site)} sends a test message"
-    return Document(
-        headline(standing),
-        (Section(tables=(table(columns, rows, first=ROWS),)),),
-        details=(_sent(standing.site, alerts),),
-        more=(test,) if has_receivers else (),
-    )
-
-
-def _sent(site: str, alerts: Sequence[Alert]) -> str:
-    if not alerts:
-        return f"{site}: no alert was sent."
-    last = alerts[-1]
-    states = Counter(each.state for alert in alerts for each in alert.deliveries)
-    undelivered = ", ".join(
-        f"{count:,} {state.value}"
-        for state, count in states.items()
-        if state is not DeliveryState.DELIVERED
-    )
-    return (
-        f"{site}: {plural(len(alerts), 'alert', ',')}"
-        + (f", deliveries {undelivered}" if undelivered else "")
-        + f"; the last, {local_moment(last.at)}: {last.title.rstrip('.')}."
     )

@@ -141,7 +141,7 @@ def _show_slots(
     standing: SiteStanding | None,
 ) -> None:
     from trimtab.errors import ToolError
-    from trimtab.loop import documents
+    from trimtab.loop.watching.upcoming import WatchDocument
     from trimtab.report.watch import slots_document, went_wrong
 
     failed = ", ".join(
@@ -151,7 +151,7 @@ def _show_slots(
     )
     error = ToolError(f"{site}: slots failed: {failed}", code="slots-failed")
     show(
-        lambda: documents.kept.WatchDocument(site, place, tuple(slots)),
+        lambda: WatchDocument(site, place, tuple(slots)),
         lambda: (
             None
             if standing is None
@@ -177,13 +177,13 @@ def _site_to_watch(where: str) -> LoadedSite:
 
 def _show_state(where: str, store_url: str | None, *, dry_run: bool) -> None:
     """Show the state of the watch, and with ``dry_run`` what armed policies would change."""
-    from trimtab.loop import documents, event_log
+    from trimtab.loop import event_log
     from trimtab.loop.acting.session import Place
     from trimtab.loop.sites import clock_of, open_driver
     from trimtab.loop.standing import whole_standing
     from trimtab.loop.stores import open_store
     from trimtab.loop.watching.policies import plans_of
-    from trimtab.loop.watching.upcoming import watch_state
+    from trimtab.loop.watching.upcoming import WatchStateDocument, watch_state
     from trimtab.report.watch import state_document
 
     site = _site(where).site
@@ -195,7 +195,7 @@ def _show_state(where: str, store_url: str | None, *, dry_run: bool) -> None:
         if dry_run:
             plans = plans_of(Place(site, store, clock), open_driver(site, clock=clock))
     show_page(
-        lambda: documents.acting.WatchStateDocument(state, plans or ()),
+        lambda: WatchStateDocument(state, plans or ()),
         lambda: state_document(state, plans, standing),
     )
 

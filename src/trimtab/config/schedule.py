@@ -430,3 +430,13 @@ def _cron_values(
         else:
             values.update(range(first, high + 1), range(low, last + 1))
     return frozenset(values)
+
+
+# Names of what comes due by a schedule: the items of slots
+
+SNAPSHOT: Final = "snapshot"
+PROBE_PREFIX: Final = "probe:"
+POLICIES: Final = "policies"
+"""The slot in which armed policies are kept."""
+PURGE_PLAN: Final = "purge-plan"
+"""The slot whose process makes a purge plan."""

@@ -30,12 +30,12 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "site": "measured.SiteDocument",
     "targets": "targets.SiteState",
     "snapshot": "measured.SnapshotDocument",
-    "probe": "loop.probing.probe_now.ProbeDocument",
+    "probe": "trimtab.loop.probing.probe_now.ProbeDocument",
     "sweep": "judged.SweepDocument",
-    "watch": "kept.WatchDocument",
-    "alerts": "kept.AlertsDocument",
-    "alerts-test": "kept.AlertsTestDocument",
-    "watch-status": "acting.WatchStateDocument",
+    "watch": "trimtab.loop.watching.upcoming.WatchDocument",
+    "alerts": "trimtab.loop.alerting.receivers.AlertsDocument",
+    "alerts-test": "trimtab.loop.alerting.receivers.AlertsTestDocument",
+    "watch-status": "trimtab.loop.watching.upcoming.WatchStateDocument",
     "import": "measured.ImportDocument",
     "status": "answers.StatusDocument",
     "judge": "judged.JudgeDocument",
@@ -53,16 +53,16 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "twin-run": "simulated.TwinRun",
     "size": "simulated.Sizing",
     "whatif": "simulated.WhatIfDocument",
-    "tune": "acting.PlanDocument",
-    "trim": "acting.PlanDocument",
-    "balance": "acting.PlanDocument",
-    "revert": "acting.PlanDocument",
+    "tune": "trimtab.loop.acting.visit.PlanDocument",
+    "trim": "trimtab.loop.acting.visit.PlanDocument",
+    "balance": "trimtab.loop.acting.visit.PlanDocument",
+    "revert": "trimtab.loop.acting.visit.PlanDocument",
     "actions": "acting.ActionsDocument",
     "purge": "purged.PurgeReportDocument",
     "purge-policy": "purged.PurgePolicyDocument",
     "purge-scan": "purged.IndexDocument",
     "purge-follow": "purged.IndexDocument",
-    "purge-follow-register": "acting.RegistrationDocument",
+    "purge-follow-register": "trimtab.loop.purging.registering.RegistrationDocument",
     "purge-import": "purged.IndexDocument",
     "purge-query": "purged.PurgeQueryDocument",
     "purge-horizon": "purged.PurgeHorizonDocument",
@@ -99,7 +99,7 @@ def declare(document: type) -> None:
 
 
 def _module(name: str) -> ModuleType:
-    return import_module(f"trimtab.{name}" if "." in name else f"trimtab.report.documents.{name}")
+    return import_module(name if "." in name else f"trimtab.report.documents.{name}")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from trimtab.act.ledger import last_trims
 from trimtab.loop.event_log import Place
 from trimtab.loop.purging.place import PurgePlace
 from trimtab.message import Message
-from trimtab.model.action import Action, ActionKind, Outcome
+from trimtab.model.action import Action, ActionKind
 from trimtab.model.event import Event, EventKind
 from trimtab.model.finding import Finding
 from trimtab.model.overview import (
@@ -27,7 +28,7 @@ from trimtab.report.kit import Tone
 if TYPE_CHECKING:
     from trimtab.model.standing import SiteStanding
     from trimtab.model.status import Status
-    from trimtab.model.target import SiteState, TargetState
+    from trimtab.model.target import SiteState
     from trimtab.purge.report import PlanStanding
     from trimtab.record.slots import WatchState
     from trimtab.record.store import Store
@@ -140,42 +141,20 @@ def target_overviews(
     store: Store, site: str, state: SiteState, events: Sequence[Event]
 ) -> tuple[TargetOverview, ...]:
     """Return the targets of a snapshot, those in trouble first, each with its last trim."""
-    trimmed, all_trimmed = _trims(events, store.actions(site, kinds=[ActionKind.TRIM]))
-
-    def shown(target: TargetState) -> TargetOverview:
-        reported = target.seen.moment("last_trim_at")
-        times = [at for at in (trimmed.get(target.name), all_trimmed, reported) if at]
-        return TargetOverview(
+    actions = store.actions(site, kinds=[ActionKind.TRIM])
+    trimmed = last_trims(state.snapshot, actions, events)
+    return tuple(
+        TargetOverview(
             name=target.name,
             kind=target.seen.target.kind,
             server=target.seen.target.server,
             fullness=target.seen.fullness(),
             severity=target.troubles[0].severity.value if target.troubles else None,
             troubles=tuple(str(trouble.text) for trouble in target.troubles),
-            trimmed_at=max(times, default=None),
+            trimmed_at=trimmed.get(target.name),
         )
-
-    return tuple(map(shown, state.targets))
-
-
-def _trims(
-    events: Sequence[Event], actions: Sequence[Action]
-) -> tuple[dict[str, datetime], datetime | None]:
-    """Return target to its last trim, and when all of them were trimmed last."""
-    trims: dict[str, datetime] = {}
-    of_all: datetime | None = None
-    for event in events:
-        if event.kind is not EventKind.TRIM:
-            continue
-        if not event.targets:
-            of_all = max(of_all or event.at, event.at)
-        for target in event.targets:
-            trims[target] = max(trims.get(target, event.at), event.at)
-    for action in actions:
-        if action.outcome is Outcome.DONE and action.until is not None:
-            target = action.instruction.target
-            trims[target] = max(trims.get(target, action.until), action.until)
-    return trims, of_all
+        for target in state.targets
+    )
 
 
 def purge_overview(
@@ -196,18 +175,15 @@ def purge_overview(
     reason
         Why they could not be read.
     """
-    past = [event for event in events if event.kind is EventKind.PURGE]
-    last, site = past[-1] if past else None, place.site
-    waiting = None
-    if site is not None:
-        from trimtab.loop.exporting.collecting import plans_waiting
+    from trimtab.loop.purging.plans import plans_waiting, site_plans
 
-        waiting = plans_waiting(site, now, purges).get("purge")
+    past = [event for event in events if event.kind is EventKind.PURGE]
+    last = past[-1] if past else None
     return PurgeOverview(
         last_at=None if last is None else last.at,
         last=None if last is None else last.detail,
         plans=len(plans),
         rows_waiting=sum(plan.waiting_rows for plan in plans),
-        plans_waiting=waiting,
+        plans_waiting=plans_waiting(place, *site_plans(place, purges, (), now), now),
         reason=reason,
     )

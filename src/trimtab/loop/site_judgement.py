@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from trimtab.config.schedule import PROBE_PREFIX
 from trimtab.judge.changes.walk_forward import Walked
 from trimtab.judge.frame import between
 from trimtab.judge.series import changes_of, judge_series
@@ -25,7 +26,6 @@ from trimtab.loop.site_series import (
     series_of,
     surveying_series,
 )
-from trimtab.loop.watching.agenda import PROBE_PREFIX
 from trimtab.loop.workers import Together, one_by_one
 from trimtab.model.check import HistoryPoint
 from trimtab.model.run import METRIC_UNITS, RunStatus

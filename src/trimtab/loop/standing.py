@@ -7,16 +7,16 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from trimtab.config.schedule import PURGE_PLAN
 from trimtab.errors import TrimtabError
 from trimtab.explain.purging import REMEMBERED, purge_troubles
 from trimtab.explain.troubles import site_state
 from trimtab.loop.event_log import Place
 from trimtab.loop.keeping import keeping
 from trimtab.loop.sites import site_named, where_of
-from trimtab.loop.status import GOING_ON, incident_status, slow_targets, status_of
-from trimtab.loop.watching.agenda import PURGE_PLAN
+from trimtab.loop.status import incident_status, slow_targets, status_of
 from trimtab.model.event import EventKind
-from trimtab.model.incident import Explanation
+from trimtab.model.incident import GOING_ON, Explanation
 from trimtab.model.purging import PlanSlot, PurgeTrouble
 from trimtab.model.standing import SiteStanding
 from trimtab.model.status import IncidentStatus

@@ -24,7 +24,7 @@ from trimtab.loop.site_series import (
 )
 from trimtab.measure.plain import as_dict, as_list, as_number, as_text
 from trimtab.model.check import HistoryPoint
-from trimtab.model.incident import IncidentState
+from trimtab.model.incident import GOING_ON
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.series import ChangePoint, LevelNow, series_id
 from trimtab.model.site import LIMITS
@@ -240,7 +240,6 @@ def _sum(values: Iterable[object]) -> int:
 HISTORY: Final = timedelta(days=30)
 """What a suspect is told from: a month tells nearly what a year does."""
 _SLOWEST: Final = 3
-GOING_ON: Final = (IncidentState.OPEN.value, IncidentState.LASTING.value)
 
 
 def suspect_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
@@ -18,6 +18,8 @@ This is the start of the lowest confidence bin for which records of sites (`test
 not used for fitting confirm the claimed probability within 7 points. Between 0.5 and 0.9 they have
 too few cases to confirm it.
 """
+SAME_INCIDENT: Final = timedelta(days=1)
+"""The most that the start of one incident may move between two analyses."""
 
 
 class Shape(StrEnum):
@@ -48,6 +50,10 @@ class IncidentState(StrEnum):
     LASTING = "lasting"
     """A step that has lasted so long that its level is now normal."""
     ENDED = "ended"
+
+
+GOING_ON: Final = (IncidentState.OPEN.value, IncidentState.LASTING.value)
+"""States of incidents that were not over when they were last looked for, as they are stored."""
 
 
 class Route(StrEnum):

@@ -57,7 +57,7 @@ class PurgeOverview:
     rows_waiting
         Files in those plans that no run has reached.
     plans_waiting
-        Plans made and not armed; ``None`` if that cannot be read.
+        Plans published and neither armed nor over; ``None`` if that is unknown.
     reason
         Why the journals were not read.
     """

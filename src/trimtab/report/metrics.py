@@ -202,7 +202,7 @@ class SiteNow:
     causes
         Cause id of each open incident; ``unexplained``.
     trimmed
-        Target to the last trim by Trimtab.
+        Target to its last trim.
     plans
         Policy to the number of plans that wait for a person.
     last_slots
@@ -329,10 +329,8 @@ def _target(seen: TargetSnapshot, name: str, trimmed_at: datetime | None) -> Ite
     elif factors := _values_of(seen, "drive_write_amplification"):
         mean = sum(factors) / len(factors)
         yield Row("trimtab_target_write_amplification_ratio", (name,), mean)
-    times = [at for at in (trimmed_at, seen.moment("last_trim_at")) if at is not None]
-    if times:
-        at_s = max(times).timestamp()
-        yield Row("trimtab_target_trimmed_timestamp_seconds", (name,), at_s)
+    if trimmed_at is not None:
+        yield Row("trimtab_target_trimmed_timestamp_seconds", (name,), trimmed_at.timestamp())
 
 
 def _values_of(seen: TargetSnapshot, name: str) -> list[float]:

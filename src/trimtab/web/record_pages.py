@@ -143,21 +143,22 @@ async def form_field(request: Request, name: str) -> str:
 @router.get("/s/{site:path}/actions")
 def actions_page(request: Request, desk: DeskOf, site: str, *, offset: Offset = 0) -> Response:
     """Show what was done and what waits, and the log book."""
-    of_file, watch, now = desk.place(site).site, desk.watch(site), desk.now(site)
+    from trimtab.loop.purging.plans import plans_waiting
+
+    place, watch, now = desk.place(site), desk.watch(site), desk.now(site)
     plans, plan_problems = desk.plans(site)
-    has_plans = of_file is not None and of_file.policies.purge.directory is not None
     events = desk.events(site)[::-1]
     return page(
         request,
         site,
         "actions",
         "actions.html.j2",
-        armed=() if of_file is None else of_file.policies.armed,
+        armed=() if place.site is None else place.site.policies.armed,
         upcoming=() if watch is None else watch.items,
         plans=plans,
         now=now,
         plan_problems=plan_problems,
-        waiting=sum(plan.waits(now) for plan in plans) if has_plans and not plan_problems else None,
+        waiting=plans_waiting(place, plans, plan_problems, now),
         ledger=desk.store.actions(site, limit=ROWS)[::-1],
         ledger_total=sum(desk.store.action_counts(site).values()),
         events=events[offset : offset + ROWS],

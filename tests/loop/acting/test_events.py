@@ -13,7 +13,7 @@ from tests.loop.acting.test_applying import SITE, driver, instruction, plan, sur
 
 from trimtab.explain.causes.configuration_change import CAUSE
 from trimtab.loop.acting.applying import apply
-from trimtab.loop.acting.session import log_actions
+from trimtab.loop.acting.journal import log_actions
 from trimtab.model.action import Action, ActionKind, Outcome
 from trimtab.model.event import EventKind
 from trimtab.record.store import Store

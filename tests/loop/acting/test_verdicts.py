@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.loop.acting.observing import with_verdicts
+from trimtab.loop.acting.measuring import with_verdicts
 from trimtab.message import Message
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome
 from trimtab.model.identifier import new_identifier

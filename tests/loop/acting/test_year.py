@@ -1,7 +1,7 @@
 """A year of random troubles: what must never happen does not, whatever does.
 
 Visits come in bursts, minutes apart, with days or weeks between, and are the shell's own
-(`trimtab.loop.acting.session.visit`) on a real journal and store. A seed that fails replays: run
+(`trimtab.loop.acting.visit.visit`) on a real journal and store. A seed that fails replays: run
 its test again, and see what `Year.told` prints.
 """
 
@@ -22,7 +22,7 @@ from tests.loop.acting.year import Year
 from tests.loop.acting.year_site import POLICIES, SITE, START, KilledError, with_facts
 
 from trimtab.errors import TrimtabError
-from trimtab.loop.acting import observing, session
+from trimtab.loop.acting import observing, session, visit
 from trimtab.loop.acting.deadman import DeadMan, put_back
 from trimtab.loop.acting.journal import journalled, opened
 from trimtab.model.action import ActionKind, Outcome
@@ -63,12 +63,12 @@ class Applier:
             "open_store": lambda url, site, create: self.store,
             "open_driver": opened_driver,
             "Place": partial(session.Place, open_acting=opened_driver, sleep=year.sleep),
-            "dead_man": self._dead_man,
-            "this_process": name,
-            "is_gone": lambda holder: True,
         }
         for attribute, stand_in in replaced.items():
-            patch.setattr(session, attribute, stand_in)
+            patch.setattr(visit, attribute, stand_in)
+        patch.setattr(session, "dead_man", self._dead_man)
+        patch.setattr(session, "this_process", name)
+        patch.setattr(session, "is_gone", lambda holder: True)
         patch.setattr(observing, "with_verdicts", with_facts)
         patch.setattr(observing, "is_locked", lambda path: False)
         patch.setattr(os, "fsync", lambda file: None)
@@ -115,13 +115,13 @@ class Applier:
         until = now + timedelta(minutes=10)
         self.store.take_right(SITE.name, "rival", now=now, until=until, gone=lambda holder: True)
 
-    def visit(self, policy: str) -> session.Visit | None:
+    def visit(self, policy: str) -> visit.PlanDocument | None:
         """Visit the site; ``None``: it was refused, or the process was killed."""
         year = self.year
         year.begin_visit(policy)
         year.tell(f"visit: {policy}")
         try:
-            visit = session.visit(SITE.name, None, policy, applying=True)
+            visited = visit.visit(SITE.name, None, policy, applying=True)
         except TrimtabError as error:
             year.tell(f"refused: {error.code}")
             self.refused += 1
@@ -131,23 +131,25 @@ class Applier:
             return None
         finally:
             year.kill_in = year.rival_in = None
-        year.tell(f"{[i.kind.value + i.target for i in visit.plan.instructions]} {visit.plan.held}")
-        self.acted += len(visit.actions)
-        self._check(visit)
-        return visit
+        year.tell(
+            f"{[i.kind.value + i.target for i in visited.plan.instructions]} {visited.plan.held}"
+        )
+        self.acted += len(visited.actions)
+        self._check(visited)
+        return visited
 
-    def _check(self, visit: session.Visit) -> None:
+    def _check(self, visited: visit.PlanDocument) -> None:
         """Check a plan, and what a visit of balance that could do all it planned left behind."""
         stages: set[tuple[int, str]] = set()
-        for instruction in visit.plan.instructions:
+        for instruction in visited.plan.instructions:
             if instruction.kind is ActionKind.TRIM:
                 server = instruction.server or ""
                 turn = instruction.stage, "both" if server in {"oss0", "oss1"} else server
                 self.year.require(turn not in stages, f"two trims on {server} in a stage")
                 stages.add(turn)
         year = self.year
-        able = year.is_honest and not year.failed_calls and not year.late and not visit.plan.held
-        if visit.plan.policy == "balance" and able:
+        able = year.is_honest and not year.failed_calls and not year.late and not visited.plan.held
+        if visited.plan.policy == "balance" and able:
             self.checked += 1
             year.check_after_balance()
 

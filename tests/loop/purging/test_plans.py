@@ -17,10 +17,12 @@ from tests.support.known import known
 from trimtab.errors import RefusedError, UsageError
 from trimtab.loop.alerting.observing import observe
 from trimtab.loop.event_log import Place, add_event
+from trimtab.loop.exporting.collecting import Collector
+from trimtab.loop.overview import purge_overview
 from trimtab.loop.purging.approval import APPROVED, require_approval, signed_approval
 from trimtab.loop.purging.arming import approval_on, arm_plan
 from trimtab.loop.purging.place import PurgePlace, prepared
-from trimtab.loop.purging.plans import approve, own_lists, site_plans
+from trimtab.loop.purging.plans import approve, own_lists, plans_waiting, site_plans
 from trimtab.model.event import Event
 from trimtab.model.identifier import new_identifier
 from trimtab.model.policies import Policies, PurgePlanPolicy
@@ -92,6 +94,29 @@ def test_a_plan_is_armed_only_after_an_approval_of_its_hash(tmp_path, plan, purg
             approve(store, place, [armed], place=purges, sha256=plan.sha256, who="eva", now=NOW)
         with raises(UsageError, "plan-unknown"):
             approve(store, place, [armed], place=purges, sha256="0" * 64, who="eva", now=NOW)
+
+
+def test_metric_and_overview_count_the_plans_that_a_person_can_approve(
+    tmp_path, plan, purges, place, monkeypatch
+):
+    monkeypatch.setenv("TRIMTAB_PURGE", str(purges.directory))
+    unpublished = make(tmp_path / "plans" / "2.plan", [Row(b"ada/y", 1001)])
+    with Store.open(tmp_path / "t.db") as store:
+
+        def counted(now: datetime) -> tuple[int | None, int | None]:
+            metrics = Collector(known(place.site), store, clock=lambda: now).collect()
+            overview = purge_overview(place, (), now, purges, plans=())
+            return metrics.plans.get("purge"), overview.plans_waiting
+
+        assert counted(NOW) == (1, 1)
+        assert counted(plan.plan.expires_at) == (0, 0)
+        forged = _without_signature(approved(plan), plan, plan)
+        plans, problems = site_plans(place, purges, [forged], NOW)
+        assert plans_waiting(place, plans, problems, NOW) == 1
+        arm_plan(plan.directory, place=purges, now=NOW, person=7, check=lambda loaded: None)
+        assert counted(NOW) == (0, 0)
+        (unpublished.directory / "plan.json").write_text('{"id":')  # nobody signed that
+        assert counted(NOW) == (None, None)
 
 
 def approved(plan: LoadedPlan, *, who: str = "bob", now: datetime = NOW) -> Event:

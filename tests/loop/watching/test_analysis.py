@@ -25,12 +25,12 @@ from tests.support.watched import (
     a_watch,
 )
 
+from trimtab.alert.incidents import new_among
 from trimtab.judge import variability
 from trimtab.loop import keeping
 from trimtab.loop.probing.probe import ProbeOutcome, RunContext
 from trimtab.loop.status import status_of
 from trimtab.loop.watching import analysis
-from trimtab.loop.watching.analysis import new_among
 from trimtab.message import Message
 from trimtab.model.identifier import identifier_of
 from trimtab.model.incident import Explanation, Incident, IncidentState, Shape

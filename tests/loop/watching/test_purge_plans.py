@@ -15,7 +15,8 @@ from tests.cli.purge.walk import Walk
 from tests.support import loopback
 from tests.support.watched import MONDAY, Ended, Moving, a_log, a_site, a_watch
 
-from trimtab.loop.watching.agenda import PURGE_PLAN, items
+from trimtab.config.schedule import PURGE_PLAN
+from trimtab.loop.watching.agenda import items
 from trimtab.loop.watching.purge_plans import PlanEnd, PurgePlanning
 from trimtab.model.policies import Policies, PurgePlanPolicy
 from trimtab.model.site import Site

@@ -15,7 +15,7 @@ from trimtab.cli.render.document import show_page
 if TYPE_CHECKING:
     from trimtab.errors import TrimtabError
     from trimtab.loop.purging.following import Round
-    from trimtab.report.documents.acting import RegistrationDocument
+    from trimtab.loop.purging.registering import RegistrationDocument
 
 
 @click.command("follow", cls=options.GroupedCommand)

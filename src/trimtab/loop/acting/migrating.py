@@ -10,22 +10,13 @@ import json
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote_from_bytes, unquote_to_bytes
+from urllib.parse import unquote_to_bytes
 
-from trimtab.act.migrating import FEWEST_BYTES, File, Index
-from trimtab.drivers.lustre.names import target_of
-from trimtab.errors import UsageError
 from trimtab.launch.process import execute
 from trimtab.message import Message
 from trimtab.model.action import Instruction, Outcome
 from trimtab.model.telemetry import NotAvailable
-from trimtab.purge.index import identity
-from trimtab.purge.index.manifest import Lack
-from trimtab.purge.index.manifest_file import load_manifest
-from trimtab.purge.index.views import readable, scanned, tells
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -33,14 +24,11 @@ if TYPE_CHECKING:
 
     from trimtab.drivers.protocol import Driver
 
-FILES_MAXIMUM: Final = 100_000
-"""The largest of an index that are considered."""
 LOOK_TIMEOUT_S: Final = 120.0
 START_S: Final = 120.0
 """What a migration may take beyond the copying itself."""
 SLOWER: Final = 4.0
 """It may take so many times as long as its bandwidth says."""
-_NEEDED: Final = (Lack.IDENTITY, Lack.BLOCKS, Lack.LINKS, Lack.TYPE)
 _BUSY: Final = 16
 _RENEW_S: Final = 60.0
 _LOOK: Final = """
@@ -67,60 +55,6 @@ print(json.dumps({"mode": state.st_mode, "links": state.st_nlink, "inode": state
 
 End = tuple[Outcome, str | None, str | None]
 """What became of a file, where it lies then, and why."""
-
-
-def read_index(directory: Path) -> Index:
-    """Return the files of an index that are worth moving, the largest first.
-
-    Raises
-    ------
-    UsageError
-        The index does not tell where files lie, or what they are.
-    UnreadableError, DataError
-        It cannot be read.
-    """
-    import polars as pl
-
-    manifest = load_manifest(directory)
-    lacking = [lack.value for lack in _NEEDED if lack in manifest.lacking]
-    if lacking or not tells(directory, manifest, "osts"):
-        raise UsageError(
-            f"the index does not tell {', '.join(lacking) or 'on which OSTs files lie'}",
-            code="index-insufficient",
-            hint="scan on a client of the file system: trimtab purge scan ROOT --index DIR",
-        )
-    each = pl.col("allocated_bytes") // pl.col("osts").list.len()
-    with readable():
-        frame = (
-            scanned(directory, manifest)
-            .filter(
-                (pl.col("type") == "f")
-                & (pl.col("nlink") == 1)
-                & (pl.col("osts").list.len() > 0)
-                & pl.col("mtime_ns").is_not_null()
-                & pl.col("ctime_ns").is_not_null()
-                & (each >= FEWEST_BYTES)
-            )
-            .with_columns(each=each)
-            .top_k(FILES_MAXIMUM, by="each")
-            .collect()
-        )
-    ended_at = datetime.fromtimestamp(manifest.ended_ns / 1e9, UTC)
-    files = [_file(row, manifest.root) for row in frame.iter_rows(named=True)]
-    return Index(ended_at, files)
-
-
-def _file(row: dict[str, Any], root: bytes) -> File:
-    parts = [root.rstrip(b"/"), row["parent"], row["name"]]
-    changed_s = max(row["mtime_ns"], row["ctime_ns"]) // 10**9
-    return File(
-        identity=identity.shown(row["id"], row["id_kind"]),
-        path=quote_from_bytes(b"/".join(part for part in parts if part)),
-        state=f"{row['size_bytes']} {row['mtime_ns']} {row['ctime_ns']}",
-        allocated_bytes=row["each"],
-        changed_at=datetime.fromtimestamp(0, UTC) + timedelta(seconds=changed_s),
-        targets=tuple(target_of("ost", index) for index in dict.fromkeys(row["osts"])),
-    )
 
 
 def migrate(

@@ -1,4 +1,4 @@
-"""One visit to a site that may change it: everything opened, what was left open settled first."""
+"""The right to act on a site, and plans carried out with it; what a kill left open comes first."""
 
 from __future__ import annotations
 
@@ -6,22 +6,15 @@ import contextlib
 import getpass
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trimtab.act import migrating, reverting, tunables
 from trimtab.act.observed import Observed
-from trimtab.config.problems import did_you_mean
-from trimtab.config.targets import unfold_targets
-from trimtab.errors import RefusedError, UsageError
-from trimtab.loop import event_log
 from trimtab.loop.acting.applying import LEASE, GivesWay, Surroundings, apply, never
 from trimtab.loop.acting.deadman import DeadMan, dead_man
-from trimtab.loop.acting.journal import EndLine, Journal, directory_of, ended, ends_open, opened
+from trimtab.loop.acting.journal import EndLine, Journal, directory_of, ended, log_actions, opened
 from trimtab.loop.acting.measuring import (
     changed,
     first_targets,
@@ -32,165 +25,18 @@ from trimtab.loop.acting.measuring import (
 from trimtab.loop.acting.observing import LongAgo, observe
 from trimtab.loop.acting.pacing import Pacing
 from trimtab.loop.sites import (
-    clock_of,
-    know_site,
     open_acting_driver,
-    open_driver,
-    site_file,
 )
-from trimtab.loop.standing import standing_of
-from trimtab.loop.stores import open_store
 from trimtab.loop.watching.lease import is_gone, this_process
 from trimtab.model.action import INTERRUPTED, Action, ActionKind, Outcome, Plan
 from trimtab.model.driver import DRIVERS
-from trimtab.model.event import Event, EventKind
 from trimtab.model.site import Site
-from trimtab.model.standing import SiteStanding
 from trimtab.model.telemetry import NotAvailable, Setting
-from trimtab.site.load import known_sites
-from trimtab.units import enumerated
-from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Clock, Driver
     from trimtab.model.telemetry import Snapshot
     from trimtab.record.store import Store
-
-
-CONTROLLERS: Final = {
-    "tunables": "trimtab.act.tunables",
-    "allocator": "trimtab.act.allocator",
-    "trim": "trimtab.act.trimming",
-    "balance": "trimtab.act.balance",
-}
-"""Policy to the module whose ``decide(observed, now)`` plans it."""
-_MEASURED: Final = frozenset({"tunables", "again"})
-
-
-@dataclass(frozen=True, slots=True)
-class Visit:
-    """A site that was observed, with the plan that a policy makes of it.
-
-    Attributes
-    ----------
-    settled
-        Actions of processes that were killed, whose outcome was found out.
-    actions
-        What was carried out; empty where the plan was only shown.
-    standing
-        How the site stands, by the snapshot that the plan is made of.
-    applied
-        Whether it was to be carried out.
-    """
-
-    site: Site
-    store: str
-    plan: Plan
-    standing: SiteStanding
-    applied: bool = False
-    settled: tuple[Action, ...] = ()
-    actions: tuple[Action, ...] = ()
-
-
-def acting_site(where: str) -> Site:
-    """Return the site of a name or a site file; a bare PATH has no policies.
-
-    Raises
-    ------
-    UsageError
-        There is no such site.
-    """
-    loaded = site_file(where)
-    if loaded is None:
-        raise UsageError(
-            f"{where!r} is no site: only a site file has policies",
-            code="site-unknown",
-            hint=did_you_mean(where, known_sites())
-            or f"write one: trimtab init {shell_text([where]) if '/' in where else 'PATH'}",
-        )
-    return loaded.site
-
-
-def visit(
-    where: str,
-    store_url: str | None,
-    policy: str,
-    *,
-    applying: bool = False,
-    targets: str | None = None,
-    action: str | None = None,
-    expected: str | None = None,
-    index: Path | None = None,
-    progress: Callable[[Action], None] = lambda action: None,
-) -> Visit:
-    """Observe a site, decide, and with ``applying`` carry the plan out.
-
-    Where there is nothing to change nothing is written, not even the right to act.
-
-    Parameters
-    ----------
-    policy
-        One of `CONTROLLERS`; ``again`` are tunables with what was reverted, ``migrate`` moves files
-        off full targets, ``revert`` and ``reopen`` take back what was done.
-    targets
-        Only these, as ``OST[0000-0003]``.
-    action
-        Beginning of the id of the action to revert; all where ``None``.
-    expected
-        `Plan.id` that a person has seen: another plan is not applied.
-    index
-        Of a purge: with ``migrate``, what it tells of files.
-
-    Raises
-    ------
-    RefusedError
-        It is held, or another process acts on the site.
-    TrimtabError
-        The site cannot be opened, or the store or journal cannot be used.
-    """
-    site = acting_site(where)
-    with open_store(store_url, site, create=True) as store:
-        know_site(store, site)
-        place = Place(site, store, clock_of(site))
-        location = str(store.location)
-
-        def planned(observed: Observed) -> Plan:
-            plan = _plan(observed, policy, place.clock(), action, index)
-            return plan if targets is None else _narrowed(plan, observed, targets)
-
-        measuring = applying and policy in _MEASURED
-        observed = place.observe(open_driver(site, clock=place.clock), measuring=measuring)
-        plan = planned(observed)
-        standing = standing_of(store, event_log.Place(site.name, site), snapshot=observed.snapshot)
-        if not applying:
-            return Visit(site, location, plan, standing)
-        if not plan.is_due and not _is_unsettled(place, observed):
-            _refuse_another(plan, expected)
-            return Visit(site, location, plan, standing, True)
-        with carrying_out(place) as surroundings:
-            settled = settle(place, surroundings)
-            observed = place.observe(surroundings.driver)
-            plan = planned(observed)
-            _refuse_another(plan, expected)
-            actions = carry_out(place, plan, observed, surroundings, progress)
-            if actions:
-                place.keep(surroundings.driver.snapshot(place.clock()))
-        return Visit(site, location, plan, standing, True, settled, actions)
-
-
-def _is_unsettled(place: Place, observed: Observed) -> bool:
-    """Return whether a process that was killed may have left something open."""
-    is_open = any(action.outcome is None for action in observed.actions)
-    return is_open or ends_open(directory_of(place.store), place.site.name)
-
-
-def _refuse_another(plan: Plan, expected: str | None) -> None:
-    if expected not in {None, plan.id}:
-        raise RefusedError(
-            f"the plan is {plan.id} now, not {visible(str(expected)[:40])}",
-            code="plan-changed",
-            hint="see it again: without --apply",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,142 +169,6 @@ def carrying_out(place: Place, gives_way: GivesWay = never) -> Iterator[Surround
             gives_way=gives_way,
             together=site.servers.ssh.fanout if site.servers.names and not simulated else 1,
         )
-
-
-def decided(observed: Observed, policy: str, now: datetime) -> Plan:
-    """Return the plan of one of `CONTROLLERS`."""
-    return import_module(CONTROLLERS[policy]).decide(observed, now)
-
-
-def _plan(
-    observed: Observed, policy: str, now: datetime, action: str | None, index: Path | None
-) -> Plan:
-    """Return what a policy makes of what was observed."""
-    if policy in CONTROLLERS:
-        plan = decided(observed, policy, now)
-    elif policy == "migrate":
-        plan = migrating.decide(observed, _index_of(index), now)
-    elif policy == "again":
-        plan = tunables.decide(observed, now, again=True)
-    else:
-        named = _named(observed, action)
-        plan = reverting.decide(observed, named, now, reopening=policy == "reopen")
-    return plan
-
-
-def _narrowed(plan: Plan, observed: Observed, targets: str) -> Plan:
-    """Return what a plan has for the targets that were named."""
-    names = _known(observed, unfold_targets(targets))
-    return replace(
-        plan,
-        instructions=tuple(each for each in plan.instructions if each.target in names),
-        untouched=tuple(each for each in plan.untouched if each.target in names),
-    )
-
-
-def _index_of(directory: Path | None) -> migrating.Index:
-    from trimtab.loop.acting.migrating import read_index
-
-    if directory is None:
-        raise UsageError(
-            "which files lie on a target is told by an index",
-            code="index-missing",
-            hint="make one: trimtab purge scan ROOT --index DIR; then name it with --index DIR",
-        )
-    return read_index(directory)
-
-
-def _named(observed: Observed, prefix: str | None) -> str | None:
-    """Return the id of the one action that begins so.
-
-    Raises
-    ------
-    UsageError
-        There is none, or there are several.
-    """
-    if prefix is None:
-        return None
-    named = [each.id for each in observed.actions if each.id.startswith(prefix)]
-    if len(named) == 1:
-        return named[0]
-    problem = f"{len(named)} actions have" if named else "no action that may be in force has"
-    raise UsageError(
-        f"{problem} an id that begins with {visible(prefix[:40])!r}",
-        code="action-ambiguous" if named else "action-unknown",
-        hint=f"list them: trimtab actions {observed.site.name}",
-    )
-
-
-def _known(observed: Observed, names: tuple[str, ...]) -> frozenset[str]:
-    snapshot = observed.snapshot
-    known = set() if snapshot is None else {target.target.name for target in snapshot.targets}
-    for name in names:
-        if name not in known:
-            raise UsageError(
-                f"there is no target {visible(name[:80])!r}",
-                code="target-unknown",
-                hint=f"known: {', '.join(sorted(known)[:12])}",
-            )
-    return frozenset(names)
-
-
-# What was done to a site, in its log book: incidents are compared with it
-
-SOURCE: Final = "act"
-_KINDS: Final = {
-    "trim": EventKind.TRIM,
-    "close": EventKind.TARGET_CLOSED,
-    "open": EventKind.TARGET_OPENED,
-    "migrate": EventKind.NOTE,
-}
-_NAMED: Final = 3
-"""So many actions and settings are named: an explanation shows the beginning of an entry."""
-_ID_SHOWN: Final = 13
-
-
-def log_actions(store: Store, site: str, actions: Iterable[Action]) -> None:
-    """Write an event for each kind of change; what the log book has already is not repeated.
-
-    An event has the id of the first action that it tells of.
-    """
-    wrote = [each for each in actions if each.outcome is not None and each.outcome.wrote]
-    if not wrote:
-        return
-    logged = {
-        event.id: event
-        for event in store.events(site=site, since=min(action.at for action in wrote))
-        if event.source == SOURCE
-    }
-    for plan, kind in dict.fromkeys((each.plan, each.instruction.kind) for each in wrote):
-        of_kind = [e for e in wrote if (e.plan, e.instruction.kind) == (plan, kind)]
-        for action in tuple(of_kind):
-            event = logged.get(action.id)
-            until = None if event is None else event.end
-            of_kind = [each for each in of_kind if until is None or each.at > until]
-        if of_kind:
-            store.add_event(_event(site, of_kind))
-
-
-def _event(site: str, actions: list[Action]) -> Event:
-    first, last = actions[0], actions[-1]
-    kind = first.instruction.kind
-    settings = dict.fromkeys(
-        f"{action.instruction.setting} = {action.instruction.value}"
-        for action in actions
-        if action.instruction.setting is not None and kind is not ActionKind.MIGRATE
-    )
-    ids = enumerated((action.id[:_ID_SHOWN] for action in actions), _NAMED)
-    words = [first.policy, f"action {ids}:", kind.value, enumerated(settings, _NAMED)]
-    return Event(
-        id=first.id,
-        site=site,
-        kind=_KINDS.get(kind.value, EventKind.CONFIG_CHANGE),
-        at=first.at,
-        until=last.until,
-        targets=tuple(dict.fromkeys(action.instruction.target for action in actions)),
-        detail=" ".join(word for word in words if word),
-        source=SOURCE,
-    )
 
 
 # After a kill: the ledger is filled from the journal, and what was open is looked at again

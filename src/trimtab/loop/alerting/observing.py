@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.alert.observed import (
     ActionView,
-    IncidentView,
     Observed,
     PlaceView,
     SnapshotView,
@@ -17,11 +16,9 @@ from trimtab.errors import TrimtabError
 from trimtab.explain.troubles import host_troubles, is_loss_confirmed, target_troubles
 from trimtab.loop.purging.place import purge_place
 from trimtab.loop.standing import purging_of
-from trimtab.loop.status import GOING_ON
-from trimtab.measure.plain import as_number, as_text
 from trimtab.model.action import Action, Outcome
+from trimtab.model.incident import GOING_ON
 from trimtab.model.site import Site
-from trimtab.record.kept import KeptIncident
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,7 +68,7 @@ def observe(
         timezone=site.timezone,
         reopen=site.limits.reopen,
         judged_at=None if judged is None else judged.at,
-        incidents=tuple(map(_incident, incidents.values())),
+        incidents=tuple(incidents.values()),
         snapshots=(views or SnapshotViews()).of(site, store.snapshots(site.name, limit=2)),
         actions=_failed(store.actions(site.name, since=now - _DAY)),
         purging=purging_of(store, site.name, now),
@@ -101,24 +98,6 @@ def snapshot_view(site: Site, snapshot: Snapshot) -> SnapshotView:
     return SnapshotView(snapshot.at, snapshot.complete, places)
 
 
-def _incident(stored: KeptIncident) -> IncidentView:
-    named = stored.likeliest
-    return IncidentView(
-        id=stored.id,
-        at=stored.at,
-        state=stored.state,
-        shape=stored.shape,
-        certainty=stored.certainty,
-        summary=stored.summary,
-        effect=stored.effect,
-        cause=as_text(named.get("id")),
-        cause_title=as_text(named.get("title")),
-        confidence=as_number(named.get("confidence")),
-        deciding=as_text(stored.document.get("deciding")),
-        runs=as_number(stored.document.get("runs")),
-    )
-
-
 def _bad_checksums(readings: Iterable[Reading]) -> float | None:
     """Return how many transfers a place has counted with a bad checksum."""
     counts = [
@@ -132,13 +111,14 @@ def _bad_checksums(readings: Iterable[Reading]) -> float | None:
 def _forged(events: Iterable[Event]) -> tuple[Event, ...]:
     """Return the approvals that this host's key did not sign; none where it has no key."""
     from trimtab.loop.purging.approval import claimed, is_signed
+    from trimtab.purge.plan.key import read_key
 
     entries = claimed(events)
     if not entries:
         return ()
     place = purge_place()
     try:
-        key = place.signing_key()
+        key = read_key(place.key, owner=place.owner)
     except TrimtabError:
         return ()
     return tuple(entry for entry in entries if not is_signed(entry, key))

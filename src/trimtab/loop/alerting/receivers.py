@@ -15,7 +15,7 @@ import urllib.request
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ from trimtab.model.finding import Severity
 from trimtab.model.identifier import new_identifier
 from trimtab.model.notifying import MailAlerts, Webhook
 from trimtab.model.site import Site
-from trimtab.report.documents.kept import ReceiverRow
+from trimtab.report.documents.encode import shape
 from trimtab.visible import visible
 
 TIMEOUT_S: Final = 10.0
@@ -343,3 +343,41 @@ def _trusted(ca_file: str | None) -> ssl.SSLContext:
 def _domain() -> str:
     name = socket.getfqdn()
     return name if name.isascii() and all(c.isalnum() or c in "-." for c in name) else "localhost"
+
+
+# What `trimtab alerts` prints
+
+
+@dataclass(frozen=True, slots=True)
+class AlertsDocument:
+    """``trimtab alerts SITE --json``: the ledger, oldest first, and what waits."""
+
+    store: str
+    site: str
+    alerts: tuple[Alert, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverRow:
+    """One receiver that was tested.
+
+    Attributes
+    ----------
+    delivered
+        Whether it accepted the test message.
+    """
+
+    receiver: str
+    delivered: bool
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AlertsTestDocument:
+    """``trimtab alerts test SITE --json``: each receiver, and whether it accepted the message."""
+
+    site: str
+    receivers: tuple[ReceiverRow, ...]
+
+
+shape(Alert, omit=["site", "facts"])

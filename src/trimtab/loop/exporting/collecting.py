@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
@@ -11,24 +10,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab import __version__
+from trimtab.act.ledger import last_trims
+from trimtab.config.schedule import POLICIES, PROBE_PREFIX, PURGE_PLAN, SNAPSHOT
+from trimtab.loop.event_log import Place
 from trimtab.loop.judging import by_metric
-from trimtab.loop.purging.place import PurgePlace, purge_place
-from trimtab.loop.status import GOING_ON
-from trimtab.loop.watching.agenda import POLICIES, PROBE_PREFIX, PURGE_PLAN, SNAPSHOT
-from trimtab.model.action import ActionKind, Outcome
+from trimtab.loop.purging.place import purge_place
+from trimtab.model.action import ActionKind
+from trimtab.model.event import EventKind
+from trimtab.model.incident import GOING_ON
 from trimtab.model.site import Site
 from trimtab.record.kept import Series
 from trimtab.record.slots import Slot, SlotState
 from trimtab.report.metrics import ReceiverNow, SeriesNow, SiteNow
 
 if TYPE_CHECKING:
+    from trimtab.model.telemetry import Snapshot
     from trimtab.record.store import Store
 
 
 _LONGEST: Final = timedelta(days=60)
 """As far back as a verdict goes where runs are rare (`judge.variability.WINDOW_LONGEST_S`)."""
 TRIMS: Final = timedelta(days=60)
-"""Trims by Trimtab are looked for so far back; what the system reports has no limit."""
+"""The ledger is searched so far back: older trims are in the log book, or reported."""
 
 
 class Collector:
@@ -68,7 +71,7 @@ class Collector:
         started_s, site, store = time.monotonic(), self._site, self._store
         if self._series is None or item != SNAPSHOT:
             self._series = tuple(self._series_now())
-        judged = store.judged(site.name)
+        judged, snapshot = store.judged(site.name), store.latest_snapshot(site.name)
         now = SiteNow(
             site=site,
             version=__version__,
@@ -76,12 +79,12 @@ class Collector:
             at=self._clock(),
             series=self._series,
             runs=_of(store.run_counts(site.name), {probe.name for probe in site.probes}),
-            snapshot=store.latest_snapshot(site.name),
-            trimmed=self._trimmed(),
+            snapshot=snapshot,
+            trimmed=self._trimmed(snapshot),
             causes=tuple(self._causes()),
             judged_at=None if judged is None else judged.at,
             actions=store.action_counts(site.name),
-            plans=plans_waiting(site, self._clock()),
+            plans=self._plans(),
             receivers=self._receivers(),
             slots=_of(store.slot_counts(site.name), self._items),
             last_slots=tuple(self._last_slots()),
@@ -117,19 +120,27 @@ class Collector:
                 last = of_metric[-1]
                 yield SeriesNow(probe, kind, verdict, last.at, last.value)
 
-    def _trimmed(self) -> dict[str, datetime]:
-        since = self._clock() - TRIMS
-        trims: dict[str, datetime] = {}
-        for action in self._store.actions(self._site.name, since=since):
-            is_trim = action.instruction.kind is ActionKind.TRIM
-            if is_trim and action.outcome is Outcome.DONE and action.until is not None:
-                trims[action.instruction.target] = action.until
-        return trims
+    def _trimmed(self, snapshot: Snapshot | None) -> dict[str, datetime]:
+        if snapshot is None:
+            return {}
+        name, trims = self._site.name, [ActionKind.TRIM]
+        actions = self._store.actions(name, since=self._clock() - TRIMS, kinds=trims)
+        return last_trims(snapshot, actions, self._store.events(site=name, kinds=[EventKind.TRIM]))
 
     def _causes(self) -> Iterator[str]:
         for stored in self._store.incidents(self._site.name, states=GOING_ON):
             named = stored.likeliest
             yield "unexplained" if named.get("title") is None else str(named.get("id"))
+
+    def _plans(self) -> dict[str, int]:
+        """Return policy to its plans that wait; without those that this process cannot read."""
+        if self._site.policies.purge.directory is None:
+            return {}
+        from trimtab.loop.purging.plans import plans_waiting, site_plans
+
+        place, now = Place(self._site.name, self._site), self._clock()
+        waiting = plans_waiting(place, *site_plans(place, purge_place(), (), now), now)
+        return {} if waiting is None else {"purge": waiting}
 
     def _last_slots(self) -> Iterator[Slot]:
         for item in self._items:
@@ -161,40 +172,3 @@ def _size(path: Path | None) -> int | None:
         except OSError:
             continue
     return total
-
-
-# Purge plans that wait for a person: made on schedule, not armed, not expired
-
-_MOST_BYTES: Final = 16 * 2**20
-
-
-def plans_waiting(site: Site, now: datetime, place: PurgePlace | None = None) -> Mapping[str, int]:
-    """Return policy to the number of plans that wait; without those that cannot be told.
-
-    Nothing rests on these figures: signatures and owners are not checked here.
-    """
-    directory = site.policies.purge.directory
-    if directory is None:
-        return {}
-    from trimtab.purge.plan.freeze import PLAN_FILE
-
-    journals = (place or purge_place()).journals
-    try:
-        files = list(Path(directory).glob(f"*.plan/{PLAN_FILE}"))
-        return {"purge": sum(_waits(file, journals, now) for file in files)}
-    except OSError:  # it is root's: the metric is missing where this process is not
-        return {}
-
-
-def _waits(file: Path, journals: Path, now: datetime) -> bool:
-    from trimtab.purge.run.arming import SUFFIX
-
-    with file.open("rb") as stream:
-        data = stream.read(_MOST_BYTES)
-    try:
-        plan = json.loads(data)
-        expires_at = datetime.fromisoformat(plan["expires_at"])
-        armed = journals / f"{plan['id']}{SUFFIX}"
-        return now < expires_at and not armed.exists()
-    except (ValueError, KeyError, TypeError):
-        return False

@@ -14,7 +14,8 @@ from trimtab.loop.purging.noticing import policy_of
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.loop.sites import site_file
 from trimtab.loop.stores import open_store
-from trimtab.purge.plan.load import LoadedPlan
+from trimtab.purge.plan.key import read_key
+from trimtab.purge.plan.load import LoadedPlan, plan_in
 from trimtab.purge.policy import Arming
 from trimtab.purge.run.arming import arm, person_now, read_arming
 from trimtab.purge.run.situation import ArmedBy
@@ -66,7 +67,7 @@ def approval_on(
         site = None if loaded_site is None else loaded_site.site
         with open_store(store_url, site) as store:
             name = place_of(store, where).name
-            key = place.signing_key()
+            key = read_key(place.key, owner=place.owner)
             return require_approval(store.events(site=name), loaded, key, site=name, now=now)
 
     return check
@@ -94,7 +95,7 @@ def arm_plan(
     RefusedError
         Nobody has seen the plan yet, it expired, or it is not what was signed.
     """
-    loaded, _ = place.plan(directory)
+    loaded, _ = plan_in(directory, place.key, owner=place.owner)
     if loaded.publication is None:
         raise RefusedError(
             "the plan is not published: whoever arms it would arm what nobody has seen",

@@ -16,7 +16,7 @@ from trimtab.purge.notice.accounts import find_account
 from trimtab.purge.notice.mailing import MailResult
 from trimtab.purge.notice.notify import Published, mail, publish, write_names
 from trimtab.purge.plan.key import SigningKey
-from trimtab.purge.plan.load import LoadedPlan, published_before
+from trimtab.purge.plan.load import LoadedPlan, plan_in, published_before
 from trimtab.purge.policy import Policy
 from trimtab.purge.policy_file import parse_policy
 from trimtab.purge.run.collect import root_facts
@@ -66,7 +66,7 @@ def notify(
     again
         Whether mails whose fate is not known are sent once more.
     """
-    loaded, key = place.plan(directory)
+    loaded, key = plan_in(directory, place.key, owner=place.owner)
     previous, passed_over = published_beside(loaded, key, place)
     notices = policy_of(loaded).notices
     published = publish(
@@ -97,7 +97,7 @@ def names_of(directory: Path, users: Sequence[str], *, place: PurgePlace) -> tup
     RefusedError, UsageError, DataError, UnreadableError
         As `load_plan` and `trimtab.purge.notice.notify.write_names` have them.
     """
-    loaded, _ = place.plan(directory)
+    loaded, _ = plan_in(directory, place.key, owner=place.owner)
     return tuple(write_names(loaded, user, owner=place.owner) for user in users)
 
 

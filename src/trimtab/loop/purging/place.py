@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trimtab.record.location import SYSTEM_DIRECTORY
-
-if TYPE_CHECKING:
-    from trimtab.purge.plan.key import SigningKey
-    from trimtab.purge.plan.load import LoadedPlan
+from trimtab.record.system_errors import system_errors
+from trimtab.visible import visible
 
 DEFAULT: Final = SYSTEM_DIRECTORY / "purge"
 VARIABLE: Final = "TRIMTAB_PURGE"
@@ -37,20 +35,6 @@ class PurgePlace:
         """The file of the secret that plans are signed with."""
         return self.directory / "key"
 
-    def signing_key(self) -> SigningKey:
-        """Return the key that plans are signed with."""
-        from trimtab.purge.plan.key import read_key
-
-        return read_key(self.key, owner=self.owner)
-
-    def plan(self, directory: Path, *, candidates: bool = True) -> tuple[LoadedPlan, SigningKey]:
-        """Return the plan in a directory, verified as by `load_plan`, and the key."""
-        from trimtab.purge.plan.load import load_plan, require_plan
-
-        require_plan(directory)
-        key = self.signing_key()
-        return load_plan(directory, key, owner=self.owner, candidates=candidates), key
-
     @property
     def journals(self) -> Path:
         """Journals of runs, and who armed what."""
@@ -71,9 +55,6 @@ def prepared(place: PurgePlace) -> PurgePlace:
     UnreadableError
         They cannot be made.
     """
-    from trimtab.record.system_errors import system_errors
-    from trimtab.visible import visible
-
     with system_errors(
         f"{visible(place.directory)} cannot be made",
         code="place-unwritable",

@@ -26,7 +26,7 @@ from trimtab.purge.index.manifest import Manifest
 from trimtab.purge.index.manifest_file import MANIFEST
 from trimtab.purge.index.questions import By, totals
 from trimtab.purge.plan.freeze import freeze, staging
-from trimtab.purge.plan.key import SigningKey, create_key
+from trimtab.purge.plan.key import SigningKey, create_key, read_key
 from trimtab.purge.plan.model import (
     QUARANTINE_PREFIX,
     Plan,
@@ -137,7 +137,7 @@ def make_plan(
 def signing_key(place: PurgePlace) -> tuple[SigningKey, bool]:
     """Return the site's key and whether it was made now."""
     if place.key.exists():
-        return place.signing_key(), False
+        return read_key(place.key, owner=place.owner), False
     return create_key(place.key, owner=place.owner), True
 
 

@@ -22,6 +22,7 @@ from trimtab.message import Message
 from trimtab.model.event import Event
 from trimtab.purge.notice.words import LINES_SUFFIX
 from trimtab.purge.plan.freeze import PLAN_FILE
+from trimtab.purge.plan.key import read_key
 from trimtab.purge.plan.load import LoadedPlan, load_plan
 from trimtab.purge.plan.publication import UserList
 from trimtab.purge.report import PurgeReport, report
@@ -94,7 +95,7 @@ def site_plans(
         if not files:
             os.scandir(directory).close()  # glob does not tell a directory that is closed
             return (), ()
-        key = place.signing_key()
+        key = read_key(place.key, owner=place.owner)
     except FileNotFoundError:
         return (), ()
     except OSError as error:
@@ -122,6 +123,24 @@ def site_plans(
         ]
         plans.append(SitePlan(loaded, known.valid, armed))
     return tuple(plans), tuple(problems)
+
+
+def plans_waiting(
+    site: Place, plans: Sequence[SitePlan], problems: Sequence[Message], now: datetime
+) -> int | None:
+    """Return how many plans wait for approval; ``None`` where that is unknown.
+
+    Parameters
+    ----------
+    plans, problems
+        As `site_plans` has them: a plan that cannot be shown may wait as well.
+    """
+    if site.site is None or site.site.policies.purge.directory is None:
+        return None
+    # A forged approval is a problem, too, but hides no plan.
+    if any(problem.code != "approval-forged" for problem in problems):
+        return None
+    return sum(plan.waits(now) for plan in plans)
 
 
 def approve(
@@ -160,7 +179,7 @@ def approve(
         )
     if any(event.source == f"{APPROVAL_SOURCE}: {who}" for event in plan.approved):
         raise RefusedError("you approved this plan already", code="plan-approved")
-    key = place.signing_key()
+    key = read_key(place.key, owner=place.owner)
     event = signed_approval(key, plan.loaded, site=site.name, who=who, now=now)
     store.add_event(event)
     return event

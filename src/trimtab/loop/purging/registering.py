@@ -3,25 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trimtab.config.problems import did_you_mean
 from trimtab.drivers.lustre.changelogs import ask_users_by_server
 from trimtab.drivers.lustre.site import lustre_name
-from trimtab.errors import RefusedError, ToolError, UsageError
+from trimtab.errors import ToolError, UsageError
 from trimtab.launch.fleet import fan_out
-from trimtab.loop.acting.session import Place, acting_site, apply_and_log, carrying_out, settle
+from trimtab.loop.acting.session import Place, apply_and_log, carrying_out, settle
+from trimtab.loop.acting.visit import acting_site, refuse_another
 from trimtab.loop.sites import clock_of, know_site
 from trimtab.loop.stores import open_store
-from trimtab.model.action import ActionKind
+from trimtab.model.action import Action, ActionKind, Plan
 from trimtab.purge.follow.registering import DEREGISTERING, REGISTERING, decide
-from trimtab.report.documents.acting import RegistrationDocument
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from trimtab.model.action import Action, Plan
     from trimtab.model.site import Site
     from trimtab.record.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationDocument:
+    """``trimtab purge follow --register | --deregister --json``: changelog users of MDTs.
+
+    Attributes
+    ----------
+    dangers
+        What the operator must know before applying it; empty if there is nothing to do.
+    settled, actions
+        As those of a plan; ``actions`` is empty without ``--yes``.
+    """
+
+    store: str
+    applied: bool
+    plan: Plan
+    dangers: tuple[str, ...]
+    settled: tuple[Action, ...]
+    actions: tuple[Action, ...]
 
 
 def plan_registration(
@@ -73,11 +93,8 @@ def carry_out_registration(
         with carrying_out(place) as surroundings:
             settled = settle(place, surroundings)
             plan = _plan(site, store, mdts, registered=registered)
-            if plan.id != expected:
-                raise RefusedError(
-                    f"the plan is {plan.id} now, not {visible(expected)}", code="plan-changed",
-                    hint="somebody changed changelog users meanwhile: see the plan again",
-                )  # fmt: skip
+            hint = "somebody changed changelog users meanwhile: see the plan again"
+            refuse_another(plan, expected, hint)
             actions = apply_and_log(place, plan, surroundings)
         return _document(store, plan, settled, actions, applied=True, registered=registered)
 

@@ -27,7 +27,7 @@ from trimtab.loop.purging.servers import servers_of
 from trimtab.loop.purging.untraced import bound_files, mount_tables
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.exempt_paths import first_troubles, look_beneath, path_troubles
-from trimtab.purge.plan.load import LoadedPlan, open_candidates, require_plan
+from trimtab.purge.plan.load import LoadedPlan, open_candidates, plan_in, require_plan
 from trimtab.purge.plan.model import Plan
 from trimtab.purge.policy import Policy, loosened
 from trimtab.purge.policy_file import load_policy
@@ -138,7 +138,8 @@ def run_plan(
     from trimtab._core import REMOVAL_OUTCOMES
 
     require_plan(directory)
-    loaded, key = prepared(place).plan(directory, candidates=False)
+    prepared(place)
+    loaded, key = plan_in(directory, place.key, owner=place.owner, candidates=False)
     with core_errors("the run"):
         candidates = open_candidates(loaded, owner=place.owner)
     plan, run_id, now_s = loaded.plan, new_identifier(utc_now()), int(time.time())

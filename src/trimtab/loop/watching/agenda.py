@@ -17,7 +17,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.config.schedule import Schedule, jitter_s, parse_schedule
+from trimtab.config.schedule import (
+    POLICIES,
+    PROBE_PREFIX,
+    PURGE_PLAN,
+    SNAPSHOT,
+    Schedule,
+    jitter_s,
+    parse_schedule,
+)
 from trimtab.model.site import Site
 
 GRACE_S: Final = 1800.0
@@ -25,12 +33,6 @@ GRACE_S: Final = 1800.0
 measure nothing, the whole period."""
 MISSED_ONE_BY_ONE: Final = 1000
 """More missed slots in a row are one event."""
-SNAPSHOT: Final = "snapshot"
-PROBE_PREFIX: Final = "probe:"
-POLICIES: Final = "policies"
-"""The slot in which armed policies are kept."""
-PURGE_PLAN: Final = "purge-plan"
-"""The slot whose process makes a purge plan."""
 NOT_RUNNING: Final = "the watch was not running"
 HELD_UP: Final = "the watch was held up: the machine slept or its clock was moved"
 

@@ -15,23 +15,23 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from trimtab.alert.incidents import SAME
+from trimtab.alert.incidents import new_among
+from trimtab.config.schedule import PROBE_PREFIX, SNAPSHOT
 from trimtab.drivers.protocol import Clock
 from trimtab.errors import UsageError
 from trimtab.loop.event_log import Place
 from trimtab.loop.judging import by_metric
 from trimtab.loop.keeping import is_long
-from trimtab.loop.status import GOING_ON, HISTORY, suspect_of
-from trimtab.loop.watching.agenda import PROBE_PREFIX, SNAPSHOT, Begin
+from trimtab.loop.status import HISTORY, suspect_of
+from trimtab.loop.watching.agenda import Begin
 from trimtab.loop.watching.log import fields
 from trimtab.loop.watching.looking import Look, look
 from trimtab.model.check import HistoryPoint
-from trimtab.model.incident import Explanation, IncidentState, Shape
+from trimtab.model.incident import Shape
 from trimtab.model.run import RunStatus
 from trimtab.model.series import ChangePoint
 from trimtab.model.site import Site
 from trimtab.record.comparability import comparability_key
-from trimtab.record.kept import KeptIncident
 from trimtab.record.slots import Slot
 
 if TYPE_CHECKING:
@@ -244,31 +244,3 @@ def trim_memory() -> None:
     """Let malloc of glibc give back what was freed below the last block in use (malloc_trim(3))."""
     with contextlib.suppress(AttributeError, OSError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
-
-
-def new_among(
-    explanations: Sequence[Explanation], stored: Sequence[KeptIncident]
-) -> Iterator[Explanation]:
-    """Yield the incidents that go on and were not known; each known one stands for one.
-
-    With more runs the beginning of an incident is placed better, and another series may lead it:
-    its id is then another, and it is the same incident.
-    """
-    ids = {explanation.incident.id for explanation in explanations}
-    known = {explanation.id for explanation in stored}
-    placed_anew = [known for known in stored if known.id not in ids and known.state in GOING_ON]
-    for explanation in explanations:
-        incident = explanation.incident
-        if incident.id in known or incident.state is IncidentState.ENDED:
-            continue
-        is_integrity = incident.shape is Shape.INTEGRITY
-        same = [
-            earlier
-            for earlier in placed_anew
-            if abs(earlier.at - incident.at) <= SAME
-            and (earlier.shape == Shape.INTEGRITY.value) == is_integrity
-        ]
-        if same:
-            placed_anew.remove(min(same, key=lambda earlier: abs(earlier.at - incident.at)))
-        else:
-            yield explanation

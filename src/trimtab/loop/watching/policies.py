@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from trimtab.act.decision import decided
 from trimtab.errors import TrimtabError
 from trimtab.loop.acting.applying import GivesWay, Surroundings, reason_of
-from trimtab.loop.acting.session import Place, carry_out, carrying_out, decided, settle
+from trimtab.loop.acting.session import Place, carry_out, carrying_out, settle
 from trimtab.loop.watching.log import fields
 from trimtab.model.action import Action, Outcome, Plan
 from trimtab.model.site import Site

@@ -20,6 +20,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from trimtab.config.schedule import PROBE_PREFIX, PURGE_PLAN
 from trimtab.drivers.protocol import Driver
 from trimtab.errors import Interrupted, TrimtabError, UnreadableError, panics_as_errors
 from trimtab.launch.notify import Notifier
@@ -34,7 +35,7 @@ from trimtab.loop.probing.missing import (
     stretch,
 )
 from trimtab.loop.probing.probe import ProbeRunner, RunContext
-from trimtab.loop.watching.agenda import PROBE_PREFIX, PURGE_PLAN, MissMany
+from trimtab.loop.watching.agenda import MissMany
 from trimtab.loop.watching.beside import Taking
 from trimtab.loop.watching.lease import lease_end
 from trimtab.loop.watching.log import fields

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from trimtab.loop.watching.agenda import items
 from trimtab.loop.watching.lease import is_gone
+from trimtab.model.action import Plan
 from trimtab.model.site import Site
 from trimtab.record.slots import ItemState, Lease, Slot, SlotState, WatchState
+from trimtab.report.documents import values  # noqa: F401 (declares runs and plans)
+from trimtab.report.documents.encode import shape
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
@@ -61,3 +65,32 @@ def _last_ended(store: Store, site: str, item: str, now: datetime) -> Slot | Non
     ]
     ended = [slot for slot in slots if slot is not None]
     return max(ended, key=lambda slot: slot.due_at, default=None)
+
+
+# What `trimtab watch` prints of it
+
+
+@dataclass(frozen=True, slots=True)
+class WatchDocument:
+    """``trimtab watch --once --json``: the slots that ran."""
+
+    site: str
+    store: str
+    slots: tuple[Slot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WatchStateDocument:
+    """``trimtab watch --status | --dry-run --json``: what ran last, and what comes next.
+
+    Attributes
+    ----------
+    plans
+        With ``--dry-run``: what the armed policies would change now.
+    """
+
+    state: WatchState
+    plans: tuple[Plan, ...]
+
+
+shape(WatchStateDocument, inline={"state": ()})

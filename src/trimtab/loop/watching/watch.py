@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from trimtab.config.schedule import POLICIES, PURGE_PLAN, SNAPSHOT
 from trimtab.drivers.protocol import Clock, Driver
 from trimtab.errors import Interrupted, RefusedError, TrimtabError, panics_as_errors
 from trimtab.launch.interruption import interruptible, shielded
@@ -24,9 +25,6 @@ from trimtab.loop.probing.probe import ProbeRunner
 from trimtab.loop.probing.reach import since_boot_s
 from trimtab.loop.sites import open_acting_driver
 from trimtab.loop.watching.agenda import (
-    POLICIES,
-    PURGE_PLAN,
-    SNAPSHOT,
     Agenda,
     Begin,
     Miss,

@@ -1,19 +1,24 @@
 """Ready-made queries: totals by user, group, project, age, size, OST and pool.
 
-Only regular files, each counted once regardless of its names, by allocated bytes.
+Only regular files, each counted once regardless of its names, by allocated bytes. Also the files
+that are worth moving off full targets.
 """
 
 from __future__ import annotations
 
 import itertools
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from urllib.parse import quote_from_bytes
 
 import polars as pl
 
+from trimtab.act.migrating import FEWEST_BYTES, File, Index
+from trimtab.drivers.lustre.names import target_of
 from trimtab.errors import UsageError
-from trimtab.purge.index import views
+from trimtab.purge.index import identity, views
 from trimtab.purge.index.manifest import Lack, Manifest
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.index.owners import group_name, user_name
@@ -201,3 +206,60 @@ def _classes(by: By) -> tuple[str, tuple[int, ...], list[str]]:
     texts = [format_bytes(size) for size in SIZES_BYTES]
     between = [f"{low} to {high}" for low, high in itertools.pairwise(texts)]
     return "size_bytes", SIZES_BYTES, ["empty", *between, f"{texts[-1]} and more"]
+
+
+MOVED_MAXIMUM: Final = 100_000
+"""Files of an index that are considered for moving off a full target, the largest first."""
+_NEEDED_TO_MOVE: Final = (Lack.IDENTITY, Lack.BLOCKS, Lack.LINKS, Lack.TYPE)
+
+
+def files_to_move(directory: Path) -> Index:
+    """Return the files of an index that are worth moving, the largest first.
+
+    Raises
+    ------
+    UsageError
+        The index does not tell where files lie, or what they are.
+    UnreadableError, DataError
+        It cannot be read.
+    """
+    manifest = load_manifest(directory)
+    lacking = [lack.value for lack in _NEEDED_TO_MOVE if lack in manifest.lacking]
+    if lacking or not views.tells(directory, manifest, "osts"):
+        raise UsageError(
+            f"the index does not tell {', '.join(lacking) or 'on which OSTs files lie'}",
+            code="index-insufficient",
+            hint="scan on a client of the file system: trimtab purge scan ROOT --index DIR",
+        )
+    each = pl.col("allocated_bytes") // pl.col("osts").list.len()
+    with views.readable():
+        frame = (
+            views.scanned(directory, manifest)
+            .filter(
+                (pl.col("type") == "f")
+                & (pl.col("nlink") == 1)
+                & (pl.col("osts").list.len() > 0)
+                & pl.col("mtime_ns").is_not_null()
+                & pl.col("ctime_ns").is_not_null()
+                & (each >= FEWEST_BYTES)
+            )
+            .with_columns(each=each)
+            .top_k(MOVED_MAXIMUM, by="each")
+            .collect()
+        )
+    ended_at = datetime.fromtimestamp(manifest.ended_ns / 1e9, UTC)
+    files = [_file_to_move(row, manifest.root) for row in frame.iter_rows(named=True)]
+    return Index(ended_at, files)
+
+
+def _file_to_move(row: dict[str, Any], root: bytes) -> File:
+    parts = [root.rstrip(b"/"), row["parent"], row["name"]]
+    changed_s = max(row["mtime_ns"], row["ctime_ns"]) // 10**9
+    return File(
+        identity=identity.shown(row["id"], row["id_kind"]),
+        path=quote_from_bytes(b"/".join(part for part in parts if part)),
+        state=f"{row['size_bytes']} {row['mtime_ns']} {row['ctime_ns']}",
+        allocated_bytes=row["each"],
+        changed_at=datetime.fromtimestamp(0, UTC) + timedelta(seconds=changed_s),
+        targets=tuple(target_of("ost", index) for index in dict.fromkeys(row["osts"])),
+    )

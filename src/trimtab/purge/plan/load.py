@@ -14,7 +14,7 @@ from trimtab.errors import RefusedError, TrimtabError, UnreadableError
 from trimtab.purge.plan.candidates import sha256_of
 from trimtab.purge.plan.document import PLAN, check_signature, plan_of
 from trimtab.purge.plan.freeze import CANDIDATES_FILE, PLAN_FILE, SIGNATURE_FILE
-from trimtab.purge.plan.key import SigningKey
+from trimtab.purge.plan.key import SigningKey, read_key
 from trimtab.purge.plan.model import Plan
 from trimtab.purge.plan.publication import Publication, read_publication
 from trimtab.record.trusted import read_trusted, trusted_directory, trusted_file
@@ -62,6 +62,23 @@ def require_plan(directory: str | os.PathLike[str]) -> None:
             code="plan-missing",
             hint="trimtab purge plan --index INDEX --policy FILE --out DIR makes one",
         )
+
+
+def plan_in(
+    directory: Path, key_file: Path, *, owner: int = 0, candidates: bool = True
+) -> tuple[LoadedPlan, SigningKey]:
+    """Return the plan in a directory, verified as by `load_plan`, and the site's key from its file.
+
+    Raises
+    ------
+    UnreadableError
+        There is no plan, which is found before the key is read, or it cannot be read.
+    RefusedError, DataError
+        As `read_key` and `load_plan` raise them.
+    """
+    require_plan(directory)
+    key = read_key(key_file, owner=owner)
+    return load_plan(directory, key, owner=owner, candidates=candidates), key
 
 
 def load_plan(

@@ -1,15 +1,13 @@
-"""Documents from the store: runs, show, event, watch --once."""
+"""Documents from the store: runs, show, event, copies and checks of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trimtab.model.alert import Alert
 from trimtab.model.event import Event
 from trimtab.model.run import Run
 from trimtab.record.integrity import DamagedRun
 from trimtab.record.kept import KeptOutput
-from trimtab.record.slots import Slot
 from trimtab.report.documents import values  # noqa: F401 (declares runs and verdicts)
 from trimtab.report.documents.encode import shape
 
@@ -137,48 +135,4 @@ class EventsDocument:
     events: tuple[Event, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WatchDocument:
-    """``trimtab watch --once --json``: the slots that ran."""
-
-    site: str
-    store: str
-    slots: tuple[Slot, ...]
-
-
 shape(OutputRow, inline={"output": ()})
-
-
-@dataclass(frozen=True, slots=True)
-class AlertsDocument:
-    """``trimtab alerts SITE --json``: the ledger, oldest first, and what waits."""
-
-    store: str
-    site: str
-    alerts: tuple[Alert, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ReceiverRow:
-    """One receiver that was tested.
-
-    Attributes
-    ----------
-    delivered
-        Whether it accepted the test message.
-    """
-
-    receiver: str
-    delivered: bool
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AlertsTestDocument:
-    """``trimtab alerts test SITE --json``: each receiver, and whether it accepted the message."""
-
-    site: str
-    receivers: tuple[ReceiverRow, ...]
-
-
-shape(Alert, omit=["site", "facts"])

@@ -1,4 +1,4 @@
-"""How errors, runs, readings and targets are written wherever a document has one."""
+"""How errors, runs, readings, targets and plans are written wherever a document has one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from trimtab.errors import Interrupted, TrimtabError
+from trimtab.model.action import Plan
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.run import RawOutput, Sample
 from trimtab.model.telemetry import Reading, TargetSnapshot
@@ -41,6 +42,7 @@ shape(
         "sha256": (str, lambda output: hashlib.sha256(output.stdout).hexdigest()),
     },
 )
+shape(Plan, derive={"id": "id"})
 shape(Reading, derive={"unit": "unit"})
 shape(PathDescription, derive={"is_flash": "is_flash"})
 shape(

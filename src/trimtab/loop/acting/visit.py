@@ -1,0 +1,159 @@
+"""One visit of a command to a site: observed, decided, and carried out where it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.act.decision import narrowed, planned_by
+from trimtab.act.migrating import Index
+from trimtab.act.observed import Observed
+from trimtab.config.problems import did_you_mean
+from trimtab.errors import RefusedError, UsageError
+from trimtab.loop import event_log
+from trimtab.loop.acting.journal import directory_of, ends_open
+from trimtab.loop.acting.session import Place, carry_out, carrying_out, settle
+from trimtab.loop.sites import clock_of, know_site, open_driver, site_file
+from trimtab.loop.standing import standing_of
+from trimtab.loop.stores import open_store
+from trimtab.model.action import Action, Plan
+from trimtab.model.site import Site
+from trimtab.model.standing import SiteStanding
+from trimtab.report.documents import values  # noqa: F401 (declares plans)
+from trimtab.report.documents.encode import shape
+from trimtab.site.load import known_sites
+from trimtab.visible import shell_text, visible
+
+_MEASURED: Final = frozenset({"tunables", "again"})
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDocument:
+    """``trimtab tune | trim | balance | revert --json``: the plan and its outcome.
+
+    Attributes
+    ----------
+    applied
+        Whether the plan was to be carried out.
+    settled
+        Actions of killed processes whose outcome was determined first.
+    actions
+        Completed actions; empty without ``--apply``.
+    standing
+        How the site stands, by the snapshot that the plan is made of; not printed.
+    """
+
+    store: str
+    applied: bool
+    plan: Plan
+    settled: tuple[Action, ...]
+    actions: tuple[Action, ...]
+    standing: SiteStanding
+
+
+shape(PlanDocument, omit=["standing"])
+
+
+def acting_site(where: str) -> Site:
+    """Return the site of a name or a site file; a bare PATH has no policies.
+
+    Raises
+    ------
+    UsageError
+        There is no such site.
+    """
+    loaded = site_file(where)
+    if loaded is None:
+        raise UsageError(
+            f"{where!r} is no site: only a site file has policies",
+            code="site-unknown",
+            hint=did_you_mean(where, known_sites())
+            or f"write one: trimtab init {shell_text([where]) if '/' in where else 'PATH'}",
+        )
+    return loaded.site
+
+
+def visit(
+    where: str,
+    store_url: str | None,
+    policy: str,
+    *,
+    applying: bool = False,
+    targets: str | None = None,
+    action: str | None = None,
+    expected: str | None = None,
+    index: Callable[[], Index] | None = None,
+    progress: Callable[[Action], None] = lambda action: None,
+) -> PlanDocument:
+    """Observe a site, decide, and with ``applying`` carry the plan out.
+
+    Where there is nothing to change nothing is written, not even the right to act.
+
+    Parameters
+    ----------
+    policy
+        One of `CONTROLLERS`; ``again`` are tunables with what was reverted, ``migrate`` moves files
+        off full targets, ``revert`` and ``reopen`` take back what was done.
+    targets
+        Only these, as ``OST[0000-0003]``.
+    action
+        Beginning of the id of the action to revert; all where ``None``.
+    expected
+        `Plan.id` that a person has seen: another plan is not applied.
+    index
+        With ``migrate``: reads the files of a purge's index.
+
+    Raises
+    ------
+    RefusedError
+        It is held, or another process acts on the site.
+    TrimtabError
+        The site cannot be opened, or the store or journal cannot be used.
+    """
+    site = acting_site(where)
+    with open_store(store_url, site, create=True) as store:
+        know_site(store, site)
+        place = Place(site, store, clock_of(site))
+        location = str(store.location)
+
+        def planned(observed: Observed) -> Plan:
+            plan = planned_by(observed, policy, place.clock(), action, index)
+            return plan if targets is None else narrowed(plan, observed, targets)
+
+        measuring = applying and policy in _MEASURED
+        observed = place.observe(open_driver(site, clock=place.clock), measuring=measuring)
+        plan = planned(observed)
+        standing = standing_of(store, event_log.Place(site.name, site), snapshot=observed.snapshot)
+        if not applying:
+            return PlanDocument(location, False, plan, (), (), standing)
+        if not plan.is_due and not _is_unsettled(place, observed):
+            refuse_another(plan, expected)
+            return PlanDocument(location, True, plan, (), (), standing)
+        with carrying_out(place) as surroundings:
+            settled = settle(place, surroundings)
+            observed = place.observe(surroundings.driver)
+            plan = planned(observed)
+            refuse_another(plan, expected)
+            actions = carry_out(place, plan, observed, surroundings, progress)
+            if actions:
+                place.keep(surroundings.driver.snapshot(place.clock()))
+        return PlanDocument(location, True, plan, settled, actions, standing)
+
+
+def _is_unsettled(place: Place, observed: Observed) -> bool:
+    """Return whether a process that was killed may have left something open."""
+    is_open = any(action.outcome is None for action in observed.actions)
+    return is_open or ends_open(directory_of(place.store), place.site.name)
+
+
+def refuse_another(
+    plan: Plan, expected: str | None, hint: str = "see it again: without --apply"
+) -> None:
+    """Raise RefusedError unless a plan is the one that a person has seen; ``None``: any is."""
+    if expected not in {None, plan.id}:
+        raise RefusedError(
+            f"the plan is {plan.id} now, not {visible(str(expected)[:40])}",
+            code="plan-changed",
+            hint=hint,
+        )
