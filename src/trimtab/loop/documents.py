@@ -79,7 +79,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "store": "kept.StoreCopyDocument",
     "store-check": "kept.StoreCheckDocument",
     "store-rebuild": "kept.StoreRebuildDocument",
-    "error": "values.FailureDocument",
+    "error": "encode.FailureDocument",
 }
 """Name of the schema to the module and class of the command's document."""
 

@@ -107,7 +107,7 @@ def refusal_page(refusal: Refusal, as_json: bool) -> bytes:
 
 def _problem(error: TrimtabError, status: int, *, as_json: bool) -> bytes:
     if as_json:
-        from trimtab.web.documents import FailureDocument, to_json
+        from trimtab.report.documents.encode import FailureDocument, to_json
 
         return to_json(FailureDocument(error)).encode()
     return problem_page(error, status).encode()

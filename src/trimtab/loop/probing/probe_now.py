@@ -21,7 +21,7 @@ from trimtab.model.site import Site, SiteProbe
 from trimtab.model.telemetry import NotAvailable
 from trimtab.model.verdict import Comparison, Verdict
 from trimtab.record.comparability import comparability_key
-from trimtab.report.documents.values import Problem
+from trimtab.report.documents.encode import Problem
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from trimtab.model.finding import Finding
 from trimtab.model.status import SeriesStatus, Status
-from trimtab.report.documents import values  # noqa: F401 (declares runs)
 from trimtab.report.documents.encode import shape
 
 

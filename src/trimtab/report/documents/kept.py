@@ -8,7 +8,6 @@ from trimtab.model.event import Event
 from trimtab.model.run import Run
 from trimtab.record.integrity import DamagedRun
 from trimtab.record.kept import KeptOutput
-from trimtab.report.documents import values  # noqa: F401 (declares runs and verdicts)
 from trimtab.report.documents.encode import shape
 
 

@@ -17,8 +17,7 @@ from trimtab.model.survey import SLOW, Spread, Standing, Survey, SurveyPlan
 from trimtab.model.target import SiteState
 from trimtab.model.telemetry import TargetSnapshot
 from trimtab.report.documents import targets  # noqa: F401 (declares the state of a site)
-from trimtab.report.documents.encode import SCHEMA_VERSION, dumps, plain_of, shape
-from trimtab.report.documents.values import Problem
+from trimtab.report.documents.encode import SCHEMA_VERSION, Problem, dumps, plain_of, shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,7 @@ from trimtab.purge.run.aside import AsideFile
 from trimtab.purge.run.records import RunPace
 from trimtab.purge.run.result import RunResult
 from trimtab.purge.signs import MAY_BE, Signs, Suspicion, statement
-from trimtab.report.documents.encode import bounds, mapped, shape
-from trimtab.report.documents.values import Problem
+from trimtab.report.documents.encode import Problem, bounds, mapped, shape
 from trimtab.units import EpochS
 from trimtab.visible import visible
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from trimtab.model.target import SiteState, TargetState, Trouble
 from trimtab.model.telemetry import HostSnapshot
-from trimtab.report.documents import values  # noqa: F401 (declares readings)
 from trimtab.report.documents.encode import shape
 
 
