@@ -32,6 +32,7 @@ from trimtab.model.site import Checked, Servers, Site
 from trimtab.model.standing import SiteStanding
 from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.run.aside import AsideFile
+from trimtab.record.copying import Copied
 from trimtab.report.documents.kept import StoreCopyDocument
 
 pytestmark = pytest.mark.cli
@@ -140,7 +141,7 @@ FOUND = ("Lustre 2.15.5, file system scratch", "4 OSTs and 2 MDTs")
 INSTALLED = ("/etc/trimtab/sites/scratch.toml", "/etc/systemd/system/trimtab-watch@.service")
 COPIED = StoreCopyDocument(
     "scratch.db", "postgresql://trimtab@db/trimtab",
-    {"run": 70_000, "sample": 1_792_000, "snapshot": 6751}, 75_600, ("ab" * 32,), {},
+    Copied({"run": 70_000, "sample": 1_792_000, "snapshot": 6751}, 75_600, ("ab" * 32,), {}),
 )  # fmt: skip
 REFUSED = Message("receiver-unreachable", "it cannot be reached: Connection refused")
 TRIED = (ReceiverRow("mail", True), ReceiverRow("chat", False, REFUSED))

@@ -8,12 +8,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from trimtab.report.documents import acting, answers, judged, kept, measured, purged, simulated
+    from trimtab.report.documents import acting, judged, kept, measured, purged, simulated
 
 __all__ = [
     "DOCUMENTS",
     "acting",
-    "answers",
     "declare",
     "document_of",
     "judged",
@@ -28,7 +27,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "init": "measured.InitDocument",
     "init-install": "measured.InstallDocument",
     "site": "measured.SiteDocument",
-    "targets": "targets.SiteState",
+    "targets": "trimtab.model.target.SiteState",
     "snapshot": "measured.SnapshotDocument",
     "probe": "trimtab.loop.probing.probe_now.ProbeDocument",
     "sweep": "judged.SweepDocument",
@@ -37,14 +36,14 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "alerts-test": "trimtab.loop.alerting.receivers.AlertsTestDocument",
     "watch-status": "trimtab.loop.watching.upcoming.WatchStateDocument",
     "import": "measured.ImportDocument",
-    "status": "answers.StatusDocument",
+    "status": "trimtab.model.status.StatusDocument",
     "judge": "judged.JudgeDocument",
     "incidents": "judged.IncidentsDocument",
     "explain": "judged.ExplainDocument",
-    "correlate": "judged.Correlated",
+    "correlate": "trimtab.model.correlation.Correlated",
     "event": "kept.EventsDocument",
-    "compare": "judged.CompareResult",
-    "ladder": "judged.Ladder",
+    "compare": "trimtab.model.compare.CompareResult",
+    "ladder": "trimtab.model.ladder.Ladder",
     "survey": "measured.SurveyDocument",
     "hints": "judged.HintsDocument",
     "twin": "simulated.AmplificationDocument",
@@ -73,12 +72,12 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "purge-arm": "purged.PurgeArmDocument",
     "purge-run": "purged.PurgeRunDocument",
     "purge-recover": "purged.PurgeRecoverDocument",
-    "report": "answers.MonthDocument",
+    "report": "trimtab.report.month.MonthDocument",
     "runs": "kept.RunsDocument",
     "show": "kept.ShowDocument",
     "store": "kept.StoreCopyDocument",
     "store-check": "kept.StoreCheckDocument",
-    "store-rebuild": "kept.StoreRebuildDocument",
+    "store-rebuild": "trimtab.loop.verdicts.StoreRebuildDocument",
     "error": "encode.FailureDocument",
 }
 """Name of the schema to the module and class of the command's document."""

@@ -12,18 +12,14 @@ from trimtab.model.compare import CompareResult
 from trimtab.model.event import Event
 from trimtab.model.ladder import Ladder
 from trimtab.model.overview import Overview
+from trimtab.model.status import StatusDocument
 from trimtab.model.target import SiteState
 from trimtab.purge.horizon.answer import Answer
 from trimtab.purge.horizon.curve import Freed
 from trimtab.purge.horizon.usage import Usage
 from trimtab.record.kept import Site
-from trimtab.report.documents import (  # noqa: F401 (declare types)
-    purged,
-    simulated,
-    targets,
-)
+from trimtab.report.documents import purged, simulated  # noqa: F401 (declare types)
 from trimtab.report.documents.acting import ActionsDocument
-from trimtab.report.documents.answers import StatusDocument
 from trimtab.report.documents.encode import FailureDocument, shape
 from trimtab.report.documents.judged import IncidentsDocument, JudgeDocument, SweepDocument
 from trimtab.report.documents.kept import EventsDocument, RunsDocument

@@ -16,7 +16,6 @@ from trimtab.model.site import Checked
 from trimtab.model.survey import SLOW, Spread, Standing, Survey, SurveyPlan
 from trimtab.model.target import SiteState
 from trimtab.model.telemetry import TargetSnapshot
-from trimtab.report.documents import targets  # noqa: F401 (declares the state of a site)
 from trimtab.report.documents.encode import SCHEMA_VERSION, Problem, dumps, plain_of, shape
 
 
