@@ -16,11 +16,11 @@ from typing import Final
 
 import click
 
-from trimtab import __version__
 from trimtab.cli.lazy import COMPLETE, LazyGroup
 from trimtab.errors import Interrupted, TrimtabError, UnreadableError, UsageError
 from trimtab.extras import install_command
 from trimtab.launch.interruption import interruptible
+from trimtab.twin.version import __version__
 from trimtab.visible import visible
 
 GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {

@@ -18,7 +18,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trimtab import __version__
 from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError
 from trimtab.explain.findings import find_all
 from trimtab.explain.observed import Limits, Observed
@@ -46,6 +45,7 @@ from trimtab.model.site import Site
 from trimtab.model.telemetry import NotAvailable, Snapshot
 from trimtab.record.system_errors import system_errors
 from trimtab.report.headline import site_troubles
+from trimtab.twin.version import __version__
 from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab import __version__
 from trimtab.report import text
 from trimtab.report.chart import Chart
 from trimtab.report.text import printable
+from trimtab.twin.version import __version__
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -89,7 +89,6 @@ def purge_scan_command(
     --incremental the index BASE stays as it is; changes of files in place (sizes, times, owners)
     are missed in directories whose names did not change.
     """
-    from trimtab import __version__
     from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.purge_index import show_index
     from trimtab.cli.render.purge_progress import scan_progress
@@ -98,6 +97,7 @@ def purge_scan_command(
     from trimtab.loop.purging.measuring import inodes_in_use
     from trimtab.loop.purging.scanning import ScanOptions, scan_index
     from trimtab.purge.index.manifest import SizesMode
+    from trimtab.twin.version import __version__
 
     columns = _extras(extras)
     require_answer(root, "the scan")

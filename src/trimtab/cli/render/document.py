@@ -104,6 +104,11 @@ def show_page(
     show(json, lambda: print_document(made(), more), error=error)
 
 
+def print_note(text: str) -> None:
+    """Print a note beside the result: on standard error."""
+    click.echo(f"note: {text}", err=True)
+
+
 def print_document(document: Document, more: Iterable[str] = ()) -> None:
     """Print a document: its answer, its first rows, and with ``--all`` everything.
 

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from trimtab import __version__
 from trimtab.alert import payloads
 from trimtab.alert.parcels import Parcel
 from trimtab.alert.table import TEST
@@ -33,6 +32,7 @@ from trimtab.model.identifier import new_identifier
 from trimtab.model.notifying import MailAlerts, Webhook
 from trimtab.model.site import Site
 from trimtab.report.documents.encode import shape
+from trimtab.twin.version import __version__
 from trimtab.visible import visible
 
 TIMEOUT_S: Final = 10.0

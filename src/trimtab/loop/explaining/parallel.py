@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from trimtab import __version__
 from trimtab.explain.context import JOBS, Context, CpuProfile, RunFact, Telemetry, Window
 from trimtab.explain.explain import explain
 from trimtab.explain.incidents.integrity import BadChecksums
@@ -24,6 +23,7 @@ from trimtab.measure.plain import as_dict, as_list, as_number, time_since_1970
 from trimtab.model.incident import Assessment, Explanation, Incident, IncidentState
 from trimtab.model.run import Run, Sample
 from trimtab.record.comparability import ASKED
+from trimtab.twin.version import __version__
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store

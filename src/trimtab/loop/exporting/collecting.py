@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trimtab import __version__
 from trimtab.act.ledger import last_trims
 from trimtab.config.schedule import POLICIES, PROBE_PREFIX, PURGE_PLAN, SNAPSHOT
 from trimtab.loop.event_log import Place
@@ -22,6 +21,7 @@ from trimtab.model.site import Site
 from trimtab.record.kept import Series
 from trimtab.record.slots import Slot, SlotState
 from trimtab.report.metrics import ReceiverNow, SeriesNow, SiteNow
+from trimtab.twin.version import __version__
 
 if TYPE_CHECKING:
     from trimtab.model.telemetry import Snapshot

@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from trimtab import __version__
 from trimtab.config.targets import ost_name
 from trimtab.measure import ior
 from trimtab.measure.obdfilter_survey.commands import SurveySpec
@@ -31,6 +30,7 @@ from trimtab.twin.instruments.ior import parse_command as parse_ior_command
 from trimtab.twin.instruments.ior_output import print_ior
 from trimtab.twin.instruments.obdfilter_survey import SurveyCommand, SurveyResult, print_survey
 from trimtab.twin.scenario.model import ProbeLoad
+from trimtab.twin.version import __version__
 
 _DIRECTORY: Final = "{directory}"
 _OPEN_S: Final = 0.3
