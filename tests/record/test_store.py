@@ -473,7 +473,7 @@ def test_a_word_of_a_newer_program_is_said_and_the_rest_stands(
         )
         # With the checksums that such a program writes.
         samples = connection.execute(select(schema.sample).where(schema.sample.c.run == 1))
-        total = checksums.checksum([tuple(row)[1:] for row in samples])
+        total = schema.checksum([tuple(row)[1:] for row in samples])
         of_newer = schema.run.update().where(schema.run.c.number == 1)
         connection.execute(of_newer.values(sample_checksum=total))
         checksums.resum(connection, schema.run)

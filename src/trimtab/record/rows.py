@@ -17,7 +17,7 @@ from trimtab.message import Message
 from trimtab.model.event import Event, EventKind
 from trimtab.model.run import RawOutput, Run, RunStatus, Sample, values_of_sample
 from trimtab.record import schema
-from trimtab.record.checksums import checksum, require_row
+from trimtab.record.checksums import require_row
 from trimtab.record.comparability import comparability_key
 from trimtab.record.kept import KeptOutput, value_of
 from trimtab.record.raw import RawDirectory
@@ -53,7 +53,7 @@ def of_run(run: Run, site_number: int, import_key: str | None) -> dict[str, Any]
         site=site_number,
         comparability=comparability_key(run),
         import_key=import_key,
-        sample_checksum=checksum(of_samples(run.samples)),
+        sample_checksum=schema.checksum(of_samples(run.samples)),
     )
 
 
