@@ -24,7 +24,7 @@ from trimtab.loop.event_log import Place
 from trimtab.loop.probing import twin_site
 from trimtab.loop.probing.reach import Reach
 from trimtab.loop.probing.site_probe import SiteProbeRunner
-from trimtab.loop.sites import clock_of, know_site, open_driver, reach_of
+from trimtab.loop.sites import clock_of, know_site, open_acting_driver, open_driver, reach_of
 from trimtab.loop.standing import whole_standing
 from trimtab.loop.targets import look
 from trimtab.loop.twin_run import Wanted, run_twin
@@ -227,6 +227,7 @@ def a_watch(
         "clock": reach.clock,
         "sleep": sleep,
         "elapsed_s": reach.elapsed_s,
+        "open_acting": open_acting_driver,
         "log": log,
     }
     runner = SiteProbeRunner(site, reach.clock, identity, reach)

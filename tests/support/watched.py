@@ -11,6 +11,7 @@ from typing import cast
 from tests.support.memory_driver import MemoryDriver
 
 from trimtab.loop.probing.probe import ProbeOutcome, RunContext
+from trimtab.loop.sites import open_acting_driver
 from trimtab.loop.watching.observers import Observer
 from trimtab.loop.watching.watch import Watch
 from trimtab.model.run import Run, RunStatus, Sample
@@ -158,6 +159,7 @@ def a_watch(
         "probe": SimulatedProbe(clock),
         "clock": clock,
         "elapsed_s": clock.elapsed_s,
+        "open_acting": open_acting_driver,
         "sleep": sleep,
         "log": a_log()[0],
         "holder": "here:1:1",

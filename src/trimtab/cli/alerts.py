@@ -6,7 +6,6 @@ import click
 
 from trimtab.cli import options
 from trimtab.cli.opened import opened
-from trimtab.cli.render.alerts import alerts_document, trial_document
 from trimtab.cli.render.document import show_page
 
 
@@ -43,6 +42,7 @@ def alerts_command() -> None:
 @options.since("Only alerts that were decided at or after this time.")
 def list_(where: str, store_url: str | None, since: str | None) -> None:
     """List alerts, newest first: their receivers, and which still wait."""
+    from trimtab.cli.render.alerts import alerts_document
     from trimtab.loop.alerting.receivers import AlertsDocument, receivers_of
     from trimtab.loop.standing import whole_standing
     from trimtab.model.alert import Phase
@@ -64,6 +64,7 @@ def list_(where: str, store_url: str | None, since: str | None) -> None:
 @options.output
 def test(where: str | None) -> None:
     """Send a test message to every receiver of a site; exits with 3 if one did not accept it."""
+    from trimtab.cli.render.alerts import trial_document
     from trimtab.errors import ToolError
     from trimtab.loop.alerting.receivers import AlertsTestDocument, try_receivers
     from trimtab.loop.sites import clock_of, only_site, open_site

@@ -28,7 +28,7 @@ from trimtab.loop.exporting.collecting import Collector
 from trimtab.loop.exporting.exporter import Exporter, families
 from trimtab.loop.probing import twin_site
 from trimtab.loop.probing.site_probe import runner_of
-from trimtab.loop.sites import open_driver, reach_of
+from trimtab.loop.sites import open_acting_driver, open_driver, reach_of
 from trimtab.loop.twin_run import Wanted, run_twin
 from trimtab.loop.watching.watch import Watch
 from trimtab.message import Message
@@ -274,7 +274,7 @@ def test_every_panel_of_a_scraped_watch_has_series_and_an_alert_arrives(tmp_path
         driver, runner = open_driver(site, clock=reach.clock), runner_of(site, store, reach)
         watch = Watch(
             site, store, driver, runner, clock=reach.clock, sleep=reach.sleep,
-            elapsed_s=reach.elapsed_s, log=log,
+            elapsed_s=reach.elapsed_s, open_acting=open_acting_driver, log=log,
         )  # fmt: skip
         watch.observe((alerting, exporter))
         assert len(watch.run(once=True)) == 2

@@ -27,6 +27,8 @@ from datetime import UTC, datetime
 from tests.support.memory_driver import MemoryDriver
 from tests.support.watched import HOURLY, Moving, SimulatedProbe, a_site
 from dataclasses import replace
+from trimtab.loop.probing.reach import since_boot_s
+from trimtab.loop.sites import open_acting_driver
 from trimtab.loop.watching.watch import Watch
 from trimtab.loop.watching.log import configured
 from trimtab.record.store import Store
@@ -43,7 +45,7 @@ class Probe(SimulatedProbe):
 site = a_site(replace(HOURLY, schedule="every 1s"))
 with Store.open(sys.argv[1]) as store:
     watch = Watch(site, store, MemoryDriver(), Probe(Moving(), 0.1), clock=now, sleep=time.sleep,
-                  log=configured())
+                  elapsed_s=since_boot_s, open_acting=open_acting_driver, log=configured())
     watch.run()
 """
 

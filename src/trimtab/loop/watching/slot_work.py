@@ -25,6 +25,7 @@ from trimtab.drivers.protocol import Driver
 from trimtab.errors import Interrupted, TrimtabError, UnreadableError, panics_as_errors
 from trimtab.launch.notify import Notifier
 from trimtab.loop.acting.applying import GivesWay, never
+from trimtab.loop.acting.session import Place
 from trimtab.loop.judging import verdicts
 from trimtab.loop.probing.missing import (
     SILENT,
@@ -39,7 +40,7 @@ from trimtab.loop.watching.agenda import MissMany
 from trimtab.loop.watching.beside import Taking
 from trimtab.loop.watching.lease import lease_end
 from trimtab.loop.watching.log import fields
-from trimtab.loop.watching.policies import PolicyKeeper, state_of
+from trimtab.loop.watching.policies import PolicyKeeper, armed, state_of
 from trimtab.loop.watching.purge_plans import PlanEnd, PurgePlanning
 from trimtab.loop.watching.store_retry import Patience
 from trimtab.model.identifier import identifier_of
@@ -92,9 +93,25 @@ class SlotWork:
     alive: Callable[[], None]
     beside: Callable[[], object] = lambda: None
     settle: Callable[[], object] = lambda: None
-    keeper: PolicyKeeper | None = None
-    planning: PurgePlanning | None = None
+    keeper: PolicyKeeper | None = field(default=None, init=False)
+    planning: PurgePlanning | None = field(default=None, init=False)
     _likeness: dict[str, Likeness] = field(default_factory=dict, init=False)
+
+    def arm(self, open_acting: Callable[..., Driver], wait: Callable[[float], None]) -> None:
+        """Have policies kept and purge plans made, as far as the site file arms or schedules them.
+
+        Parameters
+        ----------
+        open_acting
+            Opens the driver with the right to change the file system.
+        wait
+            Waits for that many seconds; the watch stays alive meanwhile.
+        """
+        if armed(self.site):
+            place = Place(self.site, self.store, self.clock, open_acting, wait)
+            self.keeper = PolicyKeeper(place, self.driver, self.log)
+        if self.site.policies.purge.schedule is not None:
+            self.planning = PurgePlanning(self.site, self.store.location.url, self.log)
 
     def probe(self, item: str, due_at: datetime) -> Slot | None:
         """Run a probe and return its slot, ended; ``None`` where it had ended before.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from trimtab.errors import ToolError
 from trimtab.loop.watching.agenda import items
 from trimtab.loop.watching.lease import is_gone
 from trimtab.model.action import Plan
@@ -14,7 +15,9 @@ from trimtab.record.slots import ItemState, Lease, Slot, SlotState, WatchState
 from trimtab.report.documents.encode import shape
 
 if TYPE_CHECKING:
+    from trimtab.model.standing import SiteStanding
     from trimtab.record.store import Store
+    from trimtab.site.load import LoadedSite
 
 
 def watch_state(site: Site, store: Store, now: datetime) -> WatchState:
@@ -64,6 +67,73 @@ def _last_ended(store: Store, site: str, item: str, now: datetime) -> Slot | Non
     ]
     ended = [slot for slot in slots if slot is not None]
     return max(ended, key=lambda slot: slot.due_at, default=None)
+
+
+def watched_site(where: str) -> LoadedSite:
+    """Return the site of a name, a site file or a path; a name stands for a site file alone."""
+    from trimtab.loop.sites import open_site, site_file
+
+    return site_file(where, only_sites=True) or open_site(where)
+
+
+def shown_state(
+    where: str, store_url: str | None, *, dry_run: bool
+) -> tuple[WatchState, tuple[Plan, ...] | None, SiteStanding]:
+    """Return the state of a watch, with ``dry_run`` what armed policies would change, and the site.
+
+    Raises
+    ------
+    TrimtabError
+        The site or its store cannot be opened, or with ``dry_run`` not be observed.
+    """
+    from trimtab.loop import event_log
+    from trimtab.loop.acting.session import Place
+    from trimtab.loop.sites import clock_of, open_driver
+    from trimtab.loop.standing import whole_standing
+    from trimtab.loop.stores import open_store
+    from trimtab.loop.watching.policies import plans_of
+
+    site = watched_site(where).site
+    clock = clock_of(site)
+    with open_store(store_url, site) as store:
+        state = watch_state(site, store, clock())
+        standing = whole_standing(store, event_log.Place(site.name, site))
+        plans = None
+        if dry_run:
+            plans = plans_of(Place(site, store, clock), open_driver(site, clock=clock))
+    return state, plans, standing
+
+
+def alert_if_gone(where: str, store_url: str | None) -> None:
+    """Alert and raise if no process watches a site and a slot is overdue.
+
+    Raises
+    ------
+    ToolError
+        No process watches it: `code` is ``watch-gone``.
+    """
+    from trimtab.loop.alerting.alerting import Alerting
+    from trimtab.loop.sites import clock_of
+    from trimtab.loop.stores import open_store
+    from trimtab.loop.watching.log import configured
+
+    site = watched_site(where).site
+    clock = clock_of(site)
+    with open_store(store_url, site) as store:
+        late = overdue(site, store, clock())
+        if not late:
+            return
+        item, due_at = min(late.items(), key=lambda entry: entry[1])
+        slot = item.replace(":", " ")
+        log = configured(level="error", clock=clock, site=site.name)
+        alerting = Alerting(site, store, log=log, clock=clock, threads=False)
+        alerting.watch_gone(slot, due_at)
+        raise ToolError(
+            f"no process watches {site.name}: the {slot} of {due_at:%Y-%m-%d %H:%M} UTC was not "
+            "started",
+            code="watch-gone",
+            hint=f"systemctl status trimtab-watch@{site.name}; it resumes where it stopped",
+        )
 
 
 # What `trimtab watch` prints of it

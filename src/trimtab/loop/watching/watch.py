@@ -20,10 +20,7 @@ from trimtab.drivers.protocol import Clock, Driver
 from trimtab.errors import Interrupted, RefusedError, TrimtabError, panics_as_errors
 from trimtab.launch.interruption import interruptible, shielded
 from trimtab.launch.notify import Notifier
-from trimtab.loop.acting.session import Place
 from trimtab.loop.probing.probe import ProbeRunner
-from trimtab.loop.probing.reach import since_boot_s
-from trimtab.loop.sites import open_acting_driver
 from trimtab.loop.watching.agenda import (
     Agenda,
     Begin,
@@ -43,8 +40,6 @@ from trimtab.loop.watching.lease import LEASE_S, is_gone, lease_end, this_proces
 from trimtab.loop.watching.log import NAME, fields
 from trimtab.loop.watching.looking import Look
 from trimtab.loop.watching.observers import Observer, Observers
-from trimtab.loop.watching.policies import PolicyKeeper, armed
-from trimtab.loop.watching.purge_plans import PurgePlanning
 from trimtab.loop.watching.resuming import Resumption
 from trimtab.loop.watching.retention import Retention
 from trimtab.loop.watching.slot_work import AN_ERROR_ENDED_IT, ENDED_WHILE_IT_RAN, SlotWork
@@ -77,14 +72,14 @@ class Watch:
         Returns the time now, aware UTC.
     sleep
         Waits for that many seconds.
-    notify
-        Told how things stand: `trimtab.launch.notify.from_environment`.
-    holder, gone
-        This process, and whether another is known to be no more.
     elapsed_s
         Returns the seconds since some moment, by a clock that nobody sets.
     open_acting
         Opens the driver with the right to change the file system: `open_acting_driver`.
+    notify
+        Told how things stand: `trimtab.launch.notify.from_environment`.
+    holder, gone
+        This process, and whether another is known to be no more.
 
     Raises
     ------
@@ -101,12 +96,12 @@ class Watch:
         *,
         clock: Clock,
         sleep: Callable[[float], None],
+        elapsed_s: Callable[[], float],
+        open_acting: Callable[..., Driver],
         log: logging.Logger | None = None,
         notify: Notifier | None = None,
         holder: str | None = None,
         gone: Callable[[str], bool] = is_gone,
-        elapsed_s: Callable[[], float] = since_boot_s,
-        open_acting: Callable[..., Driver] = open_acting_driver,
     ) -> None:
         self.site, self.store = site, store
         self._clock, self._sleep, self._gone = clock, sleep, gone
@@ -120,11 +115,7 @@ class Watch:
         self._work = SlotWork(site, store, driver, probe, *surroundings)
         if not DRIVERS[site.driver].simulated:  # its time passes only where it is waited for
             self._work.beside, self._work.settle = self._beside, self._settle
-        if armed(site):
-            place = Place(site, store, clock, open_acting, self._wait)
-            self._work.keeper = PolicyKeeper(place, driver, self.log)
-        if site.policies.purge.schedule is not None:
-            self._work.planning = PurgePlanning(site, store.location.url, self.log)
+        self._work.arm(open_acting, self._wait)
         self._resumption = Resumption(site.name, store, self._patience, self._do)
         self._retention = Retention(site, store, self.log, elapsed_s)
         self._incident_watch = IncidentWatch(site, store, self.log, clock)

@@ -1,0 +1,97 @@
+"""Starts the watch of a site: everything opened, watched until it ends, and what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trimtab.errors import UsageError
+from trimtab.launch.notify import from_environment
+from trimtab.loop.event_log import Place
+from trimtab.loop.probing.site_probe import runner_of
+from trimtab.loop.sites import open_acting_driver, open_driver, reach_of
+from trimtab.loop.standing import whole_standing
+from trimtab.loop.stores import open_store
+from trimtab.loop.watching.agenda import items
+from trimtab.loop.watching.log import configured
+from trimtab.loop.watching.looking import look_elsewhere
+from trimtab.loop.watching.observers import observers_of
+from trimtab.loop.watching.upcoming import watched_site
+from trimtab.loop.watching.watch import Watch
+from trimtab.loop.workers import frames_for_months
+from trimtab.model.run import Run
+from trimtab.model.site import Site
+from trimtab.model.standing import SiteStanding
+from trimtab.record.slots import Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a watch did before it ended.
+
+    Attributes
+    ----------
+    runs
+        The runs of its slots, by id.
+    standing
+        How the site stands; ``None``: the watch ran until it was ended.
+    """
+
+    site: str
+    store: str
+    slots: tuple[Slot, ...]
+    runs: Mapping[str, Run]
+    standing: SiteStanding | None
+
+
+def watched(
+    where: str, store_url: str | None, *, once: bool, log_form: str | None, log_level: str
+) -> Watched:
+    """Watch a site until interrupted, or ``once``, and return what was done.
+
+    Raises
+    ------
+    UsageError
+        There is no such site, or nothing is scheduled for it.
+    RefusedError
+        Another process watches it.
+    Interrupted
+        As `Watch.run` says.
+    """
+    frames_for_months()  # this process may run for months, with one thread
+    loaded = watched_site(where)
+    site = loaded.site
+    if not once and not items(site):
+        raise _nothing_scheduled(site)
+    reach = reach_of(site)
+    log = configured(form=log_form, level=log_level, clock=reach.clock, site=site.name)
+    for warning in loaded.warnings:
+        log.warning(warning)
+    with open_store(store_url, site, create=True) as store:
+        runner = runner_of(site, store, reach)
+        watch = Watch(
+            site,
+            store,
+            open_driver(site, clock=reach.clock),
+            runner,
+            clock=reach.clock,
+            sleep=reach.sleep,
+            elapsed_s=reach.elapsed_s,
+            open_acting=open_acting_driver,
+            log=log,
+            notify=from_environment(),
+        )
+        observers = observers_of(site, store, log=log, clock=reach.clock)
+        watch.observe(observers, looks=None if once else look_elsewhere)
+        slots = watch.run(once=once)
+        runs = {slot.run: store.run(slot.run) for slot in slots if slot.run is not None}
+        standing = whole_standing(store, Place(site.name, site)) if once else None
+        return Watched(site.name, str(store.location), slots, runs, standing)
+
+
+def _nothing_scheduled(site: Site) -> UsageError:
+    return UsageError(
+        f"nothing is scheduled for {site.name}: there is nothing to wait for",
+        code="schedule-missing",
+        hint="give [snapshot] or a [probe.NAME] of its site file a schedule, or use --once",
+    )
