@@ -21,7 +21,7 @@ from trimtab.loop.purging.exact_sizes import size_bias
 from trimtab.loop.purging.measuring import Measure, usage_now
 from trimtab.loop.purging.place import PurgePlace
 from trimtab.loop.purging.site import SiteSays, ask_site
-from trimtab.purge.horizon.answer import Answer, answer
+from trimtab.purge.horizon.answer import Answer, HorizonResult, answer
 from trimtab.purge.horizon.curve import Freed
 from trimtab.purge.horizon.forecast import Growth, forecast_growth
 from trimtab.purge.horizon.size_bias import SizeBias
@@ -33,7 +33,6 @@ from trimtab.purge.policy import Policy
 from trimtab.purge.rules import RulesInForce, rules_in_force
 from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.records import DoneLine, UndoneLine
-from trimtab.report.purge import HorizonResult
 from trimtab.units import format_bytes, plural
 from trimtab.visible import visible
 

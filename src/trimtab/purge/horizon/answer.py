@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from trimtab.errors import UsageError
-from trimtab.purge.horizon.curve import AgeCurve, OwnerDays
+from trimtab.purge.horizon.curve import AgeCurve, Freed, OwnerDays
 from trimtab.purge.horizon.forecast import Growth
 from trimtab.purge.horizon.horizon import (
     AGES_DAYS,
@@ -316,3 +316,26 @@ def project_days(tally: Tally) -> OwnerDays:
 def ost_curves(tally: Tally) -> dict[int, AgeCurve]:
     """Return the curve of each OST that holds eligible objects, by OST index."""
     return {index: AgeCurve.from_buffers(*tally.hours_of_ost(index)) for index in tally.osts()}
+
+
+@dataclass(frozen=True, slots=True)
+class HorizonResult:
+    """The horizon of an index.
+
+    Attributes
+    ----------
+    root, index
+        Of the listed tree, in printable form; the id of its index.
+    rules, notes
+        Sentences: the rules in force, and what a reader should know.
+    total
+        All regular files of the index.
+    """
+
+    root: str
+    index: str
+    answer: Answer
+    usage: Usage
+    rules: tuple[str, ...]
+    total: Freed
+    notes: tuple[str, ...]
