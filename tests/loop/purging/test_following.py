@@ -253,7 +253,7 @@ def test_an_mdt_that_is_added_is_a_reason_to_scan_again(
 def test_small_shards_are_merged(
     lustre: FakeNamespace, follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "DELTAS_MAX", 2)
+    monkeypatch.setattr(changed_rows, "DELTAS_MAX", 2)
     for number in range(6):
         lustre.write(file_of(lustre), number)
         manifest = follower.round().manifest
@@ -428,7 +428,7 @@ def test_from_the_command_to_a_query(
     lustre.rename(ROOT, b"d", ROOT, b"renamed")
     site = tmp_path / "scratch.toml"
     site.write_text(SITE)
-    monkeypatch.setattr(changelogs, "LiveChangelogs", lambda *_, **__: lustre)
+    monkeypatch.setattr(following, "LiveChangelogs", lambda *_, **__: lustre)
     monkeypatch.setattr(following, "require_answer", lambda *_: None)
     at = datetime.fromtimestamp(lustre.now_ns / 10**9 + 60, UTC)
     monkeypatch.setattr(following, "utc_now", lambda: at)

@@ -1,23 +1,29 @@
-"""What changed: files looked at, the directories above, and the rows of an index that differ."""
+"""What changed: files looked at, the directories above, and the rows that differ, committed."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Final, Protocol
 
 import polars as pl
 
 from trimtab.drivers.lustre.changelog import ChangelogUsers
-from trimtab.purge.follow.decide import Clear
+from trimtab.model.identifier import new_identifier
+from trimtab.purge.follow.decide import TRIES_MAX, Clear
 from trimtab.purge.follow.place import Name, Places, place
-from trimtab.purge.index.delta import Delta, beneath, find
-from trimtab.purge.index.manifest import Manifest
+from trimtab.purge.index.delta import Again, Delta, beneath, commit, deltas, find, merge
+from trimtab.purge.index.manifest import Followed, Manifest
 from trimtab.purge.index.reading import joined
 from trimtab.purge.index.schema import columns
+from trimtab.units import enumerated, plural
 
+DELTAS_MAX: Final = 32
+"""More small shards are merged into one: each costs every reader a file."""
 _IN_THE_WAY_MAX: Final = 10
 _LEVELS_MAX: Final = 10_000
 _KEY: Final = ("id", "parent", "name")
@@ -276,3 +282,48 @@ def _moved(
 def _paths(rows: pl.DataFrame) -> dict[bytes, bytes]:
     directories = rows.filter(pl.col("type") == "d").select("id", "parent", "name")
     return {file: joined(parent, name) for file, parent, name in directories.iter_rows()}
+
+
+def committed(
+    directory: Path,
+    manifest: Manifest,
+    delta: Delta,
+    followed: Followed,
+    *,
+    again: Again,
+    now: datetime,
+) -> Manifest:
+    """Return the manifest of an index with changes, under a new identifier; see `commit`.
+
+    What was looked at too often in vain is not looked at again, and many small shards become one.
+    """
+    now_s = int(now.timestamp())
+    after = commit(
+        directory,
+        replace(manifest, index_id=new_identifier(now)),
+        delta,
+        followed,
+        again=again.without_hopeless(TRIES_MAX),
+        now_s=now_s,
+    )
+    if deltas(after) > DELTAS_MAX:
+        after = merge(directory, after, whole=False, now_s=now_s)
+    return after
+
+
+def stale_by(followed: Followed, search: Search, again: Again) -> tuple[str, ...]:
+    """Return why an index may be wrong after a search, what was known before included."""
+    return tuple(dict.fromkeys((*followed.stale, *_stale_reasons(search, again))))
+
+
+def _stale_reasons(search: Search, again: Again) -> Iterator[str]:
+    """Yield why an index may be wrong after a search, whatever the MDT."""
+    if search.overflowed:
+        files = plural(len(search.overflowed), "file", ",")
+        yield f"Lustre does not keep all names of {files}"
+    lost = [file for file, count in again.tried.items() if count >= TRIES_MAX]
+    if lost:
+        failed = {**search.failed, **search.unread}
+        reasons = sorted({os.strerror(failed[file]) for file in lost if file in failed})
+        why = f": {enumerated(reasons, 3)}" if reasons else ""
+        yield f"{plural(len(lost), 'file', ',')} could not be looked at{why}"

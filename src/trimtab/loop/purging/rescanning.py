@@ -35,8 +35,7 @@ import polars as pl
 from trimtab.drivers.lustre.changelog import NEEDED, ChangelogUser, ChangelogUsers
 from trimtab.drivers.lustre.writes import CHANGELOG_USER
 from trimtab.errors import RefusedError, ToolError
-from trimtab.loop.purging.changed_rows import Changelogs, Search
-from trimtab.loop.purging.following import committed, stale_by
+from trimtab.loop.purging.changed_rows import Changelogs, Search, committed, stale_by
 from trimtab.purge.follow.decide import Clear
 from trimtab.purge.index.delta import Again, Delta, read_again
 from trimtab.purge.index.manifest import Followed, FollowedMdt, Manifest
