@@ -13,6 +13,7 @@ from tests.support.memory_driver import MemoryDriver, MemoryTarget
 from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.errors import DataError, RefusedError, ToolError, UnreadableError, UsageError
 from trimtab.loop.purging import site as site_module
+from trimtab.loop.purging.answering import inodes_in_use, usage_now
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.horizons import (
     Question,
@@ -21,9 +22,8 @@ from trimtab.loop.purging.horizons import (
     _require_pools,
     purged_before,
 )
-from trimtab.loop.purging.measuring import inodes_in_use, thinned, usage_now
 from trimtab.loop.purging.place import DEFAULT, PurgePlace, prepared, purge_place
-from trimtab.loop.purging.site import SiteSays, ask_site, ost_usages
+from trimtab.loop.purging.site import SiteSays, ask_site, ost_usages, thinned
 from trimtab.model.site import Servers
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import Manifest, Source, TimeTrust

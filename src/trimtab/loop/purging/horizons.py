@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimtab.errors import TrimtabError, UsageError
+from trimtab.loop.purging.answering import Measure, usage_now
 from trimtab.loop.purging.by_shards import (
     TallyPart,
     chosen_by_workers,
@@ -18,9 +19,8 @@ from trimtab.loop.purging.by_shards import (
 )
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.exact_sizes import size_bias
-from trimtab.loop.purging.measuring import Measure, usage_now
 from trimtab.loop.purging.place import PurgePlace
-from trimtab.loop.purging.site import SiteSays, ask_site
+from trimtab.loop.purging.site import SiteSays, ask_site, use_over_time
 from trimtab.purge.horizon.answer import Answer, HorizonResult, answer
 from trimtab.purge.horizon.curve import Freed
 from trimtab.purge.horizon.forecast import Growth, forecast_growth
@@ -296,8 +296,6 @@ def _growth(
             code="site-missing",
             hint="--site NAME, whose snapshots trimtab watch NAME keeps",
         )
-    from trimtab.loop.purging.measuring import use_over_time
-
     notes: tuple[str, ...] = ()
     purged: tuple[tuple[int, int], ...] = ()
     try:

@@ -10,13 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trimtab.errors import RefusedError
-from trimtab.loop.purging.answering import require_answer
+from trimtab.loop.purging.answering import Measure, require_answer, usage_now
 from trimtab.loop.purging.by_shards import totals_by_workers
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.exact_sizes import ExactCandidates, look_at_candidates
 from trimtab.loop.purging.horizons import Found, Question, ask_horizon, choose
 from trimtab.loop.purging.looking import look_on
-from trimtab.loop.purging.measuring import Measure, usage_now
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.exempt_paths import look_beneath, require_exempt_paths

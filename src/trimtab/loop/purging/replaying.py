@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trimtab.errors import RefusedError, UsageError
+from trimtab.loop.purging.answering import Measure, usage_now
 from trimtab.loop.purging.horizons import Found, Question, ask_horizon, choose
-from trimtab.loop.purging.measuring import Measure, usage_now
 from trimtab.purge.horizon.replay import Replay, replay
 from trimtab.purge.index.manifest import Manifest
 from trimtab.purge.index.manifest_file import load_manifest
