@@ -31,8 +31,7 @@ from trimtab.purge.index.manifest import Lack, Manifest, SizesMode, TimeTrust
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.policy import Policy
 from trimtab.purge.rules import RulesInForce, rules_in_force
-from trimtab.purge.run.journal import journals, read
-from trimtab.purge.run.records import DoneLine, UndoneLine
+from trimtab.purge.run.journal import freed_before
 from trimtab.units import format_bytes, plural
 from trimtab.visible import visible
 
@@ -201,24 +200,6 @@ def _require_pools(policy: Policy, answers: SiteSays) -> None:
         pool_groups(policy.target_pool, answers.pools, answers.osts)
 
 
-def purged_before(place: PurgePlace) -> tuple[tuple[int, int], ...]:
-    """Return what runs of this host freed: seconds since 1970, and bytes.
-
-    Raises
-    ------
-    UnreadableError
-        A journal cannot be read.
-    """
-    freed = []
-    for path in journals(place.journals):
-        for line in read(path).lines:
-            if isinstance(line, DoneLine) and line.apply:
-                freed.append((int(line.at.timestamp()), line.freed_bytes))
-            elif isinstance(line, UndoneLine):
-                freed.append((int(line.at.timestamp()), -line.bytes))
-    return tuple(freed)
-
-
 def _policy(question: Question, manifest: Manifest) -> Policy:
     policy = question.policy
     if policy is None:
@@ -303,7 +284,7 @@ def _growth(
     except TrimtabError as error:
         return None, (f"how use has grown is not known: {error.message}",)
     try:
-        purged = () if question.place is None else purged_before(question.place)
+        purged = () if question.place is None else freed_before(question.place.journals)
     except (TrimtabError, OSError) as error:
         said_why = getattr(error, "message", None) or str(error)
         notes = (f"what purges took is not known, and growth may look too small: {said_why}",)
