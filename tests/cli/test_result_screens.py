@@ -22,8 +22,8 @@ from tests.report.purge_pages import USAGE, horizon_answer_of, purge_runs
 
 from trimtab.cli.import_ import Tally, imported_document
 from trimtab.cli.options import Extent
-from trimtab.cli.purge.query import answer_document
 from trimtab.cli.render.document import SCREEN_LINES, print_document
+from trimtab.cli.render.purge_index import answer_document
 from trimtab.cli.sweep import extent_sections
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import of_file

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from trimtab.cli.main import main
-from trimtab.cli.purge.run import run_document
 from trimtab.cli.render.document import print_document
+from trimtab.cli.render.purge_run import run_document
 from trimtab.loop.purging import log
 from trimtab.loop.purging.running import Ran
 from trimtab.purge.run.messages import StopReason
