@@ -25,7 +25,6 @@ from trimtab.loop.purging.running import (
     RunOptions,
     error_of,
     notes_of,
-    remover_of,
     run_plan,
 )
 from trimtab.purge.plan.load import LoadedPlan
@@ -34,6 +33,7 @@ from trimtab.purge.policy import Exemption, Policy
 from trimtab.purge.policy_file import policy_text
 from trimtab.purge.run.messages import Objection, StopReason
 from trimtab.purge.run.result import RunResult
+from trimtab.purge.run.surroundings import remover_of
 
 NOW_S = 1_800_000_000
 POLICY = Policy("scratch", "/scratch", target=0.7)

@@ -15,10 +15,7 @@ from trimtab.loop.purging.place import PurgePlace
 from trimtab.purge.notice.accounts import find_account
 from trimtab.purge.notice.mailing import MailResult
 from trimtab.purge.notice.notify import Published, mail, publish, write_names
-from trimtab.purge.plan.key import SigningKey
 from trimtab.purge.plan.load import LoadedPlan, plan_in, published_before
-from trimtab.purge.policy import Policy
-from trimtab.purge.policy_file import parse_policy
 from trimtab.purge.run.collect import root_facts
 from trimtab.purge.run.reserve import clear, set_aside
 from trimtab.visible import visible
@@ -67,8 +64,8 @@ def notify(
         Whether mails whose fate is not known are sent once more.
     """
     loaded, key = plan_in(directory, place.key, owner=place.owner)
-    previous, passed_over = published_beside(loaded, key, place)
-    notices = policy_of(loaded).notices
+    previous, passed_over = published_before(loaded, key, owner=place.owner)
+    notices = loaded.policy.notices
     published = publish(
         loaded,
         key,
@@ -106,7 +103,7 @@ def set_room_aside(loaded: LoadedPlan, previous: LoadedPlan | None) -> str | Non
 
     What was set aside for the plan before goes: one reserve a root is enough.
     """
-    plan, policy = loaded.plan, policy_of(loaded)
+    plan, policy = loaded.plan, loaded.policy
     if plan.file_system.kind == "lustre":
         return None  # files go by FID, nothing is moved
     try:
@@ -132,20 +129,3 @@ def set_room_aside(loaded: LoadedPlan, previous: LoadedPlan | None) -> str | Non
     except OSError as error:
         return error.strerror or str(error)
     return None
-
-
-def policy_of(loaded: LoadedPlan) -> Policy:
-    """Return the policy that a plan was made under, as the plan itself holds it."""
-    return parse_policy(loaded.plan.policy.text, "the plan's policy", None).policy
-
-
-def published_beside(
-    loaded: LoadedPlan, key: SigningKey, place: PurgePlace
-) -> tuple[LoadedPlan | None, tuple[str, ...]]:
-    """Return the plan beside one that was published before it, and what was passed over."""
-    others = [path for path in sorted(loaded.directory.parent.iterdir()) if _is_plan(path, loaded)]
-    return published_before(others, loaded.plan, key, owner=place.owner)
-
-
-def _is_plan(path: Path, loaded: LoadedPlan) -> bool:
-    return path != loaded.directory and not path.is_symlink() and (path / "plan.json").is_file()
