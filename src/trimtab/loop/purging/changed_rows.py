@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from trimtab.drivers.lustre.changelog import ChangelogUsers
 from trimtab.model.identifier import new_identifier
-from trimtab.purge.follow.decide import TRIES_MAX, Clear
+from trimtab.purge.follow.decide import TRIES_MAX
 from trimtab.purge.follow.place import Name, Places, place
 from trimtab.purge.index.delta import Again, Delta, beneath, commit, deltas, find, merge
 from trimtab.purge.index.manifest import Followed, Manifest
 from trimtab.purge.index.reading import joined
 from trimtab.purge.index.schema import columns
 from trimtab.units import enumerated, plural
+
+if TYPE_CHECKING:
+    from trimtab.loop.purging.changelogs import LiveChangelogs
 
 DELTAS_MAX: Final = 32
 """More small shards are merged into one: each costs every reader a file."""
@@ -60,49 +62,6 @@ class Looked:
     stripes: Mapping[bytes, bytes] = field(default_factory=dict)
 
 
-class Changelogs(Protocol):
-    """A Lustre as a follower uses it."""
-
-    def mdts(self) -> Sequence[str]:
-        """Return every MDT that this client knows."""
-        ...
-
-    def users(self) -> Mapping[str, ChangelogUsers]:
-        """Return who reads the changelog of each MDT whose server answers."""
-        ...
-
-    def read(self, mdt: str, after: int) -> tuple[bytes, bool]:
-        """Return records behind one, and whether they are all."""
-        ...
-
-    def clear(self, order: Clear) -> None:
-        """Tell an MDT what is not needed any more."""
-        ...
-
-    def look(self, files: Sequence[bytes]) -> Looked:
-        """Look at files by their FIDs."""
-        ...
-
-    def children(self, directories: Sequence[bytes]) -> tuple[set[bytes], Mapping[bytes, int]]:
-        """Return what lies in directories, and those that could not be read; a file has nothing."""
-        ...
-
-    def list(self, directories: Sequence[bytes]) -> tuple[pl.DataFrame, Mapping[bytes, int]]:
-        """Return what directories hold, and those that could not be read; no file is looked at.
-
-        Returns
-        -------
-        polars.DataFrame
-            ``directory`` (its FID), ``name`` and ``inode``, the number that the directory has of
-            the file; nothing of a directory that is gone.
-        """
-        ...
-
-    def mdts_of(self, files: Sequence[bytes]) -> Mapping[bytes, str | None]:
-        """Return the MDT of each file by its FID; ``None``: Lustre does not tell."""
-        ...
-
-
 class Search:
     """Files looked at, and the rows of an index that change by that.
 
@@ -118,7 +77,7 @@ class Search:
         Directories of which it is not known what lies in them, with the error number.
     """
 
-    def __init__(self, changelogs: Changelogs, directory: Path, manifest: Manifest) -> None:
+    def __init__(self, changelogs: LiveChangelogs, directory: Path, manifest: Manifest) -> None:
         self._changelogs, self._directory, self._manifest = changelogs, directory, manifest
         self._names: dict[bytes, list[Name]] = {}
         self._frames: list[pl.DataFrame] = []

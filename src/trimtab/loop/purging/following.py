@@ -28,7 +28,7 @@ from trimtab.errors import Interrupted, RefusedError, ToolError, UsageError
 from trimtab.launch.interruption import interruptible
 from trimtab.launch.process import utc_now
 from trimtab.loop.purging.answering import require_answer
-from trimtab.loop.purging.changed_rows import Changelogs, Search, committed, stale_by
+from trimtab.loop.purging.changed_rows import Search, committed, stale_by
 from trimtab.loop.purging.changelogs import LiveChangelogs
 from trimtab.loop.purging.rescanning import rescan as look_again_at_mdts
 from trimtab.loop.sites import open_site
@@ -161,7 +161,9 @@ def _require_followed(manifest: Manifest) -> None:
         raise UsageError("the index is not followed", code="index-not-followed")
 
 
-def begin(directory: Path, changelogs: Changelogs, *, file_system: str, now_s: float) -> Manifest:
+def begin(
+    directory: Path, changelogs: LiveChangelogs, *, file_system: str, now_s: float
+) -> Manifest:
     """Return the manifest of an index that is followed from now on.
 
     Raises
@@ -270,7 +272,9 @@ def alone(directory: Path) -> Iterator[None]:
         yield
 
 
-def follow_once(directory: Path, changelogs: Changelogs, clock: Callable[[], datetime]) -> Round:
+def follow_once(
+    directory: Path, changelogs: LiveChangelogs, clock: Callable[[], datetime]
+) -> Round:
     """Return what one round brought; whoever calls holds the index `alone`.
 
     Raises
@@ -319,7 +323,7 @@ def follow_once(directory: Path, changelogs: Changelogs, clock: Callable[[], dat
 
 
 def _read(
-    changelogs: Changelogs, followed: Followed, users: Mapping[str, ChangelogUsers]
+    changelogs: LiveChangelogs, followed: Followed, users: Mapping[str, ChangelogUsers]
 ) -> tuple[dict[str, Seen], list[str]]:
     known = {mdt.mdt: mdt for mdt in followed.mdts}
     seen: dict[str, Seen] = {}
@@ -334,7 +338,7 @@ def _read(
     return seen, silent
 
 
-def _seen(changelogs: Changelogs, mdt: FollowedMdt, users: ChangelogUsers) -> Seen:
+def _seen(changelogs: LiveChangelogs, mdt: FollowedMdt, users: ChangelogUsers) -> Seen:
     try:
         data, ended = changelogs.read(mdt.mdt, mdt.mark)
     except ToolError:
