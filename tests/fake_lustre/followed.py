@@ -9,11 +9,12 @@ from pathlib import Path
 
 import polars as pl
 from tests.fake_lustre.namespace import ROOT, FakeNamespace
+from tests.purge.index.imports import load_verified
 
 from trimtab.drivers.lustre.changelog import RecordType
 from trimtab.loop.purging import following, rescanning
 from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source, TimeTrust
-from trimtab.purge.index.manifest_file import load_manifest, save_manifest
+from trimtab.purge.index.manifest_file import save_manifest
 from trimtab.purge.index.schema import columns
 from trimtab.purge.index.views import scanned
 from trimtab.purge.index.write import ShardWriter
@@ -171,7 +172,7 @@ class Follower:
         raise AssertionError("it never ends")
 
     def rows(self) -> pl.DataFrame:
-        frame = scanned(self.directory, load_manifest(self.directory, verify=True)).collect()
+        frame = scanned(self.directory, load_verified(self.directory)).collect()
         return in_order(frame)
 
 

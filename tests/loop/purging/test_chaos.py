@@ -19,6 +19,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from tests.purge.index.imports import load_verified
 from tests.support import dask_chaos
 from tests.support.dask_chaos import ChaosCluster, end, send, started
 
@@ -29,7 +30,6 @@ from trimtab.loop.purging.by_shards import holdings_by
 from trimtab.loop.purging.limits import Limits
 from trimtab.loop.purging.scanning import ScanOptions, scan_index
 from trimtab.purge.index.manifest import Manifest
-from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.index.query import Answer
 from trimtab.purge.index.questions import By
 
@@ -189,7 +189,7 @@ def test_an_answer_is_right_or_there_is_none(
         finally:
             cluster.close()
         assert ends[-1] == 0, (faults, ends, out.with_suffix(".error").read_text())
-        manifest = load_manifest(index, verify=True)
+        manifest = load_verified(index)
         assert_frame_equal(rows(index, manifest), alone[0])
         assert manifest.complete
         assert out.read_text() == alone[1]
