@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from trimtab.report.documents import DOCUMENTS, document_of
+from trimtab.loop.documents import DOCUMENTS, document_of
 from trimtab.report.documents.encode import schema
 from trimtab.site.schema import json_schema
 

@@ -20,11 +20,11 @@ from tests.report.conftest import full_result
 from tests.report.pages import EXAMPLES, sweep_analysis, swept_policies
 from tests.report.purge_pages import USAGE, horizon_answer_of, purge_runs
 
-from trimtab.cli.import_ import Tally, imported_document
 from trimtab.cli.options import Extent
 from trimtab.cli.render.document import SCREEN_LINES, print_document
+from trimtab.cli.render.imported import Tally, imported_document
 from trimtab.cli.render.purge_index import answer_document
-from trimtab.cli.sweep import extent_sections
+from trimtab.cli.render.sweep import extent_sections
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import of_file
 from trimtab.loop.sweep import SweepState

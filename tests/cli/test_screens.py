@@ -30,7 +30,7 @@ from trimtab.cli.hints import print_hints
 from trimtab.cli.main import trimtab
 from trimtab.cli.options import _EXTENT, Extent
 from trimtab.cli.render.document import SCREEN_LINES, print_document
-from trimtab.cli.snapshot import kept_document
+from trimtab.cli.render.snapshot import snapshot_document
 from trimtab.explain.hints import JobRequest, Mpi, advise
 from trimtab.loop.comparing.compare import Request, compare_sides
 from trimtab.loop.correlating import correlate_site
@@ -126,7 +126,7 @@ def _screens(store: Store, directory: Path) -> dict[str, Print]:
         "targets": partial(print_document, targets_document(standing)),
         "targets alike": partial(print_document, targets_document(of_many)),
         "targets TARGET": partial(print_document, target_document(site_state, targets[1])),
-        "snapshot": partial(print_document, kept_document(runs[0].id, "STORE", standing)),
+        "snapshot": partial(print_document, snapshot_document(runs[0].id, "STORE", standing)),
         "runs": partial(print_document, runs_document(runs, requested=5)),
         "show": partial(
             print_document, run_document(replace(show_run(store, runs[0].id), store="STORE"))

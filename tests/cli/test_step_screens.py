@@ -17,12 +17,12 @@ from tests.cli.test_screens import WIDTHS, printed
 from tests.loop.alerting.parcels_of import NOON, alert
 
 from trimtab.cli.alerts import alerts_document, trial_document
-from trimtab.cli.init import found_sections, installed_document, written_document
 from trimtab.cli.options import Extent
 from trimtab.cli.render.document import SCREEN_LINES, print_document
+from trimtab.cli.render.init import found_sections, installed_document, written_document
 from trimtab.cli.render.purge_plan import armed_document, notified_document, plan_document
 from trimtab.cli.render.purge_run import recovered_document
-from trimtab.cli.site import site_document
+from trimtab.cli.render.site import site_document
 from trimtab.cli.store import copied_document
 from trimtab.loop.initialise import Discovery
 from trimtab.message import Message

@@ -29,7 +29,7 @@ class Client:
 
     def check(self) -> CheckResult:
         wanted = CheckOptions(path=str(self.mount), store_url=str(self.store), no_probe=True)
-        result, error = check(wanted)
+        result, error = check(wanted, page=lambda result: result.site)
         assert error is None
         return result
 

@@ -9,7 +9,8 @@ import pytest
 from tests.support.codes import raises
 
 from trimtab.errors import UsageError
-from trimtab.loop.monthly import check_out, month_of
+from trimtab.loop.monthly import month_of
+from trimtab.report.monthly import check_out
 
 NOW = datetime(2026, 11, 1, 0, 30, tzinfo=UTC)
 

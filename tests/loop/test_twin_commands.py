@@ -152,7 +152,7 @@ def test_check_targets_status_and_tune_have_one_list_and_its_repair_works(
     (throttled,) = site_troubles(found)
     assert throttled.id == "throttled"
     options = CheckOptions(path=site.path, store_url=url, site=site.name, no_probe=True)
-    checked, _ = check(options, known=site, reach=reach_of(site))
+    checked, _ = check(options, page=lambda result: result.site, known=site, reach=reach_of(site))
     assert throttled in checked.findings
     with Store.open(url) as store:
         kept = whole_standing(store, Place(site.name, site))

@@ -14,7 +14,8 @@ from trimtab.model.action import Action, ActionKind, Instruction, Outcome
 from trimtab.model.series import SeriesKey, SiteJudgement
 from trimtab.model.status import ProbeCost
 from trimtab.report.headline import of_judgement
-from trimtab.report.monthly import Month, SpaceAt, monthly_document
+from trimtab.report.month import Month, SpaceAt
+from trimtab.report.monthly import monthly_document
 from trimtab.report.sections import render_document
 
 FIRST = datetime(2026, 10, 1, tzinfo=UTC)

@@ -20,7 +20,7 @@ from tests.support.small_site import HOUR, START, hour
 
 from trimtab.cli.alerts import alerts_document
 from trimtab.cli.render.document import print_document
-from trimtab.cli.snapshot import kept_document
+from trimtab.cli.render.snapshot import snapshot_document
 from trimtab.explain.incidents import find_troubles
 from trimtab.judge.series import judge_series
 from trimtab.loop.event_log import Place
@@ -250,7 +250,7 @@ class Pair:
         yield partial(print_document, judge_document(self.judgement, {}, None, both))
         yield partial(print_document, incidents_document(self.explanations, (), (), searched))
         yield partial(print_document, targets_document(live))
-        yield partial(print_document, kept_document("0123456789abc", where, live))
+        yield partial(print_document, snapshot_document("0123456789abc", where, live))
         yield partial(print_document, state_document(watch, (), whole))
         yield partial(print_document, slots_document(where, (), {}, whole))
         yield partial(print_document, alerts_document(whole, ()))

@@ -12,10 +12,10 @@ from tests.support.command import trimtab
 from tests.support.documents import misfits
 from tests.web.conftest import RUNS, SITE, hour, keep_small_site
 
+from trimtab.loop import documents
 from trimtab.loop.event_log import Place
 from trimtab.loop.site_judgement import judge_site
 from trimtab.record.store import Store
-from trimtab.report import documents
 from trimtab.report.documents.encode import to_json
 from trimtab.web import sampling
 from trimtab.web.api import incidents

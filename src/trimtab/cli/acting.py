@@ -57,10 +57,10 @@ def act(
         The plan should be applied but is held, has changed, or a change was not carried out.
     """
     from trimtab.errors import RefusedError
+    from trimtab.loop import documents
     from trimtab.loop.acting.applying import reason_of
     from trimtab.loop.acting.session import visit
     from trimtab.record.kept import value_of
-    from trimtab.report import documents
     from trimtab.report.acting import plan_document
     from trimtab.report.headline import site_troubles
 

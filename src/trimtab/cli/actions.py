@@ -16,8 +16,8 @@ from trimtab.cli.render.document import show_page
 @options.since("Only actions that began at or after this time.")
 def actions_command(where: str, store_url: str | None, since: str | None) -> None:
     """List changes made to a site: when, by whom, why, and the performance afterwards."""
+    from trimtab.loop import documents
     from trimtab.loop.acting.effects import ledger
-    from trimtab.report import documents
     from trimtab.report.acting import ledger_document
 
     with opened(where, store_url) as record:

@@ -57,10 +57,10 @@ def alerts_command() -> None:
 @options.since("Only alerts that were decided at or after this time.")
 def list_(where: str, store_url: str | None, since: str | None) -> None:
     """List alerts, newest first: their receivers, and which still wait."""
+    from trimtab.loop import documents
     from trimtab.loop.alerting.receivers import receivers_of
     from trimtab.loop.standing import whole_standing
     from trimtab.model.alert import Phase
-    from trimtab.report import documents
 
     with opened(where, store_url) as record:
         place = record.place
@@ -80,9 +80,9 @@ def list_(where: str, store_url: str | None, since: str | None) -> None:
 def test(where: str | None) -> None:
     """Send a test message to every receiver of a site; exits with 3 if one did not accept it."""
     from trimtab.errors import ToolError
+    from trimtab.loop import documents
     from trimtab.loop.alerting.receivers import try_receivers
     from trimtab.loop.sites import clock_of, only_site, open_site
-    from trimtab.report import documents
 
     site = (only_site() if where is None else open_site(where)).site
     tried = tuple(try_receivers(site, clock_of(site)()))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from trimtab.cli import options
 from trimtab.cli.render.document import show_page
 from trimtab.measure.table import names
+
+if TYPE_CHECKING:
+    from trimtab.model.check import CheckResult
 
 
 @click.command("check", cls=options.GroupedCommand)
@@ -106,12 +111,17 @@ def check_command(fail_on: str | None, **settings: object) -> None:
     report. Always removes the probe's files.
     """
     from trimtab.cli.render.progress import RUN_KEPT, progress_bar
+    from trimtab.loop import documents
     from trimtab.loop.check import CheckOptions, check, of_site
     from trimtab.loop.probing.mount_check import refuse_wrong_mount
     from trimtab.loop.probing.reach import THIS_HOST
     from trimtab.loop.sites import reach_of, site_file
-    from trimtab.report import documents
     from trimtab.report.check import check_document
+
+    def page(result: CheckResult) -> str:
+        from trimtab.report.sections import render_document
+
+        return render_document(check_document(result))
 
     loaded, reach = site_file(str(settings["path"])), THIS_HOST
     if loaded is not None:
@@ -122,6 +132,7 @@ def check_command(fail_on: str | None, **settings: object) -> None:
     with progress_bar(remains=RUN_KEPT) as progress:
         result, error = check(
             requested,
+            page=page,
             known=None if loaded is None else loaded.site,
             progress=progress,
             reach=reach,

@@ -46,8 +46,8 @@ def event_command() -> None:
 @click.option("--targets", metavar="SET", help="Only these: OST[0000-0003],MDT0000.")
 def add(where: str, detail: str, store_url: str | None, **fields: Any) -> None:
     """Record one event: trimtab event add SITE --kind note "words"."""
+    from trimtab.loop import documents
     from trimtab.loop.event_log import add_event
-    from trimtab.report import documents
 
     with opened(where, store_url) as record:
         event = add_event(record.store, where, detail=detail, now=record.now, **fields)
@@ -65,7 +65,7 @@ def add(where: str, detail: str, store_url: str | None, **fields: Any) -> None:
 @click.option("--until", metavar="TIME", help="Only events that began until this time or day.")
 def list_(where: str, store_url: str | None, since: str | None, until: str | None) -> None:
     """List events, oldest first."""
-    from trimtab.report import documents
+    from trimtab.loop import documents
 
     with opened(where, store_url) as record:
         place = record.place

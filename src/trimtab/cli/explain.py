@@ -24,9 +24,9 @@ def explain_command(where: str, moment: str, store_url: str | None) -> None:
     lists every piece of evidence: found, absent, or not available with the reason.
     """
     from trimtab.cli.render.progress import progress_bar
+    from trimtab.loop import documents
     from trimtab.loop.explaining.incidents import explain_at
     from trimtab.record.kept import value_of
-    from trimtab.report import documents
     from trimtab.report.incidents import moment_document
 
     with opened(where, store_url) as record, progress_bar() as progress:

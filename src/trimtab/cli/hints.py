@@ -73,7 +73,7 @@ def hints_command(directory: str, **job: Any) -> None:
     """
     from trimtab.errors import UsageError
     from trimtab.explain.hints import JobRequest, Mpi, advise, paste_text, setstripe_argv
-    from trimtab.report import documents
+    from trimtab.loop import documents
 
     try:
         request = JobRequest(**(job | {"mpi": Mpi(job["mpi"])}))

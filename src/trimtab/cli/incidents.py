@@ -27,9 +27,9 @@ def incidents_command(
     probability and evidence, and the decisive measurement; --all shows each.
     """
     from trimtab.cli.render.progress import progress_bar
+    from trimtab.loop import documents
     from trimtab.loop.verdicts import look_for_incidents, standing_beside
     from trimtab.record.kept import value_of
-    from trimtab.report import documents
     from trimtab.report.incidents import incidents_document
 
     with opened(where, store_url) as record, compared(afresh), progress_bar() as progress:

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli import options
-from trimtab.cli.render.document import print_section, show, show_page
-from trimtab.cli.render.screen import console
+from trimtab.cli.render.document import show, show_page
 from trimtab.model.driver import DRIVERS
-from trimtab.report.sections import Document, Section
-from trimtab.units import plural
-from trimtab.visible import shell_text
 
 if TYPE_CHECKING:
     from trimtab.loop.initialise import Discovery
-    from trimtab.loop.installing.install import InstalledFile
 
 
 @click.command("init")
@@ -67,9 +60,10 @@ def init_command(
     import shlex
     from pathlib import Path
 
+    from trimtab.cli.render.init import found_sections, print_file, written_document
     from trimtab.errors import UsageError
+    from trimtab.loop import documents
     from trimtab.loop.initialise import Wanted, discover
-    from trimtab.report import documents
     from trimtab.site.write import site_text, write_site
     from trimtab.visible import visible
 
@@ -95,7 +89,7 @@ def init_command(
     )
     if out is None:
         # To standard output as it is: `trimtab init PATH > site.toml` gives the same file.
-        show(lambda: json, lambda: _print_file(discovery, text))
+        show(lambda: json, lambda: print_file(discovery, text))
         return
     write_site(Path(out), text, replace=replace)
     show_page(
@@ -103,44 +97,16 @@ def init_command(
     )
 
 
-def _print_file(discovery: Discovery, text: str) -> None:
-    _print_aside(*found_sections(discovery))
-    print(text, end="")
-
-
-def _print_aside(*sections: Section) -> None:
-    page = console(to_error=True)
-    for section in sections:
-        print_section(page, section)
-
-
-def found_sections(discovery: Discovery) -> tuple[Section, Section]:
-    """Return what was found of a file system, and what was not."""
-    return (
-        Section(lines=tuple(f"found: {line}" for line in discovery.facts)),
-        Section(lines=tuple(f"not found: {line}" for line in discovery.not_found), tone="warning"),
-    )
-
-
-def written_document(out: str, name: str, sections: tuple[Section, ...]) -> Document:
-    """Return the page of a new site file, with how to check it."""
-    return Document(
-        f"Site {name} written to {out}.",
-        sections,
-        more=("Read it, then compare it with the live system:",),
-        command=shell_text(["trimtab", "site", out, "--validate"]),
-    )
-
-
 def _install(discovery: Discovery, text: str, *, replace: bool, yes: bool) -> None:
     """Show the files that make the site watched, and install them if confirmed."""
+    from trimtab.cli.render.init import installed_document, planned_sections, print_aside
     from trimtab.errors import RefusedError
+    from trimtab.loop import documents
     from trimtab.loop.installing.install import commands, files_of, install
-    from trimtab.report import documents
 
     name, planned = discovery.site.name, files_of(discovery.site, text)
     if not yes:
-        _print_aside(*_planned_sections(discovery, planned))
+        print_aside(*planned_sections(discovery, planned))
         if options.wants_json() or not sys.stdin.isatty():
             raise RefusedError(
                 "nothing was written: confirmation was not possible",
@@ -155,28 +121,3 @@ def _install(discovery: Discovery, text: str, *, replace: bool, yes: bool) -> No
         lambda: documents.measured.InstallDocument(name, written, following),
         lambda: installed_document(name, written, following),
     )
-
-
-_STATES = {"absent": "new", "same": "already there", "differs": "differs from the existing one"}
-
-
-def _planned_sections(discovery: Discovery, planned: Sequence[InstalledFile]) -> Iterator[Section]:
-    """Yield which files to install, then each in full."""
-    states = [_STATES[file.state.value] for file in planned]
-    each = ", ".join(f"{count} {state}" for state, count in Counter(states).items())
-    paths = (f"{file.path} ({state})" for file, state in zip(planned, states, strict=True))
-    yield Section(
-        f"The watch of {discovery.site.name} needs {plural(len(planned), 'file')}: {each}.",
-        tuple(paths),
-    )
-    yield from found_sections(discovery)
-    for file in planned:
-        if file.state.value != "same":
-            yield Section(file.path, commands=tuple(file.text.splitlines()))
-
-
-def installed_document(name: str, written: Sequence[str], following: Sequence[str]) -> Document:
-    """Return the installed files and the commands that come next."""
-    done = f"{plural(len(written), 'file')} written" if written else "every file was already there"
-    sections = Section(lines=tuple(written)), Section("next:", commands=tuple(following))
-    return Document(f"Site {name}: {done}.", sections)

@@ -144,7 +144,7 @@ def _of_file(file: str, settings: dict[str, Any]) -> Any:
 
 
 def _answer(judged: Any, standing: SiteStanding | None, report: str | None) -> None:
-    from trimtab.report import documents
+    from trimtab.loop import documents
     from trimtab.report.judge import judge_document
 
     left_out = [note for note in judged.judgement.notes if code_of(note) == RUNS_LEFT_OUT]

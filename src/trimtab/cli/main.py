@@ -298,7 +298,7 @@ def _report(error: TrimtabError | Interrupted, *, as_json: bool = False) -> int:
 
 def _print_json(error: TrimtabError | Interrupted) -> None:
     from trimtab.report.documents.encode import to_json
-    from trimtab.report.documents.measured import FailureDocument
+    from trimtab.report.documents.values import FailureDocument
 
     click.echo(to_json(FailureDocument(error)))
 

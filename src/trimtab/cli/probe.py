@@ -21,11 +21,11 @@ def probe_command(name: str, where: str | None, store_url: str | None, trim: boo
     its files and releases the nodes of a job.
     """
     from trimtab.cli.render.progress import RUN_KEPT, progress_bar
+    from trimtab.loop import documents
     from trimtab.loop.probing.probe_now import probe_now, probe_of
     from trimtab.loop.probing.site_probe import runner_of
     from trimtab.loop.sites import only_site, open_driver, open_site, reach_of
     from trimtab.loop.stores import open_store
-    from trimtab.report import documents
     from trimtab.report.check import probe_document
 
     site = open_site(where).site if where is not None else only_site().site

@@ -31,22 +31,24 @@ def report_command(
     probes, and the actions.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop.monthly import check_out, month_of, monthly_report, write_monthly
-    from trimtab.report import documents
+    from trimtab.loop import documents
+    from trimtab.loop.monthly import month_of, month_of_site
+    from trimtab.report.monthly import check_out, monthly_document, write_monthly
     from trimtab.report.sections import Document
 
     check_out(out)
     with opened(where, store_url) as record, progress_bar() as progress:
         span = month_of(month, record.place.timezone, record.now)
         site, purges = record.place.name, None if place is None else Path(place)
-        document = monthly_report(
+        known = month_of_site(
             record.store, record.place, span, now=record.now, purges=purges, progress=progress
         )
+        document = monthly_document(known)
         location = record.location
     write_monthly(out, document)
 
     show_page(
-        lambda: documents.kept.MonthDocument(
+        lambda: documents.answers.MonthDocument(
             location, site, f"{span.first:%Y-%m}", str(out), document.answer, document.details
         ),
         lambda: Document(document.answer, details=document.details),

@@ -19,8 +19,8 @@ from trimtab.cli.render.document import show_page
 )
 def runs_command(store_url: str | None, site: str | None, probe: str | None, top: int) -> None:
     """List stored runs, newest first."""
-    from trimtab.loop.status import site_of
-    from trimtab.report import documents
+    from trimtab.loop import documents
+    from trimtab.loop.sites import site_of
     from trimtab.report.runs import runs_document
 
     with opened(site, store_url) as record:

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
 import click
 
 from trimtab.cli import options
 from trimtab.cli.render.document import show_page
-from trimtab.report.sections import Document
-from trimtab.report.text import local_moment
-from trimtab.units import plural
-
-if TYPE_CHECKING:
-    from trimtab.model.standing import SiteStanding
-
-_SHORT_ID: Final = 13
 
 
 @click.command("snapshot")
@@ -27,10 +17,11 @@ def snapshot_command(where: str, store_url: str | None) -> None:
 
     One round trip to each server. `trimtab targets SITE --at TIME` shows it again.
     """
+    from trimtab.cli.render.snapshot import snapshot_document
+    from trimtab.loop import documents
     from trimtab.loop.sites import open_driver, open_site
     from trimtab.loop.stores import open_store
     from trimtab.loop.targets import keep, refuse_silence
-    from trimtab.report import documents
 
     site = open_site(where).site
     with open_store(store_url, site, create=True) as store:
@@ -40,25 +31,6 @@ def snapshot_command(where: str, store_url: str | None) -> None:
     assert state is not None  # it was stored just now
     show_page(
         lambda: documents.measured.SnapshotDocument(place, identifier, state),
-        lambda: kept_document(identifier, place, standing),
+        lambda: snapshot_document(identifier, place, standing),
     )
     refuse_silence(state, reported=options.wants_json())
-
-
-def kept_document(identifier: str, store: str, standing: SiteStanding) -> Document:
-    """Return the page of a stored snapshot."""
-    from trimtab.report.headline import targets_headline
-
-    state = standing.state
-    assert state is not None  # it was stored just now
-    answered = sum(host.answered for host in state.snapshot.hosts)
-    count = plural(len(state.snapshot.hosts), "machine")
-    hosts = "" if answered == len(state.snapshot.hosts) else f"; {answered} of {count} answered"
-    return Document(
-        f"Snapshot kept. {targets_headline(standing).rstrip('.')}{hosts}.",
-        more=(
-            f"snapshot {identifier[:_SHORT_ID]}, {local_moment(state.snapshot.at)}",
-            f"stored in {store}",
-            f"trimtab targets {options.site_argument(state.site)} lists each target",
-        ),
-    )

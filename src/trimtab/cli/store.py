@@ -41,8 +41,8 @@ def check(store_url: str | None, contents: bool) -> None:
 
     The exit code is 5 if something is damaged.
     """
+    from trimtab.loop import documents
     from trimtab.loop.stores import check_store
-    from trimtab.report import documents
 
     place, result = check_store(store_url, contents=contents)
     tables = tuple(
@@ -80,8 +80,8 @@ def copy(source: str, target: str) -> None:
     copy is complete or empty; SOURCE stays as it is. Damaged rows are left out, and named.
     """
     from trimtab.cli.render.progress import QUIET_S, progress_bar
+    from trimtab.loop import documents
     from trimtab.loop.stores import copy_store
-    from trimtab.report import documents
 
     with progress_bar(quiet_s=QUIET_S) as progress:
         places, copied = copy_store(source, target, progress=progress)
@@ -102,8 +102,8 @@ def rebuild(where: str | None, store_url: str | None) -> None:
     """
     from trimtab.cli.opened import opened
     from trimtab.cli.render.progress import progress_bar
+    from trimtab.loop import documents
     from trimtab.loop.verdicts import rebuilt
-    from trimtab.report import documents
 
     with opened(where, store_url) as record, progress_bar() as progress:
         places = None if where is None else (record.place,)

@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from trimtab.cli import options
 from trimtab.cli.render.document import show_page
-from trimtab.model.excluded_runs import doubts_text
-from trimtab.report.sections import Section
-from trimtab.report.text import levels_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trimtab.loop.sweep import SweepState
-    from trimtab.model.site import Site
-    from trimtab.model.sweep import Level
-    from trimtab.site.sweep_file import Sweep
 
 
 @click.command("sweep")
@@ -54,11 +41,13 @@ def sweep_command(
     start it again to continue. What a person must set first (NPS, CPT, a BIOS option) waits until
     --now says that it is set.
     """
+    from trimtab.cli.render.progress import POINTS_KEPT, progress_bar
+    from trimtab.cli.render.sweep import extent_sections
     from trimtab.errors import UsageError
     from trimtab.judge.sweep import analyse_sweep, measured_points
     from trimtab.loop.sites import open_site
     from trimtab.loop.stores import with_store
-    from trimtab.loop.sweep import points_of
+    from trimtab.loop.sweep import measure_sweep, points_of, state_in_store
     from trimtab.record.kept import value_of
     from trimtab.report.documents.judged import SweepDocument
     from trimtab.report.sweep import sweep_document
@@ -71,9 +60,10 @@ def sweep_command(
         if factor not in {*sweep.factors, *sweep.manual}:
             raise UsageError(f"{factor!r} is not a factor of {sweep.name}", code="factor-unknown")
     if no_run:
-        state, place = _state_of_store(sweep, site, url)
+        state, place = state_in_store(sweep, site, url)
     else:
-        state, place = _measured(sweep, site, url, levels)
+        with progress_bar(remains=POINTS_KEPT) as progress:
+            state, place = measure_sweep(sweep, site, url, levels, progress)
     analysis = analyse_sweep(measured_points(points_of(state)), workload=workload)
     show_page(
         lambda: value_of(
@@ -83,71 +73,4 @@ def sweep_command(
         report,
         more=[f"store: {place}"],
         error=state.error,
-    )
-
-
-def _state_of_store(sweep: Sweep, site: Site, url: str | None) -> tuple[SweepState, str]:
-    """Return the progress of a sweep, and where it is stored."""
-    from trimtab.loop.probing.probe_now import probe_of
-    from trimtab.loop.stores import nothing_kept, open_store
-    from trimtab.loop.sweep import state_of
-
-    probe = probe_of(site, sweep.probe)
-    if (place := nothing_kept(url)) is not None:
-        return state_of(sweep, site, probe, None), place
-    with open_store(url) as store:
-        return state_of(sweep, site, probe, store), str(store.location)
-
-
-def _measured(
-    sweep: Sweep, site: Site, url: str | None, levels: Mapping[str, Level]
-) -> tuple[SweepState, str]:
-    """Measure everything possible now; return the progress, and where it is stored."""
-    from trimtab.cli.render.progress import POINTS_KEPT, progress_bar
-    from trimtab.loop.probing.probe_now import probe_of
-    from trimtab.loop.probing.site_probe import runner_of
-    from trimtab.loop.sites import reach_of
-    from trimtab.loop.stores import open_store
-    from trimtab.loop.sweep import SweepWork
-
-    probe = probe_of(site, sweep.probe)
-    with (
-        open_store(url, create=True) as store,
-        progress_bar(remains=POINTS_KEPT) as progress,
-    ):
-        reach = reach_of(site)
-        runner = runner_of(site, store, reach)
-        work = SweepWork(sweep, site, probe, store, runner, reach.clock, reach)
-        return work.run(levels, progress), str(store.location)
-
-
-_SETTINGS_SHOWN = 8
-
-
-def extent_sections(state: SweepState) -> tuple[Section, ...]:
-    """Return the progress of a sweep, which of its runs count, and what a person must do."""
-    sweep = state.sweep
-    measured = f"{state.measured} of {len(state.points)} runs measured, "
-    count = sum(doubt.runs for doubt in state.doubts)
-    doubts = (
-        f"{count} of them hold{'s' * (count == 1)} no credible figure: {doubts_text(state.doubts)}"
-    )
-    other = f"{state.left_out} stored runs are left out: they belong to another probe"
-    waiting = (
-        f"{levels_text(levels)}: then add "
-        + " ".join(f"--now {key}={value}" for key, value in levels.items())
-        for levels in state.waiting[:_SETTINGS_SHOWN]
-    )
-    return (
-        Section(
-            "Measured so far",
-            lines=(
-                f"{measured}{len(sweep.points)} points, {sweep.rounds} rounds",
-                *((f"always {levels_text(sweep.fixed)}",) if sweep.fixed else ()),
-                *((doubts,) if state.doubts else ()),
-                *((other,) if state.left_out else ()),
-                *(f"failed: {failure}" for failure in state.failures),
-            ),
-        ),
-        Section("to be set by hand before the rest can be measured", lines=tuple(waiting)),
     )

@@ -28,11 +28,9 @@ def targets_command(
     """
     from dataclasses import replace
 
-    from trimtab.config.problems import did_you_mean
-    from trimtab.errors import UsageError
     from trimtab.loop.sites import kept_site, open_driver, open_site
     from trimtab.loop.stores import open_store, with_store
-    from trimtab.loop.targets import look, recall, refuse_silence
+    from trimtab.loop.targets import chosen_of, look, recall, refuse_silence
     from trimtab.report.targets import target_document, targets_document
     from trimtab.units import parse_moment
 
@@ -44,12 +42,7 @@ def targets_command(
             standing = recall(site, store, parse_moment(at, site.timezone, end=True))
     state = standing.state
     assert state is not None  # a look and a recall both have it
-    known = {target.name: target for target in state.targets}
-    for name in names:
-        if name not in known:
-            hint = did_you_mean(name, known) or f"known: {', '.join(list(known)[:12])}"
-            raise UsageError(f"there is no target {name!r}", code="target-unknown", hint=hint)
-    chosen = [known[name] for name in names]
+    chosen = chosen_of(state, names)
     of_chosen = tuple(target for target in state.targets if target in chosen or not chosen)
     more = [f"trimtab targets {options.site_argument(state.site)} TARGET shows all values of one"]
     show(

@@ -77,7 +77,7 @@ def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.errors import UsageError
-    from trimtab.report import documents
+    from trimtab.loop import documents
     from trimtab.twin.amplification import Terms, simulate
     from trimtab.twin.scenario.drives import preset
 
@@ -103,7 +103,7 @@ def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
 @options.as_json
 def list_() -> None:
     """List the built-in scenarios."""
-    from trimtab.report import documents
+    from trimtab.loop import documents
     from trimtab.report.scenario import scenarios_document
     from trimtab.twin.scenario.load import load_scenario, preset_names
 

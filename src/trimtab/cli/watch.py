@@ -141,7 +141,7 @@ def _show_slots(
     standing: SiteStanding | None,
 ) -> None:
     from trimtab.errors import ToolError
-    from trimtab.report import documents
+    from trimtab.loop import documents
     from trimtab.report.watch import slots_document, went_wrong
 
     failed = ", ".join(
@@ -177,14 +177,13 @@ def _site_to_watch(where: str) -> LoadedSite:
 
 def _show_state(where: str, store_url: str | None, *, dry_run: bool) -> None:
     """Show the state of the watch, and with ``dry_run`` what armed policies would change."""
-    from trimtab.loop import event_log
+    from trimtab.loop import documents, event_log
     from trimtab.loop.acting.session import Place
     from trimtab.loop.sites import clock_of, open_driver
     from trimtab.loop.standing import whole_standing
     from trimtab.loop.stores import open_store
     from trimtab.loop.watching.policies import plans_of
     from trimtab.loop.watching.upcoming import watch_state
-    from trimtab.report import documents
     from trimtab.report.watch import state_document
 
     site = _site(where).site

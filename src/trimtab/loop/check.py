@@ -96,6 +96,7 @@ def of_site(site: Site, options: Mapping[str, Any]) -> dict[str, Any]:
 def check(
     wanted: CheckOptions,
     *,
+    page: Callable[[CheckResult], str],
     known: Site | None = None,
     progress: Progress = lambda step, fraction: None,
     reach: Reach = THIS_HOST,
@@ -104,6 +105,8 @@ def check(
 
     Parameters
     ----------
+    page
+        The report of a check, as HTML.
     known
         The site that was named; ``None``: of a parallel file system, the one site file whose path
         has the checked one, if there is just one.
@@ -126,7 +129,7 @@ def check(
         _refuse_what_is_no_directory(wanted.path, reach)
         store = stack.enter_context(open_store(wanted.store_url, create=True))
         report = _report_path(wanted, driver, store)
-        return _Check(wanted, driver, store, progress, reach, known).run(report)
+        return _Check(wanted, driver, store, page, progress, reach, known).run(report)
 
 
 @dataclass(slots=True)
@@ -136,6 +139,7 @@ class _Check:
     wanted: CheckOptions
     driver: PathDriver
     store: Store
+    page: Callable[[CheckResult], str]
     progress: Progress
     reach: Reach
     known: Site | None = None
@@ -366,8 +370,6 @@ class _Check:
         )
 
     def _write_report(self, result: CheckResult, report: Path) -> CheckResult:
-        from trimtab.report.check import check_document
-        from trimtab.report.sections import render_document
         from trimtab.report.write import write_report
 
         if self.wanted.report is None and find_spec("altair") is None:
@@ -378,7 +380,7 @@ class _Check:
         report = report_of(report, result.run, named=self.wanted.report is not None)
         result = replace(result, report=str(report))
         try:
-            write_report(report, render_document(check_document(result)))
+            write_report(report, self.page(result))
         except TrimtabError as error:
             self.error = self.error or error
             return replace(result, report=None)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from trimtab.errors import UsageError
 from trimtab.judge.correlate import correlate
 from trimtab.loop.event_log import Place
-from trimtab.loop.site_judgement import Progress, frames_of, mistyped, series_of
-from trimtab.loop.status import series_apart
+from trimtab.loop.site_judgement import Progress
+from trimtab.loop.site_series import frames_of, mistyped, series_apart, series_of
 from trimtab.model.correlation import Correlated, CorrelatedSeries
 from trimtab.model.telemetry import TELEMETRY_UNITS
 from trimtab.report.text import levels_text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.config.targets import unfold_targets
 from trimtab.errors import UsageError
-from trimtab.loop.sites import site_file
+from trimtab.loop.sites import site_file, site_of
 from trimtab.model.event import Event, EventKind
 from trimtab.model.identifier import new_identifier
 from trimtab.model.site import Site, SiteLimits
@@ -72,8 +72,6 @@ def place_with(store: Store, where: str, site: Site | None) -> Place:
     UsageError
         There is none.
     """
-    from trimtab.loop.status import site_of
-
     return Place(site_of(store, where) if site is None else site.name, site)
 
 

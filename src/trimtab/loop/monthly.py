@@ -1,4 +1,4 @@
-"""``trimtab report SITE``: a month of a site from the store and the journals, as a document."""
+"""``trimtab report SITE``: a month of a site from the store and the journals."""
 
 from __future__ import annotations
 
@@ -24,16 +24,13 @@ from trimtab.model.series import SiteJudgement
 from trimtab.purge.report import PurgeReport
 from trimtab.purge.report import report as purge_report
 from trimtab.purge.run.journal import journals, read
-from trimtab.report.monthly import Month, SpaceAt, monthly_document
-from trimtab.report.sections import Document, document_markdown, render_document
-from trimtab.report.write import check_report_path, write_report
+from trimtab.report.month import Month, SpaceAt
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
 
 Progress = Callable[[str, float], None]
-FORMATS: Final = (".html", ".md")
 _SPACE: Final = ("used_bytes", "available_bytes")
 _MONTH: Final = re.compile(r"(\d{4})-(\d{2})\Z", re.ASCII)
 
@@ -80,24 +77,7 @@ def month_of(name: str | None, timezone: str, now: datetime) -> Span:
     return Span(first, last, since, end - timedelta(seconds=1))
 
 
-def check_out(out: Path) -> None:
-    """Return if a report can be written to a file, as its name says: HTML or Markdown.
-
-    Raises
-    ------
-    UsageError
-        The name ends in something else, or the file cannot be there.
-    """
-    if out.suffix not in FORMATS:
-        raise UsageError(
-            f"{visible(str(out))}: the format is not known",
-            code="format-unknown",
-            hint=f"let the name end in {' or '.join(FORMATS)}",
-        )
-    check_report_path(out)
-
-
-def monthly_report(
+def month_of_site(
     store: Store,
     place: Place,
     span: Span,
@@ -105,8 +85,8 @@ def monthly_report(
     now: datetime,
     purges: Path | None = None,
     progress: Progress = lambda text, fraction: None,
-) -> Document:
-    """Return the report of a month.
+) -> Month:
+    """Return everything known about a month.
 
     Parameters
     ----------
@@ -147,7 +127,7 @@ def monthly_report(
         actions=store.actions(place.name, since=span.since, until=span.until),
     )
     progress("written", 1.0)
-    return monthly_document(month)
+    return month
 
 
 @contextmanager
@@ -215,9 +195,3 @@ def _purges(where: Path | None, span: Span, place: Place) -> tuple[PurgeReport |
         ]
     zone = ZoneInfo(place.timezone)
     return purge_report(chronicles, first=span.first, last=span.last, timezone=zone), ""
-
-
-def write_monthly(out: Path, document: Document) -> None:
-    """Write a report in the format of its name: whole or not at all."""
-    render = document_markdown if out.suffix == ".md" else render_document
-    write_report(out, render(document))

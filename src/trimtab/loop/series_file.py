@@ -138,7 +138,7 @@ def judge_file(
 
 
 def _content(name: str, shown: str) -> bytes:
-    from trimtab.loop.importing.reading import unpacked
+    from trimtab.loop.importing.files import unpacked
 
     with system_errors(f"{visible(name)} cannot be read", code="cannot-read"):
         if name == STANDARD_INPUT:

@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import chain
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from trimtab.config.problems import did_you_mean
-from trimtab.errors import UsageError
 from trimtab.judge.changes.walk_forward import Walked
-from trimtab.judge.frame import between, frame_of
+from trimtab.judge.frame import between
 from trimtab.judge.series import changes_of, judge_series
 from trimtab.judge.targets.tails import target_tails
-from trimtab.judge.variability import higher_is_better
 from trimtab.loop.event_log import Place
-from trimtab.loop.judging import by_metric
 from trimtab.loop.keeping import Keeping, RestsOn, is_afresh, keeping
-from trimtab.loop.status import (
+from trimtab.loop.site_series import (
+    frames_of,
     last_runs,
+    left_out_notes,
+    nothing_to_judge,
     rejected_among,
     series_apart,
+    series_of,
     surveying_series,
-    sweeps_of,
 )
 from trimtab.loop.watching.agenda import PROBE_PREFIX
 from trimtab.loop.workers import Together, one_by_one
-from trimtab.message import Message
 from trimtab.model.check import HistoryPoint
-from trimtab.model.grouping import grouped
 from trimtab.model.run import METRIC_UNITS, RunStatus
 from trimtab.model.series import (
-    RUNS_LEFT_OUT,
     InvalidRun,
     SeriesJudgement,
     SeriesKey,
@@ -43,10 +37,8 @@ from trimtab.model.series import (
     TargetTails,
 )
 from trimtab.model.site import SiteLimits
-from trimtab.model.status import RejectedSeries
 from trimtab.report.text import levels_text
-from trimtab.units import plural, whole_second
-from trimtab.visible import shell_text, visible
+from trimtab.visible import visible
 
 if TYPE_CHECKING:
     import polars as pl
@@ -293,7 +285,8 @@ class _SiteJudging:
         # A probe that is named is what is asked about, not the targets that surveys measured.
         if not has_content and (not tails or self.terms.probe is not None):
             rejected = rejected_among(self.store, self.stored, self.last_runs)
-            raise _nothing_to_judge(self.store, self.place, self.terms, rejected, self.look)
+            probe, metric = self.terms.probe, self.terms.metric
+            raise nothing_to_judge(self.look, self.place, rejected, probe=probe, metric=metric)
         judgement = SiteJudgement(
             site=self.place.name,
             from_=min((part.first for part in parts if part.first is not None), default=None),
@@ -388,114 +381,6 @@ def _set_apart(judgement: SeriesJudgement, requested: Mapping[str, object]) -> S
     """Return a series with what it was asked for that others like it were not."""
     key = replace(judgement.key, apart=levels_text(requested))
     return replace(judgement, key=key, asked=dict(requested))
-
-
-NOTHING_TO_JUDGE: Final = frozenset({"no-series", "runs-rejected"})
-"""Codes of the errors of a site of which no run can be judged yet."""
-
-
-def _nothing_to_judge(
-    store: Store, place: Place, terms: Terms, rejected: Iterator[RejectedSeries], look: Keeping
-) -> UsageError:
-    """Return what to say where no run can be judged: why not, where there are runs."""
-    for series in rejected:
-        return UsageError(
-            f"none of the {plural(series.runs, 'run')} of {visible(series.probe)} can be judged: "
-            f"{visible(series.reason)}",
-            code="runs-rejected",
-            hint="trimtab runs lists them, trimtab show RUN shows one with its output",
-        )
-    name = visible(place.name)
-    for note in left_out_notes(look, terms.probe):
-        return UsageError(
-            f"nothing of {name} can be judged; {note}",
-            code="no-series",
-            hint=f"trimtab runs --site {shell_text([place.name])} lists them",
-        )
-    snapshot = None if store.series(place.name) else store.latest_snapshot(place.name)
-    if snapshot is not None:
-        at = whole_second(snapshot.at)
-        return UsageError(
-            f"no run of {name} is stored, only what its targets looked like",
-            code="no-series",
-            hint=f"trimtab targets {shell_text([place.name])} --at {at}",
-        )
-    return UsageError(
-        f"no matching series is stored for {name}",
-        code="no-series",
-        hint=mistyped(store, place, terms.probe, terms.metric)
-        or "trimtab status lists the series; check --since, --until, --probe and --metric",
-    )
-
-
-def _left_out(look: Keeping, probe: str, comparabilities: Sequence[str]) -> dict[str, int]:
-    """Return why runs of a probe are in no series, and how many are."""
-    return look.remembered(
-        f"left out of {probe}",
-        dict[str, int],
-        lambda sums: [sums.runs.get(comparability) for comparability in comparabilities],
-        lambda: look.store.unjudged(look.site, probe),
-    )
-
-
-_LEFT_OUT: Final = {
-    "no-time": "without a time (import their files again, with --timezone or --at)",
-    "only-summaries": "with summaries alone (for several iterations run mdtest with -v)",
-    "not-believed": "with figures that are not believed (trimtab show RUN says why)",
-    "failed": "that failed or did something else",
-}
-
-
-def left_out_notes(look: Keeping, probe: str | None) -> tuple[Message, ...]:
-    """Return what of a site is in no series, and what would bring it in; nothing if all is."""
-    counts: Counter[str] = Counter()
-    by_probe = grouped(look.series(), attrgetter("probe"))
-    for name, series in by_probe.items():
-        if probe in (None, name):
-            counts.update(_left_out(look, name, [each.comparability for each in series]))
-    parts = [f"{counts[why]:,} {text}" for why, text in _LEFT_OUT.items() if why in counts]
-    if not parts:
-        return ()
-    noun = "run" if sum(counts.values()) == 1 else "runs"
-    return (Message(RUNS_LEFT_OUT, f"{noun} left out: {', '.join(parts)}"),)
-
-
-def mistyped(store: Store, place: Place, probe: str | None, metric: str | None) -> str | None:
-    """Return which probe or metric may have been meant; ``None`` where both are known."""
-    probes = {entry.probe for entry in store.series(place.name)}
-    for word, known in ((probe, probes), (metric, METRIC_UNITS)):
-        if word is not None and word not in known and (near := did_you_mean(word, known)):
-            return near
-    return None
-
-
-def series_of(store: Store, stored: Iterable[Series], probe: str | None) -> list[Series]:
-    """Return the series of a probe, or all; the settings of a sweep are left out."""
-    wanted = [entry for entry in stored if probe in (None, entry.probe)]
-    of_sweeps = {(entry.site, entry.probe) for entry in sweeps_of(store, wanted)}
-    return [entry for entry in wanted if (entry.site, entry.probe) not in of_sweeps]
-
-
-def frames_of(
-    series: Series, points: Sequence[HistoryPoint], only: str | None, *, apart: str = ""
-) -> list[tuple[SeriesKey, pl.DataFrame]]:
-    """Return each metric of a series, or one, with its frame; ``apart`` is of its name."""
-    frames = []
-    for metric, of_metric in by_metric(points):
-        if only not in (None, metric):
-            continue
-        key = SeriesKey(
-            site=series.site,
-            probe=series.probe,
-            kind=series.kind,
-            metric=metric,
-            unit=METRIC_UNITS[metric],
-            comparability=series.comparability,
-            more_is_better=higher_is_better(metric),
-            apart=apart,
-        )
-        frames.append((key, frame_of(of_metric)))
-    return frames
 
 
 def _due(store: Store, site: str, series: Series) -> tuple[datetime, ...] | None:

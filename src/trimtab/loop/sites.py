@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from trimtab.config.files import read_text
-from trimtab.config.problems import NAME
+from trimtab.config.problems import NAME, did_you_mean
 from trimtab.errors import TrimtabError, UnreadableError, UsageError
 from trimtab.launch import bounded
 from trimtab.launch.process import utc_now
@@ -21,7 +21,7 @@ from trimtab.model.driver import DRIVERS, driver_of_mount
 from trimtab.model.site import Site
 from trimtab.site.load import LoadedSite, known_sites, load_site
 from trimtab.site.load import find_site as find_site_file
-from trimtab.visible import shell_text, site_place
+from trimtab.visible import shell_text, site_place, visible
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Clock, Driver
@@ -84,6 +84,41 @@ def site_as_kept(stored: KeptSite) -> Site:
     driver = "lustre" if entry is None or entry.simulated else entry.name
     timezone = stored.timezone or "UTC"
     return Site(stored.name, driver, stored.path or "", timezone=timezone)
+
+
+def _as_typed(site: KeptSite) -> str:
+    """Return a site as a person names it: the path of one whose name was made up for it."""
+    return visible(site.path if site.path and ":/" in site.name else site.name)
+
+
+def site_of(store: Store, where: str) -> str:
+    """Return the name under which a PATH or SITE is kept.
+
+    Raises
+    ------
+    UsageError
+        Nothing is kept of it.
+    """
+    known = {site.name: site for site in store.sites()}
+    if where in known:  # without a site file a site is named by its path's identity
+        return where
+    state = bounded.describe(where)
+    if state.kind == "directory":
+        from trimtab.drivers.local.driver import LocalDriver
+
+        identity = LocalDriver(where).description.identity
+        for site in known.values():
+            if identity in (site.name, site.identity):
+                return site.name
+    if state.failure is not None and "/" in where:
+        raise bounded.error_of(state.failure, where)
+    raise UsageError(
+        f"nothing is stored for {visible(where)} yet",
+        code="site-unknown",
+        hint=did_you_mean(where, known)
+        or f"known: {', '.join(map(_as_typed, known.values())) or 'none'}; "
+        "trimtab check PATH measures",
+    )
 
 
 def only_site() -> LoadedSite:

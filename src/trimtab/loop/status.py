@@ -5,49 +5,47 @@ A path is touched only to find out which file system it is on.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab.config.problems import did_you_mean
-from trimtab.errors import UsageError
-from trimtab.loop.keeping import Keeping, RestsOn, keeping
+from trimtab.loop.keeping import Keeping, keeping
+from trimtab.loop.site_series import (
+    KeptKey,
+    rejected_among,
+    series_apart,
+    surveying_series,
+    sweeps_of,
+)
 from trimtab.measure.plain import as_dict, as_list, as_number, as_text
 from trimtab.model.check import HistoryPoint
-from trimtab.model.grouping import grouped
 from trimtab.model.incident import IncidentState
-from trimtab.model.run import METRIC_UNITS, Run
+from trimtab.model.run import METRIC_UNITS
 from trimtab.model.series import ChangePoint, LevelNow, series_id
 from trimtab.model.site import LIMITS
 from trimtab.model.status import (
     IncidentStatus,
     JudgedStatus,
     ProbeCost,
-    RejectedSeries,
     SeriesStatus,
     SlowestTargets,
     SlowTargetStatus,
     SnapshotStatus,
     Status,
-    SweepStatus,
 )
-from trimtab.model.sweep import SWEEP
-from trimtab.record.comparability import ASKED
 from trimtab.record.kept import value_of
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from trimtab.record.kept import KeptIncident, Series, Site, Sums
+    from trimtab.record.kept import KeptIncident, Series, Sums
     from trimtab.record.store import Store
 
 RUNS_SHOWN = 5
-_SWEEP_PREFIX = "sweep-"
 
 
 def status_of(
@@ -91,7 +89,7 @@ def _status(
     sweeps = sweeps_of(store, stored)
     of_sweeps = {(sweep.site, sweep.probe) for sweep in sweeps}
     stored = tuple(entry for entry in stored if (entry.site, entry.probe) not in of_sweeps)
-    lines: dict[_Key, _Lines] = {}
+    lines: dict[KeptKey, _Lines] = {}
     for number, entry in enumerate(stored):
         progress(f"judging {visible(entry.probe)}", number / len(stored))
         lines[entry.key] = lines_of(entry, looks[entry.site])
@@ -147,95 +145,11 @@ def _lines(entry: Series, look: Keeping, *, goal: float, window_s: float) -> _Li
     return look.remembered(f"status of {entry.comparability}", _Lines, rests_on, make)
 
 
-def last_runs(stored: Sequence[Series], look: Keeping) -> dict[_Key, str | None]:
-    """Return of each series of a site the last run that can be judged; ``None``: none can."""
-
-    def last(entry: Series) -> str | None:
-        points = look.history(entry)
-        return points[-1].run if points else None
-
-    return {
-        entry.key: look.remembered(
-            f"last run of {entry.comparability}",
-            str | None,
-            _runs_of(entry),
-            lambda entry=entry: last(entry),
-        )
-        for entry in stored
-    }
-
-
-def _runs_of(entry: Series) -> RestsOn:
-    return lambda sums: sums.runs.get(entry.comparability)
-
-
 def _only_snapshots(store: Store, sites: Collection[str]) -> Iterator[SnapshotStatus]:
     for site in sorted(sites):
         last = store.latest_snapshot(site)
         if last is not None and not store.runs(site=site, limit=1):
             yield SnapshotStatus(site, last.at)
-
-
-def rejected_among(
-    store: Store, stored: Sequence[Series], last_runs: Mapping[_Key, str | None]
-) -> Iterator[RejectedSeries]:
-    """Yield the series of which no run can be judged, each with the most frequent reason."""
-    for entry in stored:
-        left = () if last_runs[entry.key] else store.left_out(*entry.key)
-        if not left:
-            continue
-        (reason, count), *others = Counter(run.reason for run in left).most_common()
-        text = f"{reason} ({count} of {len(left)})" if others else reason
-        yield RejectedSeries(entry.site, entry.probe, entry.kind, len(left), text)
-
-
-def sweeps_of(store: Store, stored: Sequence[Series]) -> tuple[SweepStatus, ...]:
-    """Return the sweeps among series: their settings, each a series, would hide the others."""
-    of_sweeps = (entry for entry in stored if entry.probe.startswith(_SWEEP_PREFIX))
-    by_sweep = grouped(of_sweeps, attrgetter("site", "probe"))
-    sweeps = []
-    for (site, probe), series in by_sweep.items():
-        newest = store.runs(site=site, probe=probe, limit=1)
-        if newest and SWEEP in newest[0].parameters:  # else a probe that has such a name
-            name, runs = probe.removeprefix(_SWEEP_PREFIX), sum(entry.runs for entry in series)
-            sweeps.append(SweepStatus(site, name, probe, len(series), runs))
-    return tuple(sweeps)
-
-
-_Key = tuple[str, str]
-
-
-def series_apart(
-    store: Store, stored: Sequence[Series], last_runs: Mapping[_Key, str | None]
-) -> dict[_Key, dict[str, object]]:
-    """Return what sets series of one probe and kind apart; the last run speaks for each.
-
-    By site and comparability, and only of those that are not alone.
-    """
-    judged = (entry for entry in stored if last_runs[entry.key])
-    alike = grouped(judged, attrgetter("site", "probe", "kind"))
-    differences: dict[_Key, dict[str, object]] = {}
-    for series in alike.values():
-        if len(series) < 2:
-            continue
-        parameters = [_requested(store.run(str(last_runs[entry.key]))) for entry in series]
-        names = dict.fromkeys(name for values in parameters for name in values)
-        differing = [
-            name for name in names if len({repr(entry.get(name)) for entry in parameters}) > 1
-        ]
-        for entry, values in zip(series, parameters, strict=True):
-            differences[entry.key] = {name: values.get(name) for name in differing}
-    return differences
-
-
-def _requested(run: Run) -> dict[str, object]:
-    """Return what a run was asked for, options and settings among it, and its layer."""
-    recorded = run.parameters.get(ASKED, run.parameters)
-    values: dict[str, object] = {}
-    for name, value in recorded.items() if isinstance(recorded, dict) else ():
-        values |= value if isinstance(value, dict) else {name: value}
-    layer = run.parameters.get("layer")
-    return values if layer in (None, "client") else {**values, "layer": layer}
 
 
 def _cost(store: Store, site: str) -> ProbeCost | None:
@@ -244,43 +158,6 @@ def _cost(store: Store, site: str) -> ProbeCost | None:
         return None
     cost = cost_of(store, site, last[0].at)
     return cost if cost.runs else None
-
-
-def _as_typed(site: Site) -> str:
-    """Return a site as a person names it: the path of one whose name was made up for it."""
-    return visible(site.path if site.path and ":/" in site.name else site.name)
-
-
-def site_of(store: Store, where: str) -> str:
-    """Return the name under which a PATH or SITE is kept.
-
-    Raises
-    ------
-    UsageError
-        Nothing is kept of it.
-    """
-    known = {site.name: site for site in store.sites()}
-    if where in known:  # without a site file a site is named by its path's identity
-        return where
-    from trimtab.launch import bounded
-
-    state = bounded.describe(where)
-    if state.kind == "directory":
-        from trimtab.drivers.local.driver import LocalDriver
-
-        identity = LocalDriver(where).description.identity
-        for site in known.values():
-            if identity in (site.name, site.identity):
-                return site.name
-    if state.failure is not None and "/" in where:
-        raise bounded.error_of(state.failure, where)
-    raise UsageError(
-        f"nothing is stored for {visible(where)} yet",
-        code="site-unknown",
-        hint=did_you_mean(where, known)
-        or f"known: {', '.join(map(_as_typed, known.values())) or 'none'}; "
-        "trimtab check PATH measures",
-    )
 
 
 def _series_status(
@@ -450,20 +327,6 @@ def slow_targets(
         return look.remembered(
             "slow targets", kind, rests_on, lambda: _slow_targets(store, site, None)
         )
-
-
-def surveying_series(look: Keeping) -> list[Series]:
-    """Return the series of a site of which any run measured single targets."""
-    return [
-        entry
-        for entry in look.series()
-        if look.remembered(
-            f"whether targets are measured by {entry.comparability}",
-            bool,
-            _runs_of(entry),
-            lambda entry=entry: look.store.measures_targets(*entry.key),
-        )
-    ]
 
 
 def _slow_targets(store: Store, site: str, until: datetime | None) -> tuple[SlowTargetStatus, ...]:

@@ -18,8 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.launch.interruption import shielded
 from trimtab.loop.probing.probe import ProbeRunner, Progress, RunContext
+from trimtab.loop.probing.probe_now import probe_of
 from trimtab.loop.probing.reach import THIS_HOST, Reach
-from trimtab.loop.probing.site_probe import directory_of, spec_of
+from trimtab.loop.probing.site_probe import directory_of, runner_of, spec_of
+from trimtab.loop.sites import reach_of
+from trimtab.loop.stores import nothing_kept, open_store
 from trimtab.model.excluded_runs import Doubt, doubts
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run, RunStatus
@@ -78,11 +81,12 @@ class SweepState:
         if not self.failures:
             return None
         failed = plural(len(self.failures), "point")
-        return ToolError(
-            f"{failed} could not be measured, the first: {self.failures[0]}",
-            code="points-failed",
-            hint="results so far are stored; fix the problem and start again to resume",
-        )
+        return _points_failed(f"{failed} could not be measured, the first: {self.failures[0]}")
+
+
+def _points_failed(text: str) -> ToolError:
+    hint = "results so far are stored; fix the problem and start again to resume"
+    return ToolError(text, code="points-failed", hint=hint)
 
 
 def points_of(
@@ -111,6 +115,15 @@ def state_of(sweep: Sweep, site: Site, probe: SiteProbe, store: Store | None) ->
     manual = [{key: levels[key] for key in sweep.manual} for levels in left]
     waiting = [levels for at, levels in enumerate(manual) if levels and levels not in manual[:at]]
     return SweepState(sweep, points, tuple(waiting), left_out=left_out)
+
+
+def state_in_store(sweep: Sweep, site: Site, url: str | None) -> tuple[SweepState, str]:
+    """Return how far a sweep has come, and where it is stored."""
+    probe = probe_of(site, sweep.probe)
+    if (place := nothing_kept(url)) is not None:
+        return state_of(sweep, site, probe, None), place
+    with open_store(url) as store:
+        return state_of(sweep, site, probe, store), str(store.location)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,11 +256,8 @@ class SweepWork:
             if problem:
                 failures.append(f"{levels_text(point.levels)}: {problem}")
             if in_a_row == FAILURES_MAXIMUM:
-                raise ToolError(
-                    f"{in_a_row} points in a row could not be measured, the last: {problem}",
-                    code="points-failed",
-                    hint="results so far are stored; fix the problem and start again to resume",
-                )
+                text = f"{in_a_row} points in a row could not be measured, the last: {problem}"
+                raise _points_failed(text)
         state = state_of(sweep, self.site, self.probe, self.store)
         return replace(state, failures=tuple(failures))
 
@@ -291,6 +301,24 @@ class SweepWork:
             for run in (outcome.run, *outcome.others):
                 self.store.add_run(_of_point(run, self.sweep, point, probe))
         return None if outcome.run.status in MEASURED else outcome.run.problem or "it failed"
+
+
+def measure_sweep(
+    sweep: Sweep, site: Site, url: str | None, now: Mapping[str, Level], progress: Progress
+) -> tuple[SweepState, str]:
+    """Measure every point that can be measured now; return as `state_in_store`.
+
+    Raises
+    ------
+    TrimtabError, Interrupted
+        As `SweepWork.run`.
+    """
+    probe = probe_of(site, sweep.probe)
+    with open_store(url, create=True) as store:
+        reach = reach_of(site)
+        runner = runner_of(site, store, reach)
+        work = SweepWork(sweep, site, probe, store, runner, reach.clock, reach)
+        return work.run(now, progress), str(store.location)
 
 
 def _of_point(run: Run, sweep: Sweep, point: SweepPoint, probe: SiteProbe) -> Run:

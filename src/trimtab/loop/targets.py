@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from trimtab.config.problems import did_you_mean
 from trimtab.errors import ToolError, TrimtabError, UsageError
 from trimtab.explain.troubles import site_state
 from trimtab.launch.interruption import shielded
@@ -16,7 +18,7 @@ from trimtab.loop.stores import nothing_kept, open_store
 from trimtab.model.finding import Severity
 from trimtab.model.site import Site
 from trimtab.model.standing import SiteStanding
-from trimtab.model.target import HostState, SiteState, Trouble
+from trimtab.model.target import HostState, SiteState, TargetState, Trouble
 from trimtab.visible import site_word
 
 if TYPE_CHECKING:
@@ -72,6 +74,22 @@ def keep(site: Site, driver: Driver, store: Store) -> tuple[str, SiteStanding]:
     with shielded():
         identifier = store.add_snapshot(site.name, snapshot)
     return identifier, standing_of(store, Place(site.name, site), until=snapshot.at)
+
+
+def chosen_of(state: SiteState, names: Sequence[str]) -> list[TargetState]:
+    """Return the named targets of a site.
+
+    Raises
+    ------
+    UsageError
+        There is no such target.
+    """
+    known = {target.name: target for target in state.targets}
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known) or f"known: {', '.join(list(known)[:12])}"
+            raise UsageError(f"there is no target {name!r}", code="target-unknown", hint=hint)
+    return [known[name] for name in names]
 
 
 def refuse_silence(state: SiteState, *, reported: bool = False) -> None:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from trimtab.errors import UsageError
 from trimtab.loop.event_log import Place
 from trimtab.loop.explaining.incidents import Explained, incidents_of, keep_incidents
-from trimtab.loop.site_judgement import NOTHING_TO_JUDGE, Progress, judge_site
+from trimtab.loop.site_judgement import Progress, judge_site
+from trimtab.loop.site_series import NOTHING_TO_JUDGE
 from trimtab.loop.sites import clock_of
 from trimtab.loop.standing import file_of, whole_standing
 from trimtab.report.documents.kept import RebuiltSite

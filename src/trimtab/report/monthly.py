@@ -1,20 +1,17 @@
-"""The report of one month of a site: verdicts, incidents, space and purge, cost, actions. Pure."""
+"""The report of one month of a site: verdicts, incidents, space and purge, cost, actions."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime
 from functools import partial
+from pathlib import Path
 from typing import Final
 
+from trimtab.errors import UsageError
 from trimtab.model.action import Action, Instruction, Outcome
 from trimtab.model.incident import Explanation, IncidentState
-from trimtab.model.series import SiteJudgement
-from trimtab.model.standing import SiteStanding
 from trimtab.model.status import ProbeCost
-from trimtab.purge.report import PurgeReport
 from trimtab.report import text
 from trimtab.report.answers import rank
 from trimtab.report.chart import ACCENT, SECOND, Chart, data, layered, milliseconds, time_axis
@@ -22,67 +19,16 @@ from trimtab.report.headline import headline, series_rank, tone_of
 from trimtab.report.incidents import incidents_table
 from trimtab.report.judge import panel, summary_table
 from trimtab.report.kit import Cell, Key, Table, row, table
+from trimtab.report.month import Month, SpaceAt
 from trimtab.report.purge import runs_answer, runs_sections
-from trimtab.report.sections import Document, Section
+from trimtab.report.sections import Document, Section, document_markdown, render_document
+from trimtab.report.write import check_report_path, write_report
 from trimtab.units import format_bytes, format_percent, plural
 from trimtab.visible import visible
 
 _PANELS: Final = 6
 _LISTED: Final = 40
-
-
-@dataclass(frozen=True, slots=True)
-class SpaceAt:
-    """The fullness of a site at one time.
-
-    Attributes
-    ----------
-    fullest
-        Name and fullness of the fullest target.
-    """
-
-    at: datetime
-    used_bytes: float
-    available_bytes: float
-    fullest: tuple[str, float]
-
-    @property
-    def fullness(self) -> float:
-        """Used / (used + available)."""
-        return self.used_bytes / (self.used_bytes + self.available_bytes)
-
-
-@dataclass(frozen=True, slots=True)
-class Month:
-    """Everything known about one month of a site.
-
-    Attributes
-    ----------
-    first, last
-        Its days, in ``timezone``.
-    complete
-        Whether the month was over when the report was made.
-    space
-        One time per day, oldest first.
-    standing
-        State of the site at its end.
-    purges
-        ``None`` if the journals could not be read; ``purge_reason`` says why.
-    """
-
-    site: str
-    first: date
-    last: date
-    timezone: str
-    complete: bool
-    judgement: SiteJudgement
-    standing: SiteStanding
-    incidents: tuple[Explanation, ...]
-    space: tuple[SpaceAt, ...]
-    purges: PurgeReport | None
-    purge_reason: str
-    cost: ProbeCost | None
-    actions: tuple[Action, ...]
+_FORMATS: Final = (".html", ".md")
 
 
 def monthly_document(month: Month) -> Document:
@@ -294,3 +240,26 @@ def _outcome(action: Action) -> Cell:
     return Cell(
         action.outcome.value, tone="healthy" if good else "unclear" if quiet else "critical"
     )
+
+
+def check_out(out: Path) -> None:
+    """Return if a report can be written to a file, as its name says: HTML or Markdown.
+
+    Raises
+    ------
+    UsageError
+        The name ends in something else, or the file cannot be there.
+    """
+    if out.suffix not in _FORMATS:
+        raise UsageError(
+            f"{visible(str(out))}: the format is not known",
+            code="format-unknown",
+            hint=f"let the name end in {' or '.join(_FORMATS)}",
+        )
+    check_report_path(out)
+
+
+def write_monthly(out: Path, document: Document) -> None:
+    """Write a report in the format of its name: whole or not at all."""
+    render = document_markdown if out.suffix == ".md" else render_document
+    write_report(out, render(document))

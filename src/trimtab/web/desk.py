@@ -302,7 +302,8 @@ class Desk:
 
     def judged(self, name: str) -> Judged | None:
         """Return every series of a site judged, ``None`` where no run can be."""
-        from trimtab.loop.site_judgement import NOTHING_TO_JUDGE, judge_site
+        from trimtab.loop.site_judgement import judge_site
+        from trimtab.loop.site_series import NOTHING_TO_JUDGE
 
         place = self.place(name)
         with self._making[name]:

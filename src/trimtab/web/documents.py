@@ -15,12 +15,17 @@ from trimtab.purge.horizon.answer import Answer
 from trimtab.purge.horizon.curve import Freed
 from trimtab.purge.horizon.usage import Usage
 from trimtab.record.kept import Site
-from trimtab.report.documents import purged, simulated  # noqa: F401 (declare types)
+from trimtab.report.documents import (  # noqa: F401 (declare types)
+    purged,
+    simulated,
+    targets,
+)
 from trimtab.report.documents.acting import ActionsDocument
+from trimtab.report.documents.answers import StatusDocument
 from trimtab.report.documents.encode import shape, to_json
 from trimtab.report.documents.judged import IncidentsDocument, JudgeDocument, SweepDocument
-from trimtab.report.documents.kept import EventsDocument, RunsDocument, StatusDocument
-from trimtab.report.documents.measured import FailureDocument
+from trimtab.report.documents.kept import EventsDocument, RunsDocument
+from trimtab.report.documents.values import FailureDocument
 from trimtab.whatif.sweep import Swept
 
 __all__ = [

@@ -102,7 +102,10 @@ def read_all(root: Path, place: Path, *, project: bool) -> None:
     assert look_at_candidates(candidates, look, rules).files == made.plan.candidates.files
     look_for_evasion(index)
     store = f"sqlite:///{place / 't.db'}"
-    check(CheckOptions(path=str(root), store_url=store, no_probe=True, allocator_statistics=False))
+    wanted = CheckOptions(
+        path=str(root), store_url=store, no_probe=True, allocator_statistics=False
+    )
+    check(wanted, page=lambda result: result.site)
 
 
 def checked(root: Path, candidates: Path) -> set[str]:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.errors import DataError, TrimtabError, UsageError
-from trimtab.loop.importing.reading import unpacked
+from trimtab.loop.importing.files import unpacked
 from trimtab.loop.tables.parting import Table, read_table
 
 ROWS = [("2026-08-01T06:00:00Z", "12.5"), ("2026-08-01T07:00:00Z", "13"), ("2026-08-02", "")]

@@ -18,8 +18,9 @@ from trimtab.model.run import RawOutput, Run, RunStatus, Sample
 from trimtab.model.status import SeriesStatus, Status
 from trimtab.model.verdict import Scope, Trend, TrendDirection, Verdict
 from trimtab.record.store import Store
+from trimtab.report.documents.answers import StatusDocument
 from trimtab.report.documents.encode import to_json
-from trimtab.report.documents.kept import OutputRow, RunsDocument, ShowDocument, StatusDocument
+from trimtab.report.documents.kept import OutputRow, RunsDocument, ShowDocument
 from trimtab.report.documents.measured import CheckDocument
 
 ODD = 'caf\udce9\x00\x1b[2J"\\\u2028\u202e\U0001f4be</script>'

@@ -34,9 +34,9 @@ def purge_arm_command(
     """
     from trimtab.cli.render.purge_plan import armed_document
     from trimtab.launch.process import utc_now
+    from trimtab.loop import documents
     from trimtab.loop.purging.arming import approval_on, arm_plan
     from trimtab.loop.purging.place import purge_place
-    from trimtab.report import documents
 
     if approved_on is None and store_url is not None:
         raise UsageError(

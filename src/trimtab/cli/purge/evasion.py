@@ -40,8 +40,8 @@ def purge_evasion_command(
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.purge_horizon import evasion_document
+    from trimtab.loop import documents
     from trimtab.loop.purging.evading import look_for_evasion
-    from trimtab.report import documents
 
     with progress_bar() as progress:
         progress("reading the index", 0.0)

@@ -49,8 +49,8 @@ def purge_horizon_command(
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.launch.process import utc_now
+    from trimtab.loop import documents
     from trimtab.loop.purging.horizons import ask_horizon
-    from trimtab.report import documents
     from trimtab.report.purge import horizon_document
 
     policy = terms.policy_of(options_given.pop("policy"))

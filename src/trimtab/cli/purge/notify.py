@@ -45,9 +45,9 @@ def purge_notify_command(
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.purge_plan import notified_document
+    from trimtab.loop import documents
     from trimtab.loop.purging.noticing import names_of, notify
     from trimtab.loop.purging.place import purge_place
-    from trimtab.report import documents
 
     with progress_bar() as progress:
         notified = notify(

@@ -35,10 +35,10 @@ def purge_plan_command(directory: Path, policy: Path, out: Path, **options_given
     from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.purge_plan import plan_document
     from trimtab.launch.process import utc_now
+    from trimtab.loop import documents
     from trimtab.loop.purging.place import purge_place
     from trimtab.loop.purging.planning import make_plan
     from trimtab.purge.policy_file import load_policy
-    from trimtab.report import documents
 
     loaded, where = load_policy(policy), purge_place(options_given["place"])
     question = terms.horizon_question(directory, loaded.policy, **options_given)

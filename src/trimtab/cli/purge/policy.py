@@ -39,9 +39,9 @@ def purge_policy_command(
     With --root, write it to FILE, which must not exist; without FILE, print it. Without --root,
     check FILE as `plan` would read it: each error names its line.
     """
+    from trimtab.loop import documents
     from trimtab.loop.purging.policies import new_policy
     from trimtab.purge.policy_file import load_policy
-    from trimtab.report import documents
     from trimtab.report.sections import Document, Section
     from trimtab.report.text import sentences
 

@@ -32,7 +32,7 @@ def purge_query_command(
     index. Names are shown as visible text.
     """
     from trimtab.cli.render.purge_index import answer_document
-    from trimtab.report import documents
+    from trimtab.loop import documents
 
     if (statement is None) == (by is None):
         raise UsageError(

@@ -41,8 +41,8 @@ def purge_replay_command(
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.purge_horizon import replay_document
+    from trimtab.loop import documents
     from trimtab.loop.purging.replaying import replay_policy
-    from trimtab.report import documents
     from trimtab.units import parse_moment
 
     policy = terms.policy_of(options_given.pop("policy"))

@@ -39,10 +39,10 @@ def purge_report_command(
     Dry runs are listed separately from runs that deleted. The progress of each plan comes last.
     """
     from trimtab.config.schedule import find_zone
+    from trimtab.loop import documents
     from trimtab.loop.purging.place import purge_place
     from trimtab.purge.report import report as report_of
     from trimtab.purge.run.journal import journals, read
-    from trimtab.report import documents
     from trimtab.report.purge import runs_document
 
     where = purge_place(place)

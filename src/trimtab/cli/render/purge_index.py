@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab.cli.render.document import show_page
+from trimtab.loop import documents
 from trimtab.purge.index.manifest import Manifest, Sizes, SizesMode, TimeTrust
-from trimtab.report import documents
 from trimtab.report.kit import facts, row, table
 from trimtab.report.sections import Document, Section
 from trimtab.report.text import sentences, utc_moment

@@ -17,8 +17,7 @@ from trimtab.loop.comparing.files import as_files, side_of_files
 from trimtab.loop.comparing.operands import Operand, as_runs, parse_operand
 from trimtab.loop.comparing.published import is_published, published, published_file
 from trimtab.loop.comparing.sides import Group, SideOfStore, matches, side_of_runs, side_of_site
-from trimtab.loop.sites import SITE_FILE, site_file
-from trimtab.loop.status import site_of
+from trimtab.loop.sites import SITE_FILE, site_file, site_of
 from trimtab.loop.stores import open_store, with_store
 from trimtab.model.compare import (
     Basis,

@@ -1,4 +1,4 @@
-"""Which files are to be read: those that were named, and those below the directories that were.
+"""Which files are to be read, those named and those below directories named, and what is in them.
 
 A directory is walked in the order of names. Links in it are not followed, so that nothing is read
 twice or from elsewhere; what a person names is followed. Nothing but regular files is opened.
@@ -7,16 +7,27 @@ twice or from elsewhere; what a person names is followed. Nothing but regular fi
 from __future__ import annotations
 
 import errno
+import gzip
+import io
 import os
 import stat
+import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import BinaryIO
 
+from trimtab.errors import DataError
 from trimtab.launch import bounded
 from trimtab.model.mounts import parse_mountinfo
+from trimtab.units import format_bytes
+from trimtab.visible import visible
 
 DEPTH_LIMIT = 64
+SIZE_LIMIT_BYTES = 256 * 1024**2
+"""No output of a benchmark is larger; a file of any size can lie in a directory."""
+GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +149,80 @@ def _walk(
             yield from _walk(entry.path, inner, mount_points, depth + 1)
         elif stat.S_ISREG(mode):
             yield Candidate(entry.path, False)
+
+
+@contextmanager
+def opened_file(path: str, *, follow: bool) -> Iterator[BinaryIO]:
+    """Yield a regular file to read.
+
+    Raises
+    ------
+    DataError
+        It is something else, or too large.
+    OSError
+        It cannot be opened, or is a link that is not to be followed.
+    """
+    # Not blocking: between the look at its type and this it may have become a pipe.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    descriptor = os.open(path, flags)
+    with os.fdopen(descriptor, "rb") as stream:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode):
+            raise DataError("it is not a regular file", code="not-a-file", file=visible(path))
+        _check_size(state.st_size, visible(path))
+        yield stream
+
+
+def _check_size(size: int, file: str) -> None:
+    if size > SIZE_LIMIT_BYTES:
+        limit = format_bytes(SIZE_LIMIT_BYTES)
+        raise DataError(f"it is larger than {limit}", code="file-too-large", file=file)
+
+
+def content_of(path: str, *, follow: bool) -> bytes:
+    """Return the bytes of a file, unpacked where it is gzip.
+
+    Raises
+    ------
+    DataError
+        It is too large, or a damaged archive.
+    OSError
+        It cannot be opened.
+    """
+    with opened_file(path, follow=follow) as stream:
+        return whole_of(path, stream)
+
+
+def whole_of(path: str, stream: BinaryIO) -> bytes:
+    """Return the bytes of an opened file, unpacked where it is gzip; raises as `content_of`."""
+    stream.seek(0)
+    content = stream.read(SIZE_LIMIT_BYTES + 1)
+    _check_size(len(content), visible(path))
+    return unpacked(content, visible(path))
+
+
+def unpacked(content: bytes, file: str) -> bytes:
+    """Return what is in a file, unpacked where it is gzip.
+
+    Raises
+    ------
+    DataError
+        It is a damaged archive, one of several files, or too large unpacked.
+    """
+    if content.startswith(GZIP):
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
+                content = packed.read(SIZE_LIMIT_BYTES + 1)
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(
+                f"a damaged gzip archive: {error}", code="archive-damaged", file=file
+            ) from error
+        _check_size(len(content), file)
+    if content[257:262] == b"ustar":
+        raise DataError(
+            "an archive of several files (tar)",
+            code="archive",
+            file=file,
+            hint="unpack it and import the directory",
+        )
+    return content

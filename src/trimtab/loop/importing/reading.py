@@ -6,14 +6,10 @@ So nothing that asks the store is imported here: it would take each worker a whi
 from __future__ import annotations
 
 import errno
-import gzip
 import hashlib
-import io
 import os
-import stat
-import zlib
 from collections.abc import Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -22,7 +18,7 @@ from typing import BinaryIO
 from trimtab.errors import DataError, TrimtabError
 from trimtab.loop.importing import lctl_dump, lfs_df
 from trimtab.loop.importing.converting import converted
-from trimtab.loop.importing.files import Candidate
+from trimtab.loop.importing.files import GZIP, Candidate, content_of, opened_file, whole_of
 from trimtab.measure import darshan
 from trimtab.measure.cut_off import with_time_limit
 from trimtab.measure.measurement import Measurement, beginning
@@ -35,11 +31,8 @@ from trimtab.message import Message
 from trimtab.model.imported import EMPTY, UNRECOGNISED
 from trimtab.model.telemetry import Snapshot
 from trimtab.record.raw import RawDirectory
-from trimtab.units import format_bytes
 from trimtab.visible import visible
 
-SIZE_LIMIT_BYTES = 256 * 1024**2
-"""No output of a benchmark is larger; a file of any size can lie in a directory."""
 PREAMBLE_BYTES = 16 * 1024**2
 """So far into a text a benchmark may begin to print: thousands of ranks warn before it does."""
 PUT_BYTES = 32 * 1024**2
@@ -50,7 +43,6 @@ _NOTES = 4
 NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 OF_TARGETS = {module.KIND: module for module in (lfs_df, lctl_dump)}
 """What tells of targets and is no benchmark's: becomes snapshots."""
-_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +125,10 @@ def read_file(
     """
     known = kind
     try:
-        with _opened(path, follow=follow) as stream:
+        with opened_file(path, follow=follow) as stream:
             if kind is None and not _may_be_known(path, stream):
                 return Reading(path, None, problem=_unrecognised(Source(path, b"x"), kind))
-            content = _whole(path, stream)
+            content = whole_of(path, stream)
         made = converted(content)
         source = Source(path, content if made is None else made, timezone=timezone)
         # What a child printed is of its format, also where it says no more than why not.
@@ -307,7 +299,7 @@ def _reason(error: OSError) -> str:
 def _may_be_known(path: str, stream: BinaryIO) -> bool:
     """Return whether the beginning of a file is of a format, so that the rest is worth reading."""
     head = stream.read(HEAD_BYTES)
-    if len(head) < HEAD_BYTES or head.startswith(_GZIP) or darshan.is_log(head):
+    if len(head) < HEAD_BYTES or head.startswith(GZIP) or darshan.is_log(head):
         return True
     if next(_ways(Source(path, head), None), None) is not None:
         return True
@@ -402,7 +394,7 @@ def _main(source: Source, form: Format) -> Source:
     for main in form.instead(source.file_name):
         path = os.path.join(directory, main)  # noqa: PTH118
         if os.path.lexists(path):
-            other = replace(source, name=path, content=_content(path, follow=False))
+            other = replace(source, name=path, content=content_of(path, follow=False))
             if form.recognises(other):
                 return other
     return source
@@ -414,84 +406,8 @@ def _with_companions(source: Source, form: Format) -> Source:
     for name in form.companions(source.file_name):
         path = os.path.join(directory, name)  # noqa: PTH118
         if os.path.lexists(path):
-            beside[name] = _content(path, follow=False)
+            beside[name] = content_of(path, follow=False)
     return replace(source, beside=beside)
-
-
-@contextmanager
-def _opened(path: str, *, follow: bool) -> Iterator[BinaryIO]:
-    """Yield a regular file to read.
-
-    Raises
-    ------
-    DataError
-        It is something else, or too large.
-    OSError
-        It cannot be opened, or is a link that is not to be followed.
-    """
-    # Not blocking: between the look at its type and this it may have become a pipe.
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
-    descriptor = os.open(path, flags)
-    with os.fdopen(descriptor, "rb") as stream:
-        state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode):
-            raise DataError("it is not a regular file", code="not-a-file", file=visible(path))
-        _check_size(state.st_size, visible(path))
-        yield stream
-
-
-def _check_size(size: int, file: str) -> None:
-    if size > SIZE_LIMIT_BYTES:
-        limit = format_bytes(SIZE_LIMIT_BYTES)
-        raise DataError(f"it is larger than {limit}", code="file-too-large", file=file)
-
-
-def _content(path: str, *, follow: bool) -> bytes:
-    """Return the bytes of a file, unpacked where it is gzip.
-
-    Raises
-    ------
-    DataError
-        It is too large, or a damaged archive.
-    OSError
-        It cannot be opened.
-    """
-    with _opened(path, follow=follow) as stream:
-        return _whole(path, stream)
-
-
-def _whole(path: str, stream: BinaryIO) -> bytes:
-    stream.seek(0)
-    content = stream.read(SIZE_LIMIT_BYTES + 1)
-    _check_size(len(content), visible(path))
-    return unpacked(content, visible(path))
-
-
-def unpacked(content: bytes, file: str) -> bytes:
-    """Return what is in a file, unpacked where it is gzip.
-
-    Raises
-    ------
-    DataError
-        It is a damaged archive, one of several files, or too large unpacked.
-    """
-    if content.startswith(_GZIP):
-        try:
-            with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
-                content = packed.read(SIZE_LIMIT_BYTES + 1)
-        except (OSError, EOFError, zlib.error) as error:
-            raise DataError(
-                f"a damaged gzip archive: {error}", code="archive-damaged", file=file
-            ) from error
-        _check_size(len(content), file)
-    if content[257:262] == b"ustar":
-        raise DataError(
-            "an archive of several files (tar)",
-            code="archive",
-            file=file,
-            hint="unpack it and import the directory",
-        )
-    return content
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from trimtab.model.run import RunStatus
 from trimtab.model.series import SeriesJudgement, SiteJudgement
 from trimtab.model.sweep import Level, SweepAnalysis, SweepPoint
 from trimtab.model.verdict import Verdict
-from trimtab.report.documents import measured  # noqa: F401 (declares runs and verdicts)
+from trimtab.report.documents import values  # noqa: F401 (declares runs and verdicts)
 from trimtab.report.documents.encode import bounds, mapped, shape
 
 

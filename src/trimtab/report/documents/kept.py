@@ -1,19 +1,16 @@
-"""Documents from the store: status, runs, show, event, watch --once."""
+"""Documents from the store: runs, show, event, watch --once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from trimtab.model.alert import Alert
 from trimtab.model.event import Event
-from trimtab.model.finding import Finding
 from trimtab.model.run import Run
-from trimtab.model.status import SeriesStatus, Status
 from trimtab.record.integrity import DamagedRun
 from trimtab.record.kept import KeptOutput
 from trimtab.record.slots import Slot
-from trimtab.report.documents import measured  # noqa: F401 (declares runs and verdicts)
+from trimtab.report.documents import values  # noqa: F401 (declares runs and verdicts)
 from trimtab.report.documents.encode import shape
 
 
@@ -62,42 +59,6 @@ class StoreCheckDocument:
     tables: tuple[StoreTable, ...]
     runs: tuple[DamagedRun, ...]
     by_server: bool
-
-
-@dataclass(frozen=True, slots=True)
-class StatusDocument:
-    """``trimtab status --json``.
-
-    Attributes
-    ----------
-    troubles
-        What is wrong with each site now, worst first, each with its repair.
-    """
-
-    status: Status
-    troubles: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class MonthDocument:
-    """``trimtab report SITE --json``: location and beginning of a month's report.
-
-    Attributes
-    ----------
-    month
-        As ``2026-10``.
-    report
-        The file that was written.
-    answer, details
-        The sentences at the beginning of the report.
-    """
-
-    store: str
-    site: str
-    month: str
-    report: str
-    answer: str
-    details: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,14 +146,7 @@ class WatchDocument:
     slots: tuple[Slot, ...]
 
 
-shape(SeriesStatus, derive={"metric": "verdict.metric", "unit": "verdict.unit"})
-shape(
-    Status,
-    omit=["last_runs"],
-    derive={"runs": "last_runs"},
-)
 shape(OutputRow, inline={"output": ()})
-shape(StatusDocument, inline={"status": ()})
 
 
 @dataclass(frozen=True, slots=True)

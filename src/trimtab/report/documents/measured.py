@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import Any
 
 from trimtab.errors import Interrupted, TrimtabError
 from trimtab.message import code_of
 from trimtab.model.check import CheckResult
-from trimtab.model.filesystem import PathDescription
 from trimtab.model.imported import Imported, ImportedFile
-from trimtab.model.run import METRIC_UNITS, RawOutput, Run, Sample
+from trimtab.model.run import METRIC_UNITS, Run, Sample
 from trimtab.model.site import Checked
 from trimtab.model.survey import SLOW, Spread, Standing, Survey, SurveyPlan
-from trimtab.model.target import SiteState, TargetState, Trouble
-from trimtab.model.telemetry import HostSnapshot, Reading, TargetSnapshot
+from trimtab.model.target import SiteState
+from trimtab.model.telemetry import TargetSnapshot
 from trimtab.model.verdict import Comparison, Verdict
-from trimtab.report.documents.encode import SCHEMA_VERSION, dumps, mapped, plain_of, shape
-
-Problem = TrimtabError | Interrupted
-"""Why a command could not do what was requested."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostRow:
-    """One machine of the site."""
-
-    host: HostSnapshot
-    troubles: tuple[Trouble, ...]
+from trimtab.report.documents import targets  # noqa: F401 (declares the state of a site)
+from trimtab.report.documents.encode import SCHEMA_VERSION, dumps, plain_of, shape
+from trimtab.report.documents.values import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +39,6 @@ class ImportedSample:
 
     sample: Sample
     result: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class FailureDocument:
-    """Printed by any command with ``--json`` that has no other document."""
-
-    error: Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +182,6 @@ def _checked_targets(check: CheckResult) -> tuple[TargetSnapshot, ...]:
     )
 
 
-def _host_rows(state: SiteState) -> tuple[HostRow, ...]:
-    troubles = {host.name: host.troubles for host in state.hosts}
-    return tuple(HostRow(host, troubles.get(host.name, ())) for host in state.snapshot.hosts)
-
-
 def _rates(standing: Standing) -> tuple[RateRow, ...]:
     return tuple(
         RateRow(
@@ -258,38 +234,6 @@ def _readings(result: Imported) -> Iterator[dict[str, Any]]:
             }
 
 
-_ERROR_KEYS = {
-    "message": (str, attrgetter("message")),
-    "code": (str, attrgetter("code")),
-    "hint": (str | None, attrgetter("hint")),
-    "exit_code": (int, attrgetter("exit_code")),
-}
-shape(TrimtabError, derive=_ERROR_KEYS)
-shape(Interrupted, derive=_ERROR_KEYS)
-
-shape(Sample, derive={"unit": "unit"})
-shape(
-    RawOutput,
-    omit=["stdout", "stderr"],
-    derive={
-        "stdout_bytes": mapped("stdout", len, int),
-        "sha256": (str, lambda output: hashlib.sha256(output.stdout).hexdigest()),
-    },
-)
-shape(Reading, derive={"unit": "unit"})
-shape(PathDescription, derive={"is_flash": "is_flash"})
-shape(
-    TargetSnapshot,
-    inline={"target": ()},
-    derive={"fullness": (float | None, lambda seen: seen.fullness())},
-)
-shape(HostRow, inline={"host": ()})
-shape(TargetState, inline={"seen": ()})
-shape(
-    SiteState,
-    inline={"snapshot": ("at", "driver", "complete")},
-    derive={"hosts": (tuple[HostRow, ...], _host_rows)},
-)
 shape(
     CheckResult,
     omit=["snapshot", "settings", "run", "timelines", "histograms", "history"],

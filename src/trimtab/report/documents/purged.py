@@ -31,7 +31,7 @@ from trimtab.purge.run.records import RunPace
 from trimtab.purge.run.result import RunResult
 from trimtab.purge.signs import MAY_BE, Signs, Suspicion, statement
 from trimtab.report.documents.encode import bounds, mapped, shape
-from trimtab.report.documents.measured import Problem
+from trimtab.report.documents.values import Problem
 from trimtab.units import EpochS
 from trimtab.visible import visible
 
