@@ -13,11 +13,10 @@ from benchmarks.purge_case import case
 from trimtab.launch.process import utc_now
 from trimtab.loop.purging.horizons import Question
 from trimtab.loop.purging.place import purge_place
-from trimtab.loop.purging.planning import make_plan
+from trimtab.loop.purging.planning import PurgePlanDocument, make_plan
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.policy_file import load_policy
 from trimtab.report.documents.encode import to_json
-from trimtab.report.documents.purged import PurgePlanDocument
 
 
 def main() -> None:

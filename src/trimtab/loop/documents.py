@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from trimtab.report.documents import acting, answers, judged, kept, measured, purged, simulated
+    from trimtab.report.documents import acting, answers, judged, kept, measured, simulated
 
 __all__ = [
     "DOCUMENTS",
@@ -19,7 +19,6 @@ __all__ = [
     "judged",
     "kept",
     "measured",
-    "purged",
     "simulated",
 ]
 
@@ -58,21 +57,21 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "balance": "acting.PlanDocument",
     "revert": "acting.PlanDocument",
     "actions": "acting.ActionsDocument",
-    "purge": "purged.PurgeReportDocument",
-    "purge-policy": "purged.PurgePolicyDocument",
-    "purge-scan": "purged.IndexDocument",
-    "purge-follow": "purged.IndexDocument",
+    "purge": "trimtab.purge.report.PurgeReportDocument",
+    "purge-policy": "trimtab.purge.policy_file.PurgePolicyDocument",
+    "purge-scan": "trimtab.purge.index.manifest.IndexDocument",
+    "purge-follow": "trimtab.purge.index.manifest.IndexDocument",
     "purge-follow-register": "acting.RegistrationDocument",
-    "purge-import": "purged.IndexDocument",
-    "purge-query": "purged.PurgeQueryDocument",
-    "purge-horizon": "purged.PurgeHorizonDocument",
-    "purge-evasion": "purged.PurgeEvasionDocument",
-    "purge-replay": "purged.PurgeReplayDocument",
-    "purge-plan": "purged.PurgePlanDocument",
-    "purge-notify": "purged.PurgeNotifyDocument",
-    "purge-arm": "purged.PurgeArmDocument",
-    "purge-run": "purged.PurgeRunDocument",
-    "purge-recover": "purged.PurgeRecoverDocument",
+    "purge-import": "trimtab.purge.index.manifest.IndexDocument",
+    "purge-query": "trimtab.purge.index.query.PurgeQueryDocument",
+    "purge-horizon": "trimtab.loop.purging.horizons.PurgeHorizonDocument",
+    "purge-evasion": "trimtab.purge.signs.PurgeEvasionDocument",
+    "purge-replay": "trimtab.loop.purging.replaying.PurgeReplayDocument",
+    "purge-plan": "trimtab.loop.purging.planning.PurgePlanDocument",
+    "purge-notify": "trimtab.loop.purging.noticing.PurgeNotifyDocument",
+    "purge-arm": "trimtab.loop.purging.arming.PurgeArmDocument",
+    "purge-run": "trimtab.loop.purging.running.PurgeRunDocument",
+    "purge-recover": "trimtab.loop.purging.recovering.PurgeRecoverDocument",
     "report": "answers.MonthDocument",
     "runs": "kept.RunsDocument",
     "show": "kept.ShowDocument",
@@ -86,20 +85,20 @@ DOCUMENTS: Final[Mapping[str, str]] = {
 
 def document_of(schema: str) -> type:
     """Return the class of the document with a schema."""
-    module, _, name = DOCUMENTS[schema].partition(".")
+    module, _, name = DOCUMENTS[schema].rpartition(".")
     return getattr(_module(module), name)
 
 
 def declare(document: type) -> None:
     """Import the module that declares how a class is written that is a document as it is."""
     for path in DOCUMENTS.values():
-        module, _, name = path.partition(".")
+        module, _, name = path.rpartition(".")
         if name == document.__name__:
             _module(module)
 
 
 def _module(name: str) -> ModuleType:
-    return import_module(f"trimtab.report.documents.{name}")
+    return import_module(name if "." in name else f"trimtab.report.documents.{name}")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -12,7 +12,7 @@ from trimtab.purge.horizon.curve import HOUR_S, Freed
 from trimtab.purge.horizon.horizon import DAY_S, Horizon, HorizonStatus, OwnedBy
 from trimtab.purge.horizon.targets import GroupHorizons
 from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.index.owners import user_name
+from trimtab.purge.index.owners import owner_text
 from trimtab.purge.report import Day, PlanStanding, PurgeReport
 from trimtab.report import text
 from trimtab.report.chart import ACCENT, ALARM, INK, SECOND, Chart, data, layered
@@ -246,12 +246,6 @@ def owners_chart(users: Sequence[OwnedBy]) -> Chart | None:
             Key("light-bar", "accent", "eligible, younger"),
         ),
     )
-
-
-def owner_text(uid: int) -> str:
-    """Return a user's name, or the number if it has none."""
-    name = user_name(uid)
-    return str(uid) if name is None else visible(name)
 
 
 def _owners_table(noun: str, owners: Sequence[OwnedBy]) -> Table | None:

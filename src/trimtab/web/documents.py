@@ -16,7 +16,6 @@ from trimtab.purge.horizon.curve import Freed
 from trimtab.purge.horizon.usage import Usage
 from trimtab.record.kept import Site
 from trimtab.report.documents import (  # noqa: F401 (declare types)
-    purged,
     simulated,
     targets,
 )

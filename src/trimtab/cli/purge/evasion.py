@@ -40,14 +40,14 @@ def purge_evasion_command(
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.purge_horizon import evasion_document
-    from trimtab.loop import documents
     from trimtab.loop.purging.evading import look_for_evasion
+    from trimtab.purge.signs import PurgeEvasionDocument
 
     with progress_bar() as progress:
         progress("reading the index", 0.0)
         known = terms.policy_of(policy)
         signs = look_for_evasion(directory, earlier=earlier, policy=known, files=files)
     show_page(
-        lambda: documents.purged.PurgeEvasionDocument(str(directory), signs),
+        lambda: PurgeEvasionDocument(str(directory), signs),
         lambda: evasion_document(signs, directory),
     )

@@ -49,8 +49,7 @@ def purge_horizon_command(
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.launch.process import utc_now
-    from trimtab.loop import documents
-    from trimtab.loop.purging.horizons import ask_horizon
+    from trimtab.loop.purging.horizons import PurgeHorizonDocument, ask_horizon
     from trimtab.report.purge import horizon_document
 
     policy = terms.policy_of(options_given.pop("policy"))
@@ -72,7 +71,7 @@ def purge_horizon_command(
 
         keep_result(keep, options_given["store_url"], result, utc_now())
     show_page(
-        lambda: documents.purged.PurgeHorizonDocument(
+        lambda: PurgeHorizonDocument(
             str(directory),
             horizons.manifest,
             horizons.answer,

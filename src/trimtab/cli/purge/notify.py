@@ -45,8 +45,7 @@ def purge_notify_command(
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.purge_plan import notified_document
-    from trimtab.loop import documents
-    from trimtab.loop.purging.noticing import names_of, notify
+    from trimtab.loop.purging.noticing import PurgeNotifyDocument, names_of, notify
     from trimtab.loop.purging.place import purge_place
 
     with progress_bar() as progress:
@@ -69,7 +68,7 @@ def purge_notify_command(
         hint="the same command retries",
     )
     show_page(
-        lambda: documents.purged.PurgeNotifyDocument(
+        lambda: PurgeNotifyDocument(
             plan=published.loaded.plan.id,
             directory=visible(published.publication.directory),
             fresh=published.fresh,

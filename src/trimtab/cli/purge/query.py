@@ -32,7 +32,7 @@ def purge_query_command(
     index. Names are shown as visible text.
     """
     from trimtab.cli.render.purge_index import answer_document
-    from trimtab.loop import documents
+    from trimtab.purge.index.query import query_document
 
     if (statement is None) == (by is None):
         raise UsageError(
@@ -57,4 +57,4 @@ def purge_query_command(
 
         assert by is not None
         answer = holdings_by(directory, By(by), top=most, dask=dask)
-    show_page(lambda: documents.purged.query_document(answer), lambda: answer_document(answer))
+    show_page(lambda: query_document(answer), lambda: answer_document(answer))

@@ -29,13 +29,12 @@ def purge_recover_command(root: Path, restore: bool, into: Path | None, place: s
     batch back and reports the outcome of each row; --restore does so without the plan.
     """
     from trimtab.cli.render.purge_run import recovered_document
-    from trimtab.loop import documents
     from trimtab.loop.purging.place import purge_place
-    from trimtab.loop.purging.recovering import recover
+    from trimtab.loop.purging.recovering import PurgeRecoverDocument, recover
 
     recovered = recover(root.absolute(), place=purge_place(place), restore=restore, into=into)
     show_page(
-        lambda: documents.purged.PurgeRecoverDocument(
+        lambda: PurgeRecoverDocument(
             root=visible(recovered.root),
             restored=restore,
             files=recovered.files,

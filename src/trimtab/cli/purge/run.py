@@ -58,10 +58,9 @@ def purge_run_command(
     from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.purge_progress import run_progress, watched
     from trimtab.cli.render.purge_run import run_document
-    from trimtab.loop import documents
     from trimtab.loop.purging.log import run_logged
     from trimtab.loop.purging.place import purge_place
-    from trimtab.loop.purging.running import GOES_ON, RunOptions, error_of
+    from trimtab.loop.purging.running import GOES_ON, PurgeRunDocument, RunOptions, error_of
 
     ends_at_s = None if within_s is None else time.time() + within_s
     run_options = RunOptions(ends_at_s=ends_at_s, **terms_given)
@@ -77,7 +76,7 @@ def purge_run_command(
     loaded, result, notes = ran.loaded, ran.result, ran.notes
     error = error_of(result)
     show_page(
-        lambda: documents.purged.PurgeRunDocument(
+        lambda: PurgeRunDocument(
             loaded.plan.id,
             loaded.plan.file_system.root,
             loaded.plan.candidates.files,

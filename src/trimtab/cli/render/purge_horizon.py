@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from trimtab.purge.index.owners import owner_text
 from trimtab.purge.rules import moment
 from trimtab.purge.signs import KINDS, MAY_BE, statement
 from trimtab.report.kit import ALL, ROWS, Row, row, table
-from trimtab.report.purge import owner_text
 from trimtab.report.sections import Document, Section
 from trimtab.report.text import sentences, utc_moment
 from trimtab.units import format_bytes, format_percent, plural

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab.cli.render.document import show_page
-from trimtab.loop import documents
-from trimtab.purge.index.manifest import Manifest, Sizes, SizesMode, TimeTrust
+from trimtab.purge.index.manifest import IndexDocument, Manifest, Sizes, SizesMode, TimeTrust
 from trimtab.report.kit import facts, row, table
 from trimtab.report.sections import Document, Section
 from trimtab.report.text import sentences, utc_moment
@@ -33,7 +32,7 @@ _TIMES: Final = {
 def show_index(manifest: Manifest, directory: Path) -> None:
     """Print a new index, as JSON or text."""
     show_page(
-        lambda: documents.purged.IndexDocument(str(directory), manifest),
+        lambda: IndexDocument(str(directory), manifest),
         lambda: index_document(manifest, directory),
     )
 

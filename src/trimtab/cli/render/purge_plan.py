@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from trimtab.purge.horizon.horizon import HorizonStatus
+from trimtab.purge.index.owners import owner_text
 from trimtab.report.kit import Table, facts, row, table
-from trimtab.report.purge import owner_text
 from trimtab.report.sections import Document, Section
 from trimtab.report.text import sentences, utc_moment
 from trimtab.units import Since1970, format_bytes, format_duration, format_exact_percent, plural

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from trimtab.purge.index.owners import owner_text
 from trimtab.purge.plan.names import escape
 from trimtab.purge.run.facts import frees_late
 from trimtab.purge.run.state import DELETED, WOULD_DELETE
 from trimtab.report.kit import ALL, ROWS, facts, row, table
-from trimtab.report.purge import counts_text, owner_text
+from trimtab.report.purge import counts_text
 from trimtab.report.sections import Document, Section
 from trimtab.report.text import sentences
 from trimtab.units import format_bytes, format_duration, format_percent, plural

@@ -121,3 +121,18 @@ def arm_plan(
     if facts.trouble is not None:
         raise RefusedError(facts.trouble)
     return Armed(loaded, by, facts.armed_by, loaded.policy.arming)
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeArmDocument:
+    """Who armed a plan, and from when that counts; null: a second person is missing."""
+
+    plan: str
+    at: datetime
+    person: int | None
+    name: str
+    kind: str
+    people: int
+    effective_at: datetime | None
+    not_before: datetime
+    expires_at: datetime

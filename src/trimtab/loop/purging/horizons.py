@@ -32,6 +32,7 @@ from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.policy import Policy
 from trimtab.purge.rules import RulesInForce, rules_in_force
 from trimtab.purge.run.journal import freed_before
+from trimtab.report.documents.encode import shape
 from trimtab.units import format_bytes, plural
 from trimtab.visible import visible
 
@@ -325,3 +326,22 @@ def _notes(manifest: Manifest, question: Question) -> Iterator[str]:
             "no site is named: whether reads are recorded is not known, and they do not extend "
             "life (--site NAME)"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeHorizonDocument:
+    """The horizon of an index: the current cut-off, that of the lists, and the curve."""
+
+    directory: str
+    manifest: Manifest
+    answer: Answer
+    rules: RulesInForce
+    usage: Usage
+    totals: Freed
+    notes: tuple[str, ...]
+
+
+shape(
+    PurgeHorizonDocument,
+    inline={"manifest": ("index_id", "root"), "answer": (), "totals": ()},
+)

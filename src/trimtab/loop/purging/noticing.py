@@ -16,6 +16,7 @@ from trimtab.purge.notice.accounts import find_account
 from trimtab.purge.notice.mailing import MailResult
 from trimtab.purge.notice.notify import Published, mail, publish, write_names
 from trimtab.purge.plan.load import LoadedPlan, plan_in, published_before
+from trimtab.purge.plan.publication import UserList
 from trimtab.purge.run.collect import root_facts
 from trimtab.purge.run.reserve import clear, set_aside
 from trimtab.visible import visible
@@ -129,3 +130,19 @@ def set_room_aside(loaded: LoadedPlan, previous: LoadedPlan | None) -> str | Non
     except OSError as error:
         return error.strerror or str(error)
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeNotifyDocument:
+    """A published plan; ``fresh`` is false if it was published before and no list was changed."""
+
+    plan: str
+    directory: str
+    fresh: bool
+    published_at: datetime
+    not_before: datetime
+    expires_at: datetime
+    previous_plan: str | None
+    lists: tuple[UserList, ...]
+    mails: MailResult | None
+    notes: tuple[str, ...]

@@ -40,6 +40,7 @@ from trimtab.purge.plan.model import (
 from trimtab.purge.plan.names import escape
 from trimtab.purge.policy_file import LoadedPolicy, policy_text
 from trimtab.purge.run.collect import root_facts
+from trimtab.report.documents.encode import shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,3 +250,19 @@ def _index(question: Question, horizon: Found, *, exact: bool) -> PlannedIndex:
 
 def _moment(ns: int) -> datetime:
     return datetime.fromtimestamp(ns // 10**9, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class PurgePlanDocument:
+    """A stored plan; it deletes nothing before ``earliest``, nor after ``expires_at``.
+
+    ``earliest`` counts from its creation; publishing the plan later delays it.
+    """
+
+    directory: str
+    plan: Plan
+    new_key: bool
+    notes: tuple[str, ...]
+
+
+shape(PurgePlanDocument, inline={"plan": ()})

@@ -138,3 +138,17 @@ def leftovers_of_others(loaded: LoadedPlan, place: PurgePlace) -> tuple[str, ...
         hint = "" if error.hint is None else f" ({error.hint})"
         return (f"what other plans left cannot be told: {error.message}{hint}",)
     return leftovers(files, interrupted, plan.quarantine)
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeRecoverDocument:
+    """Files put aside by interrupted runs beneath a root, and the fate of each.
+
+    ``fate`` is ``waits``, ``restored``, ``name_taken``, ``directory_gone``, ``origin_unknown``,
+    ``in_use`` or ``failed``. ``interrupted`` are plans whose last batch is unfinished.
+    """
+
+    root: str
+    restored: bool
+    files: tuple[AsideFile, ...]
+    interrupted: tuple[str, ...]

@@ -14,6 +14,8 @@ from trimtab.purge.horizon.replay import Replay, replay
 from trimtab.purge.index.manifest import Manifest
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.index.views import readable, scanned
+from trimtab.report.documents.encode import shape
+from trimtab.units import EpochS
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +110,14 @@ def require_same(earlier: Manifest, later: Manifest) -> None:
             code="indexes-differ",
             hint="what became of a file is told by its identity there",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeReplayDocument:
+    """What a past cut-off would have deleted, and its later use."""
+
+    replay: Replay
+    before_s: EpochS
+
+
+shape(PurgeReplayDocument, inline={"replay": ()})

@@ -44,6 +44,8 @@ from trimtab.purge.run.result import RunInterrupted, RunResult
 from trimtab.purge.run.runner import Job, Sharing, run
 from trimtab.purge.run.state import IN_QUARANTINE
 from trimtab.purge.run.surroundings import remover_of, surroundings_of
+from trimtab.report.documents.encode import shape
+from trimtab.report.documents.values import Problem
 from trimtab.units import plural
 
 if TYPE_CHECKING:
@@ -271,3 +273,23 @@ def error_of(result: RunResult) -> TrimtabError | Interrupted | None:
             return ToolError(f"the run was stopped: {result.text}", code="run-stopped")
         case _:
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeRunDocument:
+    """The result of a run; for a dry run, what the result would have been.
+
+    ``files`` and ``bytes`` are those of the plan, ``freed_bytes`` those actually freed.
+    ``outcomes`` are rows of the plan. ``unexplained`` are files moved aside by an interrupted run
+    that match no row: they are left there for a person to check.
+    """
+
+    plan: str
+    root: str
+    rows: int
+    result: RunResult
+    notes: tuple[str, ...]
+    error: Problem | None
+
+
+shape(PurgeRunDocument, inline={"result": ()})

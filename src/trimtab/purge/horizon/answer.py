@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -32,8 +32,10 @@ from trimtab.purge.horizon.targets import (
     pool_groups,
 )
 from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.index.owners import printed_name
 from trimtab.purge.policy import Policy
 from trimtab.purge.rules import HOUR_S, RulesInForce, moment
+from trimtab.report.documents.encode import shape
 from trimtab.units import EpochS, format_bytes, format_percent, plural
 
 if TYPE_CHECKING:
@@ -339,3 +341,28 @@ class HorizonResult:
     rules: tuple[str, ...]
     total: Freed
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRow:
+    """One owner's part of the lists; ``least`` and ``most`` differ within a day."""
+
+    owned: OwnedBy
+    name: str | None
+
+
+def _owner_rows(owners: Iterable[OwnedBy], *, users: bool) -> list[OwnerRow]:
+    return [OwnerRow(owned, printed_name(owned.owner) if users else None) for owned in owners]
+
+
+shape(OwnerRow, inline={"owned": ()})
+shape(
+    Answer,
+    derive={
+        "users": (tuple[OwnerRow, ...], lambda answer: _owner_rows(answer.users, users=True)),
+        "projects": (
+            tuple[OwnerRow, ...],
+            lambda answer: _owner_rows(answer.projects, users=False),
+        ),
+    },
+)

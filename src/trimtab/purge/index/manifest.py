@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 from typing import Final
 
+from trimtab.report.documents.encode import shape
 from trimtab.units import EpochNs
 
 ELSEWHERE: Final = "beneath the root: other file systems, and not part of it"
@@ -516,3 +518,27 @@ def _lost_changes(followed: Followed) -> Iterator[str]:
             yield f"{mdt.mdt} must be scanned again (purge follow --rescan): {reason}"
     for reason in followed.stale:
         yield f"it must be scanned again: {reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDocument:
+    """An index as described by its manifest.
+
+    ``obstacles`` say why no file may be deleted by it; empty: a plan may be made from it.
+    """
+
+    directory: str
+    manifest: Manifest
+
+
+shape(
+    Manifest,
+    omit=["filesystem", "schema_version"],
+    derive={
+        "file_system": "filesystem",
+        "obstacles": (tuple[str, ...], attrgetter("obstacles")),
+        "names": "rows",
+        "size_bytes": "size_bytes",
+    },
+)
+shape(IndexDocument, inline={"manifest": ()})
