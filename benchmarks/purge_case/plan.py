@@ -13,7 +13,7 @@ from benchmarks.purge_case import case
 from trimtab.launch.process import utc_now
 from trimtab.loop.purging.horizons import Question
 from trimtab.loop.purging.place import purge_place
-from trimtab.loop.purging.planning import PurgePlanDocument, make_plan
+from trimtab.loop.purging.planning import make_plan
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.policy_file import load_policy
 from trimtab.report.documents.encode import to_json
@@ -28,13 +28,7 @@ def main() -> None:
     made = make_plan(
         question, loaded, Path(out), place=place, now=utc_now(), measure=lambda _: usage
     )
-    print(
-        to_json(
-            PurgePlanDocument(
-                str(made.directory), made.plan, made.new_key, tuple(made.horizon.notes)
-            )
-        )
-    )
+    print(to_json(made))
 
 
 if __name__ == "__main__":

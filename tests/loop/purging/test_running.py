@@ -21,7 +21,7 @@ from trimtab.errors import Interrupted, RefusedError, ToolError, UsageError
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.loop.purging.running import (
     BEFORE_ALL_TIMES_S,
-    Ran,
+    PurgeRunDocument,
     RunOptions,
     error_of,
     notes_of,
@@ -143,7 +143,7 @@ def place(tmp_path: Path) -> PurgePlace:
 
 def _ran(
     tmp_path: Path, place: PurgePlace, *, policy: Path | None = None, **changes: Any
-) -> tuple[Ran, list[tuple[str, ...]]]:
+) -> tuple[PurgeRunDocument, list[tuple[str, ...]]]:
     """Return what a dry run came to whose root is not mounted, and who was asked."""
     text = policy_text(POLICY, every_key=True)
     planned = PlannedPolicy("scratch", text, hashlib.sha256(text.encode()).hexdigest())

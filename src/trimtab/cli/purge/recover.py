@@ -9,7 +9,6 @@ import click
 from trimtab.cli import options
 from trimtab.cli.purge import terms
 from trimtab.cli.render.document import show_page
-from trimtab.visible import visible
 
 
 @click.command("recover")
@@ -30,15 +29,7 @@ def purge_recover_command(root: Path, restore: bool, into: Path | None, place: s
     """
     from trimtab.cli.render.purge_run import recovered_document
     from trimtab.loop.purging.place import purge_place
-    from trimtab.loop.purging.recovering import PurgeRecoverDocument, recover
+    from trimtab.loop.purging.recovering import recover
 
     recovered = recover(root.absolute(), place=purge_place(place), restore=restore, into=into)
-    show_page(
-        lambda: PurgeRecoverDocument(
-            root=visible(recovered.root),
-            restored=restore,
-            files=recovered.files,
-            interrupted=recovered.interrupted,
-        ),
-        lambda: recovered_document(recovered),
-    )
+    show_page(lambda: recovered, lambda: recovered_document(recovered))

@@ -41,7 +41,7 @@ def purge_replay_command(
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.purge_horizon import replay_document
-    from trimtab.loop.purging.replaying import PurgeReplayDocument, replay_policy
+    from trimtab.loop.purging.replaying import replay_policy
     from trimtab.units import parse_moment
 
     policy = terms.policy_of(options_given.pop("policy"))
@@ -53,7 +53,4 @@ def purge_replay_command(
     with progress_bar() as progress:
         progress("reading both indexes", 0.0)
         replayed = replay_policy(question, later, before=cut_off, reads_known=reads_known)
-    show_page(
-        lambda: PurgeReplayDocument(replayed.replay, replayed.before_s),
-        lambda: replay_document(replayed),
-    )
+    show_page(lambda: replayed, lambda: replay_document(replayed))

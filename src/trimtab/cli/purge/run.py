@@ -60,7 +60,7 @@ def purge_run_command(
     from trimtab.cli.render.purge_run import run_document
     from trimtab.loop.purging.log import run_logged
     from trimtab.loop.purging.place import purge_place
-    from trimtab.loop.purging.running import GOES_ON, PurgeRunDocument, RunOptions, error_of
+    from trimtab.loop.purging.running import GOES_ON, RunOptions
 
     ends_at_s = None if within_s is None else time.time() + within_s
     run_options = RunOptions(ends_at_s=ends_at_s, **terms_given)
@@ -73,17 +73,8 @@ def purge_run_command(
             version=__version__,
             progress=run_progress(display),
         )
-    loaded, result, notes = ran.loaded, ran.result, ran.notes
-    error = error_of(result)
     show_page(
-        lambda: PurgeRunDocument(
-            loaded.plan.id,
-            loaded.plan.file_system.root,
-            loaded.plan.candidates.files,
-            result,
-            tuple(notes),
-            error,
-        ),
-        lambda: run_document(result, loaded, notes),
-        error=error,
+        lambda: ran,
+        lambda: run_document(ran.result, ran.loaded, ran.notes),
+        error=ran.error,
     )

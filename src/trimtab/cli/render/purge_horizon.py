@@ -17,7 +17,7 @@ from trimtab.units import format_bytes, format_percent, plural
 from trimtab.visible import shell_text
 
 if TYPE_CHECKING:
-    from trimtab.loop.purging.replaying import Replayed
+    from trimtab.loop.purging.replaying import PurgeReplayDocument
     from trimtab.purge.horizon.curve import Freed
     from trimtab.purge.signs import Signs
 
@@ -70,7 +70,7 @@ def _meanings(signs: Signs) -> Iterator[str]:
         yield "None of this is proof, and no plan or run uses it: ask the owner."
 
 
-def replay_document(replayed: Replayed) -> Document:
+def replay_document(replayed: PurgeReplayDocument) -> Document:
     """Return what would have been deleted, and its later use."""
     replay = replayed.replay
     deleted, missed = replay.deleted, replay.missed

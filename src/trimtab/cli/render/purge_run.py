@@ -18,7 +18,7 @@ from trimtab.units import format_bytes, format_duration, format_percent, plural
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from trimtab.loop.purging.recovering import Recovered
+    from trimtab.loop.purging.recovering import PurgeRecoverDocument
     from trimtab.purge.plan.load import LoadedPlan
     from trimtab.purge.run.result import RunResult
 
@@ -110,7 +110,7 @@ def _after(result: RunResult, loaded: LoadedPlan) -> str:
     return f"{text}; space may become free later" if late else text
 
 
-def recovered_document(recovered: Recovered) -> Document:
+def recovered_document(recovered: PurgeRecoverDocument) -> Document:
     """Return the files put aside, and how to put them back."""
     # Files that cannot be put back at once need a person, and come first.
     rows = (
@@ -131,7 +131,7 @@ def recovered_document(recovered: Recovered) -> Document:
     )
 
 
-def _recovery_answer(recovered: Recovered) -> str:
+def _recovery_answer(recovered: PurgeRecoverDocument) -> str:
     root = visible(recovered.root)
     if not recovered.files:
         return f"Nothing is put aside beneath {root}."
@@ -141,7 +141,7 @@ def _recovery_answer(recovered: Recovered) -> str:
     return f"{count} put aside beneath {root}: {each}."
 
 
-def _next(recovered: Recovered) -> Iterator[str]:
+def _next(recovered: PurgeRecoverDocument) -> Iterator[str]:
     for plan in recovered.interrupted:
         yield (
             f"A run of plan {visible(plan)} was interrupted: trimtab purge run PLAN --apply "

@@ -32,7 +32,7 @@ from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.policy import Policy
 from trimtab.purge.rules import RulesInForce, rules_in_force
 from trimtab.purge.run.journal import freed_before
-from trimtab.report.documents.encode import shape
+from trimtab.report.documents.encode import mapped, shape
 from trimtab.units import format_bytes, plural
 from trimtab.visible import visible
 
@@ -85,32 +85,33 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What an index says of a policy.
+class PurgeHorizonDocument:
+    """The horizon of an index: the current cut-off, that of the lists, and the curve.
 
     Attributes
     ----------
-    policy
-        As it was asked for: target and forecast may be the question's.
+    directory
+        Of the index, as it was named.
     rules
         In force for this index and time.
-    files, allocated_bytes
+    total
         All regular files of the index.
     notes
         What a reader should know besides the answer's own words, a sentence each.
+    policy
+        As it was asked for: target and forecast may be the question's.
     bias
         By how much the index lists sizes wrong; ``None`` where no sample says.
     """
 
+    directory: Path
     manifest: Manifest
-    policy: Policy
+    answer: Answer
     rules: RulesInForce
     usage: Usage
-    answer: Answer
-    files: int
-    allocated_bytes: int
-    latest_future_s: int | None
-    notes: tuple[str, ...] = ()
+    total: Freed
+    notes: tuple[str, ...]
+    policy: Policy
     bias: SizeBias | None = None
 
     @property
@@ -122,12 +123,22 @@ class Found:
             self.answer,
             self.usage,
             tuple(self.rules.words),
-            Freed(self.files, self.allocated_bytes),
+            self.total,
             self.notes,
         )
 
 
-def ask_horizon(question: Question, *, now: datetime, measure: Measure = usage_now) -> Found:
+shape(
+    PurgeHorizonDocument,
+    omit=["policy", "bias"],
+    inline={"manifest": ("index_id", "root"), "answer": (), "total": ()},
+    derive={"directory": mapped("directory", str, str)},
+)
+
+
+def ask_horizon(
+    question: Question, *, now: datetime, measure: Measure = usage_now
+) -> PurgeHorizonDocument:
     """Return the horizon that a target asks for, and the whole curve beside it.
 
     Raises
@@ -162,15 +173,14 @@ def ask_horizon(question: Question, *, now: datetime, measure: Measure = usage_n
         growth=growth,
         bias=bias,
     )
-    return Found(
+    return PurgeHorizonDocument(
+        directory=question.directory,
         manifest=manifest,
-        policy=policy,
+        answer=horizon,
         rules=rules,
         usage=usage,
-        answer=horizon,
-        files=tally.files,
-        allocated_bytes=tally.allocated_bytes,
-        latest_future_s=tally.latest_future_s,
+        total=Freed(tally.files, tally.allocated_bytes),
+        policy=policy,
         notes=(*_notes(manifest, question), *_of_sizes(manifest, tally, bias), *notes),
         bias=bias,
     )
@@ -240,7 +250,7 @@ def _tally(question: Question, policy: Policy, manifest: Manifest, rules: RulesI
     )
 
 
-def choose(question: Question, horizon: Found, before_s: int, out: Path) -> None:
+def choose(question: Question, horizon: PurgeHorizonDocument, before_s: int, out: Path) -> None:
     """Write the candidates of a cut-off to a file, the longest unused first.
 
     Raises
@@ -326,22 +336,3 @@ def _notes(manifest: Manifest, question: Question) -> Iterator[str]:
             "no site is named: whether reads are recorded is not known, and they do not extend "
             "life (--site NAME)"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class PurgeHorizonDocument:
-    """The horizon of an index: the current cut-off, that of the lists, and the curve."""
-
-    directory: str
-    manifest: Manifest
-    answer: Answer
-    rules: RulesInForce
-    usage: Usage
-    totals: Freed
-    notes: tuple[str, ...]
-
-
-shape(
-    PurgeHorizonDocument,
-    inline={"manifest": ("index_id", "root"), "answer": (), "totals": ()},
-)

@@ -14,7 +14,7 @@ from trimtab.loop.purging.answering import Measure, require_answer, usage_now
 from trimtab.loop.purging.by_shards import totals_by_workers
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.exact_sizes import ExactCandidates, look_at_candidates
-from trimtab.loop.purging.horizons import Found, Question, ask_horizon, choose
+from trimtab.loop.purging.horizons import PurgeHorizonDocument, Question, ask_horizon, choose
 from trimtab.loop.purging.looking import look_on
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.model.identifier import new_identifier
@@ -40,27 +40,40 @@ from trimtab.purge.plan.model import (
 from trimtab.purge.plan.names import escape
 from trimtab.purge.policy_file import LoadedPolicy, policy_text
 from trimtab.purge.run.collect import root_facts
-from trimtab.report.documents.encode import shape
+from trimtab.report.documents.encode import mapped, shape
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A plan in its place.
+class PurgePlanDocument:
+    """A stored plan; it deletes nothing before ``earliest``, nor after ``expires_at``.
+
+    ``earliest`` counts from its creation; publishing the plan later delays it.
 
     Attributes
     ----------
     directory
         Of the plan.
-    horizon
-        The horizon that it follows from.
     new_key
         Whether the site's key was made for it.
+    notes
+        Warnings of the policy, and what a reader of the horizon should know.
+    horizon
+        The horizon that it follows from.
     """
 
     directory: Path
     plan: Plan
-    horizon: Found
     new_key: bool
+    notes: tuple[str, ...]
+    horizon: PurgeHorizonDocument
+
+
+shape(
+    PurgePlanDocument,
+    omit=["horizon"],
+    inline={"plan": ()},
+    derive={"directory": mapped("directory", str, str)},
+)
 
 
 def make_plan(
@@ -73,7 +86,7 @@ def make_plan(
     measure: Measure = usage_now,
     progress: Callable[[str, float], None] = lambda step, part: None,
     look: Look | None = None,
-) -> Made:
+) -> PurgePlanDocument:
     """Return the plan that a policy makes of an index, written to ``out``.
 
     Parameters
@@ -131,7 +144,8 @@ def make_plan(
             key=key,
             held_bytes=_held(question, horizon),
         )
-    return Made(staged.out, plan, horizon, new_key)
+    notes = (*policy.warnings, *horizon.notes)
+    return PurgePlanDocument(staged.out, plan, new_key, notes, horizon)
 
 
 def signing_key(place: PurgePlace) -> tuple[SigningKey, bool]:
@@ -150,7 +164,7 @@ def _require_files(looked: ExactCandidates) -> None:
         )
 
 
-def _held(question: Question, horizon: Found) -> dict[int, int]:
+def _held(question: Question, horizon: PurgeHorizonDocument) -> dict[int, int]:
     """Return what each user holds, set right where a sample says that listed sizes are wrong."""
     listed = held_by_users(question.directory, horizon.manifest, question.dask)
     return listed if horizon.bias is None else horizon.bias.held(listed)
@@ -176,7 +190,7 @@ def held_by_users(directory: Path, manifest: Manifest, dask: str | None = None) 
 def _draft(
     question: Question,
     policy: LoadedPolicy,
-    horizon: Found,
+    horizon: PurgeHorizonDocument,
     before_s: int,
     now: datetime,
     *,
@@ -218,7 +232,7 @@ def _policy(policy: LoadedPolicy) -> PlannedPolicy:
     return PlannedPolicy(policy.policy.name, text, hashlib.sha256(text.encode()).hexdigest())
 
 
-def _file_system(horizon: Found) -> PlannedFileSystem:
+def _file_system(horizon: PurgeHorizonDocument) -> PlannedFileSystem:
     system = horizon.manifest.filesystem
     if system is None:
         raise RefusedError(
@@ -229,7 +243,7 @@ def _file_system(horizon: Found) -> PlannedFileSystem:
     return same_named(PlannedFileSystem, system, root=horizon.policy.root)
 
 
-def _index(question: Question, horizon: Found, *, exact: bool) -> PlannedIndex:
+def _index(question: Question, horizon: PurgeHorizonDocument, *, exact: bool) -> PlannedIndex:
     manifest = horizon.manifest
     data = (question.directory / MANIFEST).read_bytes()
     oldest_ns = manifest.oldest_ns
@@ -250,19 +264,3 @@ def _index(question: Question, horizon: Found, *, exact: bool) -> PlannedIndex:
 
 def _moment(ns: int) -> datetime:
     return datetime.fromtimestamp(ns // 10**9, UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class PurgePlanDocument:
-    """A stored plan; it deletes nothing before ``earliest``, nor after ``expires_at``.
-
-    ``earliest`` counts from its creation; publishing the plan later delays it.
-    """
-
-    directory: str
-    plan: Plan
-    new_key: bool
-    notes: tuple[str, ...]
-
-
-shape(PurgePlanDocument, inline={"plan": ()})

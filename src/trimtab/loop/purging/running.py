@@ -105,8 +105,12 @@ class RunOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    """What a run came to.
+class PurgeRunDocument:
+    """The result of a run; for a dry run, what the result would have been.
+
+    ``files`` and ``bytes`` are those of the plan, ``freed_bytes`` those actually freed.
+    ``outcomes`` are rows of the plan. ``unexplained`` are files moved aside by an interrupted run
+    that match no row: they are left there for a person to check.
 
     Attributes
     ----------
@@ -118,6 +122,18 @@ class Ran:
     result: RunResult
     notes: tuple[str, ...]
 
+    @property
+    def error(self) -> Problem | None:
+        """Why it did not do what was asked."""
+        return error_of(self.result)
+
+
+shape(
+    PurgeRunDocument,
+    inline={"loaded": ("plan", "root", "rows"), "result": ()},
+    derive={"error": "error"},
+)
+
 
 def run_plan(
     directory: Path,
@@ -127,7 +143,7 @@ def run_plan(
     version: str,
     fan_out: FanOut = reach,
     progress: Callable[[Progress], None] | None = None,
-) -> Ran:
+) -> PurgeRunDocument:
     """Return what a run of a plan came to, one that a signal ended too; see `runner.run`.
 
     Raises
@@ -196,7 +212,7 @@ def run_plan(
     with contextlib.closing(world), core_errors("the run", hint=_AGAIN):
         result = _carried_out(job, options, plan, progress)
         _keep_room(loaded, policy, world.root, result)
-    return Ran(loaded, result, (*notes_of(plan, result), *servers.sentences()))
+    return PurgeRunDocument(loaded, result, (*notes_of(plan, result), *servers.sentences()))
 
 
 def _carried_out(
@@ -249,7 +265,7 @@ def _keep_room(loaded: LoadedPlan, policy: Policy, root: int | None, result: Run
         set_aside(root, plan.quarantine, threads=throttle.threads, rows=throttle.batch_files)
 
 
-def error_of(result: RunResult) -> TrimtabError | Interrupted | None:
+def error_of(result: RunResult) -> Problem | None:
     """Return why a run did not do what was asked; ``None`` where it did as far as it may.
 
     A cap that is reached and a plan without more files are how runs end.
@@ -273,23 +289,3 @@ def error_of(result: RunResult) -> TrimtabError | Interrupted | None:
             return ToolError(f"the run was stopped: {result.text}", code="run-stopped")
         case _:
             return None
-
-
-@dataclass(frozen=True, slots=True)
-class PurgeRunDocument:
-    """The result of a run; for a dry run, what the result would have been.
-
-    ``files`` and ``bytes`` are those of the plan, ``freed_bytes`` those actually freed.
-    ``outcomes`` are rows of the plan. ``unexplained`` are files moved aside by an interrupted run
-    that match no row: they are left there for a person to check.
-    """
-
-    plan: str
-    root: str
-    rows: int
-    result: RunResult
-    notes: tuple[str, ...]
-    error: Problem | None
-
-
-shape(PurgeRunDocument, inline={"result": ()})

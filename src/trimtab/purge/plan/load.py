@@ -19,6 +19,7 @@ from trimtab.purge.plan.publication import Publication, read_publication
 from trimtab.purge.policy import Policy
 from trimtab.purge.policy_file import parse_policy
 from trimtab.record.trusted import read_trusted, trusted_directory, trusted_file
+from trimtab.report.documents.encode import shape
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -233,3 +234,10 @@ def _check_candidates(plan: Plan, descriptor: int) -> None:
             code="candidates-changed",
             hint="make a new plan, and find out who or what changed this one",
         )
+
+
+shape(
+    LoadedPlan,
+    omit=["directory", "sha256", "publication"],
+    derive={"plan": "plan.id", "root": "plan.file_system.root", "rows": "plan.candidates.files"},
+)
