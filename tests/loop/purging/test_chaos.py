@@ -26,7 +26,7 @@ from tests.support.dask_chaos import ChaosCluster, end, send, started
 from trimtab.errors import TrimtabError
 from trimtab.loop import dask_workers
 from trimtab.loop.purging import scanning, spreading
-from trimtab.loop.purging.by_shards import holdings_by
+from trimtab.loop.purging.by_shards import holdings
 from trimtab.loop.purging.limits import Limits
 from trimtab.loop.purging.scanning import ScanOptions, scan_index
 from trimtab.purge.index.manifest import Manifest
@@ -63,7 +63,7 @@ def scan_and_ask(tree: str, index: str, scheduler: str, out: str) -> None:
     try:
         if not (Path(index) / "manifest.json").exists():
             scan_index(tree, Path(index), options, version="0")
-        answer = holdings_by(Path(index), By.USER, top=99, dask=scheduler)
+        answer = holdings(Path(index), By.USER, top=99, dask=scheduler)
     except TrimtabError as error:
         Path(out).with_suffix(".error").write_text(f"{error.code}: {error}")
         os._exit(_REFUSED)
@@ -105,7 +105,7 @@ def alone(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[pl.Data
     ).stdout.split(b"\0")[:-1]
     names = [b"/".join(filter(None, row)) for row in frame.select("parent", "name").iter_rows()]
     assert sorted(names) == sorted(listed)
-    return frame, held(holdings_by(index, By.USER, top=99, dask=None))
+    return frame, held(holdings(index, By.USER, top=99, dask=None))
 
 
 @contextmanager

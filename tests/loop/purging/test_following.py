@@ -24,13 +24,13 @@ from trimtab._core import Rules, select, tally
 from trimtab.cli.purge import purge_command
 from trimtab.errors import DataError, RefusedError, UsageError
 from trimtab.loop.purging import changed_rows, changelogs, following
-from trimtab.loop.purging.by_shards import pieces, shard_paths
+from trimtab.loop.purging.by_shards import holdings, pieces
 from trimtab.model.site import Servers
 from trimtab.purge.follow.decide import HEARTBEAT_S, TRIES_MAX, Clear
 from trimtab.purge.index import delta
-from trimtab.purge.index.manifest import FileSystemIdentity, Lack, Manifest, Source
+from trimtab.purge.index.manifest import FileSystemIdentity, Lack, Manifest, Source, shard_paths
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest
-from trimtab.purge.index.questions import By, holdings
+from trimtab.purge.index.questions import By
 from trimtab.purge.index.write import ShardWriter
 from trimtab.purge.policy import Policy
 from trimtab.purge.rules import ReadRecording, rules_in_force

@@ -52,9 +52,9 @@ def purge_query_command(
 
         answer = ask(directory, statement, rows_maximum=most)
     else:
-        from trimtab.loop.purging.by_shards import holdings_by
+        from trimtab.loop.purging.by_shards import holdings
         from trimtab.purge.index.questions import By
 
         assert by is not None
-        answer = holdings_by(directory, By(by), top=most, dask=dask)
+        answer = holdings(directory, By(by), top=most, dask=dask)
     show_page(lambda: query_document(answer), lambda: answer_document(answer))

@@ -15,7 +15,6 @@ from trimtab.loop.purging.by_shards import (
     chosen_by_workers,
     merged_tally,
     pieces,
-    shard_paths,
 )
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.exact_sizes import size_bias
@@ -27,7 +26,7 @@ from trimtab.purge.horizon.forecast import Growth, forecast_growth
 from trimtab.purge.horizon.size_bias import SizeBias
 from trimtab.purge.horizon.targets import pool_groups
 from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.index.manifest import Lack, Manifest, SizesMode, TimeTrust
+from trimtab.purge.index.manifest import Lack, Manifest, SizesMode, TimeTrust, shard_paths
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.policy import Policy
 from trimtab.purge.rules import RulesInForce, rules_in_force

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from trimtab.errors import RefusedError
 from trimtab.loop.purging.answering import Measure, require_answer, usage_now
-from trimtab.loop.purging.by_shards import totals_by_workers
+from trimtab.loop.purging.by_shards import all_totals
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.exact_sizes import ExactCandidates, look_at_candidates
 from trimtab.loop.purging.horizons import PurgeHorizonDocument, Question, ask_horizon, choose
@@ -23,7 +23,7 @@ from trimtab.purge.index import views
 from trimtab.purge.index.exact_size import Look
 from trimtab.purge.index.manifest import Manifest
 from trimtab.purge.index.manifest_file import MANIFEST
-from trimtab.purge.index.questions import By, totals
+from trimtab.purge.index.questions import By
 from trimtab.purge.plan.freeze import freeze, staging
 from trimtab.purge.plan.key import SigningKey, create_key, read_key
 from trimtab.purge.plan.model import (
@@ -178,10 +178,7 @@ def held_by_users(directory: Path, manifest: Manifest, dask: str | None = None) 
     import polars as pl
 
     with views.readable():
-        if dask is None:
-            rows = totals(views.files(views.names(directory, manifest)), By.USER)
-        else:
-            rows = totals_by_workers(directory, manifest, By.USER, dask)
+        rows = all_totals(directory, manifest, By.USER, dask)
         held = rows.group_by("uid").agg(pl.col("allocated_bytes").sum())
         frame = held.collect(engine="streaming")
     return {int(uid): int(held_bytes) for uid, held_bytes in frame.iter_rows()}
