@@ -40,14 +40,19 @@ def save_manifest(manifest: Manifest, directory: Path) -> Path:
     file = directory / MANIFEST
     aside = directory / f".{MANIFEST}.{os.getpid()}"
     with system_errors(f"cannot write {visible(file)}", code="index-unwritable"):
-        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as out:
-            out.write(to_json(manifest).encode("ascii"))
-            out.flush()
-            os.fsync(out.fileno())
+        write_synchronised(aside, to_json(manifest).encode("ascii"))
         aside.rename(file)
         synchronise(directory)
     return file
+
+
+def write_synchronised(file: Path, content: bytes) -> None:
+    """Write a file of an index to stable storage, in place of what has its name."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
 
 
 def load_manifest(directory: Path) -> Manifest:
