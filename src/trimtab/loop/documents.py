@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from trimtab.report.documents import acting, judged, kept, measured, purged, simulated
+    from trimtab.report.documents import acting, judged, kept, measured, simulated
 
 __all__ = [
     "DOCUMENTS",
@@ -18,7 +18,6 @@ __all__ = [
     "judged",
     "kept",
     "measured",
-    "purged",
     "simulated",
 ]
 

@@ -66,7 +66,7 @@ def shown_owners(identity: Identity) -> frozenset[int] | None:
 @document(router, "horizons")
 def horizons(desk: DeskOf, identity: Person, site: str) -> HorizonsPage:
     """List the horizons of a site; a viewer sees of users themselves alone, and no project."""
-    from trimtab.report.purge import HorizonResult
+    from trimtab.purge.horizon.answer import HorizonResult
     from trimtab.web.documents import HorizonEntry, HorizonsPage
 
     only = shown_owners(identity)

@@ -162,7 +162,8 @@ def purge_page(
 
 
 def _purge_parts(desk: Desk, site: str, result: str, only: frozenset[int] | None) -> PurgeParts:
-    from trimtab.report.purge import HorizonResult, horizon_document
+    from trimtab.purge.horizon.answer import HorizonResult
+    from trimtab.report.purge import horizon_document
 
     horizons = desk.results(site, HorizonResult)
     chosen = horizons.chosen(result)

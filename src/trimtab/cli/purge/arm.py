@@ -34,8 +34,7 @@ def purge_arm_command(
     """
     from trimtab.cli.render.purge_plan import armed_document
     from trimtab.launch.process import utc_now
-    from trimtab.loop import documents
-    from trimtab.loop.purging.arming import approval_on, arm_plan
+    from trimtab.loop.purging.arming import PurgeArmDocument, approval_on, arm_plan
     from trimtab.loop.purging.place import purge_place
 
     if approved_on is None and store_url is not None:
@@ -48,7 +47,7 @@ def purge_arm_command(
     publication = armed.loaded.publication
     assert publication is not None
     show_page(
-        lambda: documents.purged.PurgeArmDocument(
+        lambda: PurgeArmDocument(
             plan=armed.loaded.plan.id,
             at=datetime.fromtimestamp(armed.by.at_s, UTC),
             person=armed.by.person,

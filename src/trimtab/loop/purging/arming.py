@@ -10,7 +10,6 @@ from pathlib import Path
 from trimtab.errors import RefusedError
 from trimtab.loop.event_log import place_of
 from trimtab.loop.purging.approval import require_approval
-from trimtab.loop.purging.noticing import policy_of
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.loop.sites import site_file
 from trimtab.loop.stores import open_store
@@ -121,4 +120,19 @@ def arm_plan(
     facts = read_arming(*bound, owner=place.owner)
     if facts.trouble is not None:
         raise RefusedError(facts.trouble)
-    return Armed(loaded, by, facts.armed_by, policy_of(loaded).arming)
+    return Armed(loaded, by, facts.armed_by, loaded.policy.arming)
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeArmDocument:
+    """Who armed a plan, and from when that counts; null: a second person is missing."""
+
+    plan: str
+    at: datetime
+    person: int | None
+    name: str
+    kind: str
+    people: int
+    effective_at: datetime | None
+    not_before: datetime
+    expires_at: datetime

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,7 +16,10 @@ from trimtab.purge.plan.freeze import CANDIDATES_FILE, PLAN_FILE, SIGNATURE_FILE
 from trimtab.purge.plan.key import SigningKey, read_key
 from trimtab.purge.plan.model import Plan
 from trimtab.purge.plan.publication import Publication, read_publication
+from trimtab.purge.policy import Policy
+from trimtab.purge.policy_file import parse_policy
 from trimtab.record.trusted import read_trusted, trusted_directory, trusted_file
+from trimtab.report.documents.encode import shape
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
@@ -47,6 +49,11 @@ class LoadedPlan:
     plan: Plan
     sha256: str
     publication: Publication | None
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that the plan was made under, as the plan itself holds it."""
+        return parse_policy(self.plan.policy.text, "the plan's policy", None).policy
 
     @property
     def candidates(self) -> Path:
@@ -161,15 +168,13 @@ def open_candidates(loaded: LoadedPlan, *, owner: int = 0) -> Candidates:
 
 
 def published_before(
-    directories: Sequence[Path], plan: Plan, key: SigningKey, *, owner: int = 0
+    loaded: LoadedPlan, key: SigningKey, *, owner: int = 0
 ) -> tuple[LoadedPlan | None, tuple[str, ...]]:
-    """Return the previously published plan of the same root, and the directories that were skipped.
+    """Return the plan of the same root published before one, from the directories beside it.
 
     Parameters
     ----------
-    directories
-        Directories that may have plans.
-    plan
+    loaded
         The plan whose predecessor is sought.
     key
         The site's key.
@@ -179,11 +184,16 @@ def published_before(
     Returns
     -------
     LoadedPlan or None, tuple of str
-        The latest plan made no later than ``plan``; for each skipped directory, the error.
+        The latest plan made no later than ``loaded``; for each plan that cannot be read, the error.
     """
     latest: LoadedPlan | None = None
     passed: list[str] = []
-    for directory in directories:
+    plan = loaded.plan
+    for directory in sorted(loaded.directory.parent.iterdir()):
+        if directory == loaded.directory or directory.is_symlink():
+            continue
+        if not (directory / PLAN_FILE).is_file():
+            continue
         try:
             other = load_plan(directory, key, owner=owner, candidates=False)
         except TrimtabError as error:
@@ -224,3 +234,10 @@ def _check_candidates(plan: Plan, descriptor: int) -> None:
             code="candidates-changed",
             hint="make a new plan, and find out who or what changed this one",
         )
+
+
+shape(
+    LoadedPlan,
+    omit=["directory", "sha256", "publication"],
+    derive={"plan": "plan.id", "root": "plan.file_system.root", "rows": "plan.candidates.files"},
+)

@@ -12,6 +12,7 @@ from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.plan.model import same_named
 from trimtab.purge.run.state import CAPPED, NOT_BEGUN, Outcome, Rows, Spent, Stretch, spent_on
 from trimtab.record.chain import StrictLine, unlinked, value_of
+from trimtab.report.documents.encode import shape
 from trimtab.units import format_duration, plural
 
 if TYPE_CHECKING:
@@ -431,3 +432,6 @@ def _adapter() -> TypeAdapter[Line]:
     from pydantic import Field, TypeAdapter
 
     return TypeAdapter(Annotated[Line, Field(discriminator="do")])
+
+
+shape(RunPace, derive={"rows_per_s": "rows_per_s"})
