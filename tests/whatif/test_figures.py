@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.twin.scenario.keys import replace_keys
+from trimtab.twin.scenario.checks import replace_keys
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.simulation.engine import Simulation
 from trimtab.twin.simulation.probes import JobRun, Status, SurveyRun

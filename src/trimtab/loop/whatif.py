@@ -16,6 +16,7 @@ from trimtab.model.dask import who_works
 from trimtab.model.driver import DRIVERS
 from trimtab.model.site import Site
 from trimtab.record.system_errors import system_errors
+from trimtab.twin.scenario.checks import replace_keys
 from trimtab.twin.scenario.load import is_path, load_scenario, preset_names
 from trimtab.twin.scenario.model import Scenario
 from trimtab.visible import visible
@@ -80,8 +81,6 @@ def what_if(
     dask = with_dask(site, question.dask, workers=question.workers)
     workers, dask = who_works(question.workers, dask)
     if question.classes is not None:
-        from trimtab.twin.scenario.keys import replace_keys
-
         scenario = replace_keys(scenario, {"resolution.classes": str(question.classes)})
     until_s = scenario.length_s if question.until_s is None else question.until_s
     if until_s > scenario.length_s:
