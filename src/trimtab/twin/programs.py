@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from trimtab.errors import ToolError, UsageError
 from trimtab.launch.process import OUTPUT_LIMIT_BYTES, ProcessResult
@@ -152,7 +151,7 @@ class Programs:
     def _result(
         self, began: datetime, finished: datetime | None, phases: list[IorPhase]
     ) -> IorResult:
-        zone = ZoneInfo(self.life.scenario.timezone)
+        zone = self.life.scenario.zone
         space = self.guest.space()
         return IorResult(
             began.astimezone(zone),

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -109,7 +108,7 @@ class SiteWriter:
         space: Space | None = None,
     ) -> None:
         """Store a run of IOR, given the times of its phases; infinite if it hung."""
-        local = at.astimezone(ZoneInfo(self.scenario.timezone))
+        local = at.astimezone(self.scenario.zone)
         result = ior_result(
             ior_command(probe, self.place.path),
             local,

@@ -15,7 +15,6 @@ from itertools import pairwise
 import numpy as np
 
 from trimtab._core import OstFleet
-from trimtab.config.schedule import find_zone
 from trimtab.config.targets import mdt_name, ost_name
 from trimtab.errors import UsageError
 from trimtab.model.event import Event, EventKind
@@ -109,7 +108,7 @@ class Simulation:
         self.scenario = scenario
         self.now = scenario.start.astimezone(UTC)
         self.end = self.now + timedelta(seconds=scenario.length_s)
-        self.zone = find_zone(scenario.timezone)
+        self.zone = scenario.zone
         faults = (acting(fault, scenario) for fault in scenario.faults)
         self.faults = tuple(sorted(faults, key=lambda fault: fault.at))
         self._apart = frozenset(ost for fault in self.faults for ost in fault.osts)
