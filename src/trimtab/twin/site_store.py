@@ -25,13 +25,13 @@ from trimtab.record.snapshots import Changes
 from trimtab.record.store import Store
 from trimtab.twin.instruments.failures import Failure
 from trimtab.twin.instruments.ior import IorResult, Space
-from trimtab.twin.instruments.layout import layout_of
+from trimtab.twin.instruments.layout import devices_of, identity_of, layout_of
 from trimtab.twin.instruments.panel import Panel
 from trimtab.twin.instruments.probes import (
-    Place,
     ior_command,
     ior_result,
     ior_run,
+    place_of,
     survey_command,
     survey_run,
 )
@@ -42,23 +42,6 @@ from trimtab.twin.simulation.traffic import SURVEY_BYTES
 from trimtab.twin.truth import Truth
 
 _BATCH: Final = 250
-
-
-def identity_of(scenario: Scenario) -> str:
-    """Return the identity of a scenario's file system."""
-    return f"twin:{scenario.name}:{scenario.seed}"
-
-
-def place_of(scenario: Scenario, path: str | None = None) -> Place:
-    """Return the place of a scenario's probes; ``path`` is its mount, by default its name."""
-    word = "".join(letter for letter in scenario.name if letter.isalnum())[:8] or "scratch"
-    return Place(scenario.name, word, path or f"/{scenario.name}", scenario.timezone)
-
-
-def devices_of(scenario: Scenario) -> str:
-    """Describe the devices beneath an OST, top down."""
-    osts = scenario.osts
-    return f"md0 ({osts.raid.kind}), {osts.raid.drives} x {osts.drive.name}"
 
 
 class SiteWriter:

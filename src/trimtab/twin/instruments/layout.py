@@ -1,4 +1,4 @@
-"""Names of a simulated file system's targets and servers, and their assignment."""
+"""Names of a simulated file system, its targets, servers and devices, and their assignment."""
 
 from __future__ import annotations
 
@@ -67,3 +67,14 @@ def layout_of(scenario: Scenario, osts: int | None = None) -> Layout:
     """Return the layout of a scenario, with ``osts`` if some were added."""
     count = scenario.osts.count if osts is None else osts
     return Layout(count, scenario.mdts.count, scenario.osts.per_server)
+
+
+def identity_of(scenario: Scenario) -> str:
+    """Return the identity of a scenario's file system."""
+    return f"twin:{scenario.name}:{scenario.seed}"
+
+
+def devices_of(scenario: Scenario) -> str:
+    """Describe the devices beneath an OST, top down."""
+    osts = scenario.osts
+    return f"md0 ({osts.raid.kind}), {osts.raid.drives} x {osts.drive.name}"

@@ -30,7 +30,7 @@ from trimtab.twin.instruments.ior import IorPhase, IorResult, Space
 from trimtab.twin.instruments.ior import parse_command as parse_ior_command
 from trimtab.twin.instruments.ior_output import print_ior
 from trimtab.twin.instruments.obdfilter_survey import SurveyCommand, SurveyResult, print_survey
-from trimtab.twin.scenario.model import ProbeLoad
+from trimtab.twin.scenario.model import ProbeLoad, Scenario
 
 _DIRECTORY: Final = "{directory}"
 _OPEN_S: Final = 0.3
@@ -54,6 +54,12 @@ class Place:
     file_system: str
     path: str
     timezone: str = "UTC"
+
+
+def place_of(scenario: Scenario, path: str | None = None) -> Place:
+    """Return the place of a scenario's probes; ``path`` is its mount, by default its name."""
+    word = "".join(letter for letter in scenario.name if letter.isalnum())[:8] or "scratch"
+    return Place(scenario.name, word, path or f"/{scenario.name}", scenario.timezone)
 
 
 @lru_cache(maxsize=64)
