@@ -17,7 +17,6 @@ from typing import Final, Self
 
 import numpy as np
 
-from trimtab.measure.obdfilter_survey.commands import SurveySpec
 from trimtab.model.event import Event
 from trimtab.model.identifier import identifier_of
 from trimtab.model.run import Run
@@ -38,7 +37,6 @@ from trimtab.twin.instruments.probes import (
 from trimtab.twin.instruments.snapshots import DRIVER
 from trimtab.twin.instruments.state import TargetState
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
-from trimtab.twin.simulation.traffic import SURVEY_BYTES
 from trimtab.twin.truth import Truth
 
 _BATCH: Final = 250
@@ -66,7 +64,6 @@ class SiteWriter:
         self.store = store
         self.scenario = scenario
         self.place = place_of(scenario, path)
-        self.spec = SurveySpec(size_bytes=SURVEY_BYTES, tests=("write", "read"))
         database_path = store.location.path
         self.truth = Truth(Path(database_path)) if truth and database_path else None
         self._panel = self._panel_of(scenario.osts.count)
@@ -128,7 +125,7 @@ class SiteWriter:
         osses, home = layout.osses, layout.home
         surveyed = range(count) if osts is None else osts
         servers = {number: osses[home[number]] for number in surveyed}
-        survey = survey_command(self.place, self.spec, servers)
+        survey = survey_command(self.place, servers)
         rates = {test: values[list(surveyed)] for test, values in rates_bytes_per_s.items()}
         self._run(survey_run(self.place, probe, at, survey, rates))
 

@@ -31,11 +31,14 @@ from trimtab.twin.instruments.ior import parse_command as parse_ior_command
 from trimtab.twin.instruments.ior_output import print_ior
 from trimtab.twin.instruments.obdfilter_survey import SurveyCommand, SurveyResult, print_survey
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
+from trimtab.twin.simulation.traffic import SURVEY_BYTES
 
 _DIRECTORY: Final = "{directory}"
 _OPEN_S: Final = 0.3
 """Assumed: maximum time for creating or opening all files, part of the total time."""
 FIRST_NODE: Final = 1000
+SURVEY: Final = SurveySpec(size_bytes=SURVEY_BYTES, tests=("write", "read"))
+"""What a survey of the simulation writes and reads on each OST."""
 LAUNCHER: Final = "slurm"
 """The launcher of a simulated site's probes."""
 
@@ -239,12 +242,12 @@ def requested_parameters(probe: ProbeLoad) -> dict[str, object]:
     return {**measured.requested, "command": words}
 
 
-def survey_command(place: Place, spec: SurveySpec, servers: Mapping[int, str]) -> SurveyCommand:
+def survey_command(place: Place, servers: Mapping[int, str]) -> SurveyCommand:
     """Return the survey command for OSTs by number, each with its server."""
     targets = tuple(
         f"{server}:{place.file_system}-{ost_name(number)}" for number, server in servers.items()
     )
-    return SurveyCommand(spec, targets)
+    return SurveyCommand(SURVEY, targets)
 
 
 def survey_run(
