@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +23,7 @@ from trimtab.model.run import RunStatus
 from trimtab.record.system_errors import system_errors
 from trimtab.twin.diary import Diary
 from trimtab.twin.emerging import Emerging
-from trimtab.twin.instruments.failures import FailureKind, failure_of
+from trimtab.twin.instruments.failures import no_name_service, no_space
 from trimtab.twin.instruments.ior import Space
 from trimtab.twin.kept import TwinRun
 from trimtab.twin.life import Life
@@ -43,10 +43,6 @@ Progress = Callable[[str, float], None]
 
 SCENARIO_FILE: Final = "scenario.toml"
 """The scenario as it ran: the life goes on by it, whatever becomes of the preset."""
-_FAILURES: Final[Mapping[str, FailureKind]] = {
-    "failed": "no-space",
-    "not_started": "name-service",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,11 +246,12 @@ class _Keeper:
 
     def _job(self, job: JobRun) -> None:
         probe, place = self._probes[job.probe], self._writer.place
-        status = RunStatus(job.status)
-        self._statuses[status] = self._statuses.get(status, 0) + 1
-        if job.status in _FAILURES:
-            failure = failure_of(_FAILURES[job.status], path=place.path)
-            self._writer.ior_run(job.at, probe, failure)
+        self._statuses[job.status] = self._statuses.get(job.status, 0) + 1
+        if job.status is RunStatus.NOT_STARTED:
+            self._writer.ior_run(job.at, probe, no_name_service())
+            return
+        if job.status is RunStatus.FAILED:
+            self._writer.ior_run(job.at, probe, no_space(place.path))
             return
         never = float("inf")
         self._writer.ior(

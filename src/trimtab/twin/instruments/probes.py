@@ -160,7 +160,7 @@ def ior_run(place: Place, probe: ProbeLoad, at: datetime, result: IorResult | Fa
         output = RawOutput(
             "command", command.argv, result.stdout, result.stderr, result.exit_code, at
         )
-        took_s, timed_out = 0.0, result.exit_code is None
+        took_s, timed_out = 0.0, False
     else:
         timed_out = result.finished is None
         took_s = sum(phase.elapsed_s for phase in result.phases)
