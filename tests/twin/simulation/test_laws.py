@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.twin.simulation.small import DAY, START, small
 from tests.twin.simulation.stand_ins import FirstOrder, slow_layout, unthrottled
 
-from trimtab.twin.scenario.keys import replace_keys
+from trimtab.twin.scenario.checks import replace_keys
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Fault, Lifetime, Resolution, Scenario
 from trimtab.twin.simulation import laws

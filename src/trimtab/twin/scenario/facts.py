@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 
 from trimtab.config.kinds import SIZE_OR_ZERO
-from trimtab.config.schedule import find_zone
 from trimtab.errors import UsageError
 from trimtab.twin.scenario.geometry import capacity_bytes, ost_capacity_bytes, server_count
 from trimtab.twin.scenario.keys import apply_change, find_key, known_keys, value_of
@@ -75,7 +74,7 @@ def at_the_end(scenario: Scenario) -> Scenario:
 
 def local(at: datetime, scenario: Scenario) -> str:
     """Format a time in the site's time zone."""
-    return at.astimezone(find_zone(scenario.timezone)).strftime("%Y-%m-%d %H:%M")
+    return at.astimezone(scenario.zone).strftime("%Y-%m-%d %H:%M")
 
 
 def timeline(scenario: Scenario) -> tuple[Moment, ...]:

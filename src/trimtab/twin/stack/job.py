@@ -66,11 +66,6 @@ class JobResult:
     slowest_osts: Indices
     limit: Literal["client", "ost"]
 
-    @property
-    def slowest(self) -> int:
-        """The first of the slowest OSTs."""
-        return int(self.slowest_osts[0])
-
 
 def placed_job(
     ost_of_task: Indices,
