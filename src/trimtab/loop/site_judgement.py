@@ -31,7 +31,6 @@ from trimtab.loop.status import (
 from trimtab.loop.watching.agenda import PROBE_PREFIX
 from trimtab.loop.workers import Together, one_by_one
 from trimtab.message import Message
-from trimtab.model.check import HistoryPoint
 from trimtab.model.grouping import grouped
 from trimtab.model.run import METRIC_UNITS, RunStatus
 from trimtab.model.series import (
@@ -44,6 +43,7 @@ from trimtab.model.series import (
 )
 from trimtab.model.site import SiteLimits
 from trimtab.model.status import RejectedSeries
+from trimtab.model.verdict import HistoryPoint
 from trimtab.report.text import levels_text
 from trimtab.units import plural, whole_second
 from trimtab.visible import shell_text, visible

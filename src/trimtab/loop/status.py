@@ -19,7 +19,6 @@ from trimtab.config.problems import did_you_mean
 from trimtab.errors import UsageError
 from trimtab.loop.keeping import Keeping, RestsOn, keeping
 from trimtab.measure.plain import as_dict, as_list, as_number, as_text
-from trimtab.model.check import HistoryPoint
 from trimtab.model.grouping import grouped
 from trimtab.model.incident import IncidentState
 from trimtab.model.run import METRIC_UNITS, Run
@@ -38,6 +37,7 @@ from trimtab.model.status import (
     SweepStatus,
 )
 from trimtab.model.sweep import SWEEP
+from trimtab.model.verdict import HistoryPoint
 from trimtab.record.comparability import ASKED
 from trimtab.record.kept import value_of
 from trimtab.visible import visible
