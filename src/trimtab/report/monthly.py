@@ -9,6 +9,7 @@ from datetime import date, datetime
 from functools import partial
 from typing import Final
 
+from trimtab.judge.level import series_rank
 from trimtab.model.action import Action, Instruction, Outcome
 from trimtab.model.incident import Explanation, IncidentState
 from trimtab.model.series import SiteJudgement
@@ -18,7 +19,7 @@ from trimtab.purge.report import PurgeReport
 from trimtab.report import text
 from trimtab.report.answers import rank
 from trimtab.report.chart import ACCENT, SECOND, Chart, data, layered, milliseconds, time_axis
-from trimtab.report.headline import headline, series_rank, tone_of
+from trimtab.report.headline import headline, tone_of
 from trimtab.report.incidents import incidents_table
 from trimtab.report.judge import panel, summary_table
 from trimtab.report.kit import Cell, Key, Table, row, table
