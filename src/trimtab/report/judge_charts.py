@@ -16,6 +16,7 @@ from trimtab.report.chart import (
     MUTED,
     SECOND,
     Chart,
+    Key,
     axis_title,
     data,
     layered,
@@ -26,7 +27,6 @@ from trimtab.report.chart import (
     time_axis,
     value_axis,
 )
-from trimtab.report.kit import Key
 from trimtab.report.series import value_scale
 from trimtab.report.text import key_label, metric_text, metric_title, moment_text
 from trimtab.units import format_percent, format_value

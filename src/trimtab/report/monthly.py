@@ -18,11 +18,11 @@ from trimtab.model.status import ProbeCost
 from trimtab.purge.report import PurgeReport
 from trimtab.report import text
 from trimtab.report.answers import rank
-from trimtab.report.chart import ACCENT, SECOND, Chart, data, layered, milliseconds, time_axis
+from trimtab.report.chart import ACCENT, SECOND, Chart, Key, data, layered, milliseconds, time_axis
 from trimtab.report.headline import headline, tone_of
 from trimtab.report.incidents import incidents_table
 from trimtab.report.judge import panel, summary_table
-from trimtab.report.kit import Cell, Key, Table, row, table
+from trimtab.report.kit import Cell, Table, row, table
 from trimtab.report.purge import runs_answer, runs_sections
 from trimtab.report.sections import Document, Section
 from trimtab.units import format_bytes, format_percent, plural
