@@ -37,13 +37,14 @@ from trimtab.loop.standing import standing_of
 from trimtab.loop.stores import open_store
 from trimtab.measure.plain import as_dict
 from trimtab.message import Message
-from trimtab.model.check import CheckResult, HistoryPoint
+from trimtab.model.check import CheckResult
 from trimtab.model.driver import DRIVERS, driver_of_mount
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.finding import Finding, Missing
 from trimtab.model.run import ProbeSpec, Run
 from trimtab.model.site import Site
 from trimtab.model.telemetry import NotAvailable, Snapshot
+from trimtab.model.verdict import HistoryPoint
 from trimtab.record.system_errors import system_errors
 from trimtab.report.headline import site_troubles
 from trimtab.visible import shell_text, visible

@@ -27,7 +27,6 @@ from trimtab.loop.site_series import (
 )
 from trimtab.loop.watching.agenda import PROBE_PREFIX
 from trimtab.loop.workers import Together, one_by_one
-from trimtab.model.check import HistoryPoint
 from trimtab.model.run import METRIC_UNITS, RunStatus
 from trimtab.model.series import (
     InvalidRun,
@@ -37,6 +36,7 @@ from trimtab.model.series import (
     TargetTails,
 )
 from trimtab.model.site import SiteLimits
+from trimtab.model.verdict import HistoryPoint
 from trimtab.report.text import levels_text
 from trimtab.visible import visible
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from trimtab.config.targets import fold_names
+from trimtab.judge.level import effect_text, size_of
 from trimtab.model.action import ActionKind, Instruction, Outcome
 from trimtab.model.grouping import grouped
 from trimtab.model.incident import NOTABLE, IncidentState
@@ -20,41 +20,9 @@ if TYPE_CHECKING:
     from trimtab.model.action import Action, Plan
     from trimtab.model.finding import Finding
     from trimtab.model.incident import Explanation, SpeedAt
-    from trimtab.model.series import SeriesKey
     from trimtab.model.target import SiteState, TargetState
 
-_RATIO_LEAST: Final = 1e-9
 _NAMED: Final = 3
-
-
-def is_worse(ratio: float | None, key: SeriesKey) -> bool:
-    """Return whether a change by this ratio makes a series worse."""
-    return ratio is not None and (ratio < 1 if key.more_is_better else ratio > 1)
-
-
-def size_of(ratio: float | None) -> float:
-    """Return the distance of a ratio from 1: its absolute logarithm; 0 if unknown."""
-    return 0.0 if ratio is None else abs(_log(ratio))
-
-
-def _log(ratio: float) -> float:
-    return math.log(max(ratio, _RATIO_LEAST))
-
-
-def effect_text(ratio: float | None) -> str:
-    """Return the difference of a ratio from 1, with few digits.
-
-    Examples
-    --------
-    >>> effect_text(0.1423), effect_text(1.032), effect_text(12.0), effect_text(None)
-    ('-86 %', '+3.2 %', 'x 12', '')
-    """
-    if ratio is None:
-        return ""
-    if ratio >= 10:
-        return f"x {ratio:.3g}"
-    percent = 100 * (ratio - 1)
-    return f"{percent:+.0f} %" if abs(percent) >= 9.95 else f"{percent:+.1f} %"
 
 
 def short_summary(summary: str) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from trimtab.judge.level import effect_text, is_worse
 from trimtab.model.incident import (
     NAMED,
     NOTABLE,
@@ -19,14 +20,7 @@ from trimtab.model.incident import (
     Shape,
     SpeedAt,
 )
-from trimtab.report.answers import (
-    cause_text,
-    effect_text,
-    explain_answer,
-    is_worse,
-    rank,
-    short_summary,
-)
+from trimtab.report.answers import cause_text, explain_answer, rank, short_summary
 from trimtab.report.headline import headline, tone_of
 from trimtab.report.kit import Cell, Row, Table, Tone, row, table
 from trimtab.report.sections import Document, Section

@@ -13,6 +13,7 @@ from trimtab.errors import UnreadableError, UsageError
 from trimtab.explain.explain import with_standing
 from trimtab.explain.incidents import Troubles, find_troubles
 from trimtab.explain.site import Known, explain_moment, speeds_at
+from trimtab.judge.level import is_worse, level_now
 from trimtab.loop.event_log import Place
 from trimtab.loop.explaining.parallel import (
     Basis,
@@ -45,8 +46,6 @@ from trimtab.model.incident import (
 )
 from trimtab.record.kept import Judged as JudgedMark
 from trimtab.record.kept import KeptIncident
-from trimtab.report.answers import is_worse
-from trimtab.report.headline import level_now
 from trimtab.units import is_date, parse_moment
 
 if TYPE_CHECKING:

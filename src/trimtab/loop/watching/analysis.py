@@ -25,11 +25,11 @@ from trimtab.loop.status import GOING_ON, HISTORY, suspect_of
 from trimtab.loop.watching.agenda import PROBE_PREFIX, SNAPSHOT, Begin
 from trimtab.loop.watching.log import fields
 from trimtab.loop.watching.looking import Look, look
-from trimtab.model.check import HistoryPoint
 from trimtab.model.incident import Explanation, IncidentState, Shape
 from trimtab.model.run import RunStatus
 from trimtab.model.series import ChangePoint
 from trimtab.model.site import Site
+from trimtab.model.verdict import HistoryPoint
 from trimtab.record.comparability import comparability_key
 from trimtab.record.kept import KeptIncident
 from trimtab.record.slots import Slot
