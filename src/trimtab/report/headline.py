@@ -34,7 +34,6 @@ from trimtab.model.incident import NOTABLE, IncidentState
 from trimtab.model.series import ChangeStatus, LevelNow
 from trimtab.model.standing import SiteStanding
 from trimtab.model.verdict import VerdictStatus
-from trimtab.report.answers import short_summary
 from trimtab.report.text import joined_sentences, key_label, metric_text
 from trimtab.units import format_percent, plural, whole_second
 from trimtab.visible import shell_text, visible
@@ -404,3 +403,18 @@ def tone_of(standing: SiteStanding) -> Tone:
     if VerdictStatus.MISSED in goals:
         return "warning"
     return "healthy" if VerdictStatus.MET in goals else "unclear"
+
+
+def short_summary(summary: str) -> str:
+    """Return an incident's summary with only its first series, and the number of others.
+
+    Examples
+    --------
+    >>> short_summary("since 2026-03-08 02:05 UTC: a write 17 % lower; b read 18 % lower; 3 more")
+    'since 2026-03-08 02:05 UTC: a write 17 % lower, with 4 others'
+    """
+    first, *others = visible(summary).split("; ")
+    count = len(others)
+    if others and (more := others[-1].removesuffix(" more")).isdecimal():
+        count += int(more) - 1
+    return f"{first}, with {count} other{'s' * (count != 1)}" if others else first

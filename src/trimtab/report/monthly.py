@@ -14,10 +14,9 @@ from trimtab.model.action import Action, Instruction, Outcome
 from trimtab.model.incident import Explanation, IncidentState
 from trimtab.model.status import ProbeCost
 from trimtab.report import text
-from trimtab.report.answers import rank
 from trimtab.report.chart import ACCENT, SECOND, Chart, Key, data, layered, milliseconds, time_axis
 from trimtab.report.headline import headline, tone_of
-from trimtab.report.incidents import incidents_table
+from trimtab.report.incidents import incidents_table, rank
 from trimtab.report.judge import panel, summary_table
 from trimtab.report.kit import Cell, Table, row, table
 from trimtab.report.month import Month, SpaceAt
