@@ -397,18 +397,6 @@ def _invalid(left: Sequence[LeftOut]) -> tuple[InvalidRun, ...]:
     )
 
 
-def edge(
-    frames: Mapping[SeriesKey, pl.DataFrame],
-    outermost: Callable[[list[datetime]], datetime],
-    since: datetime | None = None,
-    until: datetime | None = None,
-) -> datetime | None:
-    """Return the first or last time of all frames in a stretch; ``None`` where it has no run."""
-    stretches = [between(frame, since, until)["at"] for frame in frames.values()]
-    times = [times[place] for times in stretches if len(times) for place in (0, -1)]
-    return outermost(times) if times else None
-
-
 def _most_runs_first(judged: SeriesJudgement) -> tuple[int, bool, str, str]:
     return (
         -judged.overall.n,
