@@ -24,8 +24,7 @@ from trimtab.judge.quantiles import normal_quantile
 from trimtab.judge.spread import corrected_autocorrelation
 from trimtab.judge.variability import sense_of
 from trimtab.message import Message
-from trimtab.model.check import HistoryPoint
-from trimtab.model.verdict import LEVEL, Interval, Trend, TrendDirection
+from trimtab.model.verdict import LEVEL, HistoryPoint, Interval, Trend, TrendDirection
 from trimtab.units import plural
 
 DAYS_MINIMUM: Final = 7

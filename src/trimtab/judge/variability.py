@@ -31,10 +31,9 @@ from trimtab.judge.spread import (
     mean_interval,
 )
 from trimtab.message import Message
-from trimtab.model.check import HistoryPoint
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.site import LIMITS
-from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
+from trimtab.model.verdict import HistoryPoint, Interval, Scope, Verdict, VerdictStatus
 from trimtab.units import plural
 
 SPAN_MINIMUM_S: Final = 36 * 3600.0

@@ -35,7 +35,7 @@ from trimtab.units import plural
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from trimtab.model.check import HistoryPoint
+    from trimtab.model.verdict import HistoryPoint
     from trimtab.record.kept import Series
     from trimtab.record.store import Store
 

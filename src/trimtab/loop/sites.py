@@ -21,7 +21,7 @@ from trimtab.model.mounts import lustre_name
 from trimtab.model.site import Site
 from trimtab.site.load import LoadedSite, known_sites, load_site
 from trimtab.site.load import find_site as find_site_file
-from trimtab.visible import shell_text, site_place, visible
+from trimtab.visible import site_place, visible
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Clock, Driver
@@ -365,11 +365,6 @@ def know_site(store: Store, site: Site) -> str | None:
 def kept_identity(store: Store, site: Site) -> str | None:
     """Return the identity under which a site is kept, ``None`` where nothing is kept of it."""
     return next((known.identity for known in store.sites() if known.name == site.name), None)
-
-
-def word_of(site: Site) -> str:
-    """Return a site as commands find it, quoted."""
-    return shell_text([where_of(site)])
 
 
 def where_of(site: Site) -> str:

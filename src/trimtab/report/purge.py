@@ -15,8 +15,8 @@ from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.owners import owner_text
 from trimtab.purge.report import Day, PlanStanding, PurgeReport
 from trimtab.report import text
-from trimtab.report.chart import ACCENT, ALARM, INK, SECOND, Chart, data, layered
-from trimtab.report.kit import Cell, Key, Row, Table, Tone, row, table
+from trimtab.report.chart import ACCENT, ALARM, INK, SECOND, Chart, Key, data, layered
+from trimtab.report.kit import Cell, Row, Table, Tone, row, table
 from trimtab.report.sections import Document, Section
 from trimtab.report.series import size_scale
 from trimtab.units import (

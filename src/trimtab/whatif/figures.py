@@ -12,9 +12,9 @@ import numpy as np
 
 from trimtab.judge.frame import frame_of
 from trimtab.judge.rolling import rolling
-from trimtab.model.check import HistoryPoint
 from trimtab.model.run import RunStatus
 from trimtab.model.site import LIMITS
+from trimtab.model.verdict import HistoryPoint
 from trimtab.twin.arrays import Array
 from trimtab.twin.scenario.geometry import GROUP_UNITS
 from trimtab.twin.simulation.probes import JobRun, SurveyRun
