@@ -134,7 +134,6 @@ def _parts(group: Sequence[Spell]) -> Iterator[list[Spell]]:
 
     A confirmed level change is reported as long as it lasts. If another series shows far more,
     later or for a shorter time, the remainder is another trouble.
-    series shows far more, later or not for as long, what is left is another trouble.
     """
     lead = _lead(group)
     strong = _strong(group, lead)
