@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError
 from trimtab.explain.findings import find_all
-from trimtab.explain.observed import Limits, Observed
+from trimtab.explain.observed import Observed
 from trimtab.extras import install_command
 from trimtab.launch.allocation import Demand
 from trimtab.launch.interruption import interruptible, shielded
@@ -36,7 +36,7 @@ from trimtab.model.check import CheckResult
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.finding import Finding, Missing
 from trimtab.model.run import ProbeSpec, Run
-from trimtab.model.site import Site
+from trimtab.model.site import LIMITS, Site, SiteLimits
 from trimtab.model.telemetry import NotAvailable, Snapshot
 from trimtab.model.verdict import HistoryPoint
 from trimtab.report.write import report_of, report_path, write_report
@@ -67,13 +67,10 @@ class CheckOptions(Request):
     allocator_statistics: bool = True
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> SiteLimits:
         """What the file system is held to."""
-        usual = Limits()
-        return Limits(
-            fullness=usual.fullness if self.fullness_limit is None else self.fullness_limit,
-            cov=usual.cov if self.cov_goal is None else self.cov_goal,
-        )
+        requested = {"fullness": self.fullness_limit, "cov": self.cov_goal}
+        return replace(LIMITS, **{k: v for k, v in requested.items() if v is not None})
 
 
 def of_site(site: Site, options: Mapping[str, Any]) -> dict[str, Any]:
