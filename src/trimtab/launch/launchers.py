@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from trimtab.errors import ToolError
-from trimtab.launch.allocation import Allocation, Demand, Execute, HostAllocation, Waiting
-from trimtab.launch.process import execute
+from trimtab.launch.allocation import Allocation, Demand, HostAllocation, Waiting
+from trimtab.launch.process import Execute, execute
 from trimtab.launch.slurm.launcher import find_slurm
 from trimtab.model.telemetry import NotAvailable, not_available
 

@@ -16,7 +16,7 @@ from trimtab.drivers.lustre.view import ServerView, View
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch import bounded
 from trimtab.launch.fleet import FanOut, fan_out
-from trimtab.launch.launchers import Execute
+from trimtab.launch.process import Execute
 from trimtab.launch.process import execute as run_process
 from trimtab.loop.probing.plan import Request, plan_probe
 from trimtab.loop.probing.reach import THIS_HOST

@@ -27,8 +27,7 @@ from trimtab.drivers.local.trim import fstrim_command, parse_fstrim, read_timer,
 from trimtab.drivers.protocol import Clock, WriteTimes, check_range
 from trimtab.errors import NoAnswer, RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.launch import bounded
-from trimtab.launch.launchers import Execute
-from trimtab.launch.process import ProcessResult, utc_now
+from trimtab.launch.process import Execute, ProcessResult, utc_now
 from trimtab.launch.process import execute as run_process
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.mounts import find_mount

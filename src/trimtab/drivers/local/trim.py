@@ -11,7 +11,7 @@ from typing import Final
 
 from trimtab.drivers.host import Host
 from trimtab.drivers.local.tools import run_tool
-from trimtab.launch.launchers import Execute
+from trimtab.launch.process import Execute
 from trimtab.model.filesystem import BlockDevice, PathDescription
 from trimtab.model.mounts import unescape
 from trimtab.model.telemetry import NotAvailable, not_available

@@ -24,9 +24,8 @@ from trimtab.drivers.lustre.view import (
 )
 from trimtab.errors import ToolError
 from trimtab.launch.fleet import FanOut, run_here
-from trimtab.launch.launchers import Execute
 from trimtab.launch.orphans import still_hanging
-from trimtab.launch.process import ProcessResult
+from trimtab.launch.process import Execute, ProcessResult
 from trimtab.model.site import Servers
 from trimtab.model.telemetry import CONNECTED, INACTIVE, NotAvailable, not_available
 from trimtab.units import enumerated

@@ -47,8 +47,7 @@ from trimtab.drivers.protocol import Clock, WriteTimes, check_range
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch.fleet import FanOut
 from trimtab.launch.fleet import fan_out as reach
-from trimtab.launch.launchers import Execute
-from trimtab.launch.process import ProcessResult, utc_now
+from trimtab.launch.process import Execute, ProcessResult, utc_now
 from trimtab.launch.process import execute as run_process
 from trimtab.message import code_of
 from trimtab.model.mounts import Mount, find_mount

@@ -9,7 +9,7 @@ from typing import Final
 from trimtab.drivers.local.tools import complaint
 from trimtab.drivers.lustre.names import target_of
 from trimtab.errors import ToolError
-from trimtab.launch.launchers import Execute
+from trimtab.launch.process import Execute
 from trimtab.model.telemetry import NotAvailable
 from trimtab.visible import visible
 

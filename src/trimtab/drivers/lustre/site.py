@@ -10,7 +10,7 @@ from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.drivers.lustre.writing import Writer
 from trimtab.drivers.protocol import Clock
 from trimtab.errors import UsageError
-from trimtab.launch.launchers import Execute
+from trimtab.launch.process import Execute
 from trimtab.model import mounts
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.site import Site

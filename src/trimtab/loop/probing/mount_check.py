@@ -7,7 +7,7 @@ number is of the wrong file system. So this is checked before each probe, not on
 from __future__ import annotations
 
 from trimtab.errors import ToolError
-from trimtab.launch.launchers import Execute
+from trimtab.launch.process import Execute
 from trimtab.launch.process import execute as run_process
 from trimtab.loop.probing.reach import Reach
 from trimtab.message import Message
