@@ -43,17 +43,6 @@ _GRACE_S: Final = 5.0
 """Time for ssh to connect and log in, on top of the server's own deadline."""
 
 
-def ask_name(path: str, execute: Execute) -> str | None:
-    """Return Lustre's name of the file system at a path, from ``lfs df``."""
-    argv = ("lfs", "df", "-lv", path)
-    try:
-        result = execute(argv, timeout_s=CLIENT_TIMEOUT_S, output_limit_bytes=_OUTPUT_LIMIT_BYTES)
-    except ToolError:
-        return None
-    listed = parse_lfs_df(_text(result.stdout), _text(result.stderr))
-    return next((df.file_system for df in listed if df.file_system is not None), None)
-
-
 def ask_client(
     file_system: str,
     path: str,
