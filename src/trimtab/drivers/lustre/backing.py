@@ -11,13 +11,14 @@ from typing import Final
 
 from trimtab.drivers.local import settings as named
 from trimtab.drivers.local.allocator import Ext4
-from trimtab.drivers.local.counters import read_bytes_of
+from trimtab.drivers.local.counters import read_bytes_of, read_write_times
 from trimtab.drivers.local.devices import devices_beneath
 from trimtab.drivers.local.smart import read_drive
 from trimtab.drivers.local.telemetry import LocalState, readings
 from trimtab.drivers.local.trim import Timer, trim_practice
 from trimtab.drivers.lustre.collected import CollectedHost
 from trimtab.drivers.lustre.view import ServerView
+from trimtab.drivers.protocol import WriteTimes
 from trimtab.launch.bounded import Space
 from trimtab.model.filesystem import BlockDevice, PathDescription
 from trimtab.model.mounts import Mount
@@ -80,6 +81,18 @@ class Backing:
         """Return every named setting of the file system and the devices above its drives."""
         drives = {drive.name for drive in self.drives}
         return named.read_settings(self.host, self.description, self.ext4, without=drives)
+
+    def write_times(self, target: str) -> WriteTimes | NotAvailable:
+        """Return the write times of all drives together; ``target`` is for the reason."""
+        writes, busy_s = 0, 0.0
+        for drive in self.description.own_drives:
+            times = read_write_times(self.host, drive.name)
+            if isinstance(times, NotAvailable):
+                return times
+            writes, busy_s = writes + times.writes, busy_s + times.busy_s
+        if not writes:
+            return not_available("no-writes", f"no drive beneath {target} has counted a write")
+        return WriteTimes(writes, busy_s)
 
     @property
     def drives(self) -> tuple[BlockDevice, ...]:

@@ -8,16 +8,12 @@ from __future__ import annotations
 import gc
 import platform
 import threading
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from trimtab.drivers.host import Host
-from trimtab.drivers.local.counters import Processors, read_write_times
-from trimtab.drivers.local.describe import mount_table
 from trimtab.drivers.lustre.acting import (
     Attempt,
     Order,
@@ -40,7 +36,7 @@ from trimtab.drivers.lustre.placement import read_placement
 from trimtab.drivers.lustre.pools import read_pools
 from trimtab.drivers.lustre.registrar import Registrar
 from trimtab.drivers.lustre.state import serving
-from trimtab.drivers.lustre.telemetry import Cpu, target_snapshot
+from trimtab.drivers.lustre.telemetry import ServerProcessors, target_snapshot
 from trimtab.drivers.lustre.view import View
 from trimtab.drivers.lustre.writing import Result, Writer
 from trimtab.drivers.protocol import Clock, WriteTimes, check_range
@@ -50,7 +46,6 @@ from trimtab.launch.fleet import fan_out as reach
 from trimtab.launch.process import Execute, ProcessResult, utc_now
 from trimtab.launch.process import execute as run_process
 from trimtab.message import code_of
-from trimtab.model.mounts import Mount, find_mount
 from trimtab.model.site import Servers
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target, not_available
 from trimtab.model.trim import TrimPractice
@@ -115,7 +110,7 @@ class LustreDriver:
     mechanism: str = "auto"
 
     def __post_init__(self) -> None:
-        self._processors: defaultdict[str, Processors] = defaultdict(Processors)
+        self._processors = ServerProcessors()
         self._last: Snapshot | None = None
         self._view: View | None = None
         self._written: dict[tuple[str, str], Setting] = {}
@@ -159,10 +154,10 @@ class LustreDriver:
         """Return the state of every target and host; silent ones have the reason."""
         with _no_search_for_cycles():
             view = self.view()
-            cpu = self._cpu(view)
+            cpu = self._processors.busy(view)
             targets = tuple(target_snapshot(view, target, cpu) for target in view.targets)
             hosts = (
-                client_snapshot(view, platform.node(), self._mount(), Host()),
+                client_snapshot(view, platform.node(), self.path),
                 *(server_snapshot(server, cpu) for server in view.servers.values()),
                 *(other_client(client) for client in view.clients.values()),
             )
@@ -317,16 +312,7 @@ class LustreDriver:
         server = ask_servers(alone, self.file_system, fan_out=self.fan_out)[name]
         if not server.answered:
             return NotAvailable(server.why_no("parameters"))
-        backing = read_backing(server, target)
-        writes, busy_s = 0, 0.0
-        for drive in backing.description.own_drives:
-            times = read_write_times(backing.host, drive.name)
-            if isinstance(times, NotAvailable):
-                return times
-            writes, busy_s = writes + times.writes, busy_s + times.busy_s
-        if not writes:
-            return not_available("no-writes", f"no drive beneath {target} has counted a write")
-        return WriteTimes(writes, busy_s)
+        return read_backing(server, target).write_times(target)
 
     def _backing(self, target: str) -> Backing | NotAvailable:
         if self._view is None:
@@ -494,10 +480,6 @@ class LustreDriver:
         )
         return results[server]
 
-    def _mount(self) -> Mount | None:
-        """Return the mount of the site's path on this host, from the mount table only."""
-        return find_mount(mount_table(Host()), self.path)
-
     def _latest(self) -> Snapshot:
         return self._last or self.snapshot(self.clock())
 
@@ -512,12 +494,3 @@ class LustreDriver:
             code="target-unknown",
             hint=f"known: {known or 'none'}",
         )
-
-    def _cpu(self, view: View) -> Cpu:
-        """Return how busy each server's CPUs were since this driver's last snapshot."""
-        return {
-            name: self._processors[name].busy_fraction(server.host)
-            if server.answered
-            else NotAvailable(server.why_no("parameters"))
-            for name, server in view.servers.items()
-        }

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from trimtab.drivers.host import Host
+from trimtab.drivers.local.describe import mount_table
 from trimtab.drivers.lustre.parameters import Parameters
 from trimtab.drivers.lustre.reads import CLIENT_SETTINGS, COMMANDS
 from trimtab.drivers.lustre.settings import folded
 from trimtab.drivers.lustre.telemetry import Cpu, checksum_errors, network
 from trimtab.drivers.lustre.view import ServerView, View
-from trimtab.model.mounts import Mount, lustre_name
+from trimtab.model.mounts import Mount, find_mount, lustre_name
 from trimtab.model.telemetry import HostSnapshot, NotAvailable, Reading, Setting
 
 _VULNERABILITIES: Final = "/sys/devices/system/cpu/vulnerabilities"
@@ -106,16 +107,16 @@ def _of_client(
     return settings
 
 
-def client_snapshot(
-    view: View, name: str, mount: Mount | None = None, host: Host | None = None
-) -> HostSnapshot:
+def client_snapshot(view: View, name: str, path: str) -> HostSnapshot:
     """Return this host as a client: its problems, version, settings and atime recording.
 
     Parameters
     ----------
-    host
-        Its ``/proc`` and ``/sys``; ``None`` if not read.
+    path
+        The site's path, whose mount is looked up in the mount table only.
     """
+    host = Host()
+    mount = find_mount(mount_table(host), path)
     parameters = view.client.parameters
     settings: dict[str, Setting | NotAvailable] = {}
     version = parameters.get("version")
@@ -125,8 +126,7 @@ def client_snapshot(
     lost = () if parameters.text and parameters.complete else view.client.problems
     why = "; ".join(problem for problem in lost if "lctl" in problem)
     settings |= _of_client(parameters, view.file_system, why)
-    if host is not None:
-        settings |= of_kernel(host)
+    settings |= of_kernel(host)
     if mount is None or lustre_name(mount.fs_type, mount.source) != view.file_system:
         reason = f"{view.file_system} is not mounted at the site's path here"
         settings["atime_recorded"] = NotAvailable(reason)

@@ -6,9 +6,11 @@ readings of the target then replace those of the same name.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from trimtab.drivers.local.counters import Processors
 from trimtab.drivers.lustre.asking import JOBS
 from trimtab.drivers.lustre.backing import Backing, read_backing
 from trimtab.drivers.lustre.settings import target_settings
@@ -37,6 +39,22 @@ _NOT_METADATA: Final = frozenset({
 """Counters of ``md_stats`` that are not job operations: ``statfs`` comes from ``df`` on clients;
 each rename is already counted as ``rename``; the rest moves data on the MDT
 (lustre/mdt/mdt_lproc.c, ``mdt_stats``)."""
+
+
+class ServerProcessors:
+    """Measures how busy the CPUs of each server are, from one snapshot to the next."""
+
+    def __init__(self) -> None:
+        self._of_server: defaultdict[str, Processors] = defaultdict(Processors)
+
+    def busy(self, view: View) -> Cpu:
+        """Return the busy share of every server since the last view, or why it is unknown."""
+        return {
+            name: self._of_server[name].busy_fraction(server.host)
+            if server.answered
+            else NotAvailable(server.why_no("parameters"))
+            for name, server in view.servers.items()
+        }
 
 
 def target_snapshot(view: View, target: str, cpu: Cpu) -> TargetSnapshot:
