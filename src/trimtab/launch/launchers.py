@@ -137,11 +137,6 @@ class OpenMpi:
         return HostAllocation(self.kind, self.wrap, demand, run=run, version=self.version)
 
 
-def find_local(*, path: str | None = None, run: Execute = execute) -> Local:
-    """Return the launcher that starts the command directly; it is always available."""
-    return Local()
-
-
 def find_open_mpi(*, path: str | None = None, run: Execute = execute) -> OpenMpi | NotAvailable:
     """Return Open MPI's mpirun, from PATH or the given path, or why it is unusable.
 
@@ -167,7 +162,7 @@ def find_open_mpi(*, path: str | None = None, run: Execute = execute) -> OpenMpi
 
 
 LAUNCHERS: Final[dict[str, Callable[..., Launcher | NotAvailable]]] = {
-    "local": find_local,
+    "local": Local,
     "mpi": find_open_mpi,
     "slurm": find_slurm,
 }

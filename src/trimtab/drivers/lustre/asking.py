@@ -23,9 +23,10 @@ from trimtab.drivers.lustre.view import (
     parse_asked,
 )
 from trimtab.errors import ToolError
-from trimtab.launch.fleet import FanOut, run_here
+from trimtab.launch.fleet import FanOut
 from trimtab.launch.orphans import still_hanging
 from trimtab.launch.process import Execute, ProcessResult
+from trimtab.launch.process import execute as run
 from trimtab.model.site import Servers
 from trimtab.model.telemetry import CONNECTED, INACTIVE, NotAvailable, not_available
 from trimtab.units import enumerated
@@ -212,7 +213,7 @@ def ask_each(
     argv = (servers.python, "-I", "-S", "-")
     timeout_s = servers.timeout_s + _GRACE_S
     if servers.reach == "local":
-        return {names[0]: run_here(argv, stdin=stdin, timeout_s=timeout_s)}
+        return {names[0]: run(argv, stdin=stdin, timeout_s=timeout_s)}
     results = fan_out(
         names,
         argv,
