@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from trimtab.drivers.host import Host
@@ -20,10 +21,9 @@ from trimtab.drivers.local.counters import (
     read_write_times,
 )
 from trimtab.drivers.local.describe import Touch, describe, describe_mount, existing, mount_table
-from trimtab.drivers.local.smart import read_drive
-from trimtab.drivers.local.telemetry import LocalState, readings
+from trimtab.drivers.local.telemetry import MountedState
 from trimtab.drivers.local.tools import complaint
-from trimtab.drivers.local.trim import fstrim_command, parse_fstrim, read_timer, trim_practice
+from trimtab.drivers.local.trim import counted_practice, fstrim_command, parse_fstrim, read_timer
 from trimtab.drivers.protocol import Clock, WriteTimes, check_range
 from trimtab.errors import NoAnswer, RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.launch import bounded
@@ -105,22 +105,12 @@ class LocalDriver:
     def snapshot(self, at: datetime) -> Snapshot:
         """Return the state of the file system; incomplete if it does not answer."""
         space = self._look_again()
-        description = self.description
-        state = LocalState(
-            description=description,
-            space=space,
-            ext4=self._ext4(),
-            timer=read_timer(self.host, self.execute),
-            cpu_fraction=self._processors.busy_fraction(self.host),
-            drives=tuple(
-                reading
-                for drive in description.drives
-                for reading in read_drive(self.host, drive, self.execute)
-            ),
-        )
+        description, timer = self.description, read_timer(self.host, self.execute)
+        state = MountedState(self.host, description, space, self._ext4(), timer, self.execute)
+        busy = self._processors.busy_fraction(self.host)
         target = TargetSnapshot(
             self._target(),
-            readings(self.host, state),
+            state.readings(busy, description.drives),
             named.read_settings(self.host, description, state.ext4),
         )
         complete = isinstance(space, bounded.Space)
@@ -199,20 +189,9 @@ class LocalDriver:
     def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
         """Return how the file system is trimmed without Trimtab."""
         self._check(target)
-        if not self.description.devices:
-            return not_available("no-device", "no underlying block device is visible")
-        devices = self.description.devices
-        counters = read_bytes_of(self.host, devices[0], devices)
-        discarded = counters if isinstance(counters, NotAvailable) else counters.discarded_bytes
+        timer = partial(read_timer, self.host, self.execute)
         # Even mounting reads: if a device moved nothing, its counters do not work.
-        if isinstance(counters, DeviceBytes) and not (counters.read_bytes + counters.written_bytes):
-            discarded = not_available("device-counts-nothing", f"{devices[0].name} counts nothing")
-        return trim_practice(
-            self.host,
-            self.description,
-            timer=read_timer(self.host, self.execute),
-            discarded_bytes=discarded,
-        )
+        return counted_practice(self.host, self.description, timer, idle_counts=False)
 
     def write_times(self, target: str) -> WriteTimes | NotAvailable:
         """Return how long writes to the underlying device have taken."""

@@ -14,6 +14,8 @@ from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from trimtab.drivers.local.telemetry import MountedState
+from trimtab.drivers.local.trim import counted_practice
 from trimtab.drivers.lustre.acting import (
     Attempt,
     Order,
@@ -30,7 +32,7 @@ from trimtab.drivers.lustre.acting import (
     switch_orders,
 )
 from trimtab.drivers.lustre.asking import ask_client, ask_servers
-from trimtab.drivers.lustre.backing import Backing, read_backing
+from trimtab.drivers.lustre.backing import read_backing, write_times_of
 from trimtab.drivers.lustre.hosts import client_snapshot, other_client, server_snapshot
 from trimtab.drivers.lustre.placement import read_placement
 from trimtab.drivers.lustre.pools import read_pools
@@ -299,7 +301,9 @@ class LustreDriver:
         backing = self._backing(target)
         if isinstance(backing, NotAvailable):
             return backing
-        return backing.trim_practice()
+        return counted_practice(
+            backing.host, backing.description, lambda: backing.timer, idle_counts=True
+        )
 
     def write_times(self, target: str) -> WriteTimes | NotAvailable:
         """Return the write times of the drives beneath a target; queries its server."""
@@ -312,9 +316,9 @@ class LustreDriver:
         server = ask_servers(alone, self.file_system, fan_out=self.fan_out)[name]
         if not server.answered:
             return NotAvailable(server.why_no("parameters"))
-        return read_backing(server, target).write_times(target)
+        return write_times_of(read_backing(server, target), target)
 
-    def _backing(self, target: str) -> Backing | NotAvailable:
+    def _backing(self, target: str) -> MountedState | NotAvailable:
         if self._view is None:
             return NotAvailable("no snapshot was taken")
         server = serving(self._view, target)

@@ -25,10 +25,8 @@ def server_snapshot(server: ServerView, cpu: Cpu) -> HostSnapshot:
         return HostSnapshot(server.name, "server", False, server.answer.problem)
     busy = cpu.get(server.name)
     readings = [*network(server), checksum_errors(server)]
-    if isinstance(busy, NotAvailable):
-        readings.append(Reading("server_cpu_fraction", reason=busy.reason))
-    elif busy is not None:
-        readings.append(Reading("server_cpu_fraction", busy, source="/proc/stat"))
+    if busy is not None:
+        readings.append(Reading.of("server_cpu_fraction", busy, "/proc/stat"))
     return HostSnapshot(
         server.name,
         "server",
@@ -145,12 +143,8 @@ def other_client(client: ServerView) -> HostSnapshot:
     why = client.lacks("client-settings") or ""
     settings |= _of_client(client.client_parameters, client.file_system, why)
     mount = client.client_mount
-    table = client.host.read_text("/proc/self/mountinfo")
-    if isinstance(table, NotAvailable):
-        settings["atime_recorded"] = table
-    elif mount is None:
-        reason = f"{client.file_system} is not mounted on {client.name}"
-        settings["atime_recorded"] = NotAvailable(reason)
+    if isinstance(mount, NotAvailable):
+        settings["atime_recorded"] = mount
     else:
         settings |= _of_mount(mount)
     printed = (key for key in ("parameters", "imports") if client.answer.command(key) is not None)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from trimtab.drivers.local.settings import read_queue
-from trimtab.drivers.lustre.backing import Backing
+from trimtab.drivers.local.settings import read_queue, read_settings
+from trimtab.drivers.local.telemetry import MountedState
+from trimtab.drivers.lustre.backing import several_drives
 from trimtab.drivers.lustre.parameters import Parameters
 from trimtab.drivers.lustre.state import why_not_served
 from trimtab.drivers.lustre.statistics import Histogram, parse_brw_stats
@@ -53,7 +54,7 @@ _NAMED_DRIVES: Final = 4
 
 
 def target_settings(
-    view: View, target: str, server: ServerView | None, backing: Backing | None
+    view: View, target: str, server: ServerView | None, backing: MountedState | None
 ) -> Settings:
     """Return every named setting of a target; an unreadable one has its reason."""
     settings: Settings = {**dict(_of_mds(view, target)), **dict(_partners(view, target))}
@@ -138,11 +139,14 @@ def _counted(histogram: Histogram, unit: str) -> str:
     return f"{'; '.join(parts)} {unit}".strip()
 
 
-def _beneath(backing: Backing) -> Settings:
-    settings: Settings = backing.settings()
+def _beneath(backing: MountedState) -> Settings:
+    host, description = backing.host, backing.description
+    drives = several_drives(description)
+    names = {drive.name for drive in drives}
+    settings: Settings = read_settings(host, description, backing.ext4, without=names)
     of_drives: dict[str, dict[str, str]] = {}
-    for drive in backing.drives:
-        for knob, value in read_queue(backing.host, drive.name).items():
+    for drive in drives:
+        for knob, value in read_queue(host, drive.name).items():
             of_drives.setdefault(knob, {})[drive.name] = value
     for knob, values in of_drives.items():
         name = f"drives/queue/{knob}"
@@ -153,7 +157,7 @@ def _beneath(backing: Backing) -> Settings:
     return settings
 
 
-def _of_ldiskfs(backing: Backing) -> Settings:
+def _of_ldiskfs(backing: MountedState) -> Settings:
     settings: Settings = {}
     ext4 = backing.ext4
     assert ext4 is not None
@@ -167,7 +171,7 @@ def _of_ldiskfs(backing: Backing) -> Settings:
     return settings
 
 
-def _tree(backing: Backing) -> str:
+def _tree(backing: MountedState) -> str:
     """Return the devices beneath, top down: ``md12 (raid6), 10 x PM1733``."""
     description = backing.description
     drives = description.own_drives

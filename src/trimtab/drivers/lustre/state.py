@@ -16,14 +16,14 @@ import errno
 import os
 from collections.abc import Iterator
 
-from trimtab.drivers.lustre.backing import Backing
+from trimtab.drivers.local.telemetry import MountedState
 from trimtab.drivers.lustre.view import Link, ServerView, View
 from trimtab.message import Message
 from trimtab.model.telemetry import CONNECTED, INACTIVE, UNTOLD, NotAvailable, Reading
 
 
 def state_readings(
-    view: View, target: str, server: ServerView | None, backing: Backing | None
+    view: View, target: str, server: ServerView | None, backing: MountedState | None
 ) -> Iterator[Reading]:
     """Yield ``server``, ``failover_active``, ``import_state``, ``create_enabled`` and the rest."""
     yield from _server(view, target)
@@ -254,7 +254,7 @@ def _degraded(view: View, target: str, server: ServerView | None) -> Reading:
 
 
 def _read_only(
-    view: View, target: str, server: ServerView | None, backing: Backing | None
+    view: View, target: str, server: ServerView | None, backing: MountedState | None
 ) -> Reading:
     """Return whether a target is read-only, as far as that can be known.
 
@@ -287,7 +287,7 @@ def _read_only(
     return _read_only_by_errors(server, backing)
 
 
-def _read_only_by_errors(server: ServerView, backing: Backing) -> Reading:
+def _read_only_by_errors(server: ServerView, backing: MountedState) -> Reading:
     name = "read_only"
     assert backing.ext4 is not None
     path = f"{backing.ext4.settings}/errors_count"
