@@ -13,6 +13,7 @@ from trimtab.drivers.local.settings import read_queue, read_settings
 from trimtab.drivers.local.telemetry import MountedState
 from trimtab.drivers.lustre.backing import several_drives
 from trimtab.drivers.lustre.parameters import Parameters
+from trimtab.drivers.lustre.reads import LDISKFS_SETTINGS, LDISKFS_STATISTICS
 from trimtab.drivers.lustre.state import why_not_served
 from trimtab.drivers.lustre.statistics import Histogram, parse_brw_stats
 from trimtab.drivers.lustre.view import ServerView, View
@@ -25,23 +26,6 @@ _OF_OST: Final = ("degraded", "readonly", "no_create", "no_precreate", "checksum
 _OF_MDT: Final = ("readonly", "no_create")
 _OF_LOD: Final = ("qos_threshold_rr", "qos_prio_free", "qos_maxage")
 _OF_OSP: Final = ("active", "max_create_count", "reserved_mb_low", "reserved_mb_high")
-_LDISKFS: Final = (
-    "mb_c1_threshold",
-    "mb_c2_threshold",
-    "mb_c3_threshold",
-    "mb_optimize_scan",
-    "reserved_clusters",
-    "bg_trimmed_threshold",
-    "fstrim_min_blocks",
-    "fstrim_avg_frag_no_delay",
-    "fstrim_delay_secs",
-    "lifetime_discard_kbytes",
-    "lifetime_discard_ops",
-    "first_error_time",
-    "last_error_time",
-    "last_error_func",
-)
-_LDISKFS_STATISTICS: Final = ("mb_last_group", "mb_last_groups", "prealloc_table", "discard_stats")
 _HISTOGRAMS: Final = {
     "disk I/O size": ("disk_io_size", "B"),
     "disk fragmented I/Os": ("disk_fragmented_ios", "I/Os"),
@@ -161,8 +145,8 @@ def _of_ldiskfs(backing: MountedState) -> Settings:
     settings: Settings = {}
     ext4 = backing.ext4
     assert ext4 is not None
-    places = [(name, f"{ext4.settings}/{name}") for name in _LDISKFS]
-    places += [(name, f"{ext4.statistics}/{name}") for name in _LDISKFS_STATISTICS]
+    places = [(name, f"{ext4.settings}/{name}") for name in LDISKFS_SETTINGS]
+    places += [(name, f"{ext4.statistics}/{name}") for name in LDISKFS_STATISTICS]
     for name, path in places:
         text = backing.host.read_text(path)
         if not isinstance(text, NotAvailable):
