@@ -13,7 +13,7 @@ import trimtab
 from trimtab.drivers.local.driver import LocalDriver
 from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.drivers.lustre.registrar import Registrar
-from trimtab.drivers.protocol import ChangelogUsers, Driver
+from trimtab.drivers.protocol import ChangelogRegistrar, Driver
 from trimtab.errors import UsageError
 from trimtab.loop.sites import opener_of
 from trimtab.model.driver import DRIVERS
@@ -23,7 +23,7 @@ from trimtab.twin.path import TwinPath
 PROTOCOLS: list[tuple[type, type]] = [
     (kind, Driver) for kind in (LocalDriver, LustreDriver, MemoryDriver, TwinDriver, TwinPath)
 ]
-PROTOCOLS.append((Registrar, ChangelogUsers))
+PROTOCOLS.append((Registrar, ChangelogRegistrar))
 SOURCES = sorted(Path(trimtab.__file__).parent.rglob("*.py"))
 OF_MODULES = {"open_site": ["site", "clock"], "open_for_acting": ["site", "clock", "token", "who"]}
 
@@ -90,7 +90,7 @@ def test_what_asks_for_a_member_by_its_name_is_seen(text: str, found: bool) -> N
 
 def asked_for_by_name() -> set[str]:
     """Return the names that nothing may ask for; others have a name and a run, too."""
-    return members(Driver) - {"name", "run"} | members(ChangelogUsers) | set(OF_MODULES)
+    return members(Driver) - {"name", "run"} | members(ChangelogRegistrar) | set(OF_MODULES)
 
 
 def test_no_member_of_a_driver_is_looked_for_by_its_name() -> None:

@@ -7,15 +7,8 @@ from datetime import datetime
 from typing import Any, Final, Self
 
 from trimtab.errors import NeverStarted, UsageError
-from trimtab.launch.allocation import (
-    Allocation,
-    Demand,
-    Execute,
-    Waiting,
-    job_facts,
-    seconds_between,
-)
-from trimtab.launch.process import ProcessResult, execute
+from trimtab.launch.allocation import Allocation, Demand, Waiting, job_facts, seconds_between
+from trimtab.launch.process import Execute, ProcessResult, execute
 from trimtab.model.telemetry import NotAvailable
 from trimtab.twin.instruments.failures import no_name_service
 from trimtab.twin.instruments.probes import node_names

@@ -7,7 +7,7 @@ number is of the wrong file system. So this is checked before each probe, not on
 from __future__ import annotations
 
 from trimtab.errors import ToolError
-from trimtab.launch.launchers import Execute
+from trimtab.launch.process import Execute
 from trimtab.launch.process import execute as run_process
 from trimtab.loop.probing.reach import Reach
 from trimtab.message import Message
@@ -33,7 +33,8 @@ def why_wrong_mount(
     entry = DRIVERS[site.driver]
     mounted = f"at {site.path} is {description.fs_type} of {description.source}"
     if entry.named:
-        from trimtab.drivers.lustre.site import name_at  # the one kind of file system with a name
+        # Lustre is the one kind of file system with a name.
+        from trimtab.drivers.lustre.placement import name_at
 
         name = name_at(site.path, description, execute)
         if name is None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.drivers.lustre.changelog import ChangelogUsers, parse_records
-from trimtab.drivers.lustre.site import lustre_name
+from trimtab.drivers.lustre.placement import lustre_name
 from trimtab.drivers.lustre.writes import CHANGELOG_USER
 from trimtab.errors import Interrupted, RefusedError, ToolError, UsageError
 from trimtab.launch.interruption import interruptible

@@ -81,7 +81,7 @@ def observers_of(
 
         name = None
         if DRIVERS[site.driver].named:
-            from trimtab.drivers.lustre.site import lustre_name
+            from trimtab.drivers.lustre.placement import lustre_name
 
             name = lustre_name(site)
         collector = Collector(
