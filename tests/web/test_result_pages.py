@@ -41,11 +41,11 @@ from trimtab.purge.policy import Notices
 from trimtab.record.kept import KeptResult
 from trimtab.record.store import Store
 from trimtab.report.documents.encode import to_json
-from trimtab.report.documents.simulated import WhatIfDocument
 from trimtab.report.whatif import whatif_answers
 from trimtab.web.access import Asking, Identity, ProxyAccess
 from trimtab.web.desk import Desk
 from trimtab.web.settings import Proxy, Roles, WebSettings
+from trimtab.whatif.sweep import WhatIfDocument
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 MADE_AT = NOW - timedelta(days=1)

@@ -65,7 +65,7 @@ def hints_command(directory: str, **job: Any) -> None:
     from trimtab.cli.render.hints import print_hints
     from trimtab.errors import UsageError
     from trimtab.explain.hints import JobRequest, Mpi, advise, paste_text, setstripe_argv
-    from trimtab.loop import documents
+    from trimtab.report.documents.judged import HintsDocument
 
     try:
         request = JobRequest(**(job | {"mpi": Mpi(job["mpi"])}))
@@ -74,7 +74,7 @@ def hints_command(directory: str, **job: Any) -> None:
         raise UsageError(str(error), code="job-invalid", hint=hint) from error
     hints = advise(request)
     show(
-        lambda: documents.judged.HintsDocument(
+        lambda: HintsDocument(
             request, hints, setstripe_argv(hints, directory), paste_text(request, hints, directory)
         ),
         lambda: print_hints(request, hints, directory),

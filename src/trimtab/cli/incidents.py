@@ -27,10 +27,10 @@ def incidents_command(
     probability and evidence, and the decisive measurement; --all shows each.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop import documents
     from trimtab.loop.keeping import compared_afresh
     from trimtab.loop.verdicts import look_for_incidents, standing_beside
     from trimtab.record.kept import value_of
+    from trimtab.report.documents.judged import IncidentsDocument
     from trimtab.report.incidents import incidents_document
 
     with (
@@ -51,7 +51,7 @@ def incidents_command(
         print_note(note)
     show_page(
         lambda: value_of(
-            documents.judged.IncidentsDocument, explained, incidents=explained.explanations
+            IncidentsDocument, explained, incidents=explained.explanations
         ),
         lambda: incidents_document(
             explained.explanations,

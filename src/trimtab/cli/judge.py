@@ -145,12 +145,12 @@ def _of_file(file: str, settings: dict[str, Any]) -> Any:
 
 
 def _answer(judged: Any, standing: SiteStanding | None, report: str | None) -> None:
-    from trimtab.loop import documents
+    from trimtab.report.documents.judged import JudgeDocument
     from trimtab.report.judge import judge_document
 
     left_out = [note for note in judged.judgement.notes if code_of(note) == RUNS_LEFT_OUT]
     show_page(
-        lambda: documents.judged.JudgeDocument(judged.judgement, judged.store, judged.file, report),
+        lambda: JudgeDocument(judged.judgement, judged.store, judged.file, report),
         lambda: judge_document(judged.judgement, judged.frames, judged.surveys, standing),
         report,
         more=left_out,

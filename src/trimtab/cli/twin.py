@@ -68,9 +68,8 @@ def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.errors import UsageError
-    from trimtab.report.documents.simulated import AmplificationDocument
     from trimtab.report.scenario import amplification_document
-    from trimtab.twin.amplification import Terms, simulate
+    from trimtab.twin.amplification import AmplificationDocument, Terms, simulate
     from trimtab.twin.scenario.drives import preset
 
     if (drive is None) == (spare is None):
@@ -95,8 +94,8 @@ def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
 @options.as_json
 def list_() -> None:
     """List the built-in scenarios."""
-    from trimtab.report.documents.simulated import ScenariosDocument, ScenarioSummary
     from trimtab.report.scenario import scenarios_document
+    from trimtab.twin.scenario.facts import ScenariosDocument, ScenarioSummary
     from trimtab.twin.scenario.load import load_scenario, preset_names
 
     scenarios = [load_scenario(name) for name in preset_names()]

@@ -71,10 +71,10 @@ def whatif_command(
     from trimtab.cli.render.progress import NOTHING_KEPT, progress_bar
     from trimtab.errors import UsageError
     from trimtab.loop.whatif import WhatIf, what_if
-    from trimtab.report.documents.simulated import WhatIfDocument
     from trimtab.report.whatif import assumed, whatif_document
     from trimtab.report.write import check_report_path, write_report
     from trimtab.whatif.runs import results_file
+    from trimtab.whatif.sweep import WhatIfDocument
 
     if again and results is not None:
         raise UsageError("--again stores nothing: leave --results out", code="options-exclusive")

@@ -18,7 +18,6 @@ from trimtab.purge.horizon.answer import Answer
 from trimtab.purge.horizon.curve import Freed
 from trimtab.purge.horizon.usage import Usage
 from trimtab.record.kept import Site
-from trimtab.report.documents import simulated  # noqa: F401 (declare types)
 from trimtab.report.documents.acting import ActionsDocument
 from trimtab.report.documents.encode import FailureDocument, shape
 from trimtab.report.documents.judged import IncidentsDocument, JudgeDocument, SweepDocument

@@ -60,12 +60,9 @@ def show(
         Raised after the result was printed; it then prints no document of its own.
     """
     if options.wants_json():
-        from trimtab.loop.documents import declare
         from trimtab.report.documents.encode import to_json
 
-        value = document()
-        declare(type(value))
-        click.echo(to_json(value))
+        click.echo(to_json(document()))
     else:
         text()
     if error is not None:
