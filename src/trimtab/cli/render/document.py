@@ -52,7 +52,7 @@ def show(
     Parameters
     ----------
     document
-        Returns the envelope of `trimtab.report.documents`, which includes the error; called only
+        Returns the envelope, which includes the error; called only
         with ``--json``.
     text
         Prints the result as text.
