@@ -52,8 +52,7 @@ def show(
     Parameters
     ----------
     document
-        Returns the envelope, which includes the error; called only
-        with ``--json``.
+        Returns the envelope, which includes the error; called only with ``--json``.
     text
         Prints the result as text.
     error
