@@ -15,7 +15,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from trimtab.twin.version import __version__
+from trimtab.config.version import __version__
 
 if TYPE_CHECKING:
     from trimtab.loop.library import SiteRecord, chart, judge_csv, to_pandas

@@ -17,10 +17,10 @@ from typing import Final
 import click
 
 from trimtab.cli.lazy import COMPLETE, LazyGroup
+from trimtab.config.version import __version__
 from trimtab.errors import Interrupted, TrimtabError, UnreadableError, UsageError
 from trimtab.extras import install_command
 from trimtab.launch.interruption import interruptible
-from trimtab.twin.version import __version__
 from trimtab.visible import visible
 
 GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {

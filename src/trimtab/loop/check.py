@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trimtab.config.version import __version__
 from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError
 from trimtab.explain.findings import find_all
 from trimtab.explain.observed import Observed
@@ -40,7 +41,6 @@ from trimtab.model.site import LIMITS, Site, SiteLimits
 from trimtab.model.telemetry import NotAvailable, Snapshot
 from trimtab.model.verdict import HistoryPoint
 from trimtab.report.write import report_of, report_path, write_report
-from trimtab.twin.version import __version__
 from trimtab.visible import visible
 
 if TYPE_CHECKING:

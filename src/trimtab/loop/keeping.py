@@ -26,10 +26,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from trimtab.config.version import source_digest
 from trimtab.errors import UnreadableError
 from trimtab.loop.answers import NotOfType, packed, unpacked
 from trimtab.record.kept import Derived, Sums
-from trimtab.twin.version import source_digest
 from trimtab.units import plural
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from trimtab.config.version import __version__
 from trimtab.report import text
 from trimtab.report.chart import Chart
 from trimtab.report.text import printable
-from trimtab.twin.version import __version__
 
 if TYPE_CHECKING:
     from jinja2 import Environment

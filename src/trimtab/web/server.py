@@ -18,8 +18,8 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from trimtab.config.version import __version__
 from trimtab.errors import NoAnswer, RefusedError, TrimtabError, UnreadableError, UsageError
-from trimtab.twin.version import __version__
 from trimtab.visible import visible
 from trimtab.web import api, files_api, live, pages, record_pages, result_api, result_pages
 from trimtab.web.access import Access

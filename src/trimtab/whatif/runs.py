@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from trimtab.config import version
 from trimtab.errors import UnreadableError
 from trimtab.record.system_errors import system_errors
-from trimtab.twin import version
 from trimtab.twin.scenario.model import Scenario
 from trimtab.visible import visible
 from trimtab.whatif.figures import figures_of

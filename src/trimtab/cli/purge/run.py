@@ -57,10 +57,10 @@ def purge_run_command(
     from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.purge_progress import run_progress, watched
     from trimtab.cli.render.purge_run import run_document
+    from trimtab.config.version import __version__
     from trimtab.loop.purging.log import run_logged
     from trimtab.loop.purging.place import purge_place
     from trimtab.loop.purging.running import GOES_ON, RunOptions
-    from trimtab.twin.version import __version__
 
     ends_at_s = None if within_s is None else time.time() + within_s
     run_options = RunOptions(ends_at_s=ends_at_s, **terms_given)

@@ -92,11 +92,11 @@ def purge_scan_command(
     from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.purge_index import show_index
     from trimtab.cli.render.purge_progress import scan_progress
+    from trimtab.config.version import __version__
     from trimtab.loop.purging.answering import inodes_in_use, require_answer
     from trimtab.loop.purging.limits import Limits
     from trimtab.loop.purging.scanning import ScanOptions, scan_index
     from trimtab.purge.index.manifest import SizesMode
-    from trimtab.twin.version import __version__
 
     columns = _extras(extras)
     require_answer(root, "the scan")

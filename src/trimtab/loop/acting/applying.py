@@ -10,6 +10,7 @@ from datetime import timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from trimtab.config.version import __version__
 from trimtab.drivers.outcomes import outcome_of
 from trimtab.errors import RefusedError, ToolError, TrimtabError
 from trimtab.loop.acting.deadman import DeadMan
@@ -27,7 +28,6 @@ from trimtab.model.action import (
 )
 from trimtab.model.identifier import new_identifier
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot
-from trimtab.twin.version import __version__
 from trimtab.units import format_bytes
 
 if TYPE_CHECKING:

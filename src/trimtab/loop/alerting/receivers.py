@@ -22,6 +22,7 @@ from typing import Any, Final
 from trimtab.alert import payloads
 from trimtab.alert.parcels import Parcel
 from trimtab.alert.table import TEST
+from trimtab.config.version import __version__
 from trimtab.errors import Undelivered, UsageError
 from trimtab.loop.mail import Mailer
 from trimtab.loop.secret import secret_of
@@ -32,7 +33,6 @@ from trimtab.model.identifier import new_identifier
 from trimtab.model.notifying import MailAlerts, Webhook
 from trimtab.model.site import Site
 from trimtab.report.documents.encode import shape
-from trimtab.twin.version import __version__
 from trimtab.visible import visible
 
 TIMEOUT_S: Final = 10.0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from trimtab.config.version import __version__
 from trimtab.explain.context import JOBS, Context, CpuProfile, RunFact, Telemetry, Window
 from trimtab.explain.explain import explain
 from trimtab.explain.incidents.integrity import BadChecksums
@@ -23,7 +24,6 @@ from trimtab.measure.plain import as_dict, as_list, as_number, time_since_1970
 from trimtab.model.incident import Assessment, Explanation, Incident, IncidentState
 from trimtab.model.run import Run, Sample
 from trimtab.record.comparability import ASKED
-from trimtab.twin.version import __version__
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.act.ledger import last_trims
 from trimtab.config.schedule import POLICIES, PROBE_PREFIX, PURGE_PLAN, SNAPSHOT
+from trimtab.config.version import __version__
 from trimtab.loop.event_log import Place
 from trimtab.loop.judging import by_metric
 from trimtab.loop.purging.place import purge_place
@@ -21,7 +22,6 @@ from trimtab.model.site import Site
 from trimtab.record.kept import Series
 from trimtab.record.slots import Slot, SlotState
 from trimtab.report.metrics import ReceiverNow, SeriesNow, SiteNow
-from trimtab.twin.version import __version__
 
 if TYPE_CHECKING:
     from trimtab.model.telemetry import Snapshot

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from trimtab.config.version import __version__
 from trimtab.launch.process import utc_now
 from trimtab.measure.measurement import Measurement
 from trimtab.message import Message, code_of
@@ -17,7 +18,6 @@ from trimtab.record.comparability import ASKED
 from trimtab.record.history import JUDGED
 from trimtab.record.kept import ImportedRun, KeptOutput
 from trimtab.record.raw import EMPTY_SHA256
-from trimtab.twin.version import __version__
 
 IMPORTED = "imported"
 """The site and the probe of what nobody has named."""

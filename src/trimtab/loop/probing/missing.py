@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from trimtab.config.version import __version__
 from trimtab.model.event import Event, EventKind
 from trimtab.model.identifier import identifier_of
 from trimtab.model.run import Run, RunStatus
 from trimtab.record.comparability import ASKED
-from trimtab.twin.version import __version__
 
 
 @dataclass(frozen=True, slots=True)

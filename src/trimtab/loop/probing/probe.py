@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from trimtab.config.version import __version__
 from trimtab.drivers.local.counters import DeviceBytes
 from trimtab.errors import Interrupted, JobLost, ToolError, TrimtabError
 from trimtab.launch import bounded
@@ -35,7 +36,6 @@ from trimtab.model.finding import Missing
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import LatencyHistogram, RawOutput, Run, RunStatus, Sample, Timeline
 from trimtab.model.site import SiteProbe
-from trimtab.twin.version import __version__
 
 PATIENCE_S = 120.0
 """How long past its fixed time a repetition may take, for starting, flushing and closing."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
+from trimtab.config.version import __version__
 from trimtab.errors import Interrupted, RefusedError, TrimtabError
 from trimtab.launch.allocation import Demand
 from trimtab.loop.probing.mount_check import why_wrong_mount
@@ -31,7 +32,6 @@ from trimtab.model.identifier import new_identifier
 from trimtab.model.run import ProbeSpec, RawOutput, Run, RunStatus, Sample
 from trimtab.model.site import Site
 from trimtab.model.survey import Candidate, Outcome, SurveyPlan, TargetResult
-from trimtab.twin.version import __version__
 from trimtab.units import format_bytes, plural
 
 PROBE_NAME: Final = "survey-client"

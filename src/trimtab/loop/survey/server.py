@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from trimtab.config.version import __version__
 from trimtab.errors import DataError, Interrupted, ToolError, TrimtabError
 from trimtab.launch.interruption import lifted, shielded
 from trimtab.loop.probing.probe import Progress
@@ -43,7 +44,6 @@ from trimtab.model.run import RawOutput, Run, Sample
 from trimtab.model.site import Site
 from trimtab.model.survey import Candidate, Outcome, SurveyPlan, TargetResult
 from trimtab.model.telemetry import Snapshot
-from trimtab.twin.version import __version__
 from trimtab.units import format_bytes, plural
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from trimtab.config.targets import ost_name
+from trimtab.config.version import __version__
 from trimtab.measure import ior
 from trimtab.measure.obdfilter_survey.commands import SurveySpec
 from trimtab.measure.obdfilter_survey.commands import command as survey_argv
@@ -31,7 +32,6 @@ from trimtab.twin.instruments.ior_output import print_ior
 from trimtab.twin.instruments.obdfilter_survey import SurveyCommand, SurveyResult, print_survey
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.simulation.traffic import SURVEY_BYTES
-from trimtab.twin.version import __version__
 
 _DIRECTORY: Final = "{directory}"
 _OPEN_S: Final = 0.3
