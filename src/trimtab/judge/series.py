@@ -83,9 +83,8 @@ def judge_series(
     excluded = (*invalid, *refused)
     judged = between(_without(tidy, invalid), None, until)
     reported = between(judged, since, None)
-    more = key.more_is_better
-    changes = changes or find_changes(judged, more_is_better=more, timezone=timezone)
-    levels = confirmed_times(changes.points)
+    changes = changes or find_changes(judged, more_is_better=key.more_is_better, timezone=timezone)
+    levels, more = confirmed_times(changes.points), key.more_is_better
     due = None if schedule is None else _within(schedule, since, until)
     present = [run.at for run in excluded if run.at is not None]
     verdict, heading = _verdict_and_trend(_recent(reported, window_s), key, goal, window_s)
