@@ -14,7 +14,7 @@ from trimtab.units import Since1970, format_bytes, format_duration, format_exact
 from trimtab.visible import shell_text
 
 if TYPE_CHECKING:
-    from trimtab.loop.purging.arming import Armed
+    from trimtab.loop.purging.arming import PurgeArmDocument
     from trimtab.loop.purging.place import PurgePlace
     from trimtab.loop.purging.planning import PurgePlanDocument
     from trimtab.purge.notice.mailing import MailResult
@@ -142,7 +142,7 @@ def _published(published: Published, mails: MailResult | None) -> Iterator[tuple
         yield "mails", f"{mails.sent:,} sent{before}"
 
 
-def armed_document(armed: Armed) -> Document:
+def armed_document(armed: PurgeArmDocument) -> Document:
     """Return who armed a plan, and when it may be run."""
     plan, publication = armed.loaded.plan, armed.loaded.publication
     assert publication is not None

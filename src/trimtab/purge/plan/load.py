@@ -23,7 +23,7 @@ from trimtab.report.documents.encode import shape
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from trimtab._core import Candidates
+    from trimtab._core import Candidates as OpenedCandidates
 
 _PLAN_MAX_BYTES: Final = 1 << 28
 _SIGNATURE_MAX_BYTES: Final = 4096
@@ -140,7 +140,7 @@ def load_plan(
     return LoadedPlan(place, plan, sha256, publication)
 
 
-def open_candidates(loaded: LoadedPlan, *, owner: int = 0) -> Candidates:
+def open_candidates(loaded: LoadedPlan, *, owner: int = 0) -> OpenedCandidates:
     """Return the candidates of a plan, which yield only rows that match the signature.
 
     The footer is verified now, each row group when its rows are read, and rows are decoded from the
@@ -154,7 +154,7 @@ def open_candidates(loaded: LoadedPlan, *, owner: int = 0) -> Candidates:
     UnreadableError
         The candidates do not exist or cannot be read.
     """
-    from trimtab._core import Candidates
+    from trimtab._core import Candidates as OpenedCandidates
 
     parts = [
         (part.rows, part.size_bytes, bytes.fromhex(part.sha256))
@@ -164,7 +164,7 @@ def open_candidates(loaded: LoadedPlan, *, owner: int = 0) -> Candidates:
         trusted_directory(loaded.directory, "the plan", owner=owner, private=True) as opened,
         trusted_file(CANDIDATES_FILE, opened, "the candidates", owner=owner) as descriptor,
     ):
-        return Candidates(loaded.candidates, descriptor=descriptor, parts=parts)
+        return OpenedCandidates(loaded.candidates, descriptor=descriptor, parts=parts)
 
 
 def published_before(
