@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimtab.config.version import __version__
-from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError
+from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.explain.findings import find_all
 from trimtab.explain.observed import Observed
 from trimtab.extras import install_command
@@ -360,8 +360,6 @@ def _missing(
 
 
 def _refuse_what_is_no_directory(path: str, reach: Reach) -> None:
-    from trimtab.errors import UsageError
-
     state = reach.describe(path)
     if state.kind != "directory":
         raise UsageError(

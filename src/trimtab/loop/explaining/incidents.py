@@ -43,7 +43,7 @@ from trimtab.model.incident import (
     SpeedAt,
 )
 from trimtab.record.kept import Judged as JudgedMark
-from trimtab.record.kept import KeptIncident
+from trimtab.record.kept import KeptIncident, value_of
 from trimtab.units import is_date, parse_moment
 
 if TYPE_CHECKING:
@@ -310,26 +310,22 @@ def keep_incidents(store: Store, explained: Explained) -> str | None:
     from trimtab.report.documents import judged  # noqa: F401 (declares what is written)
     from trimtab.report.documents.encode import dumps
 
-    if store.judged(explained.site) == JudgedMark(explained.judged_at, explained.judged_until):
+    marks = JudgedMark(explained.judged_at, explained.judged_until)
+    if store.judged(explained.site) == marks:
         return None  # as they are kept
     records = [
-        KeptIncident(
-            id=incident.id,
+        value_of(
+            KeptIncident,
+            incident,
             site=explained.site,
-            at=incident.at,
-            until=incident.until,
-            detected_at=incident.detected_at,
             shape=incident.shape.value,
             state=incident.state.value,
             certainty=incident.certainty.value,
-            effect=incident.effect,
-            summary=incident.summary,
             document=json.loads(dumps(explanation)),
         )
         for explanation in explained.explanations
         for incident in [explanation.incident]
     ]
-    marks = JudgedMark(explained.judged_at, explained.judged_until)
     try:
         store.keep_incidents(explained.site, records, since=None, judged=marks)
     except UnreadableError as error:

@@ -16,6 +16,7 @@ from trimtab.model.site import Checked
 from trimtab.model.survey import SLOW, Spread, Standing, Survey, SurveyPlan
 from trimtab.model.target import SiteState
 from trimtab.model.telemetry import TargetSnapshot
+from trimtab.record.kept import value_of
 from trimtab.report.documents.encode import SCHEMA_VERSION, Problem, dumps, plain_of, shape
 
 
@@ -126,17 +127,8 @@ class ImportDocument:
 
 def survey_document(survey: Survey, store: str, error: TrimtabError | None) -> SurveyDocument:
     """Return the document of a completed survey."""
-    return SurveyDocument(
-        survey.plan,
-        applied=True,
-        slow_under=SLOW,
-        store=store,
-        targets=survey.standings,
-        spreads=survey.spreads,
-        notes=survey.notes,
-        runs=(survey.run,),
-        error=error,
-    )
+    more = {"applied": True, "slow_under": SLOW, "store": store, "targets": survey.standings}
+    return value_of(SurveyDocument, survey, **more, runs=(survey.run,), error=error)
 
 
 def import_json(files: Iterable[ImportedFile], *, store: str | None, site: str) -> Iterator[str]:
