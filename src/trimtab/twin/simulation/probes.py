@@ -9,11 +9,11 @@ import numpy as np
 
 from trimtab.config.schedule import Schedule, parse_schedule
 from trimtab.model.run import RunStatus
-from trimtab.twin.arrays import Array, Flags, Integers
+from trimtab.twin.arrays import Array, Flags, Integers, OstRates
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.simulation import laws
 from trimtab.twin.simulation.demand import competing
-from trimtab.twin.simulation.measures import OstRates, OstTerms
+from trimtab.twin.simulation.measures import OstTerms
 from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.streams import stream
 from trimtab.twin.simulation.traffic import SURVEY_BYTES, Moved
@@ -141,9 +141,8 @@ def run_job(
     load = load_at(scenario, moment, at)
     if not moment.chosen.any():
         return JobRun(probe.name, at, RunStatus.FAILED), nothing
-    tasks = probe.nodes * probe.tasks_per_node
-    ost_of_task = place_files(tasks, moment.chosen, moment.even, draws)
-    each = probe.bytes_written / tasks
+    ost_of_task = place_files(probe.tasks, moment.chosen, moment.even, draws)
+    each = probe.bytes_per_task
     files = np.bincount(ost_of_task, minlength=len(moment.room)).astype(np.float64)
     if (files * each > moment.room).any():
         return JobRun(probe.name, at, RunStatus.FAILED), nothing
