@@ -29,10 +29,8 @@ if TYPE_CHECKING:
         EventsDocument,
         IncidentsDocument,
         JudgeDocument,
-        Overview,
         RunsDocument,
         SiteState,
-        StatusDocument,
     )
 
 Make = TypeVar("Make", bound=Callable[..., object])
@@ -173,26 +171,6 @@ def sites(request: Request, desk: DeskOf) -> Response:
     from trimtab.web.documents import SitesPage
 
     return answer(request, SitesPage(desk.sites()))
-
-
-@document(router, "overview")
-def overview(desk: DeskOf, site: str) -> Overview:
-    """Return a site at one glance."""
-    from trimtab.loop.overview import overview as at_one_glance
-
-    return at_one_glance(desk.glance(site), desk.present(site))
-
-
-@document(router, "status", is_kept=True)
-def status(desk: DeskOf, site: str) -> StatusDocument:
-    """Return what `trimtab status SITE --json` prints."""
-    from trimtab.loop.standing import standings_of
-    from trimtab.report.headline import site_troubles
-    from trimtab.web.documents import StatusDocument
-
-    status = desk.status(site)
-    standings = standings_of(desk.store, status, desk.place(site).site)
-    return StatusDocument(status, {each.site: site_troubles(each) for each in standings})
 
 
 @document(router, "runs", dependencies=HEAVY)

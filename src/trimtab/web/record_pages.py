@@ -17,9 +17,8 @@ from trimtab.model.event import EventKind
 from trimtab.web.access import Operator
 from trimtab.web.api import ACKNOWLEDGED, acknowledged, recorded
 from trimtab.web.desk import DeskOf
-from trimtab.web.guard import fields_of
-from trimtab.web.pages import MARKED, Offset
-from trimtab.web.render import ROWS, figures, framed, likeliest, link, page, part
+from trimtab.web.guard import form_field
+from trimtab.web.render import MARKED, ROWS, Offset, figures, framed, likeliest, link, page, part
 
 if TYPE_CHECKING:
     from trimtab.config.schema import Entry
@@ -130,11 +129,6 @@ async def log_form(request: Request, desk: DeskOf, operator: Operator, site: str
         raise UsageError("no such kind of event", code="event-kind-unknown")
     await run_in_threadpool(lambda: recorded(desk, site, operator, **values))
     return Response(status_code=303, headers={"location": link(site, "actions")})
-
-
-async def form_field(request: Request, name: str) -> str:
-    """Return a field of a form, empty where it has none."""
-    return fields_of(await request.body()).get(name, [""])[0][:2000]
 
 
 # Actions and settings
