@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from trimtab.message import Message
 from trimtab.model.compare import CompareResult
@@ -22,34 +24,11 @@ from trimtab.report.documents import (  # noqa: F401 (declare types)
 )
 from trimtab.report.documents.acting import ActionsDocument
 from trimtab.report.documents.answers import StatusDocument
-from trimtab.report.documents.encode import shape, to_json
+from trimtab.report.documents.encode import shape, to_json  # noqa: F401 (all is declared here)
 from trimtab.report.documents.judged import IncidentsDocument, JudgeDocument, SweepDocument
 from trimtab.report.documents.kept import EventsDocument, RunsDocument
 from trimtab.report.documents.values import FailureDocument
 from trimtab.whatif.sweep import Swept
-
-__all__ = [
-    "ActionsDocument",
-    "CompareResult",
-    "EventsDocument",
-    "FailureDocument",
-    "HorizonEntry",
-    "HorizonsPage",
-    "IncidentsDocument",
-    "JudgeDocument",
-    "Ladder",
-    "Overview",
-    "PlanEntry",
-    "PlansPage",
-    "RunsDocument",
-    "SiteState",
-    "SitesPage",
-    "StatusDocument",
-    "SweepDocument",
-    "WhatIfEntry",
-    "WhatIfsPage",
-    "to_json",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +115,23 @@ shape(
         "assumptions": "swept.assumptions",
     },
 )
+
+DOCUMENTS: Final[Mapping[str, type]] = {
+    "acting.ActionsDocument": ActionsDocument,
+    "compare.CompareResult": CompareResult,
+    "documents.HorizonsPage": HorizonsPage,
+    "documents.PlansPage": PlansPage,
+    "documents.SitesPage": SitesPage,
+    "documents.WhatIfsPage": WhatIfsPage,
+    "judged.IncidentsDocument": IncidentsDocument,
+    "judged.JudgeDocument": JudgeDocument,
+    "judged.SweepDocument": SweepDocument,
+    "kept.EventsDocument": EventsDocument,
+    "kept.RunsDocument": RunsDocument,
+    "kept.StatusDocument": StatusDocument,
+    "ladder.Ladder": Ladder,
+    "measured.FailureDocument": FailureDocument,
+    "overview.Overview": Overview,
+    "target.SiteState": SiteState,
+}
+"""Every document of the API by the name of its schema there, which other programs know."""

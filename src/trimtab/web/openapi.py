@@ -29,15 +29,13 @@ def _response(document: str, description: str) -> dict[str, Any]:
 
 def _documents() -> dict[str, type]:
     """Return every document by its name, with which the responses refer to it from now on."""
-    from trimtab.web import documents as declared
+    from trimtab.web.documents import DOCUMENTS
 
-    documents = {}
+    names = {document.__name__: name for name, document in DOCUMENTS.items()}
     for content, of_response in _DESCRIBED:
-        document = getattr(declared, of_response)
-        name = f"{document.__module__.rpartition('.')[2]}.{document.__name__}"
-        content["application/json"] = {"schema": {"$ref": f"{_COMPONENTS}{name}"}}
-        documents[name] = document
-    return documents
+        schema = {"$ref": f"{_COMPONENTS}{names[of_response]}"}
+        content["application/json"] = {"schema": schema}
+    return {names[document]: DOCUMENTS[names[document]] for _, document in _DESCRIBED}
 
 
 def described(application: FastAPI) -> dict[str, Any]:
