@@ -20,6 +20,7 @@ from trimtab.units import parse_moment
 from trimtab.web.access import Identity, Operator
 from trimtab.web.desk import Desk, DeskOf
 from trimtab.web.openapi import answers
+from trimtab.web.series_parts import Ends, Zone
 from trimtab.web.turns import HEAVY
 
 if TYPE_CHECKING:
@@ -211,28 +212,21 @@ def compare(
     metric: Annotated[str | None, Query(max_length=60)] = None,
 ) -> CompareResult:
     """Return by how much the runs of one stretch differ from those of another."""
-    return compared(desk, site, before, after, probe=probe, metric=metric)
+    both = Zone().stretch(before), Zone().stretch(after)
+    return compared(desk, site, both, probe=probe, metric=metric)
 
 
 def compared(
-    desk: Desk, site: str, before: str, after: str, *, probe: str | None, metric: str | None
+    desk: Desk, site: str, both: tuple[Ends, Ends], *, probe: str | None, metric: str | None
 ) -> CompareResult:
     """Return the comparison of two stretches of a site."""
     from trimtab.loop.comparing.compare import Request as Comparison
     from trimtab.loop.comparing.compare import compare_sides
 
     opened = (desk.store, desk.place(site))
-    sides = _stretch(before), _stretch(after)
-    return compare_sides(Comparison(*sides, metric=metric, probe=probe, opened=opened))
-
-
-def _stretch(text: str) -> str:
-    """Return a stretch as `compare` takes it; nothing else is named in an address."""
-    begin, dots, end = text.partition("..")
-    if not dots:
-        raise UsageError("a side is FROM..TO", code="times-missing")
-    ends = [parse_moment(part, "UTC").isoformat() if part.strip() else "" for part in (begin, end)]
-    return f"@{ends[0]}..{ends[1]}"
+    sides = ["..".join("" if at is None else at.isoformat() for at in ends) for ends in both]
+    request = Comparison(f"@{sides[0]}", f"@{sides[1]}", metric=metric, probe=probe, opened=opened)
+    return compare_sides(request)
 
 
 @document(router, "incidents", pages="incidents", is_kept=True)

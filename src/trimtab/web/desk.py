@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from trimtab.model.event import Event
     from trimtab.model.ladder import Ladder
     from trimtab.model.overview import PurgeOverview
+    from trimtab.model.run import Run
     from trimtab.model.series import SeriesJudgement
     from trimtab.model.standing import SiteStanding
     from trimtab.model.status import Status, SweepStatus
@@ -448,6 +449,20 @@ class Desk:
             if series.key.id == identifier:
                 return series
         raise UsageError("no such series", code="series-unknown")
+
+    def run(self, name: str, identifier: str) -> Run:
+        """Return a run of a site, without its outputs.
+
+        Raises
+        ------
+        UsageError
+            There is none of that id.
+        """
+        self.place(name)
+        run = self.store.run(identifier)
+        if run.site != name:
+            raise UsageError("no such run", code="run-unknown")
+        return run
 
     def runs(self, name: str, identifier: str) -> Runs:
         """Return the runs of a series; see `series`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -38,6 +38,7 @@ from trimtab.web.render import (
 from trimtab.web.series_parts import (
     CHANGES,
     Compared,
+    Ends,
     Zone,
     around_events,
     between,
@@ -154,25 +155,21 @@ def series_page(
     )
 
 
-Ends = tuple[datetime | None, datetime | None]
-
-
 def _is_between(at: datetime, since: datetime | None, until: datetime | None) -> bool:
     return (since is None or at >= since) and (until is None or at <= until)
 
 
 def _comparison(desk: Desk, site: str, chosen: str, both: tuple[Ends, Ends]) -> Compared:
     judgement = desk.series(site, chosen)
-    sides = ["..".join(map(utc_text, ends)) for ends in both]
     key = judgement.key
-    result = compared(desk, site, sides[0], sides[1], probe=key.probe, metric=key.metric)
+    result = compared(desk, site, both, probe=key.probe, metric=key.metric)
     # Drawn again each time: of stretches there is no end, and a drawing is large.
     return compared_parts(result, frame_of_runs(desk.runs(site, chosen)), judgement, both)
 
 
 def _sides(changes: Sequence[Any]) -> list[tuple[Any, str, str]]:
     """Return each change with the stretches between its neighbours, as `compare` takes them."""
-    edges = [f"{change.at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" for change in changes]
+    edges = [utc_text(change.at) for change in changes]
     ends = ["", *edges, ""]
     return [
         (change, f"{ends[n]}..{edges[n]}", f"{edges[n]}..{ends[n + 2]}")
@@ -220,10 +217,7 @@ def run_page(request: Request, desk: DeskOf, site: str, identifier: str) -> Resp
     """Show one run: each number beside the line of output that it was read from."""
     from trimtab.report.runs import samples_table
 
-    desk.place(site)
-    run = desk.store.run(identifier)
-    if run.site != site:
-        raise UsageError("no such run", code="run-unknown")
+    run = desk.run(site, identifier)
     outputs, problem = [], None
     try:
         whole = desk.store.run(identifier, outputs=True)
