@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         ActionsDocument,
         CompareResult,
         EventsDocument,
-        IncidentsDocument,
         JudgeDocument,
         RunsDocument,
         SiteState,
@@ -229,25 +228,6 @@ def compared(
     return compare_sides(request)
 
 
-@document(router, "incidents", pages="incidents", is_kept=True)
-def incidents(
-    desk: DeskOf, site: str, state: Literal["open", "lasting", "ended"] | None = None
-) -> IncidentsDocument:
-    """Return what `trimtab incidents SITE --json` printed at the last search."""
-    from trimtab.loop.explaining.incidents import kept_document
-
-    chosen = [each for each in desk.incidents(site) if state in (None, each.state)]
-    return kept_document(desk.store, site, chosen)
-
-
-@document(router, "incidents/{identifier}")
-def incident(desk: DeskOf, site: str, identifier: str) -> IncidentsDocument:
-    """Return one incident with all its evidence."""
-    from trimtab.loop.explaining.incidents import kept_document
-
-    return kept_document(desk.store, site, [desk.incident(site, identifier)])
-
-
 @document(router, "targets", pages="targets", is_kept=True)
 def targets(desk: DeskOf, site: str) -> SiteState:
     """Return what `trimtab targets SITE --at now --json` prints."""
@@ -309,12 +289,6 @@ class NewEvent(Entry):
     targets: str | None = Field(default=None, max_length=2000)
 
 
-class Acknowledgement(Entry):
-    """That somebody looks after an incident."""
-
-    detail: str = Field(default="", max_length=1500)
-
-
 ENTRY: Final = answers("EventsDocument")
 
 
@@ -327,29 +301,6 @@ def write_event(
     return answer(request, log_book(desk, [event]))
 
 
-@router.post("/sites/{site:path}/incidents/{identifier}/acknowledge", responses=ENTRY)
-def acknowledge(
-    request: Request,
-    desk: DeskOf,
-    operator: Operator,
-    site: str,
-    *,
-    identifier: str,
-    entry: Acknowledgement,
-) -> Response:
-    """Record that somebody looks after an incident."""
-    event = acknowledged(desk, site, operator, identifier, entry.detail)
-    return answer(request, log_book(desk, [event]))
-
-
-def acknowledged(desk: Desk, site: str, operator: Identity, identifier: str, detail: str) -> Event:
-    """Write into the log book that somebody looks after an incident, and return the entry."""
-    incident = desk.incident(site, identifier)
-    words = f"{ACKNOWLEDGED} {incident.id}" + (f": {detail.strip()}" if detail.strip() else "")
-    return recorded(desk, site, operator, kind=EventKind.NOTE.value, detail=words)
-
-
-ACKNOWLEDGED: Final = "acknowledged incident"
 SOURCE: Final = "dashboard"
 
 

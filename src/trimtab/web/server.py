@@ -24,6 +24,7 @@ from trimtab.visible import visible
 from trimtab.web import (
     api,
     files_api,
+    incident_pages,
     live,
     overview_pages,
     pages,
@@ -79,10 +80,12 @@ def application_of(desk: Desk) -> FastAPI:
     # In this order: the path of a site may be any, and the first route that matches answers.
     application.include_router(overview_pages.api_router)
     application.include_router(api.router)
+    application.include_router(incident_pages.api_router)
     application.include_router(result_api.router)
     application.include_router(purge_pages.api_router)
     application.include_router(overview_pages.router)
     application.include_router(pages.router)
+    application.include_router(incident_pages.router)
     application.include_router(record_pages.router)
     application.include_router(result_pages.router)
     application.include_router(purge_pages.router)
