@@ -10,17 +10,21 @@ from typing import TYPE_CHECKING, Final
 from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 
+from trimtab.errors import TrimtabError
+from trimtab.message import Message
+from trimtab.model.event import EventKind
 from trimtab.report.kit import Tone
 from trimtab.report.text import key_label, minute_text
 from trimtab.units import format_duration, format_percent, format_value, value_or_dash
 from trimtab.web.api import PREFIX, document
 from trimtab.web.desk import Desk, DeskOf
 from trimtab.web.marks import KEYS
+from trimtab.web.purge_pages import runs_of
 from trimtab.web.render import MARKED, figures, link, page, part
 
 if TYPE_CHECKING:
     from trimtab.loop.overview import Glance, Present
-    from trimtab.model.overview import TargetOverview
+    from trimtab.model.overview import PurgeOverview, TargetOverview
     from trimtab.web.documents import Overview, StatusDocument
 
 router = APIRouter(include_in_schema=False)
@@ -65,7 +69,7 @@ def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
     of_record = desk.remembered(
         site, "overview", OverviewParts, lambda: _overview_parts(desk, site)
     )
-    present = desk.present(site)
+    present = present_now(desk, site)
     return page(
         request,
         site,
@@ -78,6 +82,25 @@ def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
         record=Markup(of_record.record),
         trims=_trim_ages(of_record, present.at),
     )
+
+
+def present_now(desk: Desk, site: str) -> Present:
+    """Return what goes on at a site now; journals as they were a moment ago."""
+    from trimtab.loop.overview import present_of, purge_overview
+
+    place, now = desk.place(site), desk.now(site)
+    last = desk.store.events(site=site, kinds=[EventKind.PURGE])[-1:]
+
+    def purge() -> PurgeOverview:
+        plans, reason = (), None
+        try:
+            plans = runs_of(desk, site).plans
+        except TrimtabError as error:
+            reason = Message("journals-unreadable", error.message)
+        return purge_overview(place, last, now, desk.purges, plans=plans, reason=reason)
+
+    known = desk.recent("purge", site, purge, last)
+    return present_of(desk.store, place, now, desk.watch(site), known)
 
 
 def _overview_parts(desk: Desk, site: str) -> OverviewParts:
@@ -230,7 +253,7 @@ def overview(desk: DeskOf, site: str) -> Overview:
     """Return a site at one glance."""
     from trimtab.loop.overview import overview as at_one_glance
 
-    return at_one_glance(desk.glance(site), desk.present(site))
+    return at_one_glance(desk.glance(site), present_now(desk, site))
 
 
 @document(api_router, "status", is_kept=True)

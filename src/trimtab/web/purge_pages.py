@@ -11,6 +11,7 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from trimtab.errors import TrimtabError
+from trimtab.message import Message
 from trimtab.model.event import Event, EventKind
 from trimtab.report.kit import Tone
 from trimtab.report.sections import Document
@@ -23,13 +24,36 @@ from trimtab.web.render import MARKED, ROWS, Address, Offset, figures, link, pag
 if TYPE_CHECKING:
     from trimtab.loop.purging.plans import SitePlan
     from trimtab.purge.horizon.answer import Answer
+    from trimtab.purge.report import PurgeReport
     from trimtab.report.chart import Chart
     from trimtab.web.documents import HorizonsPage, PlanEntry, PlansPage
 
 router = APIRouter(include_in_schema=False)
 api_router = APIRouter(prefix=PREFIX)
+PLANS: Final = "plans"
 _SNAPSHOTS: Final = 60
 _EVENTS: Final = 20
+
+
+# What lies on this host
+
+
+def plans_of(desk: Desk, site: str) -> tuple[tuple[SitePlan, ...], tuple[Message, ...]]:
+    """Return the purge plans of a site on this host, and why some are not shown."""
+    from trimtab.loop.purging.plans import site_plans
+
+    place, events = desk.place(site), desk.events(site)
+    return desk.recent(
+        PLANS, site, lambda: site_plans(place, desk.purges, events, desk.now(site)), events
+    )
+
+
+def runs_of(desk: Desk, site: str) -> PurgeReport:
+    """Return what runs of purges on this host deleted of a site."""
+    from trimtab.loop.purging.plans import site_runs
+
+    place = desk.place(site)
+    return desk.recent("purge-runs", site, lambda: site_runs(place, desk.purges))
 
 
 # Pages
@@ -75,7 +99,7 @@ def purge_page(
     noun, tables = f"purge {result}", ("result", "snapshot", *MARKED)
     # Of viewers there may be many.
     of_record = desk.remembered(site, noun, PurgeParts, make, *tables) if only is None else make()
-    plans, problems = desk.plans(site)
+    plans, problems = plans_of(desk, site)
     of_runs = _runs(desk, site, only)
     return page(
         request,
@@ -127,7 +151,7 @@ def _runs(desk: Desk, site: str, only: frozenset[int] | None) -> Document | None
     from trimtab.report.sections import Section
 
     try:
-        report = desk.purge_runs(site)
+        report = runs_of(desk, site)
     except TrimtabError as error:
         problem = Section("Runs of purges", lines=(f"Not known: {error.message}.",))
         return Document("", (problem,), kind="purge report", heading=site, tone="unclear")
@@ -200,7 +224,7 @@ def plans(desk: DeskOf, site: str) -> PlansPage:
     """List the purge plans of a site on this host, the newest first."""
     from trimtab.web.documents import PlanEntry, PlansPage
 
-    listed, problems = desk.plans(site)
+    listed, problems = plans_of(desk, site)
     now = desk.now(site)
 
     def entry(plan: SitePlan) -> PlanEntry:
@@ -243,8 +267,8 @@ def approved(desk: Desk, site: str, admin: Identity, sha256: str) -> Event:
     from trimtab.loop.purging.plans import approve
 
     place = desk.place(site)
-    desk.forget_plans(site)
-    listed, _ = desk.plans(site)
+    desk.forget(PLANS, site)
+    listed, _ = plans_of(desk, site)
     return approve(
         desk.store,
         place,

@@ -15,6 +15,7 @@ from trimtab.web.access import Operator
 from trimtab.web.api import recorded
 from trimtab.web.desk import DeskOf
 from trimtab.web.guard import form_field
+from trimtab.web.purge_pages import plans_of
 from trimtab.web.render import ROWS, Offset, link, page
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def actions_page(request: Request, desk: DeskOf, site: str, *, offset: Offset = 
     from trimtab.loop.purging.plans import plans_waiting
 
     place, watch, now = desk.place(site), desk.watch(site), desk.now(site)
-    plans, plan_problems = desk.plans(site)
+    plans, plan_problems = plans_of(desk, site)
     events = desk.events(site)[::-1]
     return page(
         request,

@@ -6,29 +6,32 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import APIRouter, Query
 
-from trimtab.model.sweep import SweepPoint
+from trimtab.errors import UsageError
+from trimtab.model.sweep import SweepAnalysis, SweepPoint
+from trimtab.visible import visible
 from trimtab.web.api import PREFIX, document
-from trimtab.web.desk import DeskOf
+from trimtab.web.desk import Desk, DeskOf
 from trimtab.web.turns import heavy_with
 
 if TYPE_CHECKING:
+    from trimtab.loop.sweep import StoredSweep
     from trimtab.web.documents import (
         Ladder,
         SweepDocument,
         WhatIfsPage,
     )
 
-router = APIRouter(prefix=PREFIX)
+api_router = APIRouter(prefix=PREFIX)
 Scale = Literal["whole", "server", "ost", "drive"]
 
 
-@document(router, "ladder", is_kept=True)
+@document(api_router, "ladder", is_kept=True)
 def ladder(desk: DeskOf, site: str, per: Scale | None = None) -> Ladder:
     """Return what `trimtab ladder SITE --json` prints."""
-    return desk.ladder(site, per)
+    return ladder_of(desk, site, per)
 
 
-@document(router, "sweeps/{name}", is_kept=True, dependencies=heavy_with("workload"))
+@document(api_router, "sweeps/{name}", is_kept=True, dependencies=heavy_with("workload"))
 def sweep(
     desk: DeskOf,
     site: str,
@@ -38,13 +41,44 @@ def sweep(
     """Return a sweep as far as it was measured; what is left to measure stands in its file."""
     from trimtab.web.documents import SweepDocument
 
-    stored, analysis = desk.sweep(site, name, tuple(workload))
+    stored, analysis = sweep_of(desk, site, name, tuple(workload))
     points = tuple(SweepPoint(*point) for point in stored.measured)
     place = str(desk.store.location)
     return SweepDocument(place, site, name, points, stored.doubts, analysis)
 
 
-@document(router, "whatif")
+def ladder_of(desk: Desk, site: str, scale: Scale | None = None) -> Ladder:
+    """Return the ladder of the newest results of each layer."""
+    from trimtab.judge.ladder.build import build_ladder
+    from trimtab.loop.ladder import of_store
+
+    return build_ladder(of_store(desk.store, desk.site(site)), scale=scale)
+
+
+def sweep_of(
+    desk: Desk, site: str, sweep: str, workload: tuple[str, ...] = ()
+) -> tuple[StoredSweep, SweepAnalysis]:
+    """Return a sweep as far as it was measured, and what it shows.
+
+    Raises
+    ------
+    UsageError
+        There is none of that name, or a factor of the workload is none of it.
+    """
+    from trimtab.judge.sweep import analyse_sweep, measured_points
+    from trimtab.loop.sweep import stored_sweep
+
+    if sweep not in {entry.name for entry in desk.status(site).sweeps}:
+        raise UsageError("no such sweep", code="sweep-unknown")
+    stored = stored_sweep(desk.store, site, sweep)
+    if unknown := set(workload) - stored.varying:
+        raise UsageError(
+            f"{visible(min(unknown)[:80])} is no factor of this sweep", code="factor-unknown"
+        )
+    return stored, analyse_sweep(measured_points(stored.measured), workload=workload)
+
+
+@document(api_router, "whatif")
 def what_ifs(desk: DeskOf, site: str) -> WhatIfsPage:
     """List what was asked of the twin, the newest first; all of it is simulation."""
     from trimtab.loop.results import WhatIfResult

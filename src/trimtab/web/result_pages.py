@@ -10,6 +10,7 @@ from trimtab.errors import TrimtabError
 from trimtab.report.text import minute_text
 from trimtab.web.desk import DeskOf
 from trimtab.web.render import Address, framed, part, sections
+from trimtab.web.result_api import ladder_of, sweep_of
 from trimtab.web.turns import heavy_with
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def ladder_page(
     def make() -> str:
         from trimtab.report.ladder import ladder_document
 
-        document = ladder_document(desk.ladder(site, per or None))
+        document = ladder_document(ladder_of(desk, site, per or None))
         drawn = sections(desk, site, noun, document)
         return part("ladder.html.j2", site=site, document=document, sections=drawn, per=per)
 
@@ -58,11 +59,11 @@ def sweeps_page(
         from trimtab.model.excluded_runs import doubts_text
         from trimtab.report.sweep import sweep_document
 
-        sweeps = desk.sweeps(site)
+        sweeps = desk.status(site).sweeps
         chosen = name or (sweeps[0].name if sweeps else "")
         if not chosen:
             return part("sweeps.html.j2", sweeps=(), chosen="")
-        stored, analysis = desk.sweep(site, chosen, (workload,) if workload else ())
+        stored, analysis = sweep_of(desk, site, chosen, (workload,) if workload else ())
         document = sweep_document(chosen, site, analysis)
         times = sorted(run.at for _, _, run in stored.measured if run.at is not None)
         return part(

@@ -81,7 +81,7 @@ def application_of(desk: Desk) -> FastAPI:
     application.include_router(overview_pages.api_router)
     application.include_router(api.router)
     application.include_router(incident_pages.api_router)
-    application.include_router(result_api.router)
+    application.include_router(result_api.api_router)
     application.include_router(purge_pages.api_router)
     application.include_router(overview_pages.router)
     application.include_router(pages.router)
