@@ -125,7 +125,7 @@ def test_an_incident_that_comes_and_goes_within_a_day_is_not_told_again() -> Non
     "changes",
     [
         {"certainty": "suspect"},
-        {"runs": FEWEST_RUNS - 1},
+        {"document": {"runs": FEWEST_RUNS - 1}},
         {"state": "ended"},
         {"state": "lasting"},
         {"at": NOON - NEWS - DAY},

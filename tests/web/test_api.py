@@ -18,8 +18,8 @@ from trimtab.record.store import Store
 from trimtab.report.documents.encode import to_json
 from trimtab.report.documents.judged import JudgeDocument
 from trimtab.web import sampling
-from trimtab.web.api import incidents
 from trimtab.web.desk import Desk
+from trimtab.web.incident_pages import incidents
 from trimtab.web.series_parts import frame_of_runs
 
 ROOT = f"/api/v1/sites/{SITE}"

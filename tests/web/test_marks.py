@@ -13,7 +13,7 @@ from trimtab.record.kept import KeptIncident
 from trimtab.report.chart import Chart, data, layered, milliseconds, time_axis, value_axis
 from trimtab.report.render import render_svg
 from trimtab.web.marks import KEYS, ROUTINE, Marks, marked, marks_of, survey_layers
-from trimtab.web.pages import spark_points
+from trimtab.web.overview_pages import spark_points
 from trimtab.web.render import in_words
 
 

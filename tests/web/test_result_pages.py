@@ -44,6 +44,7 @@ from trimtab.report.documents.encode import to_json
 from trimtab.report.whatif import whatif_answers
 from trimtab.web.access import Asking, Identity, ProxyAccess
 from trimtab.web.desk import Desk
+from trimtab.web.result_api import sweep_of
 from trimtab.web.settings import Proxy, Roles, WebSettings
 from trimtab.whatif.sweep import WhatIfDocument
 
@@ -195,7 +196,7 @@ def test_a_sweep_is_read_from_its_runs(desk):
 
 def test_a_sweep_shows_the_best_and_no_run_of_another_probe(admin, desk):
     page = admin.get(f"{ROOT}/sweeps?name=sizes").text
-    _, analysis = desk.sweep(SITE, "sizes")
+    _, analysis = sweep_of(desk, SITE, "sizes")
     (best,) = analysis.best
     assert best.best == {"transfer_size": "1MiB", "nodes": 4}
     assert "best with transfer_size 1MiB, nodes 4, 8.04 GB/s" in page
@@ -332,13 +333,13 @@ def test_a_plan_that_was_changed_is_not_shown(admin, desk, plan):
     whole = file.read_bytes()
     file.write_bytes(whole.replace(b'"notice_s"', b'"notice_s" '))
     try:
-        desk.forget_plans(SITE)
+        desk.forget("plans", SITE)
         page = admin.get(f"{ROOT}/purge").text
         assert plan.sha256 not in page
         assert "not shown" in page
     finally:
         file.write_bytes(whole)
-        desk.forget_plans(SITE)
+        desk.forget("plans", SITE)
 
 
 def csrf(client: TestClient) -> str:

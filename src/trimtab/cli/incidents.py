@@ -50,9 +50,7 @@ def incidents_command(
     for note in filter(None, (search.why_none, search.unkept)):
         print_note(note)
     show_page(
-        lambda: value_of(
-            IncidentsDocument, explained, incidents=explained.explanations
-        ),
+        lambda: value_of(IncidentsDocument, explained, incidents=explained.explanations),
         lambda: incidents_document(
             explained.explanations,
             explained.standing,

@@ -20,6 +20,7 @@ from trimtab.units import parse_moment
 from trimtab.web.access import Identity, Operator
 from trimtab.web.desk import Desk, DeskOf
 from trimtab.web.openapi import answers
+from trimtab.web.series_parts import Ends, Zone
 from trimtab.web.turns import HEAVY
 
 if TYPE_CHECKING:
@@ -27,12 +28,9 @@ if TYPE_CHECKING:
         ActionsDocument,
         CompareResult,
         EventsDocument,
-        IncidentsDocument,
         JudgeDocument,
-        Overview,
         RunsDocument,
         SiteState,
-        StatusDocument,
     )
 
 Make = TypeVar("Make", bound=Callable[..., object])
@@ -175,26 +173,6 @@ def sites(request: Request, desk: DeskOf) -> Response:
     return answer(request, SitesPage(desk.sites()))
 
 
-@document(router, "overview")
-def overview(desk: DeskOf, site: str) -> Overview:
-    """Return a site at one glance."""
-    from trimtab.loop.overview import overview as at_one_glance
-
-    return at_one_glance(desk.glance(site), desk.present(site))
-
-
-@document(router, "status", is_kept=True)
-def status(desk: DeskOf, site: str) -> StatusDocument:
-    """Return what `trimtab status SITE --json` prints."""
-    from trimtab.loop.standing import standings_of
-    from trimtab.report.headline import site_troubles
-    from trimtab.web.documents import StatusDocument
-
-    status = desk.status(site)
-    standings = standings_of(desk.store, status, desk.place(site).site)
-    return StatusDocument(status, {each.site: site_troubles(each) for each in standings})
-
-
 @document(router, "runs", dependencies=HEAVY)
 def runs(desk: DeskOf, site: str, probe: Probe = None, limit: Limit = 20) -> RunsDocument:
     """Return what `trimtab runs --site SITE --probe NAME --top LIMIT --json` prints."""
@@ -233,47 +211,21 @@ def compare(
     metric: Annotated[str | None, Query(max_length=60)] = None,
 ) -> CompareResult:
     """Return by how much the runs of one stretch differ from those of another."""
-    return compared(desk, site, before, after, probe=probe, metric=metric)
+    both = Zone().stretch(before), Zone().stretch(after)
+    return compared(desk, site, both, probe=probe, metric=metric)
 
 
 def compared(
-    desk: Desk, site: str, before: str, after: str, *, probe: str | None, metric: str | None
+    desk: Desk, site: str, both: tuple[Ends, Ends], *, probe: str | None, metric: str | None
 ) -> CompareResult:
     """Return the comparison of two stretches of a site."""
     from trimtab.loop.comparing.compare import Request as Comparison
     from trimtab.loop.comparing.compare import compare_sides
 
     opened = (desk.store, desk.place(site))
-    sides = _stretch(before), _stretch(after)
-    return compare_sides(Comparison(*sides, metric=metric, probe=probe, opened=opened))
-
-
-def _stretch(text: str) -> str:
-    """Return a stretch as `compare` takes it; nothing else is named in an address."""
-    begin, dots, end = text.partition("..")
-    if not dots:
-        raise UsageError("a side is FROM..TO", code="times-missing")
-    ends = [parse_moment(part, "UTC").isoformat() if part.strip() else "" for part in (begin, end)]
-    return f"@{ends[0]}..{ends[1]}"
-
-
-@document(router, "incidents", pages="incidents", is_kept=True)
-def incidents(
-    desk: DeskOf, site: str, state: Literal["open", "lasting", "ended"] | None = None
-) -> IncidentsDocument:
-    """Return what `trimtab incidents SITE --json` printed at the last search."""
-    from trimtab.loop.explaining.incidents import kept_document
-
-    chosen = [each for each in desk.incidents(site) if state in (None, each.state)]
-    return kept_document(desk.store, site, chosen)
-
-
-@document(router, "incidents/{identifier}")
-def incident(desk: DeskOf, site: str, identifier: str) -> IncidentsDocument:
-    """Return one incident with all its evidence."""
-    from trimtab.loop.explaining.incidents import kept_document
-
-    return kept_document(desk.store, site, [desk.incident(site, identifier)])
+    sides = ["..".join("" if at is None else at.isoformat() for at in ends) for ends in both]
+    request = Comparison(f"@{sides[0]}", f"@{sides[1]}", metric=metric, probe=probe, opened=opened)
+    return compare_sides(request)
 
 
 @document(router, "targets", pages="targets", is_kept=True)
@@ -337,12 +289,6 @@ class NewEvent(Entry):
     targets: str | None = Field(default=None, max_length=2000)
 
 
-class Acknowledgement(Entry):
-    """That somebody looks after an incident."""
-
-    detail: str = Field(default="", max_length=1500)
-
-
 ENTRY: Final = answers("EventsDocument")
 
 
@@ -355,29 +301,6 @@ def write_event(
     return answer(request, log_book(desk, [event]))
 
 
-@router.post("/sites/{site:path}/incidents/{identifier}/acknowledge", responses=ENTRY)
-def acknowledge(
-    request: Request,
-    desk: DeskOf,
-    operator: Operator,
-    site: str,
-    *,
-    identifier: str,
-    entry: Acknowledgement,
-) -> Response:
-    """Record that somebody looks after an incident."""
-    event = acknowledged(desk, site, operator, identifier, entry.detail)
-    return answer(request, log_book(desk, [event]))
-
-
-def acknowledged(desk: Desk, site: str, operator: Identity, identifier: str, detail: str) -> Event:
-    """Write into the log book that somebody looks after an incident, and return the entry."""
-    incident = desk.incident(site, identifier)
-    words = f"{ACKNOWLEDGED} {incident.id}" + (f": {detail.strip()}" if detail.strip() else "")
-    return recorded(desk, site, operator, kind=EventKind.NOTE.value, detail=words)
-
-
-ACKNOWLEDGED: Final = "acknowledged incident"
 SOURCE: Final = "dashboard"
 
 

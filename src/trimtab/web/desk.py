@@ -25,32 +25,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from fastapi import Depends, Request
 
-from trimtab.errors import TrimtabError, UsageError
+from trimtab.errors import UsageError
 from trimtab.loop.event_log import Place
 from trimtab.loop.keeping import Keeping, RestsOn, keeping
 from trimtab.loop.purging.place import PurgePlace, purge_place
 from trimtab.loop.sites import clock_of, site_as_kept, site_named, where_of
-from trimtab.message import Message
-from trimtab.model.event import EventKind
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from trimtab.judge.ladder.build import Scale
-    from trimtab.loop.overview import Glance, Present
-    from trimtab.loop.purging.plans import SitePlan
+    from trimtab.loop.overview import Glance
     from trimtab.loop.results import Results
     from trimtab.loop.results import Value as ResultValue
     from trimtab.loop.site_judgement import Judged
-    from trimtab.loop.sweep import StoredSweep
     from trimtab.model.event import Event
-    from trimtab.model.ladder import Ladder
-    from trimtab.model.overview import PurgeOverview
+    from trimtab.model.run import Run
     from trimtab.model.series import SeriesJudgement
     from trimtab.model.standing import SiteStanding
-    from trimtab.model.status import Status, SweepStatus
-    from trimtab.model.sweep import SweepAnalysis
+    from trimtab.model.status import Status
     from trimtab.model.target import SiteState
-    from trimtab.purge.report import PurgeReport
     from trimtab.record.derived import Sums
     from trimtab.record.kept import KeptIncident, Site
     from trimtab.record.slots import WatchState
@@ -281,6 +273,10 @@ class Desk:
                 self._recent[noun, name] = now, basis, value
             return value
 
+    def forget(self, noun: str, name: str) -> None:
+        """Make a value that depends on files again at the next question."""
+        self._recent.pop((noun, name), None)
+
     def state_of_store(self, name: str) -> object:
         """Return what differs when anything of a site has changed, as it was within `LOOKS_S`."""
         with self._making[name]:
@@ -346,24 +342,6 @@ class Desk:
         if judged is None:
             return with_series(standing_of(self.store, place), status)
         return standing_of(self.store, place, judgement=judged.judgement)
-
-    def present(self, name: str) -> Present:
-        """Return what goes on at a site now; journals as they were a moment ago."""
-        from trimtab.loop.overview import present_of, purge_overview
-
-        place, now = self.place(name), self.now(name)
-        last = self.store.events(site=name, kinds=[EventKind.PURGE])[-1:]
-
-        def purge() -> PurgeOverview:
-            plans, reason = (), None
-            try:
-                plans = self.purge_runs(name).plans
-            except TrimtabError as error:
-                reason = Message("journals-unreadable", error.message)
-            return purge_overview(place, last, now, self.purges, plans=plans, reason=reason)
-
-        known = self.recent("purge", name, purge, last)
-        return present_of(self.store, place, now, self.watch(name), known)
 
     def watch(self, name: str) -> WatchState | None:
         """Return the state of a site's watch, ``None`` where the site has no file."""
@@ -449,6 +427,20 @@ class Desk:
                 return series
         raise UsageError("no such series", code="series-unknown")
 
+    def run(self, name: str, identifier: str) -> Run:
+        """Return a run of a site, without its outputs.
+
+        Raises
+        ------
+        UsageError
+            There is none of that id.
+        """
+        self.place(name)
+        run = self.store.run(identifier)
+        if run.site != name:
+            raise UsageError("no such run", code="run-unknown")
+        return run
+
     def runs(self, name: str, identifier: str) -> Runs:
         """Return the runs of a series; see `series`."""
 
@@ -477,59 +469,6 @@ class Desk:
         if of_file is not None:
             return of_file
         return site_as_kept(next(stored for stored in self.sites() if stored.name == name))
-
-    def ladder(self, name: str, scale: Scale | None = None) -> Ladder:
-        """Return the ladder of the newest results of each layer."""
-        from trimtab.judge.ladder.build import build_ladder
-        from trimtab.loop.ladder import of_store
-
-        return build_ladder(of_store(self.store, self.site(name)), scale=scale)
-
-    def sweeps(self, name: str) -> tuple[SweepStatus, ...]:
-        """Return the sweeps that the store holds runs of."""
-        return self.status(name).sweeps
-
-    def sweep(
-        self, name: str, sweep: str, workload: tuple[str, ...] = ()
-    ) -> tuple[StoredSweep, SweepAnalysis]:
-        """Return a sweep as far as it was measured, and what it shows.
-
-        Raises
-        ------
-        UsageError
-            There is none of that name, or a factor of the workload is none of it.
-        """
-        from trimtab.judge.sweep import analyse_sweep, measured_points
-        from trimtab.loop.sweep import stored_sweep
-
-        if sweep not in {entry.name for entry in self.sweeps(name)}:
-            raise UsageError("no such sweep", code="sweep-unknown")
-        stored = stored_sweep(self.store, name, sweep)
-        if unknown := set(workload) - stored.varying:
-            raise UsageError(
-                f"{visible(min(unknown)[:80])} is no factor of this sweep", code="factor-unknown"
-            )
-        return stored, analyse_sweep(measured_points(stored.measured), workload=workload)
-
-    def plans(self, name: str) -> tuple[tuple[SitePlan, ...], tuple[Message, ...]]:
-        """Return the purge plans of a site on this host, and why some are not shown."""
-        from trimtab.loop.purging.plans import site_plans
-
-        place, events = self.place(name), self.events(name)
-        return self.recent(
-            "plans", name, lambda: site_plans(place, self.purges, events, self.now(name)), events
-        )
-
-    def forget_plans(self, name: str) -> None:
-        """Look at the plans of a site again at the next question."""
-        self._recent.pop(("plans", name), None)
-
-    def purge_runs(self, name: str) -> PurgeReport:
-        """Return what runs of purges on this host deleted of a site."""
-        from trimtab.loop.purging.plans import site_runs
-
-        place = self.place(name)
-        return self.recent("purge-runs", name, lambda: site_runs(place, self.purges))
 
 
 def _desk_of(request: Request) -> Desk:

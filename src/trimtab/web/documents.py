@@ -110,7 +110,7 @@ shape(
     },
 )
 
-COMPONENTS: Final[Mapping[str, type]] = {
+DOCUMENTS: Final[Mapping[str, type]] = {
     "acting.ActionsDocument": ActionsDocument,
     "compare.CompareResult": CompareResult,
     "documents.HorizonsPage": HorizonsPage,
@@ -128,4 +128,4 @@ COMPONENTS: Final[Mapping[str, type]] = {
     "overview.Overview": Overview,
     "target.SiteState": SiteState,
 }
-"""Documents of responses by their names in the OpenAPI document, which stay where a class moves."""
+"""Every document of the API by the name of its schema there, which other programs know."""

@@ -220,10 +220,7 @@ def raw_output(
     number: Annotated[int, Path(ge=0, le=1000)],
 ) -> Response:
     """Return all that one command of a run printed on its standard output, as it was printed."""
-    desk.place(site)
-    if desk.store.run(run).site != site:
-        raise UsageError("no such run", code="run-unknown")
-    outputs = desk.store.outputs(run)
+    outputs = desk.store.outputs(desk.run(site, run).id)
     if number >= len(outputs):
         raise UsageError("the run has no such output", code="run-unknown")
     content = desk.store.raw_output(outputs[number]).stdout

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
+from starlette.requests import Request
+
 from trimtab.loop.watching.log import fields
 from trimtab.message import Message, code_of
 from trimtab.visible import visible
@@ -380,3 +382,8 @@ async def _answer(send: Send, refusal: Refusal, body: bytes, *, json: bool) -> N
     ]
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+async def form_field(request: Request, name: str) -> str:
+    """Return a field of a form, empty where it has none."""
+    return fields_of(await request.body()).get(name, [""])[0][:2000]

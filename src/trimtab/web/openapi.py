@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 _COMPONENTS: Final = "#/components/schemas/"
 _DESCRIBED: Final[list[tuple[dict[str, Any], str]]] = []
-"""Responses, each with the name of its document's class: a page needs none."""
+"""Responses, each with the name of its document in `trimtab.web.documents`: a page needs none."""
 
 
 def answers(document: str) -> dict[int | str, dict[str, Any]]:
@@ -28,14 +28,14 @@ def _response(document: str, description: str) -> dict[str, Any]:
 
 
 def _documents() -> dict[str, type]:
-    """Return every document by its name, to which its responses refer from now on."""
-    from trimtab.web.documents import COMPONENTS
+    """Return every document by its name, with which the responses refer to it from now on."""
+    from trimtab.web.documents import DOCUMENTS
 
-    names = {document.__name__: name for name, document in COMPONENTS.items()}
-    for content, document in _DESCRIBED:
-        reference = f"{_COMPONENTS}{names[document]}"
-        content["application/json"] = {"schema": {"$ref": reference}}
-    return {names[document]: COMPONENTS[names[document]] for _, document in _DESCRIBED}
+    names = {document.__name__: name for name, document in DOCUMENTS.items()}
+    for content, of_response in _DESCRIBED:
+        schema = {"$ref": f"{_COMPONENTS}{names[of_response]}"}
+        content["application/json"] = {"schema": schema}
+    return {names[document]: DOCUMENTS[names[document]] for _, document in _DESCRIBED}
 
 
 def described(application: FastAPI) -> dict[str, Any]:

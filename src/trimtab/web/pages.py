@@ -1,11 +1,11 @@
-"""The pages of what was measured: overview, series, runs, targets. All state is in the address."""
+"""The pages of what was measured: series, runs, targets. All state is in the address."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -14,15 +14,18 @@ from fastapi import APIRouter, Query, Request, Response
 from markupsafe import Markup
 
 from trimtab.errors import TrimtabError, UsageError
-from trimtab.report.kit import GOAL_TONES, Table, Tone
+from trimtab.report.kit import GOAL_TONES, Table
 from trimtab.report.render import stylesheet
-from trimtab.report.text import key_label, metric_title, minute_text
-from trimtab.units import format_duration, format_percent, format_value, value_or_dash
+from trimtab.report.text import metric_title
+from trimtab.units import format_duration
 from trimtab.web.api import compared, conditional, moment
 from trimtab.web.desk import Desk, DeskOf
-from trimtab.web.marks import KEYS, marked_specification
+from trimtab.web.marks import marked_specification
 from trimtab.web.render import (
+    MARKED,
     ROWS,
+    Address,
+    Offset,
     figures,
     framed,
     likeliest,
@@ -35,6 +38,7 @@ from trimtab.web.render import (
 from trimtab.web.series_parts import (
     CHANGES,
     Compared,
+    Ends,
     Zone,
     around_events,
     between,
@@ -48,14 +52,9 @@ from trimtab.web.series_parts import (
 from trimtab.web.turns import HEAVY, heavy_with
 
 if TYPE_CHECKING:
-    from trimtab.loop.overview import Glance, Present
-    from trimtab.model.overview import TargetOverview
+    pass
 
 router = APIRouter(include_in_schema=False)
-MARKED: Final = ("event", "incident")
-"""Tables whose rows are marked on charts of runs."""
-Address = Annotated[str, Query(max_length=90)]
-Offset = Annotated[int, Query(ge=0, le=10**9)]
 _FILES: Final = {
     "app.css": "text/css",
     "app.js": "text/javascript",
@@ -86,209 +85,6 @@ def static(request: Request, name: str) -> Response:
         raise UsageError("there is no such file", code="page-unknown")
     data = (resources.files("trimtab.web") / "static" / name).read_bytes()
     return conditional(request, data, _FILES[name])
-
-
-# Overview
-
-
-_TROUBLES: Final = 12
-_PANELS: Final = 4
-_SPARK: Final = (100.0, 28.0)
-_SPARK_DAYS: Final = 90
-
-
-@dataclass(frozen=True, slots=True)
-class OverviewParts:
-    """What the overview shows of the record, and the times whose ages it shows.
-
-    Attributes
-    ----------
-    record
-        The middle of the page, as text.
-    searched
-        When incidents were looked for, in words.
-    osts, trimmed
-        Number of targets that are trimmed, and of those with a recorded trim.
-    median, oldest
-        Of the recorded trims, the latter with its target.
-    """
-
-    answer: str
-    tone: Tone
-    record: str
-    last_run_at: datetime | None
-    snapshot_at: datetime | None
-    searched: str
-    osts: int
-    trimmed: int
-    median: datetime | None
-    oldest: tuple[datetime, str] | None
-
-
-@router.get("/s/{site:path}/overview")
-def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
-    """Show a site at one glance; htmx asks for it again every minute."""
-    of_record = desk.remembered(
-        site, "overview", OverviewParts, lambda: _overview_parts(desk, site)
-    )
-    present = desk.present(site)
-    return page(
-        request,
-        site,
-        "overview",
-        "overview.html.j2",
-        present=present,
-        answer=of_record.answer,
-        tone=of_record.tone,
-        ages=_ages(of_record, present),
-        record=Markup(of_record.record),
-        trims=_trim_ages(of_record, present.at),
-    )
-
-
-def _overview_parts(desk: Desk, site: str) -> OverviewParts:
-    from trimtab.report.judge_charts import PANEL_KEYS
-    from trimtab.report.status import series_table, troubles_table
-
-    glance = desk.glance(site)
-    ids = {entry.id for entry in desk.listed(site)}
-    table = series_table(
-        glance.series, lambda entry: link(site, "series", name=entry.id) if entry.id in ids else ""
-    )
-    record = part(
-        "overview_record.html.j2",
-        site=site,
-        glance=glance,
-        troubles=troubles_table(glance.troubles[:_TROUBLES]),
-        series=table,
-        slow=glance.slow,
-        panels=Markup(desk.remembered(site, "panels", str, lambda: _panels(desk, site), *MARKED)),
-        panel_keys=(*PANEL_KEYS, *KEYS),
-        currents=_currents(desk, site, glance),
-        cells=[
-            (target, _fullness_step(target), _target_title(target)) for target in glance.targets
-        ],
-    )
-    judged = glance.judged[0] if glance.judged else None
-    searched = "not yet" if judged is None else minute_text(judged.at)
-    if judged is not None and judged.newer_runs:
-        searched += f", {judged.newer_runs:,} runs since"
-    osts = [target for target in glance.targets if target.kind != "mdt"]
-    # By age: the newest first, of one time by name.
-    trims = [(each.trimmed_at, each.name) for each in osts if each.trimmed_at is not None]
-    trims = sorted(trims, key=lambda trim: (-trim[0].timestamp(), trim[1]))
-    return OverviewParts(
-        answer=str(glance.answer),
-        tone=glance.tone,
-        record=record,
-        last_run_at=glance.last_run_at,
-        snapshot_at=glance.snapshot_at,
-        searched=searched,
-        osts=len(osts),
-        trimmed=len(trims),
-        median=trims[len(trims) // 2][0] if trims else None,
-        oldest=trims[-1] if trims else None,
-    )
-
-
-def _panels(desk: Desk, site: str) -> str:
-    """Return small drawings of the first series of a site."""
-    from trimtab.report.judge_charts import panel_chart
-
-    judged = desk.judged(site)
-    series = () if judged is None else judged.judgement.series[:_PANELS]
-    panels = (panel_chart(entry, f"panel{number}") for number, entry in enumerate(series))
-    return figures(desk, site, "panels", panels, with_keys=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Current:
-    """The last value of a series, and the means of its last days as points of a line."""
-
-    name: str
-    address: str
-    value: str
-    at: str
-    mean: str
-    points: str
-
-
-def _currents(desk: Desk, site: str, glance: Glance) -> list[Current]:
-    """Return the last values of the first series of a site."""
-    judged, entries = desk.judged(site), {entry.id: entry for entry in glance.series}
-    return [
-        Current(
-            key_label(series.key),
-            link(site, "series", name=entry.id),
-            format_value(entry.last_value, series.key.unit),
-            minute_text(entry.last_at),
-            value_or_dash(entry.verdict.mean, series.key.unit),
-            spark_points([day.mean for day in series.days if day.mean is not None][-_SPARK_DAYS:]),
-        )
-        for series in (() if judged is None else judged.judgement.series)
-        if (entry := entries.get(series.key.id)) is not None
-    ][:_PANELS]
-
-
-def spark_points(values: Sequence[float]) -> str:
-    """Return values as points of a line in a box of 100 by 28, 0 at its lower edge.
-
-    Examples
-    --------
-    >>> spark_points([2.0, 1.0, 4.0])
-    '0,14 50,21 100,0'
-    """
-    width, height = _SPARK
-    top, step = max(values, default=0.0) or 1.0, width / max(1, len(values) - 1)
-    return " ".join(
-        f"{number * step:.4g},{height * (1 - value / top):.4g}"
-        for number, value in enumerate(values)
-    )
-
-
-def _ages(of_record: OverviewParts, present: Present) -> list[tuple[str, str]]:
-    def age(at: datetime | None) -> str:
-        if at is None:
-            return "none"
-        age_s = (present.at - at).total_seconds()
-        words = "less than a minute" if age_s < 60.0 else format_duration(age_s)
-        return f"{words} old ({minute_text(at)})"
-
-    return [
-        ("last run", age(of_record.last_run_at)),
-        ("last snapshot", age(of_record.snapshot_at)),
-        ("incidents searched", of_record.searched),
-        ("watched by", present.watched_by or "no process"),
-    ]
-
-
-def _fullness_step(target: TargetOverview) -> int:
-    return 0 if target.fullness is None else min(10, max(0, int(target.fullness * 10)))
-
-
-def _target_title(target: TargetOverview) -> str:
-    full = (
-        "fullness not known"
-        if target.fullness is None
-        else f"{format_percent(target.fullness)} full"
-    )
-    return "; ".join([f"{target.name}: {full}", *target.troubles])
-
-
-def _trim_ages(of_record: OverviewParts, now: datetime) -> list[tuple[str, str]]:
-    def age(at: datetime) -> str:
-        return format_duration((now - at).total_seconds())
-
-    osts, trimmed = of_record.osts, of_record.trimmed
-    if not osts:
-        return []
-    pairs = [("targets with a recorded trim", f"{trimmed:,} of {osts:,}")]
-    if of_record.median is not None and of_record.oldest is not None:
-        at, name = of_record.oldest
-        pairs += [("median age", age(of_record.median)), ("oldest", f"{age(at)} ({name})")]
-    if osts > trimmed:
-        pairs.append(("no trim recorded", f"{osts - trimmed:,}"))
-    return pairs
 
 
 # Series
@@ -359,25 +155,21 @@ def series_page(
     )
 
 
-Ends = tuple[datetime | None, datetime | None]
-
-
 def _is_between(at: datetime, since: datetime | None, until: datetime | None) -> bool:
     return (since is None or at >= since) and (until is None or at <= until)
 
 
 def _comparison(desk: Desk, site: str, chosen: str, both: tuple[Ends, Ends]) -> Compared:
     judgement = desk.series(site, chosen)
-    sides = ["..".join(map(utc_text, ends)) for ends in both]
     key = judgement.key
-    result = compared(desk, site, sides[0], sides[1], probe=key.probe, metric=key.metric)
+    result = compared(desk, site, both, probe=key.probe, metric=key.metric)
     # Drawn again each time: of stretches there is no end, and a drawing is large.
     return compared_parts(result, frame_of_runs(desk.runs(site, chosen)), judgement, both)
 
 
 def _sides(changes: Sequence[Any]) -> list[tuple[Any, str, str]]:
     """Return each change with the stretches between its neighbours, as `compare` takes them."""
-    edges = [f"{change.at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" for change in changes]
+    edges = [utc_text(change.at) for change in changes]
     ends = ["", *edges, ""]
     return [
         (change, f"{ends[n]}..{edges[n]}", f"{edges[n]}..{ends[n + 2]}")
@@ -425,10 +217,7 @@ def run_page(request: Request, desk: DeskOf, site: str, identifier: str) -> Resp
     """Show one run: each number beside the line of output that it was read from."""
     from trimtab.report.runs import samples_table
 
-    desk.place(site)
-    run = desk.store.run(identifier)
-    if run.site != site:
-        raise UsageError("no such run", code="run-unknown")
+    run = desk.run(site, identifier)
     outputs, problem = [], None
     try:
         whole = desk.store.run(identifier, outputs=True)

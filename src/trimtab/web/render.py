@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import quote, urlencode
 
-from fastapi import Request, Response
+from fastapi import Query, Request, Response
 from markupsafe import Markup
 
 from trimtab.errors import TrimtabError
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
     Sections = tuple[tuple[Section, Drawings], ...]
 
+MARKED: Final = ("event", "incident")
+"""Tables whose rows are marked on charts of runs."""
+Address = Annotated[str, Query(max_length=90)]
+Offset = Annotated[int, Query(ge=0, le=10**9)]
 ROWS: Final = 50
 """Of a table on one page."""
 _METRIC: Final = re.compile(rf"\b(?:{'|'.join(METRIC_UNITS)})\b")

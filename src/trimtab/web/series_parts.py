@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from trimtab.report.sections import Drawings
     from trimtab.web.desk import Runs
 
+Ends = tuple[datetime | None, datetime | None]
+"""Of a stretch of time; ``None``: it is open there."""
 CHANGES: Final = frozenset({EventKind.CONFIG_CHANGE, EventKind.CAPACITY_ADDED})
 """Events after which a series may be another: stretches around them are offered."""
 _AROUND: Final = 12
@@ -57,7 +59,7 @@ class Zone:
         """Return a time to the minute, without the zone: the column's head names it."""
         return f"{at.astimezone(find_zone(self.name)):%Y-%m-%d %H:%M}"
 
-    def stretch(self, words: str) -> tuple[datetime | None, datetime | None]:
+    def stretch(self, words: str) -> Ends:
         """Return both ends of FROM..TO.
 
         Raises
@@ -111,7 +113,7 @@ def compared_parts(
     result: CompareResult,
     frame: pl.DataFrame,
     series: SeriesJudgement,
-    ends: tuple[tuple[datetime | None, datetime | None], tuple[datetime | None, datetime | None]],
+    ends: tuple[Ends, Ends],
 ) -> Compared:
     """Return the effect in words, both sides in figures, their runs and how these are spread."""
     from trimtab.report import judge_charts

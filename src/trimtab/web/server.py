@@ -21,7 +21,18 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from trimtab.config.version import __version__
 from trimtab.errors import NoAnswer, RefusedError, TrimtabError, UnreadableError, UsageError
 from trimtab.visible import visible
-from trimtab.web import api, files_api, live, pages, record_pages, result_api, result_pages
+from trimtab.web import (
+    api,
+    files_api,
+    incident_pages,
+    live,
+    overview_pages,
+    pages,
+    purge_pages,
+    record_pages,
+    result_api,
+    result_pages,
+)
 from trimtab.web.access import Access
 from trimtab.web.guard import Guard, Refusal
 from trimtab.web.openapi import described
@@ -66,11 +77,18 @@ def application_of(desk: Desk) -> FastAPI:
     application.state.desk = desk
     application.openapi = functools.partial(described, application)  # type: ignore[method-assign]
     application.include_router(files_api.router)
+    # In this order: the path of a site may be any, and the first route that matches answers.
+    application.include_router(overview_pages.api_router)
     application.include_router(api.router)
-    application.include_router(result_api.router)
+    application.include_router(incident_pages.api_router)
+    application.include_router(result_api.api_router)
+    application.include_router(purge_pages.api_router)
+    application.include_router(overview_pages.router)
     application.include_router(pages.router)
+    application.include_router(incident_pages.router)
     application.include_router(record_pages.router)
     application.include_router(result_pages.router)
+    application.include_router(purge_pages.router)
     application.include_router(live.router)
     application.add_exception_handler(TrimtabError, _failed)
     application.add_exception_handler(RequestValidationError, _invalid)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from operator import methodcaller
 from typing import TYPE_CHECKING, Protocol
 
 from trimtab.errors import panics_as_errors
@@ -38,26 +39,24 @@ class Observers:
 
     def after_slot(self, slot: Slot) -> None:
         """See `Observer.after_slot`."""
-        for observer in self._observers:
-            self._guarded(observer, lambda observer=observer: observer.after_slot(slot))
+        self._each(methodcaller("after_slot", slot))
 
     def idle(self, now: datetime) -> None:
         """See `Observer.idle`."""
-        for observer in self._observers:
-            self._guarded(observer, lambda observer=observer: observer.idle(now))
+        self._each(methodcaller("idle", now))
 
     def close(self) -> None:
         """See `Observer.close`."""
-        for observer in self._observers:
-            self._guarded(observer, observer.close)
+        self._each(methodcaller("close"))
 
-    def _guarded(self, observer: Observer, call: Callable[[], object]) -> None:
-        try:
-            with panics_as_errors():
-                call()
-        except Exception:
-            extra = fields(observer=type(observer).__name__)
-            self.log.exception("alerts or metrics were not brought up to date", extra=extra)
+    def _each(self, call: Callable[[Observer], object]) -> None:
+        for observer in self._observers:
+            try:
+                with panics_as_errors():
+                    call(observer)
+            except Exception:
+                extra = fields(observer=type(observer).__name__)
+                self.log.exception("alerts or metrics were not brought up to date", extra=extra)
 
 
 def observers_of(
