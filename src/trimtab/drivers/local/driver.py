@@ -46,6 +46,7 @@ from trimtab.visible import visible
 TRIM_TIMEOUT_S: Final = 3600.0
 """The first trim of a large, slow target takes minutes; after an hour it is stuck."""
 
+_unsupported = partial(not_available, "not-supported")
 _EXT4_TYPES: Final = frozenset({"ext4", "ldiskfs"})
 
 
@@ -142,9 +143,7 @@ class LocalDriver:
     def set_permanent(self, target: str, name: str, value: str | None) -> NotAvailable:
         """Answer that settings do not survive an unmount."""
         self._check(target)
-        return not_available(
-            "not-supported", "settings of a local file system do not survive an unmount"
-        )
+        return _unsupported("settings of a local file system do not survive an unmount")
 
     @property
     def dead_man_s(self) -> NotAvailable:
@@ -217,16 +216,12 @@ class LocalDriver:
     def set_creation(self, target: str, enabled: bool) -> NotAvailable:
         """Answer that a local file system cannot be closed to new files only."""
         self._check(target)
-        return not_available(
-            "not-supported", "a local file system cannot be closed to new files only"
-        )
+        return _unsupported("a local file system cannot be closed to new files only")
 
     def reset_allocator(self, target: str) -> NotAvailable:
         """Answer that the allocator's goal cannot be set: only ldiskfs has ``mb_last_group``."""
         self._check(target)
-        return not_available(
-            "not-supported", "the allocator's goal can be reset only on ldiskfs of a Lustre target"
-        )
+        return _unsupported("the allocator's goal can be reset only on ldiskfs of a Lustre target")
 
     def placement(self, path: str) -> tuple[str, ...] | NotAvailable:
         """Return the only target if the path is on this file system."""
@@ -249,7 +244,7 @@ class LocalDriver:
     @property
     def changelogs(self) -> NotAvailable:
         """Why there is no changelog."""
-        return not_available("not-supported", "a local file system has no changelog")
+        return _unsupported("a local file system has no changelog")
 
     def run(
         self, server: str | None, argv: Sequence[str], timeout_s: float
