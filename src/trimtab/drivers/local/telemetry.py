@@ -15,11 +15,12 @@ from trimtab.drivers.local.allocator import (
 )
 from trimtab.drivers.local.counters import read_bytes_of
 from trimtab.drivers.local.smart import HEALTH, read_drive
-from trimtab.drivers.local.trim import Timer, timer_covers
+from trimtab.drivers.local.trim import Timer, counted_practice, timer_covers
 from trimtab.launch.bounded import Space
 from trimtab.launch.process import Execute
 from trimtab.model.filesystem import BlockDevice, PathDescription
 from trimtab.model.telemetry import NotAvailable, Reading, not_available
+from trimtab.model.trim import TrimPractice
 
 _UPTIME: Final = "/proc/uptime"
 SPACE: Final = {
@@ -87,6 +88,10 @@ class MountedState:
                 *(Reading(name, reason=reason) for name, reason in _ELSEWHERE.items()),
             ]
         )
+
+    def trim_practice(self) -> TrimPractice | NotAvailable:
+        """Return how it is trimmed without Trimtab, as far as its host shows."""
+        return counted_practice(self.host, self.description, lambda: self.timer, idle_counts=True)
 
 
 def _space(state: MountedState) -> Iterator[Reading]:

@@ -14,8 +14,6 @@ from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from trimtab.drivers.local.telemetry import MountedState
-from trimtab.drivers.local.trim import counted_practice
 from trimtab.drivers.lustre.acting import (
     Attempt,
     Order,
@@ -37,7 +35,7 @@ from trimtab.drivers.lustre.hosts import client_snapshot, other_client, server_s
 from trimtab.drivers.lustre.placement import read_placement
 from trimtab.drivers.lustre.pools import read_pools
 from trimtab.drivers.lustre.registrar import Registrar
-from trimtab.drivers.lustre.state import serving
+from trimtab.drivers.lustre.state import backing_of, serving
 from trimtab.drivers.lustre.telemetry import ServerProcessors, target_snapshot
 from trimtab.drivers.lustre.view import View
 from trimtab.drivers.lustre.writing import Result, Writer
@@ -209,7 +207,7 @@ class LustreDriver:
         if self._latest().of(target) is None:
             orders = self._as_written(client_orders(view, target, here, name, value))
         else:
-            backing = self._backing(target)
+            backing = backing_of(self._seen(), target)
             known_backing = None if isinstance(backing, NotAvailable) else backing
             orders = self._as_written(setting_orders(view, target, known_backing, name, value))
             here = False
@@ -282,7 +280,7 @@ class LustreDriver:
         server = serving(self._seen(), target)
         if isinstance(server, NotAvailable):
             return server
-        backing = self._backing(target)
+        backing = backing_of(self._seen(), target)
         if not isinstance(backing, NotAvailable) and backing.description.fs_type == "zfs":
             return not_available("zfs", "ZFS trims its pools itself: see zpool trim, autotrim")
         instruction = {
@@ -298,12 +296,10 @@ class LustreDriver:
     def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
         """Return how a target is trimmed without Trimtab, as of the last snapshot."""
         self._check(target)
-        backing = self._backing(target)
+        backing = backing_of(self._seen(), target)
         if isinstance(backing, NotAvailable):
             return backing
-        return counted_practice(
-            backing.host, backing.description, lambda: backing.timer, idle_counts=True
-        )
+        return backing.trim_practice()
 
     def write_times(self, target: str) -> WriteTimes | NotAvailable:
         """Return the write times of the drives beneath a target; queries its server."""
@@ -317,12 +313,6 @@ class LustreDriver:
         if not server.answered:
             return NotAvailable(server.why_no("parameters"))
         return write_times_of(read_backing(server, target), target)
-
-    def _backing(self, target: str) -> MountedState | NotAvailable:
-        if self._view is None:
-            return NotAvailable("no snapshot was taken")
-        server = serving(self._view, target)
-        return server if isinstance(server, NotAvailable) else read_backing(server, target)
 
     def set_creation(self, target: str, enabled: bool) -> NotAvailable | None:
         """Close a target to new files for every MDT, or reopen it with its previous value.
@@ -386,7 +376,7 @@ class LustreDriver:
         self._check(target)
         if self.writer is None:
             return _READ_ONLY
-        backing = self._backing(target)
+        backing = backing_of(self._seen(), target)
         if isinstance(backing, NotAvailable):
             return backing
         names = [name for name in self.settings(target) if "/mb_last_group" in name]

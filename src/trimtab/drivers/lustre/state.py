@@ -17,6 +17,7 @@ import os
 from collections.abc import Iterator
 
 from trimtab.drivers.local.telemetry import MountedState
+from trimtab.drivers.lustre.backing import read_backing
 from trimtab.drivers.lustre.view import Link, ServerView, View
 from trimtab.message import Message
 from trimtab.model.telemetry import CONNECTED, INACTIVE, UNTOLD, NotAvailable, Reading
@@ -38,6 +39,12 @@ def serving(view: View, target: str) -> ServerView | NotAvailable:
     """Return the server that serves a target, or why it is unknown."""
     servers = view.serving(target)
     return servers[0] if len(servers) == 1 else NotAvailable(why_not_served(view, target))
+
+
+def backing_of(view: View, target: str) -> MountedState | NotAvailable:
+    """Return the backing file system of a target on its server, or why there is none."""
+    server = serving(view, target)
+    return server if isinstance(server, NotAvailable) else read_backing(server, target)
 
 
 def why_not_served(view: View, target: str) -> Message:
