@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __version__: Final = "0.1.0"
 _SUFFIXES: Final = (".j2", ".py", ".toml")
@@ -19,6 +21,8 @@ def code_version(*parts: str) -> str:
     parts
         Further packages of Trimtab, besides ``twin`` and the core, to include.
     """
+    from pathlib import Path
+
     import trimtab._core
 
     patterns = (f"{part}/**/*".lstrip("/") for part in ("twin", *parts))
@@ -38,6 +42,7 @@ def source_digest(*patterns: str, also: Path | None = None) -> str:
         A further file.
     """
     import hashlib
+    from pathlib import Path
 
     package = Path(__file__).parents[1]
     files = {path for pattern in patterns for path in package.glob(pattern)}
