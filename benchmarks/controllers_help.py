@@ -31,7 +31,6 @@ from trimtab.judge.frame import frame_of  # noqa: E402
 from trimtab.judge.rolling import rolling  # noqa: E402
 from trimtab.message import Message  # noqa: E402
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome  # noqa: E402
-from trimtab.model.check import HistoryPoint  # noqa: E402
 from trimtab.model.policies import (  # noqa: E402
     AllocatorPolicy,
     Policies,
@@ -41,6 +40,7 @@ from trimtab.model.policies import (  # noqa: E402
 )
 from trimtab.model.site import LIMITS, Site  # noqa: E402
 from trimtab.model.telemetry import Snapshot  # noqa: E402
+from trimtab.model.verdict import HistoryPoint  # noqa: E402
 from trimtab.twin.driver import scenario_values  # noqa: E402
 from trimtab.twin.instruments.layout import layout_of  # noqa: E402
 from trimtab.twin.instruments.snapshots import snapshot_of  # noqa: E402

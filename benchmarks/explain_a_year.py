@@ -41,7 +41,9 @@ from tests.support import kept_world  # noqa: E402
 
 from trimtab.model.identifier import new_identifier  # noqa: E402
 from trimtab.model.run import Run  # noqa: E402
-from trimtab.record import queries, rows, schema  # noqa: E402
+from trimtab.record import schema  # noqa: E402
+from trimtab.record.queries import insert_samples  # noqa: E402
+from trimtab.record.rows import event_row, run_row  # noqa: E402
 from trimtab.record.snapshots import insert_snapshots  # noqa: E402
 from trimtab.record.store import Store  # noqa: E402
 
@@ -81,11 +83,11 @@ def _fill(store: Store, name: str, site: int, world: Any, days: int) -> None:
             connection.execute(
                 insert(schema.run),
                 [
-                    {"number": number, **_moved(rows.of_run(run, site, None), shift)}
+                    {"number": number, **_moved(run_row(run, site, None), shift)}
                     for number, run in enumerate(own, first)
                 ],
             )
-            queries.insert_samples(
+            insert_samples(
                 connection, [(number, run.samples) for number, run in enumerate(own, first)]
             )
             shifted = [
@@ -95,7 +97,7 @@ def _fill(store: Store, name: str, site: int, world: Any, days: int) -> None:
             ]
             insert_snapshots(connection, name, shifted)
             runs_kept += len(own)
-            log = [{**rows.of_event(event, site)} for event in events if event.at + shift < last]
+            log = [{**event_row(event, site)} for event in events if event.at + shift < last]
             connection.execute(insert(schema.event), [_moved(row, shift) for row in log])
 
 

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -54,6 +54,9 @@ from trimtab.purge.index.manifest import (  # noqa: E402
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest  # noqa: E402
 from trimtab.purge.index.schema import columns, last_use_s  # noqa: E402
 from trimtab.purge.index.write import ShardWriter  # noqa: E402
+
+if TYPE_CHECKING:
+    from trimtab.loop.purging.changelogs import LiveChangelogs
 
 RESULT = ROOT / "benchmarks" / "results" / "follow_records.json"
 FILES: Final = 99
@@ -100,14 +103,15 @@ def followed(place: Path, names: int, count: int) -> dict[str, Any]:
     """Return what it took to follow records on an index."""
     place.mkdir()
     lustre = Lustre(names)
+    changelogs = cast("LiveChangelogs", lustre)
     made = make_index(place, lustre)
-    following.begin(place, lustre, file_system="scratch", now_s=BEGAN_NS / 10**9)
+    following.begin(place, changelogs, file_system="scratch", now_s=BEGAN_NS / 10**9)
     lustre.act(count)
     bytes_before = size_of(place)
     began = cpu_s(), time.monotonic()
     rounds = []
     while True:
-        done = following.follow_once(place, lustre, lambda: datetime.now(UTC))
+        done = following.follow_once(place, changelogs, lambda: datetime.now(UTC))
         rounds.append(done)
         if not done.more:
             break

@@ -26,14 +26,17 @@ def main(arguments: list[str]) -> int:
 def _rows() -> str:
     lines = ["| kind | reads | page |", "|---|---|---|"]
     for benchmark in TABLE:
-        page = f"[{benchmark.title}](benchmarks/{benchmark.name}.md)" if benchmark.page else ""
+        where = benchmark.documentation
+        page = f"[{benchmark.title}]({where})" if where else ""
         lines.append(
             f"| `{benchmark.name}` | {benchmark.summary} | {page} |".replace("|  |", "| |")
         )
-    lines.append("| `lfs-df` | `lfs df`, as a snapshot | [lfs df](benchmarks/lfs-df.md) |")
+    lines.append(
+        "| `lfs-df` | `lfs df`, as a snapshot | [lfs df](benchmarks/lustre-dumps.md#lfs-df) |"
+    )
     lines.append(
         "| `lctl-get-param` | dumps of a server's parameters, as a snapshot "
-        "| [lctl get_param](benchmarks/lctl-get-param.md) |"
+        "| [lctl get_param](benchmarks/lustre-dumps.md#lctl-get_param) |"
     )
     return text_of(lines)
 

@@ -17,10 +17,9 @@ from tokio_abc import Failover, TableRun
 from trimtab.judge.bootstrap import block_length, ratio_interval
 from trimtab.judge.frame import frame_of
 from trimtab.judge.series import judge_series
-from trimtab.model.check import HistoryPoint
 from trimtab.model.run import METRIC_UNITS, RunStatus
 from trimtab.model.series import SeriesJudgement, SeriesKey
-from trimtab.model.verdict import Interval
+from trimtab.model.verdict import HistoryPoint, Interval
 
 if TYPE_CHECKING:
     import numpy

@@ -1,6 +1,7 @@
 """Write the reference of the documentation from the code: commands, tables of the store, library.
 
-docs/commands.md, docs/store-tables.md and docs/library-api.md. ``--check`` says which differ.
+docs/commands.md whole, and a block of docs/store.md and of docs/library.md. ``--check`` says which
+differ.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import click
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from scripts.page_blocks import text_of, write_or_check  # noqa: E402
+from scripts.page_blocks import remade, text_of, write_or_check  # noqa: E402
 
 DOCS: Final = ROOT / "docs"
 PACKAGES: Final = ("trimtab", "trimtab.judge")
@@ -62,19 +63,13 @@ def _command(words: str, command: click.Command, parent: click.Context) -> Itera
             yield from _command(f"{words} {name}", below, context)
 
 
-def tables_page() -> str:
-    """Return the page of the tables of the store."""
+def tables() -> str:
+    """Return the tables of the store."""
     from trimtab.record import schema
 
-    lines = [
-        "# Tables of the store",
-        "",
-        f"Schema revision {schema.HEAD}, the same in SQLite and PostgreSQL. Read them with SQL, or",
-        "from Python with [`trimtab.open`](library.md); write them with Trimtab alone. Times are",
-        "microseconds since 1970 UTC, JSON is text. [The store](store.md) describes it.",
-    ]
+    lines = ["", f"Schema revision {schema.HEAD}."]
     for table in schema.metadata.tables.values():
-        lines += ["", f"## {table.name}", "", "| column | type | |", "|---|---|---|"]
+        lines += ["", f"### {table.name}", "", "| column | type | |", "|---|---|---|"]
         for column in table.columns:
             notes = ["key"] if column.primary_key else []
             notes += [f"→ {key.target_fullname}" for key in column.foreign_keys]
@@ -90,12 +85,11 @@ def _type_of(kind: Any) -> str:
     return {**known, **numbers, **more}[type(kind).__name__]
 
 
-def library_page() -> str:
-    """Return the page of what programs may import."""
-    lines = ["# Functions for programs", "", "[As a library](library.md) shows how they are used."]
+def functions() -> str:
+    """Return what programs may import."""
+    lines: list[str] = []
     for name in PACKAGES:
         package = importlib.import_module(name)
-        lines += ["", f"## {name}"]
         for export in package.__all__:
             if export != "__version__":
                 lines += _export(f"{name}.{export}", getattr(package, export))
@@ -122,9 +116,13 @@ def pages() -> dict[Path, str]:
     """Return each page with its text."""
     return {
         DOCS / "commands.md": commands_page(),
-        DOCS / "store-tables.md": tables_page(),
-        DOCS / "library-api.md": library_page(),
+        **_block("store.md", "tables", tables()),
+        **_block("library.md", "functions", functions()),
     }
+
+
+def _block(page: str, name: str, text: str) -> dict[Path, str]:
+    return {DOCS / page: remade((DOCS / page).read_text(), {name: text})}
 
 
 if __name__ == "__main__":

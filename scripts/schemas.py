@@ -13,6 +13,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,17 +21,95 @@ import tarfile
 import tempfile
 from collections.abc import Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from trimtab.loop.documents import DOCUMENTS, document_of
 from trimtab.report.documents.encode import schema
 from trimtab.site.schema import json_schema
 
 ROOT = Path(__file__).resolve().parents[1]
 FINGERPRINTS = ROOT / "tests/report/documents/schemas.sha256"
 SITE_FILE = "site-file"
+DOCUMENTS: Final[Mapping[str, str]] = {
+    "check": "CheckDocument",
+    "init": "InitDocument",
+    "init-install": "InstallDocument",
+    "site": "SiteDocument",
+    "targets": "SiteState",
+    "snapshot": "SnapshotDocument",
+    "probe": "ProbeDocument",
+    "sweep": "SweepDocument",
+    "watch": "WatchDocument",
+    "alerts": "AlertsDocument",
+    "alerts-test": "AlertsTestDocument",
+    "watch-status": "WatchStateDocument",
+    "import": "ImportDocument",
+    "status": "StatusDocument",
+    "judge": "JudgeDocument",
+    "incidents": "IncidentsDocument",
+    "explain": "ExplainDocument",
+    "correlate": "Correlated",
+    "event": "EventsDocument",
+    "compare": "CompareResult",
+    "ladder": "Ladder",
+    "survey": "SurveyDocument",
+    "hints": "HintsDocument",
+    "twin": "AmplificationDocument",
+    "twin-list": "ScenariosDocument",
+    "twin-show": "Scenario",
+    "twin-run": "TwinRun",
+    "size": "Sizing",
+    "whatif": "WhatIfDocument",
+    "tune": "PlanDocument",
+    "trim": "PlanDocument",
+    "balance": "PlanDocument",
+    "revert": "PlanDocument",
+    "actions": "ActionsDocument",
+    "purge": "PurgeReportDocument",
+    "purge-policy": "PurgePolicyDocument",
+    "purge-scan": "IndexDocument",
+    "purge-follow": "IndexDocument",
+    "purge-follow-register": "RegistrationDocument",
+    "purge-import": "IndexDocument",
+    "purge-query": "PurgeQueryDocument",
+    "purge-horizon": "PurgeHorizonDocument",
+    "purge-evasion": "PurgeEvasionDocument",
+    "purge-replay": "PurgeReplayDocument",
+    "purge-plan": "PurgePlanDocument",
+    "purge-notify": "PurgeNotifyDocument",
+    "purge-arm": "PurgeArmDocument",
+    "purge-run": "PurgeRunDocument",
+    "purge-recover": "PurgeRecoverDocument",
+    "report": "MonthDocument",
+    "runs": "RunsDocument",
+    "show": "ShowDocument",
+    "store": "StoreCopyDocument",
+    "store-check": "StoreCheckDocument",
+    "store-rebuild": "StoreRebuildDocument",
+    "error": "FailureDocument",
+}
+"""Schema to the class of the document."""
+_CLASS: Final = re.compile(r"^class (\w+)", re.MULTILINE)
+_SHAPE: Final = re.compile(r"^shape\(\s*(\w+)", re.MULTILINE)
 NAMES = (*DOCUMENTS, SITE_FILE)
+
+
+@cache
+def modules() -> dict[str, str]:
+    """Return class to the module that declares how it is written, or else defines it."""
+    homes: dict[str, str] = {}
+    for pattern in (_CLASS, _SHAPE):  # what the second finds counts
+        for file in sorted((ROOT / "src/trimtab").rglob("*.py")):
+            name = ".".join(file.relative_to(ROOT / "src").with_suffix("").parts)
+            homes |= dict.fromkeys(pattern.findall(file.read_text()), name)
+    return homes
+
+
+def document_of(name: str) -> type:
+    """Return the class of the document with a schema."""
+    document = DOCUMENTS[name]
+    return getattr(import_module(modules()[document]), document)
 
 
 @cache

@@ -17,7 +17,6 @@ from trimtab.loop.purging.planning import make_plan
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.policy_file import load_policy
 from trimtab.report.documents.encode import to_json
-from trimtab.report.documents.purged import PurgePlanDocument
 
 
 def main() -> None:
@@ -29,13 +28,7 @@ def main() -> None:
     made = make_plan(
         question, loaded, Path(out), place=place, now=utc_now(), measure=lambda _: usage
     )
-    print(
-        to_json(
-            PurgePlanDocument(
-                str(made.directory), made.plan, made.new_key, tuple(made.horizon.notes)
-            )
-        )
-    )
+    print(to_json(made))
 
 
 if __name__ == "__main__":

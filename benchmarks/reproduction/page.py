@@ -32,8 +32,8 @@ from benchmarks.reproduction.table import (
 )
 from scripts.page_blocks import remade, text_of, write_or_check
 
+from trimtab.config.version import code_version
 from trimtab.loop.workers import processors, side_by_side
-from trimtab.twin.version import code_version
 from trimtab.units import format_value
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from trimtab.config.schedule import find_zone
 from trimtab.judge.frame import frame_of
 from trimtab.judge.rolling import rolling
-from trimtab.model.check import HistoryPoint
 from trimtab.model.event import EventKind
+from trimtab.model.verdict import HistoryPoint
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.probes import JobRun, SurveyRun

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, Final
 
-from trimtab.twin.scenario.keys import replace_keys
+from trimtab.twin.scenario.checks import replace_keys
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Lifetime, Scenario
 from trimtab.whatif.runs import Run, seeded

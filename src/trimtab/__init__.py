@@ -15,11 +15,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from trimtab.config.version import __version__
+
 if TYPE_CHECKING:
     from trimtab.loop.library import SiteRecord, chart, judge_csv, to_pandas
     from trimtab.loop.library import open_site as open
-
-__version__ = "0.1.0"
 
 _HOMES: Final = {
     "SiteRecord": "SiteRecord",

@@ -23,6 +23,8 @@ KIB: Final = 2**10
 MIB: Final = 2**20
 GIB: Final = 2**30
 DAY_S: Final = 86400.0
+RATE_NOW: Final = ", now "
+"""Separates a step from its current rate in progress messages: lines repeat for steps only."""
 _BYTES_PER_UNIT = {
     "": Decimal(1),
     "b": Decimal(1),

@@ -159,7 +159,7 @@ def test_a_large_figure_without_its_unit_is_refused_with_what_to_type(words, typ
 def test_every_finding_is_documented():
     from trimtab.explain.findings import TABLE
 
-    page = (ROOT / "docs" / "findings.md").read_text()
+    page = (ROOT / "docs" / "check.md").read_text()
     assert [name for name in TABLE if f"`{name}`" not in page] == []
 
 

@@ -21,9 +21,9 @@ from tests.report.pages import EXAMPLES, sweep_analysis, swept_policies
 from tests.report.purge_pages import USAGE, horizon_answer_of, purge_runs
 
 from trimtab.cli.options import Extent
-from trimtab.cli.purge.query import answer_document
 from trimtab.cli.render.document import SCREEN_LINES, print_document
 from trimtab.cli.render.imported import Tally, imported_document
+from trimtab.cli.render.purge_index import answer_document
 from trimtab.cli.render.sweep import extent_sections
 from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import of_file
@@ -35,6 +35,7 @@ from trimtab.model.imported import UNRECOGNISED, FileStatus, Imported, ImportedF
 from trimtab.model.run import Sample
 from trimtab.model.site import Site
 from trimtab.model.standing import SiteStanding
+from trimtab.purge.horizon.answer import HorizonResult
 from trimtab.purge.horizon.curve import Freed
 from trimtab.purge.index.query import Answer
 from trimtab.record.slots import ItemState, Lease, Slot, SlotState, WatchState
@@ -42,7 +43,7 @@ from trimtab.report.acting import ledger_document, plan_document
 from trimtab.report.check import check_document
 from trimtab.report.kit import row, table
 from trimtab.report.ladder import ladder_document
-from trimtab.report.purge import HorizonResult, horizon_document, runs_document
+from trimtab.report.purge import horizon_document, runs_document
 from trimtab.report.scenario import scenario_document, scenarios_document
 from trimtab.report.sections import Document, Section
 from trimtab.report.size import size_document

@@ -26,10 +26,10 @@ from tests.support.kept_world import keep_world
 
 from trimtab import __version__
 from trimtab.cli.event import events_document
-from trimtab.cli.hints import print_hints
 from trimtab.cli.main import trimtab
 from trimtab.cli.options import _EXTENT, Extent
 from trimtab.cli.render.document import SCREEN_LINES, print_document
+from trimtab.cli.render.hints import print_hints
 from trimtab.cli.render.snapshot import snapshot_document
 from trimtab.explain.hints import JobRequest, Mpi, advise
 from trimtab.loop.comparing.compare import Request, compare_sides

@@ -17,11 +17,11 @@ from tests.cli.test_screens import WIDTHS, printed
 from tests.loop.alerting.parcels_of import NOON, alert
 
 from trimtab.cli.options import Extent
-from trimtab.cli.purge.recover import recovered_document
 from trimtab.cli.render.alerts import alerts_document, trial_document
 from trimtab.cli.render.document import SCREEN_LINES, print_document
 from trimtab.cli.render.init import found_sections, installed_document, written_document
 from trimtab.cli.render.purge_plan import armed_document, notified_document, plan_document
+from trimtab.cli.render.purge_run import recovered_document
 from trimtab.cli.render.site import site_document
 from trimtab.cli.store import copied_document
 from trimtab.loop.alerting.receivers import ReceiverRow
@@ -32,6 +32,7 @@ from trimtab.model.site import Checked, Servers, Site
 from trimtab.model.standing import SiteStanding
 from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.run.aside import AsideFile
+from trimtab.record.copying import Copied
 from trimtab.report.documents.kept import StoreCopyDocument
 
 pytestmark = pytest.mark.cli
@@ -70,9 +71,9 @@ NOTES = ("No site is named: whether reads are recorded is not known (--site NAME
 def _plan(status: HorizonStatus) -> None:
     answer = SimpleNamespace(published=SimpleNamespace(status=status))
     horizon = SimpleNamespace(answer=answer)
-    made = SimpleNamespace(directory=PLAN, plan=PURGE, horizon=horizon, new_key=True)
+    made = SimpleNamespace(directory=PLAN, plan=PURGE, horizon=horizon, new_key=True, notes=NOTES)
     place = SimpleNamespace(key="/etc/trimtab/purge.key")
-    print_document(plan_document(cast(Any, made), cast(Any, place), NOTES))
+    print_document(plan_document(cast(Any, made), cast(Any, place)))
 
 
 def _notified(*, fresh: bool) -> None:
@@ -140,7 +141,7 @@ FOUND = ("Lustre 2.15.5, file system scratch", "4 OSTs and 2 MDTs")
 INSTALLED = ("/etc/trimtab/sites/scratch.toml", "/etc/systemd/system/trimtab-watch@.service")
 COPIED = StoreCopyDocument(
     "scratch.db", "postgresql://trimtab@db/trimtab",
-    {"run": 70_000, "sample": 1_792_000, "snapshot": 6751}, 75_600, ("ab" * 32,), {},
+    Copied({"run": 70_000, "sample": 1_792_000, "snapshot": 6751}, 75_600, ("ab" * 32,), {}),
 )  # fmt: skip
 REFUSED = Message("receiver-unreachable", "it cannot be reached: Connection refused")
 TRIED = (ReceiverRow("mail", True), ReceiverRow("chat", False, REFUSED))
@@ -208,9 +209,13 @@ def test_a_plan_says_its_target_as_it_was_set_and_that_nobody_is_given_notice(ca
     plan = SimpleNamespace(**{**vars(PURGE), "horizon": horizon, "notice_s": 0})
     answer = SimpleNamespace(published=SimpleNamespace(status=HorizonStatus.OUT_OF_REACH))
     made = SimpleNamespace(
-        directory=PLAN, plan=plan, horizon=SimpleNamespace(answer=answer), new_key=False
+        directory=PLAN,
+        plan=plan,
+        horizon=SimpleNamespace(answer=answer),
+        new_key=False,
+        notes=(),
     )
-    print_document(plan_document(cast(Any, made), cast(Any, SimpleNamespace(key="k")), ()))
+    print_document(plan_document(cast(Any, made), cast(Any, SimpleNamespace(key="k"))))
     said = " ".join(capsys.readouterr().out.split())
     assert "as soon as it is published and armed: the plan has no notice period" in said
     assert "that does not reach 0.5 %." in said

@@ -1,4 +1,4 @@
-"""The guide: its commands are understood, its tutorial and notebooks run, its reference holds."""
+"""The guide: its commands are understood, quick start and notebooks run, its reference holds."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ BLOCK = re.compile(r"^ *```[a-z]*\n(.*?)^ *```$", re.M | re.S)
 TYPED = re.compile(r"^(?:\$ |root# )?(trimtab [a-z-].*)$", re.M)
 SHELL = re.compile(r"[|><;&]")
 """Ends what trimtab is to understand of a line."""
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?\)")
+HEADING = re.compile(r"^#+ (.+)$", re.M)
 LEFT_OUT = re.compile(r"\$\(|\.\.\.| …|--completion")
 NOTEBOOKS = {
     "csv-file": "18 August 2026: x 0.82, confirmed",
@@ -39,10 +41,10 @@ NOTEBOOKS = {
 }
 
 
-def typed(page: Path) -> list[list[str]]:
+def typed(text: str) -> list[list[str]]:
     """Return the words of every command of a page that is typed as it stands."""
     lines = []
-    for block in BLOCK.findall(page.read_text()):
+    for block in BLOCK.findall(text):
         for line in TYPED.findall(block.replace("\\\n", " ")):
             words = shlex.split(line, comments=True)
             if not LEFT_OUT.search(" ".join(words)):
@@ -53,16 +55,17 @@ def typed(page: Path) -> list[list[str]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_of_a_page_is_understood(page: Path) -> None:
-    for words in typed(page):
+    for words in typed(page.read_text()):
         with contextlib.suppress(click.exceptions.Exit):  # of --version and --help
             read(words)
 
 
 @pytest.mark.cli
-def test_the_tutorial_runs(tmp_path: Path) -> None:
+def test_the_quick_start_without_a_file_system_runs(tmp_path: Path) -> None:
     for file in (ROOT / "docs/examples").iterdir():
         shutil.copy(file, tmp_path)
-    commands = typed(ROOT / "docs/tutorial.md")
+    page = (ROOT / "docs/quick-start.md").read_text()
+    commands = typed(page.partition("## Without a file system")[2].partition("\n## ")[0])
     assert len(commands) == 8
     (tmp_path / "scratch").mkdir()
     names = {
@@ -128,6 +131,24 @@ def test_every_page_has_its_place() -> None:
     for page in (*PAGES, MADE):
         if page.is_relative_to(ROOT / "docs"):
             assert f": {page.relative_to(ROOT / 'docs')}\n" in navigation
+    named = re.findall(r": (\S+\.md)$", navigation, re.M)
+    assert [page for page in named if not (ROOT / "docs" / page).is_file()] == []
+    assert len(named) <= 60, "a page more: is it a section of one that readers already look for?"
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as MkDocs makes them."""
+    titles = HEADING.findall(BLOCK.sub("", page.read_text()))
+    words = (re.sub(r"[^\w\s-]", "", LINK.sub("", title)).strip().lower() for title in titles)
+    return {re.sub(r"[\s-]+", "-", title) for title in words}
+
+
+@pytest.mark.parametrize("page", [*PAGES, MADE], ids=lambda page: page.name)
+def test_every_link_of_a_page_leads_to_a_page_and_to_a_section_of_it(page: Path) -> None:
+    for target, section in LINK.findall(BLOCK.sub("", page.read_text())):
+        led = page.parent / target if target else page
+        assert led.exists(), target
+        assert not section or led.suffix != ".md" or section in anchors(led), (target, section)
 
 
 def test_the_readme_is_one_screen() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 from tests.judge.frames import hour, series
 
 from trimtab.judge import expected_minimum, probe_limit, survey_limit
-from trimtab.judge.dispersion import HALF_OF_VARIANCE, RUNS_MINIMUM, dispersion
+from trimtab.judge.dispersion import HALF_OF_VARIANCE, dispersion
+from trimtab.judge.occasions import OCCASIONS_MINIMUM
 from trimtab.judge.sensitivity import StripedProbe
 from trimtab.judge.targets import lower_tail, stragglers
 
@@ -44,6 +45,6 @@ def test_one_target_in_a_hundred_that_crawls() -> None:
 
 def test_the_limits_are_those_of_the_code() -> None:
     assert says(f"more than {HALF_OF_VARIANCE:.2f} times the MAD-CV")
-    assert says(f"fewer than {RUNS_MINIMUM} runs, or no spread at all")
+    assert says(f"fewer than {OCCASIONS_MINIMUM} runs, or no spread at all")
     assert says(f"Fewer than {lower_tail.SURVEYS_MINIMUM} surveys have no interval")
     assert says(f"fewer than {stragglers.SURVEYS_MINIMUM} surveys name none")

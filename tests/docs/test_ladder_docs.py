@@ -120,4 +120,4 @@ def test_every_file_that_a_page_names_is_there(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
-ELSEWHERE = {"drives.md", "survey.md", "sweep.md", "slurm.md", "hints.md", "import.md"}
+ELSEWHERE = {"survey.md", "sweep.md", "slurm.md", "hints.md", "import.md"}

@@ -34,7 +34,7 @@ def test_tables_are_what_was_measured(name: str) -> None:
 @pytest.mark.system
 @pytest.mark.parametrize("column", range(len(COLUMNS)))
 def test_the_allocator_s_table_is_what_it_counts(column: int) -> None:
-    page = (DOCS / "twin-allocator.md").read_text()
+    page = (DOCS / "twin-model.md").read_text()
     (table,) = re.findall(r"\| full \| 25/15/5, the defaults.*?\n\n", page, re.DOTALL)
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.split("\n")[2:-2]]
     sites = [Site(COLUMNS[column], seed) for seed in (1, 2, 3)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -14,15 +13,17 @@ import trimtab
 from trimtab.drivers.local.driver import LocalDriver
 from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.drivers.lustre.registrar import Registrar
-from trimtab.drivers.protocol import ChangelogUsers, Driver
-from trimtab.model.driver import DRIVERS, DriverEntry
+from trimtab.drivers.protocol import ChangelogRegistrar, Driver
+from trimtab.errors import UsageError
+from trimtab.loop.sites import opener_of
+from trimtab.model.driver import DRIVERS
 from trimtab.twin.driver import TwinDriver
 from trimtab.twin.path import TwinPath
 
 PROTOCOLS: list[tuple[type, type]] = [
     (kind, Driver) for kind in (LocalDriver, LustreDriver, MemoryDriver, TwinDriver, TwinPath)
 ]
-PROTOCOLS.append((Registrar, ChangelogUsers))
+PROTOCOLS.append((Registrar, ChangelogRegistrar))
 SOURCES = sorted(Path(trimtab.__file__).parent.rglob("*.py"))
 OF_MODULES = {"open_site": ["site", "clock"], "open_for_acting": ["site", "clock", "token", "who"]}
 
@@ -51,9 +52,9 @@ def test_attributes_of_the_protocol_are_there() -> None:
         assert members(Driver) <= set(dir(driver))
 
 
-@pytest.mark.parametrize("entry", DRIVERS.values(), ids=lambda entry: entry.name)
-def test_a_driver_is_opened_by_functions_of_its_module(entry: DriverEntry) -> None:
-    module = import_module(entry.module)
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_driver_is_opened_by_functions_of_its_module(driver: str) -> None:
+    module = opener_of(driver)
     for name, expected in OF_MODULES.items():
         function = getattr(module, name)
         assert list(inspect.signature(function).parameters) == expected
@@ -89,7 +90,7 @@ def test_what_asks_for_a_member_by_its_name_is_seen(text: str, found: bool) -> N
 
 def asked_for_by_name() -> set[str]:
     """Return the names that nothing may ask for; others have a name and a run, too."""
-    return members(Driver) - {"name", "run"} | members(ChangelogUsers) | set(OF_MODULES)
+    return members(Driver) - {"name", "run"} | members(ChangelogRegistrar) | set(OF_MODULES)
 
 
 def test_no_member_of_a_driver_is_looked_for_by_its_name() -> None:
@@ -108,3 +109,8 @@ def test_no_member_of_a_driver_is_looked_for_by_its_name() -> None:
                 if isinstance(node, ast.Call) and of_drivers(node, names)
             ]
     assert not problems
+
+
+def test_a_driver_that_is_not_installed_is_said_so() -> None:
+    with pytest.raises(UsageError, match="driver beegfs is not installed"):
+        opener_of("beegfs")

@@ -7,10 +7,11 @@ import dataclasses
 import pytest
 
 from trimtab.explain.findings import TABLE, find_all
-from trimtab.explain.observed import Limits, Observed
+from trimtab.explain.observed import Observed
 from trimtab.model.filesystem import BlockDevice, PathDescription
 from trimtab.model.finding import Severity
 from trimtab.model.run import Sample
+from trimtab.model.site import SiteLimits
 from trimtab.model.telemetry import Reading, Target, TargetSnapshot
 from trimtab.model.trim import TrimPractice
 
@@ -171,7 +172,7 @@ def test_fullness_on_a_rotational_device_is_a_note_without_trim():
 
 def test_fullness_at_the_limit_is_not_over_it():
     assert find_all([healthy(now=snapshot(used=0.75))]) == ()
-    assert find_all([healthy(now=snapshot(used=0.75), limits=Limits(fullness=0.7))]) != ()
+    assert find_all([healthy(now=snapshot(used=0.75), limits=SiteLimits(fullness=0.7))]) != ()
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,22 @@ import random
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import polars as pl
 from tests.fake_lustre.namespace import ROOT, FakeNamespace
+from tests.purge.index.imports import load_verified
 
 from trimtab.drivers.lustre.changelog import RecordType
 from trimtab.loop.purging import following, rescanning
 from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source, TimeTrust
-from trimtab.purge.index.manifest_file import load_manifest, save_manifest
+from trimtab.purge.index.manifest_file import save_manifest
 from trimtab.purge.index.schema import columns
 from trimtab.purge.index.views import scanned
 from trimtab.purge.index.write import ShardWriter
+
+if TYPE_CHECKING:
+    from trimtab.loop.purging.changelogs import LiveChangelogs
 
 NAMES = (b"a", b"b", b"c\nd", b"[0x1:0x2:0x3]:0", b"\xff")
 
@@ -142,20 +147,21 @@ class Follower:
 
     def __init__(self, lustre: FakeNamespace, directory: Path) -> None:
         self.lustre, self.directory = lustre, directory
+        self.changelogs = cast("LiveChangelogs", lustre)
 
     def begin(self) -> None:
         following.begin(
-            self.directory, self.lustre, file_system="scratch", now_s=self.lustre.now_ns / 10**9
+            self.directory, self.changelogs, file_system="scratch", now_s=self.lustre.now_ns / 10**9
         )
 
     def round(self) -> following.Round:
         clock = datetime.fromtimestamp(self.lustre.now_ns / 10**9, UTC)
-        return following.follow_once(self.directory, self.lustre, lambda: clock)
+        return following.follow_once(self.directory, self.changelogs, lambda: clock)
 
     def rescan(self) -> Manifest:
         """Look again at what the MDTs hold whose records were lost."""
         clock = datetime.fromtimestamp(self.lustre.now_ns / 10**9, UTC)
-        return rescanning.rescan(self.directory, self.lustre, lambda: clock)
+        return rescanning.rescan(self.directory, self.changelogs, lambda: clock)
 
     def catch_up(self) -> Manifest:
         """Follow until nothing is left to be done."""
@@ -171,7 +177,7 @@ class Follower:
         raise AssertionError("it never ends")
 
     def rows(self) -> pl.DataFrame:
-        frame = scanned(self.directory, load_manifest(self.directory, verify=True)).collect()
+        frame = scanned(self.directory, load_verified(self.directory)).collect()
         return in_order(frame)
 
 

@@ -123,7 +123,7 @@ class ClearRefusedError(Exception):
 
 
 class FakeNamespace:
-    """A tree with its changelogs; what a follower calls is that of `Changelogs`.
+    """A tree with its changelogs; what a follower calls is that of `LiveChangelogs`.
 
     Parameters
     ----------

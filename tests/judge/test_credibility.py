@@ -8,8 +8,7 @@ from tests.support.each import for_each
 from tests.support.known import known
 from tests.support.sentences import numbers
 
-from trimtab.explain.findings.probe import is_from_memory
-from trimtab.judge.credibility import RULES, RepetitionFacts, reason_not_to_believe
+from trimtab.judge.credibility import RULES, RepetitionFacts, is_from_memory, reason_not_to_believe
 
 GIB = 2**30
 WRITE = RepetitionFacts(

@@ -16,8 +16,7 @@ from tests.support.known import known
 from tests.support.sentences import numbers
 
 from trimtab.judge.variability import judge_history, judge_repetitions
-from trimtab.model.check import HistoryPoint
-from trimtab.model.verdict import Interval, Scope, VerdictStatus
+from trimtab.model.verdict import HistoryPoint, Interval, Scope, VerdictStatus
 
 MET, MISSED, CANNOT_TELL = VerdictStatus.MET, VerdictStatus.MISSED, VerdictStatus.CANNOT_TELL
 HOUR_S = 3600.0

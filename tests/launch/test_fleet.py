@@ -21,9 +21,10 @@ from tests.support.processes import gone
 from trimtab.drivers.lustre.collecting import parse_answer, program
 from trimtab.errors import Interrupted, ToolError, UsageError
 from trimtab.launch import process
-from trimtab.launch.fleet import checked_node, fan_out, run_here, ssh_command
+from trimtab.launch.fleet import checked_node, fan_out, ssh_command
 from trimtab.launch.interruption import interruptible
 from trimtab.launch.orphans import session_members
+from trimtab.launch.process import execute
 from trimtab.model.site import Ssh
 
 pytestmark = pytest.mark.system
@@ -310,7 +311,7 @@ def test_the_collector_over_ssh_on_this_very_host(ssh: Ssh) -> None:
     path = "/proc/sys/kernel/osrelease"
     request = program({"format": 1, "files": [path], "commands": []})
     results = dict(fan_out(["good1", "half1"], argv, ssh=ssh, timeout_s=60, stdin=request))
-    results["here"] = run_here(argv, stdin=request, timeout_s=60)
+    results["here"] = execute(argv, stdin=request, timeout_s=60)
     answers = {name: parse_answer(name, result) for name, result in results.items()}
     here = {path: Path(path).read_text()}
     assert answers["good1"].files == answers["here"].files == here
@@ -319,8 +320,8 @@ def test_the_collector_over_ssh_on_this_very_host(ssh: Ssh) -> None:
 
 def test_a_program_here_reads_its_input() -> None:
     content = bytes(range(256)) * 1000
-    result = run_here(["cat"], stdin=content, timeout_s=30)
+    result = execute(["cat"], stdin=content, timeout_s=30)
     assert (result.stdout, result.problem) == (content, None)
-    assert run_here(["cat"], stdin=b"", timeout_s=30).stdout == b""
+    assert execute(["cat"], stdin=b"", timeout_s=30).stdout == b""
     # One that does not read it is no problem.
-    assert run_here(["true"], stdin=content * 10, timeout_s=30).problem is None
+    assert execute(["true"], stdin=content * 10, timeout_s=30).problem is None

@@ -17,7 +17,6 @@ from trimtab.launch.launchers import (
     Local,
     OpenMpi,
     find_launcher,
-    find_local,
     find_open_mpi,
     physical_cores,
 )
@@ -39,7 +38,7 @@ def says(stdout: bytes, exit_code: int | None = 0):
 
 
 def test_local_leaves_the_command_alone() -> None:
-    local = find_local()
+    local = Local()
     assert local.wrap(["fio", "--name=x"], 8) == ("fio", "--name=x")
     assert (local.kind, local.version, local.processes) == ("local", None, False)
 

@@ -20,14 +20,13 @@ from trimtab.loop.results import (
     whatif_result,
 )
 from trimtab.message import Message
-from trimtab.purge.horizon.answer import Answer
+from trimtab.purge.horizon.answer import Answer, HorizonResult
 from trimtab.purge.horizon.curve import Freed
 from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.horizon.targets import Group, GroupHorizon, GroupHorizons
 from trimtab.purge.horizon.usage import Usage
 from trimtab.record.kept import KeptResult
 from trimtab.record.store import Store
-from trimtab.report.purge import HorizonResult
 from trimtab.report.whatif import whatif_document
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)

@@ -32,7 +32,7 @@ from trimtab.loop.watching.watch import Watch
 from trimtab.model.run import RunStatus
 from trimtab.model.site import Site
 from trimtab.record.store import Store
-from trimtab.report.answers import plan_answer
+from trimtab.report.acting import plan_answer
 from trimtab.report.headline import site_troubles
 from trimtab.site.load import load_site
 from trimtab.twin.diary import Diary

@@ -20,6 +20,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from tests.cli.purge.walk import AGED, AGO_S, DAY_S, Walk
+from tests.purge.index.imports import load_verified
 from tests.support import loopback
 from tests.support.counts import repetitions, seeded
 from tests.support.forked import Forked, fork
@@ -163,7 +164,7 @@ def seen_below(root: Path) -> pl.DataFrame:
 
 def index_files(index: Path) -> pl.DataFrame:
     """Return the same of an index."""
-    manifest = load_manifest(index, verify=True)
+    manifest = load_verified(index)
     assert manifest.complete
     frame = pl.concat([pl.read_parquet(index / shard.name) for shard in manifest.shards])
     inode = pl.col("id").bin.slice(8).bin.reinterpret(dtype=pl.UInt64, endianness="big")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.purge.run.lines import plan_line
 from tests.purge.run.world import FILE_BYTES, NOW_S, World
 
-from trimtab.purge.report import report
+from trimtab.purge.report import PurgeReportDocument, report
 from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.records import (
     BeginLine,
@@ -26,7 +26,6 @@ from trimtab.purge.run.runner import run
 from trimtab.purge.run.situation import ArmingFacts
 from trimtab.purge.run.state import Rows
 from trimtab.report.documents.encode import to_json
-from trimtab.report.documents.purged import PurgeReportDocument
 
 DAY = datetime.fromtimestamp(NOW_S, UTC).date()
 

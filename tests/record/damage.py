@@ -118,3 +118,8 @@ def _answer(store: Store, read: Callable[[Store], object], truth: object, noun: 
     except Exception as error:
         error.add_note(noun)
         raise
+
+
+def damaged_rows(store: Store) -> list[str]:
+    """Return the damaged rows of a store as table and what names each."""
+    return [f"{table.table} {row}" for table in store.check().tables for row in table.damaged]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select, update
 from tests.record import values
 from tests.record.conftest import OpenStore
+from tests.record.damage import damaged_rows
 from tests.record.values import NOON, a_snapshot, texts
 from tests.support.codes import raises
 
@@ -185,7 +186,7 @@ def test_a_snapshot_without_a_base_is_refused(open_store: OpenStore) -> None:
     ):
         with raises(UnreadableError, "snapshot-unreadable", identifier):
             question()
-    assert fresh.check().damaged == (f"snapshot {identifier}",)
+    assert damaged_rows(fresh) == [f"snapshot {identifier}"]
 
 
 def test_a_base_with_other_values_serves_the_same_rows() -> None:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.record.damage import damaged_answers
+from tests.record.damage import damaged_answers, damaged_rows
 from tests.record.values import NOON, a_run, a_snapshot, an_event, an_output
 from tests.support.codes import raises
 from tests.support.command import trimtab
@@ -101,7 +101,7 @@ def test_what_is_damaged_is_listed_and_left_out_of_a_copy(tmp_path: Path) -> Non
     assert copied.document["damaged"]["run"] == [runs[0].id, runs[1].id]
     with Store.open(copy) as store:
         assert [run.id for run in store.runs()] == [runs[2].id]
-        assert store.check().is_whole
+        assert store.check().whole
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_row_without_a_checksum_is_damaged(tmp_path: Path, table: str, column:
     with Store.open(path) as store:
         with raises(UnreadableError, "store-rows-damaged"):
             store.run(run.id) if table == "run" else store.latest_snapshot("scratch")
-        assert store.check().damaged == (f"{table} {name}",)
+        assert damaged_rows(store) == [f"{table} {name}"]
 
 
 def test_a_damaged_definition_of_a_table_is_a_plain_error(tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ from trimtab.errors import RefusedError, UnreadableError
 from trimtab.message import Message
 from trimtab.model.run import RunStatus
 from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
-from trimtab.record import checksums, schema, slots
+from trimtab.record import checksums, schema
 from trimtab.record.pruning import Pruned
 from trimtab.record.raw import YOUNG_S
-from trimtab.record.slots import Slot, SlotState
+from trimtab.record.slots import Lease, Slot, SlotState, claim_slot_row, put_lease
 from trimtab.record.store import Store
 
 HOUR = timedelta(hours=1)
@@ -198,7 +198,7 @@ def test_a_claim_under_a_lease_that_has_ended_renews_it(store: Store) -> None:
     store.take_lease("scratch", "a:1:1", now=NOON, until=NOON + HOUR)
     assert claim(store, 5)
     lease = store.lease("scratch")
-    assert lease == slots.Lease("scratch", "a:1:1", NOON, NOON + 6 * HOUR)
+    assert lease == Lease("scratch", "a:1:1", NOON, NOON + 6 * HOUR)
     now = NOON + 5 * HOUR
     assert store.take_lease("scratch", "b:2:2", now=now, until=now + HOUR) == lease
 
@@ -220,9 +220,7 @@ def test_a_lease_that_is_taken_while_its_last_holder_claims_is_gone(
         claiming = threading.Thread(target=late)
         with store._writing() as connection:
             now = NOON + 5 * HOUR
-            assert slots.put_lease(
-                connection, slots.Lease("scratch", "b:2:2", now, now + HOUR), before
-            )
+            assert put_lease(connection, Lease("scratch", "b:2:2", now, now + HOUR), before)
             claiming.start()
             # Long enough for it to ask: however late it is, the lease may not be its own.
             claiming.join(0.5)
@@ -236,17 +234,16 @@ def test_a_lease_lost_to_several_in_a_row_is_told_as_it_is(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     others = iter("bcd")
-    put = slots.put_lease
 
-    def lost(connection: Connection, lease: slots.Lease, there: slots.Lease | None) -> bool:
-        assert put(connection, replace(lease, holder=next(others)), there)
+    def lost(connection: Connection, lease: Lease, there: Lease | None) -> bool:
+        assert put_lease(connection, replace(lease, holder=next(others)), there)
         return False
 
-    monkeypatch.setattr(slots, "put_lease", lost)
+    monkeypatch.setattr("trimtab.record.watched.put_lease", lost)
     there = store.take_lease(
         "scratch", "a", now=NOON, until=NOON + HOUR, gone=lambda holder: holder != "d"
     )
-    assert there == store.lease("scratch") == slots.Lease("scratch", "d", NOON, NOON + HOUR)
+    assert there == store.lease("scratch") == Lease("scratch", "d", NOON, NOON + HOUR)
 
 
 def test_what_is_taken_over_while_it_is_finished_stays_taken_over(
@@ -261,7 +258,7 @@ def test_what_is_taken_over_while_it_is_finished_stays_taken_over(
         )
         with store._writing() as connection:
             began = a_slot(state=SlotState.STARTED, holder="b:2:2")
-            assert slots.claim(connection, began)
+            assert claim_slot_row(connection, began)
             finishing.start()
             # Long enough for it to ask: however late it is, it may not find its own slot.
             finishing.join(0.5)

@@ -22,9 +22,10 @@ from trimtab.model.event import EventKind
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.telemetry import Snapshot
-from trimtab.record import checksums, queries, schema
+from trimtab.record import checksums, schema
 from trimtab.record.comparability import comparability_key
 from trimtab.record.kept import ImportedRun
+from trimtab.record.queries import insert_imports, insert_runs
 from trimtab.record.store import Store
 
 one_store_for_all_examples = settings(
@@ -155,7 +156,7 @@ def test_runs_are_listed_by_site_and_probe(store: Store) -> None:
 
 def test_more_runs_than_one_query_asks_for_keep_their_samples(store: Store) -> None:
     with store._writing() as connection:
-        queries.insert_runs(connection, [a_run(h, values=(h + 1.0,)) for h in range(501)])
+        insert_runs(connection, [a_run(h, values=(h + 1.0,)) for h in range(501)])
     listed = store.runs()
     assert len(listed) == 501
     assert [run.samples[0].value for run in listed] == [float(n) for n in range(501, 0, -1)]
@@ -228,9 +229,10 @@ def test_the_same_output_of_another_site_or_kind_is_another_import(store: Store)
 def test_an_import_that_breaks_another_rule_of_the_database_is_tried_once(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tried, insert_imports = [], queries.insert_imports
+    tried: list[object] = []
     monkeypatch.setattr(
-        queries, "insert_imports", lambda *of: tried.append(of) or insert_imports(*of)
+        "trimtab.record.store.insert_imports",
+        lambda *of: tried.append(of) or insert_imports(*of),
     )
     with pytest.raises(IntegrityError):
         store.add_imports([imported(a_run(probe=None))])
@@ -473,7 +475,7 @@ def test_a_word_of_a_newer_program_is_said_and_the_rest_stands(
         )
         # With the checksums that such a program writes.
         samples = connection.execute(select(schema.sample).where(schema.sample.c.run == 1))
-        total = checksums.checksum([tuple(row)[1:] for row in samples])
+        total = schema.checksum([tuple(row)[1:] for row in samples])
         of_newer = schema.run.update().where(schema.run.c.number == 1)
         connection.execute(of_newer.values(sample_checksum=total))
         checksums.resum(connection, schema.run)

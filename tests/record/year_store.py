@@ -14,7 +14,9 @@ from sqlalchemy import insert
 
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import Run, RunStatus, Sample
-from trimtab.record import queries, rows, schema
+from trimtab.record import schema
+from trimtab.record.queries import insert_samples
+from trimtab.record.rows import run_row
 from trimtab.record.store import Store
 
 FIRST_AT = datetime(2025, 11, 20, tzinfo=UTC)
@@ -42,12 +44,12 @@ def make_year_store(path: Path, *, runs: int = RUNS, site: str = SITE) -> Path:
             connection.execute(
                 insert(schema.run),
                 [
-                    {"number": number, **rows.of_run(run, 1, None)}
+                    {"number": number, **run_row(run, 1, None)}
                     for number, run in enumerate(made, start=1)
                 ],
             )
             samples = ((number, run.samples) for number, run in enumerate(made, start=1))
-            queries.insert_samples(connection, samples)
+            insert_samples(connection, samples)
     return path
 
 

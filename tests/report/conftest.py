@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from trimtab.message import Message
-from trimtab.model.check import CheckResult, HistoryPoint
+from trimtab.model.check import CheckResult
 from trimtab.model.filesystem import BlockDevice, PathDescription
 from trimtab.model.finding import Finding, Fix, Missing, Seen, Severity
 from trimtab.model.run import LatencyHistogram, RawOutput, Run, RunStatus, Sample, Timeline
@@ -22,7 +22,7 @@ from trimtab.model.telemetry import (
     Target,
     TargetSnapshot,
 )
-from trimtab.model.verdict import Comparison, Interval, Scope, Verdict, VerdictStatus
+from trimtab.model.verdict import Comparison, HistoryPoint, Interval, Scope, Verdict, VerdictStatus
 from trimtab.report.check import check_document
 from trimtab.report.sections import render_document
 

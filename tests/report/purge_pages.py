@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from datetime import UTC, date, datetime, timedelta
 
-from trimtab.purge.horizon.answer import Answer
+from trimtab.purge.horizon.answer import Answer, HorizonResult
 from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed
 from trimtab.purge.horizon.horizon import DAY_S, Horizon, OwnedBy, find_horizon, steps
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.report import Day, Measured, PlanStanding, PurgeReport, RunDay, UserDay
-from trimtab.report.purge import HorizonResult, horizon_document, runs_document
+from trimtab.report.purge import horizon_document, runs_document
 from trimtab.report.sections import render_document
 
 NOW = datetime(2026, 10, 20, tzinfo=UTC)

@@ -12,9 +12,9 @@ import pytest
 from markupsafe import escape
 from tests.support.known import known
 
-from trimtab.model.check import CheckResult, HistoryPoint
+from trimtab.model.check import CheckResult
 from trimtab.model.run import LatencyHistogram, Sample, Timeline
-from trimtab.model.verdict import Scope
+from trimtab.model.verdict import HistoryPoint, Scope
 from trimtab.report.charts import (
     HISTORY_MAX,
     STRIPS_MAX,

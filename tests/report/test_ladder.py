@@ -14,7 +14,6 @@ from trimtab.judge.ladder.build import build_ladder
 from trimtab.loop.ladder import of_file
 from trimtab.model.hardware import parse_figure
 from trimtab.model.ladder import LEVEL_NAMES, CheckedClaim, Claim, Ladder, LadderInput, Match
-from trimtab.report.documents import judged  # noqa: F401 (declares a ladder)
 from trimtab.report.documents.encode import to_json
 from trimtab.report.ladder import (
     computed_text,

@@ -21,10 +21,10 @@ from tests.support.small_site import HOUR, START, hour
 from trimtab.cli.render.alerts import alerts_document
 from trimtab.cli.render.document import print_document
 from trimtab.cli.render.snapshot import snapshot_document
-from trimtab.explain.incidents import find_troubles
+from trimtab.explain.incidents import find_troubles, with_levels
 from trimtab.judge.series import judge_series
 from trimtab.loop.event_log import Place
-from trimtab.loop.explaining.incidents import Explained, keep_incidents, with_levels
+from trimtab.loop.explaining.incidents import Explained, keep_incidents
 from trimtab.loop.standing import standing_of, standings_of, whole_standing
 from trimtab.loop.status import status_of
 from trimtab.message import Message
@@ -44,8 +44,7 @@ from trimtab.model.telemetry import (
 )
 from trimtab.record.slots import WatchState
 from trimtab.record.store import Store
-from trimtab.report.acting import plan_document
-from trimtab.report.answers import plan_answer
+from trimtab.report.acting import plan_answer, plan_document
 from trimtab.report.check import health
 from trimtab.report.headline import headline, site_troubles, targets_headline, tone_of
 from trimtab.report.incidents import incidents_document

@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks.reproduction.life import Life
 from numpy.typing import ArrayLike
 
+from trimtab.model.run import RunStatus
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Resolution, Scenario
 from trimtab.twin.simulation.probes import JobRun, SurveyRun
@@ -26,14 +27,14 @@ def coarse(name: str) -> Scenario:
 def job(at: datetime, write: float | None) -> JobRun:
     """Return a run that wrote so fast, or did not finish."""
     if write is None:
-        return JobRun("hourly", at, "unfinished")
-    return JobRun("hourly", at, "ok", write, write, 60.0, 60.0)
+        return JobRun("hourly", at, RunStatus.UNFINISHED)
+    return JobRun("hourly", at, RunStatus.OK, write, write, 60.0, 60.0)
 
 
 def survey(at: datetime, rates: Sequence[float]) -> SurveyRun:
     """Return a survey that saw these writes."""
     values = np.array(rates)
-    return SurveyRun("survey", at, "ok", values, values)
+    return SurveyRun("survey", at, RunStatus.OK, values, values)
 
 
 def life(

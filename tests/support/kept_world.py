@@ -21,7 +21,9 @@ from trimtab.model.telemetry import (
     Target,
     TargetSnapshot,
 )
-from trimtab.record import queries, rows, schema
+from trimtab.record import schema
+from trimtab.record.queries import insert_samples
+from trimtab.record.rows import run_row
 from trimtab.record.store import Store
 
 SURVEY = "survey"
@@ -38,12 +40,12 @@ def keep_world(world: World, path: Path) -> Path:
             connection.execute(
                 insert(schema.run),
                 [
-                    {"number": number, **rows.of_run(run, 1, None)}
+                    {"number": number, **run_row(run, 1, None)}
                     for number, run in enumerate(runs, start=1)
                 ],
             )
             samples = ((number, run.samples) for number, run in enumerate(runs, start=1))
-            queries.insert_samples(connection, samples)
+            insert_samples(connection, samples)
         kept = {new_identifier(one["at"]): snapshot_of(one) for one in world.snapshots}
         store.add_changes(site, store.changes_of(site, kept))
         for one in world.events:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from trimtab.drivers.protocol import (
     CAPABILITIES,
-    ChangelogUsers,
+    ChangelogRegistrar,
     Clock,
     WriteTimes,
     check_range,
@@ -90,7 +90,9 @@ class MemoryDriver:
         self.placements: dict[str, tuple[str, ...]] = {}
         self.members: dict[str, tuple[int, ...]] = {}
         self.dead_man_s: float | NotAvailable = NotAvailable("nothing is put back in memory")
-        self.changelogs: ChangelogUsers | NotAvailable = NotAvailable("memory keeps no changelog")
+        self.changelogs: ChangelogRegistrar | NotAvailable = NotAvailable(
+            "memory keeps no changelog"
+        )
         self.programs: dict[str, Callable[[Sequence[str]], ProcessResult]] = {}
         self.calls: list[tuple[str, ...]] = []
 

@@ -12,11 +12,11 @@ from tests.support.command import trimtab
 from tests.support.documents import misfits
 from tests.web.conftest import RUNS, SITE, hour, keep_small_site
 
-from trimtab.loop import documents
 from trimtab.loop.event_log import Place
 from trimtab.loop.site_judgement import judge_site
 from trimtab.record.store import Store
 from trimtab.report.documents.encode import to_json
+from trimtab.report.documents.judged import JudgeDocument
 from trimtab.web import sampling
 from trimtab.web.desk import Desk
 from trimtab.web.incident_pages import incidents
@@ -34,7 +34,7 @@ def series(client) -> str:
 def test_a_series_is_judged_as_by_the_library(client, desk, series):
     document = client.get(f"{ROOT}/series/{series}").json()
     judged = judge_site(desk.store, Place(SITE, None))
-    expected = documents.judged.JudgeDocument(judged.judgement, judged.store)
+    expected = JudgeDocument(judged.judgement, judged.store)
     (of_api,), (of_library,) = document["series"], _plain(expected)["series"]
     assert of_api == of_library
     assert of_api["change_points"]

@@ -33,6 +33,7 @@ from trimtab.model.identifier import identifier_of
 from trimtab.model.policies import Policies, PurgePlanPolicy
 from trimtab.model.run import Run, RunStatus, Sample
 from trimtab.model.site import Site
+from trimtab.purge.horizon.answer import HorizonResult
 from trimtab.purge.index import owners
 from trimtab.purge.notice.notify import publish
 from trimtab.purge.plan.load import LoadedPlan
@@ -40,13 +41,12 @@ from trimtab.purge.policy import Notices
 from trimtab.record.kept import KeptResult
 from trimtab.record.store import Store
 from trimtab.report.documents.encode import to_json
-from trimtab.report.documents.simulated import WhatIfDocument
-from trimtab.report.purge import HorizonResult
 from trimtab.report.whatif import whatif_answers
 from trimtab.web.access import Asking, Identity, ProxyAccess
 from trimtab.web.desk import Desk
 from trimtab.web.result_api import sweep_of
 from trimtab.web.settings import Proxy, Roles, WebSettings
+from trimtab.whatif.sweep import WhatIfDocument
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 MADE_AT = NOW - timedelta(days=1)

@@ -12,19 +12,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.twin.scenario.keys import replace_keys
+from trimtab.model.run import RunStatus
+from trimtab.twin.scenario.checks import replace_keys
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.simulation.engine import Simulation
-from trimtab.twin.simulation.probes import JobRun, Status, SurveyRun
+from trimtab.twin.simulation.probes import JobRun, SurveyRun
 from trimtab.whatif import figures
 from trimtab.whatif.runs import Run
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
+ENDED = (RunStatus.UNFINISHED, RunStatus.OK)
 
 
 def jobs_of(rates: list[float | None]) -> list[JobRun]:
     return [
-        JobRun("hourly", START + timedelta(hours=hour), "unfinished" if rate is None else "ok",
+        JobRun("hourly", START + timedelta(hours=hour), ENDED[rate is not None],
                rate, rate)
         for hour, rate in enumerate(rates)
     ]  # fmt: skip
@@ -74,7 +76,7 @@ def test_probes_that_ask_for_different_things_are_no_spread():
 
 def test_runs_that_were_not_started_are_missing_and_not_0():
     jobs = jobs_of([6e11] * 60)
-    jobs[40] = JobRun("hourly", jobs[40].at, "not_started")
+    jobs[40] = JobRun("hourly", jobs[40].at, RunStatus.NOT_STARTED)
     assert figures.of_jobs(jobs)["ior_cov"] == pytest.approx(0, abs=1e-12)
     assert figures.of_jobs(jobs)["ior_unfinished"] == pytest.approx(1 / 60)
 
@@ -82,12 +84,11 @@ def test_runs_that_were_not_started_are_missing_and_not_0():
 def test_surveys_leave_out_what_did_not_answer():
     rates = [np.array([20e9, np.nan, 10e9]), np.array([18e9, 19e9, 2e9])]
     # As `run_survey` has it: one with a silent OST is unfinished, and the others' rates are there.
-    statuses: list[Status] = ["unfinished", "ok"]
     surveys = [
         SurveyRun("daily", START, status, one, one)
-        for status, one in zip(statuses, rates, strict=True)
+        for status, one in zip(ENDED, rates, strict=True)
     ]
-    failed = SurveyRun("daily", START, "failed", np.zeros(3), np.zeros(3))
+    failed = SurveyRun("daily", START, RunStatus.FAILED, np.zeros(3), np.zeros(3))
     found = figures.of_surveys([*surveys, failed])
     assert found["ost_write"] == pytest.approx((20 + 10 + 18 + 19 + 2) / 5 * 1e9)
     assert found["ost_write_least"] == 2e9

@@ -13,7 +13,7 @@ import pytest
 from trimtab.launch.interruption import Interrupted
 from trimtab.loop.workers import one_by_one, side_by_side
 from trimtab.model.verdict import Interval
-from trimtab.twin.scenario.keys import replace_keys
+from trimtab.twin.scenario.checks import replace_keys
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.whatif.figures import KINDS
 from trimtab.whatif.runs import FigureCache, Run, answered, listener, seeded

@@ -16,15 +16,15 @@ from trimtab.cli.render.document import show_page
 @options.since("Only actions that began at or after this time.")
 def actions_command(where: str, store_url: str | None, since: str | None) -> None:
     """List changes made to a site: when, by whom, why, and the performance afterwards."""
-    from trimtab.loop import documents
     from trimtab.loop.acting.effects import ledger
     from trimtab.report.acting import ledger_document
+    from trimtab.report.documents.acting import ActionsDocument
 
     with opened(where, store_url) as record:
         place = record.place
         actions, effects = ledger(record.store, place, record.now, since=place.moment(since))
     show_page(
-        lambda: documents.acting.ActionsDocument(record.location, actions, effects),
+        lambda: ActionsDocument(record.location, actions, effects),
         lambda: ledger_document(
             place.name,
             actions,

@@ -111,12 +111,12 @@ def check_command(fail_on: str | None, **settings: object) -> None:
     report. Always removes the probe's files.
     """
     from trimtab.cli.render.progress import RUN_KEPT, progress_bar
-    from trimtab.loop import documents
     from trimtab.loop.check import CheckOptions, check, of_site
     from trimtab.loop.probing.mount_check import refuse_wrong_mount
     from trimtab.loop.probing.reach import THIS_HOST
     from trimtab.loop.sites import reach_of, site_file
     from trimtab.report.check import check_document
+    from trimtab.report.documents.measured import CheckDocument
 
     def page(result: CheckResult) -> str:
         from trimtab.report.sections import render_document
@@ -138,7 +138,7 @@ def check_command(fail_on: str | None, **settings: object) -> None:
             reach=reach,
         )
     show_page(
-        lambda: documents.measured.CheckDocument(result, error),
+        lambda: CheckDocument(result, error),
         lambda: check_document(result),
         more=(f"report: {result.report}",) if result.report else (),
         error=error,

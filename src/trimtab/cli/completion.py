@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
-from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class _Word(click.ParamType):
@@ -25,6 +27,8 @@ class _Word(click.ParamType):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Return the known values with this beginning; the shell completes the rest."""
+        from click.shell_completion import CompletionItem
+
         names = [name for name in self._known() if name.startswith(incomplete)]
         if names and "/" not in incomplete:
             return [CompletionItem(name) for name in names]

@@ -46,13 +46,13 @@ def event_command() -> None:
 @click.option("--targets", metavar="SET", help="Only these: OST[0000-0003],MDT0000.")
 def add(where: str, detail: str, store_url: str | None, **fields: Any) -> None:
     """Record one event: trimtab event add SITE --kind note "words"."""
-    from trimtab.loop import documents
     from trimtab.loop.event_log import add_event
+    from trimtab.report.documents.kept import EventsDocument
 
     with opened(where, store_url) as record:
         event = add_event(record.store, where, detail=detail, now=record.now, **fields)
     show_page(
-        lambda: documents.kept.EventsDocument(record.location, (event,)),
+        lambda: EventsDocument(record.location, (event,)),
         lambda: written_document(event),
     )
 
@@ -65,14 +65,14 @@ def add(where: str, detail: str, store_url: str | None, **fields: Any) -> None:
 @click.option("--until", metavar="TIME", help="Only events that began until this time or day.")
 def list_(where: str, store_url: str | None, since: str | None, until: str | None) -> None:
     """List events, oldest first."""
-    from trimtab.loop import documents
+    from trimtab.report.documents.kept import EventsDocument
 
     with opened(where, store_url) as record:
         place = record.place
         begin, end = place.moment(since), place.moment(until, end=True)
         events = record.store.events(site=place.name, since=begin, until=end)
     show_page(
-        lambda: documents.kept.EventsDocument(record.location, tuple(events)),
+        lambda: EventsDocument(record.location, tuple(events)),
         lambda: events_document(events, options.extent().rows(_ROWS)),
     )
 

@@ -24,15 +24,15 @@ def explain_command(where: str, moment: str, store_url: str | None) -> None:
     lists every piece of evidence: found, absent, or not available with the reason.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop import documents
     from trimtab.loop.explaining.incidents import explain_at
     from trimtab.record.kept import value_of
+    from trimtab.report.documents.judged import ExplainDocument
     from trimtab.report.incidents import moment_document
 
     with opened(where, store_url) as record, progress_bar() as progress:
         known = explain_at(record.store, record.place, moment, progress=progress)
     show_page(
-        lambda: value_of(documents.judged.ExplainDocument, known, incidents=known.explanations),
+        lambda: value_of(ExplainDocument, known, incidents=known.explanations),
         lambda: moment_document(
             known.moment,
             known.explanations,

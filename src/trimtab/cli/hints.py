@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 import click
 
 from trimtab.cli import options
-from trimtab.cli.render.document import print_section, show
-from trimtab.cli.render.screen import console, print_wrapped
-from trimtab.explain.hints import Basis, paste_text
-from trimtab.report.sections import Section
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trimtab.explain.hints import Hint, JobRequest
-    from trimtab.report.kit import Tone
+from trimtab.cli.render.document import show
 
 
 @click.command("hints", cls=options.GroupedCommand)
@@ -71,9 +62,10 @@ def hints_command(directory: str, **job: Any) -> None:
     Every hint states its basis: measured, documented, or a rule of thumb. Nothing is set, and the
     file system is not contacted.
     """
+    from trimtab.cli.render.hints import print_hints
     from trimtab.errors import UsageError
     from trimtab.explain.hints import JobRequest, Mpi, advise, paste_text, setstripe_argv
-    from trimtab.loop import documents
+    from trimtab.report.documents.judged import HintsDocument
 
     try:
         request = JobRequest(**(job | {"mpi": Mpi(job["mpi"])}))
@@ -82,36 +74,8 @@ def hints_command(directory: str, **job: Any) -> None:
         raise UsageError(str(error), code="job-invalid", hint=hint) from error
     hints = advise(request)
     show(
-        lambda: documents.judged.HintsDocument(
+        lambda: HintsDocument(
             request, hints, setstripe_argv(hints, directory), paste_text(request, hints, directory)
         ),
         lambda: print_hints(request, hints, directory),
     )
-
-
-_TONES: Final[dict[Basis, Tone | None]] = {
-    Basis.MEASURED: "healthy",
-    Basis.DOCUMENTED: None,
-    Basis.RULE_OF_THUMB: "warning",
-}
-
-
-def print_hints(request: JobRequest, hints: Sequence[Hint], directory: str) -> None:
-    """Print lines for a job script, followed by the reason of each."""
-    out, extent = console(), options.extent()
-    out.print("For the job script", style="bold")
-    for line in paste_text(request, hints, directory).splitlines():
-        out.print(line, soft_wrap=True)
-    if extent.brief:
-        return
-    out.print("Why", style="bold")
-    sources = list(dict.fromkeys(hint.source for hint in hints))
-    for hint in hints:
-        number = sources.index(hint.source) + 1
-        title = f"{hint.name} {hint.value}  {hint.basis.value} [{number}]"
-        print_section(out, Section(title, (f"{hint.reason}.",), tone=_TONES[hint.basis]))
-    if not extent.everything:
-        print_wrapped(out, "--all shows the sources, --brief the lines for the job script", "dim")
-        return
-    numbered = (f"[{number}] {source}" for number, source in enumerate(sources, start=1))
-    print_section(out, Section(lines=tuple(numbered)))

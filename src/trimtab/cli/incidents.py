@@ -7,8 +7,8 @@ from functools import cache, partial
 import click
 
 from trimtab.cli import options
-from trimtab.cli.opened import compared, opened
-from trimtab.cli.render.document import show_page
+from trimtab.cli.opened import opened
+from trimtab.cli.render.document import print_note, show_page
 
 
 @click.command("incidents")
@@ -27,12 +27,17 @@ def incidents_command(
     probability and evidence, and the decisive measurement; --all shows each.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop import documents
+    from trimtab.loop.keeping import compared_afresh
     from trimtab.loop.verdicts import look_for_incidents, standing_beside
     from trimtab.record.kept import value_of
+    from trimtab.report.documents.judged import IncidentsDocument
     from trimtab.report.incidents import incidents_document
 
-    with opened(where, store_url) as record, compared(afresh), progress_bar() as progress:
+    with (
+        opened(where, store_url) as record,
+        compared_afresh(afresh, print_note),
+        progress_bar() as progress,
+    ):
         place, now = record.place, record.now
         search = look_for_incidents(
             record.store, place, now=now, since=since, until=until, progress=progress
@@ -43,11 +48,9 @@ def incidents_command(
             standing()
     explained = search.explained
     for note in filter(None, (search.why_none, search.unkept)):
-        click.echo(f"note: {note}", err=True)
+        print_note(note)
     show_page(
-        lambda: value_of(
-            documents.judged.IncidentsDocument, explained, incidents=explained.explanations
-        ),
+        lambda: value_of(IncidentsDocument, explained, incidents=explained.explanations),
         lambda: incidents_document(
             explained.explanations,
             explained.standing,

@@ -62,8 +62,8 @@ def init_command(
 
     from trimtab.cli.render.init import found_sections, print_file, written_document
     from trimtab.errors import UsageError
-    from trimtab.loop import documents
     from trimtab.loop.initialise import Wanted, discover
+    from trimtab.report.documents.measured import InitDocument
     from trimtab.site.write import site_text, write_site
     from trimtab.visible import visible
 
@@ -84,7 +84,7 @@ def init_command(
     if installing:
         _install(discovery, text, replace=replace, yes=yes)
         return
-    json = documents.measured.InitDocument(
+    json = InitDocument(
         discovery.site.name, out, text, tuple(discovery.facts), tuple(discovery.not_found)
     )
     if out is None:
@@ -101,8 +101,8 @@ def _install(discovery: Discovery, text: str, *, replace: bool, yes: bool) -> No
     """Show the files that make the site watched, and install them if confirmed."""
     from trimtab.cli.render.init import installed_document, planned_sections, print_aside
     from trimtab.errors import RefusedError
-    from trimtab.loop import documents
     from trimtab.loop.installing.install import commands, files_of, install
+    from trimtab.report.documents.measured import InstallDocument
 
     name, planned = discovery.site.name, files_of(discovery.site, text)
     if not yes:
@@ -118,6 +118,6 @@ def _install(discovery: Discovery, text: str, *, replace: bool, yes: bool) -> No
     written = install(planned, replace=replace)
     following = commands(discovery.site)
     show_page(
-        lambda: documents.measured.InstallDocument(name, written, following),
+        lambda: InstallDocument(name, written, following),
         lambda: installed_document(name, written, following),
     )

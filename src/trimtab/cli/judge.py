@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trimtab.cli import options
-from trimtab.cli.opened import compared, opened
-from trimtab.cli.render.document import show_page
+from trimtab.cli.opened import opened
+from trimtab.cli.render.document import print_note, show_page
 from trimtab.errors import UsageError
 from trimtab.message import code_of
 from trimtab.model.series import RUNS_LEFT_OUT
@@ -102,6 +102,7 @@ def _of_site(
     where: str, settings: dict[str, Any], stack: ExitStack, report: str | None
 ) -> tuple[Any, SiteStanding | None]:
     from trimtab.cli.render.progress import progress_bar
+    from trimtab.loop.keeping import compared_afresh
     from trimtab.loop.site_judgement import Terms, judge_site
     from trimtab.loop.standing import standing_of
 
@@ -113,7 +114,7 @@ def _of_site(
     store_url, goal = settings.pop("store_url"), settings.pop("cov_goal")
     record = stack.enter_context(opened(where, store_url))
     afresh = settings.pop("afresh")
-    with compared(afresh), progress_bar() as progress:
+    with compared_afresh(afresh, print_note), progress_bar() as progress:
         terms = Terms(**settings, goal=goal)
         judged = judge_site(record.store, record.place, terms, progress=progress)
         if options.wants_json() and report is None and not afresh:
@@ -144,12 +145,12 @@ def _of_file(file: str, settings: dict[str, Any]) -> Any:
 
 
 def _answer(judged: Any, standing: SiteStanding | None, report: str | None) -> None:
-    from trimtab.loop import documents
+    from trimtab.report.documents.judged import JudgeDocument
     from trimtab.report.judge import judge_document
 
     left_out = [note for note in judged.judgement.notes if code_of(note) == RUNS_LEFT_OUT]
     show_page(
-        lambda: documents.judged.JudgeDocument(judged.judgement, judged.store, judged.file, report),
+        lambda: JudgeDocument(judged.judgement, judged.store, judged.file, report),
         lambda: judge_document(judged.judgement, judged.frames, judged.surveys, standing),
         report,
         more=left_out,

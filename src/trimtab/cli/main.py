@@ -16,8 +16,8 @@ from typing import Final
 
 import click
 
-from trimtab import __version__
 from trimtab.cli.lazy import COMPLETE, LazyGroup
+from trimtab.config.version import __version__
 from trimtab.errors import Interrupted, TrimtabError, UnreadableError, UsageError
 from trimtab.extras import install_command
 from trimtab.launch.interruption import interruptible
@@ -297,8 +297,7 @@ def _report(error: TrimtabError | Interrupted, *, as_json: bool = False) -> int:
 
 
 def _print_json(error: TrimtabError | Interrupted) -> None:
-    from trimtab.report.documents.encode import to_json
-    from trimtab.report.documents.values import FailureDocument
+    from trimtab.report.documents.encode import FailureDocument, to_json
 
     click.echo(to_json(FailureDocument(error)))
 

@@ -9,8 +9,6 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-import click
-
 from trimtab.errors import TrimtabError
 
 if TYPE_CHECKING:
@@ -68,26 +66,3 @@ def opened(where: str | None, store_url: str | None) -> Iterator[Opened]:
         if site is None and where is not None and error.code in _UNKNOWN:
             error.hint = did_you_mean(where, known_sites()) or error.hint
         raise
-
-
-@contextmanager
-def compared(wanted: bool) -> Iterator[None]:
-    """If wanted, judge from scratch inside the block, and report the comparison at its end."""
-    from trimtab.loop.keeping import afresh
-    from trimtab.units import plural
-
-    if not wanted:
-        yield
-        return
-    with afresh() as comparison:
-        yield
-    values, differing = plural(comparison.values, "kept value", ","), comparison.differing
-    text = f"judged from nothing: {values} compared, all the same"
-    if differing:
-        text = (
-            f"judged from nothing: {len(differing)} of {values} differ ({', '.join(differing)}). "
-            "That is a defect of Trimtab; what was judged now is kept"
-        )
-    elif not comparison.values:
-        text = "judged from nothing: nothing was kept that still holds"
-    click.echo(f"note: {text}", err=True)

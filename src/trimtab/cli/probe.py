@@ -21,7 +21,6 @@ def probe_command(name: str, where: str | None, store_url: str | None, trim: boo
     its files and releases the nodes of a job.
     """
     from trimtab.cli.render.progress import RUN_KEPT, progress_bar
-    from trimtab.loop import documents
     from trimtab.loop.probing.probe_now import probe_now, probe_of
     from trimtab.loop.probing.site_probe import runner_of
     from trimtab.loop.sites import only_site, open_driver, open_site, reach_of
@@ -38,13 +37,9 @@ def probe_command(name: str, where: str | None, store_url: str | None, trim: boo
         runner, driver = runner_of(site, store, reach), open_driver(site, clock=reach.clock)
         terms = {"clock": reach.clock, "progress": progress, "trim": trim}
         made = probe_now(site, probe, store, driver, runner, **terms)
-        place = str(store.location)
-    run, verdicts, comparisons = made.run, made.verdicts, made.comparisons
     show_page(
-        lambda: documents.measured.ProbeDocument(
-            place, (run, *made.others), verdicts, comparisons, made.notes, made.error
-        ),
-        lambda: probe_document(run, verdicts, comparisons, made.others, made.notes),
-        more=(f"store: {place}",),
+        lambda: made,
+        lambda: probe_document(made.runs, made.verdicts, made.comparisons, made.notes),
+        more=(f"store: {made.store}",),
         error=made.error,
     )

@@ -31,8 +31,8 @@ def report_command(
     probes, and the actions.
     """
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop import documents
     from trimtab.loop.monthly import month_of, month_of_site
+    from trimtab.report.month import MonthDocument
     from trimtab.report.monthly import check_out, monthly_document, write_monthly
     from trimtab.report.sections import Document
 
@@ -48,7 +48,7 @@ def report_command(
     write_monthly(out, document)
 
     show_page(
-        lambda: documents.answers.MonthDocument(
+        lambda: MonthDocument(
             location, site, f"{span.first:%Y-%m}", str(out), document.answer, document.details
         ),
         lambda: Document(document.answer, details=document.details),

@@ -19,8 +19,8 @@ from trimtab.cli.render.document import show_page
 )
 def runs_command(store_url: str | None, site: str | None, probe: str | None, top: int) -> None:
     """List stored runs, newest first."""
-    from trimtab.loop import documents
     from trimtab.loop.sites import site_of
+    from trimtab.report.documents.kept import RunsDocument
     from trimtab.report.runs import runs_document
 
     with opened(site, store_url) as record:
@@ -28,6 +28,6 @@ def runs_command(store_url: str | None, site: str | None, probe: str | None, top
         name = None if named is None else site_of(record.store, named)
         runs = record.store.runs(site=name, probe=probe, limit=top)
     show_page(
-        lambda: documents.kept.RunsDocument(record.location, tuple(runs)),
+        lambda: RunsDocument(record.location, tuple(runs)),
         lambda: runs_document(runs, requested=top),
     )

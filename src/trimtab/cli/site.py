@@ -20,9 +20,9 @@ def site_command(where: str, validate: bool) -> None:
     """
     from trimtab.cli.render.site import site_document
     from trimtab.errors import ToolError
-    from trimtab.loop import documents
     from trimtab.loop.probing.validate import validate as held_against_reality
     from trimtab.loop.sites import identity_of, open_site
+    from trimtab.report.documents.measured import SiteDocument
 
     loaded = open_site(where)
     checked = ()
@@ -32,7 +32,7 @@ def site_command(where: str, validate: bool) -> None:
     wrong = [statement for statement in checked if statement.ok is False]
     error = ToolError(f"{len(wrong)} of {len(checked)} statements do not hold", code="site-differs")
     show_page(
-        lambda: documents.measured.SiteDocument(
+        lambda: SiteDocument(
             loaded.site.name,
             loaded.site.source,
             loaded.site.driver,

@@ -18,10 +18,10 @@ def snapshot_command(where: str, store_url: str | None) -> None:
     One round trip to each server. `trimtab targets SITE --at TIME` shows it again.
     """
     from trimtab.cli.render.snapshot import snapshot_document
-    from trimtab.loop import documents
     from trimtab.loop.sites import open_driver, open_site
     from trimtab.loop.stores import open_store
     from trimtab.loop.targets import keep, refuse_silence
+    from trimtab.report.documents.measured import SnapshotDocument
 
     site = open_site(where).site
     with open_store(store_url, site, create=True) as store:
@@ -30,7 +30,7 @@ def snapshot_command(where: str, store_url: str | None) -> None:
     state = standing.state
     assert state is not None  # it was stored just now
     show_page(
-        lambda: documents.measured.SnapshotDocument(place, identifier, state),
+        lambda: SnapshotDocument(place, identifier, state),
         lambda: snapshot_document(identifier, place, standing),
     )
     refuse_silence(state, reported=options.wants_json())

@@ -24,11 +24,11 @@ def status_command(
     verdict and trend. Measures nothing.
     """
     from trimtab.cli.render.progress import QUIET_S, progress_bar
-    from trimtab.loop import documents
     from trimtab.loop.sites import site_of
     from trimtab.loop.standing import standings_of
     from trimtab.loop.status import status_of
     from trimtab.model.site import LIMITS
+    from trimtab.model.status import StatusDocument
     from trimtab.report.headline import site_troubles
     from trimtab.report.status import status_document
 
@@ -49,7 +49,7 @@ def status_command(
         site = options.site_argument(state.series[0].site)
         more = [f"trimtab judge {site} shows changes over months, trimtab incidents {site} causes"]
     show_page(
-        lambda: documents.answers.StatusDocument(state, troubles),
+        lambda: StatusDocument(state, troubles),
         lambda: status_document(state, standings, options.site_argument(where) if where else ""),
         more=more,
     )

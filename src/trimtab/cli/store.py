@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -17,11 +18,9 @@ from trimtab.visible import visible
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from trimtab.report.documents.kept import (
-        StoreCheckDocument,
-        StoreCopyDocument,
-        StoreRebuildDocument,
-    )
+    from trimtab.loop.verdicts import StoreRebuildDocument
+    from trimtab.record.integrity import StoreCheck
+    from trimtab.report.documents.kept import StoreCopyDocument
 
 
 @click.group("store")
@@ -41,27 +40,25 @@ def check(store_url: str | None, contents: bool) -> None:
 
     The exit code is 5 if something is damaged.
     """
-    from trimtab.loop import documents
-    from trimtab.loop.stores import check_store
+    from trimtab.loop.stores import open_store
+    from trimtab.report.documents.kept import StoreCheckDocument
 
-    place, result = check_store(store_url, contents=contents)
-    tables = tuple(
-        documents.kept.StoreTable(name, each.rows, (*each.damaged.values(),))
-        for name, each in result.tables.items()
+    with open_store(store_url) as store:
+        result, place = store.check(contents=contents), str(store.location)
+    show_page(
+        lambda: StoreCheckDocument(place, result),
+        lambda: checked_document(result),
+        error=_damaged(place, result),
     )
-    document = documents.kept.StoreCheckDocument(
-        place, result.is_whole, result.problems, tables, result.runs, result.by_server
-    )
-    show_page(lambda: document, lambda: checked_document(document), error=_damaged(document))
 
 
-def _damaged(document: StoreCheckDocument) -> UnreadableError | None:
-    if document.whole:
+def _damaged(store: str, check: StoreCheck) -> UnreadableError | None:
+    if check.whole:
         return None
-    rows = sum(len(table.damaged) for table in document.tables)
+    rows = sum(len(table.damaged) for table in check.tables)
     return UnreadableError(
-        f"the store {document.store} is damaged: {plural(rows, 'row')} and "
-        f"{plural(len(document.problems), 'other problem')}",
+        f"the store {store} is damaged: {plural(rows, 'row')} and "
+        f"{plural(len(check.problems), 'other problem')}",
         code="store-damaged",
         hint="restore a backup; or trimtab store copy STORE NEW, which leaves damaged rows out, "
         "then import the raw outputs that are whole; `sqlite3 FILE .recover` where pages of the "
@@ -80,14 +77,16 @@ def copy(source: str, target: str) -> None:
     copy is complete or empty; SOURCE stays as it is. Damaged rows are left out, and named.
     """
     from trimtab.cli.render.progress import QUIET_S, progress_bar
-    from trimtab.loop import documents
-    from trimtab.loop.stores import copy_store
+    from trimtab.loop.stores import open_store
+    from trimtab.report.documents.kept import StoreCopyDocument
 
-    with progress_bar(quiet_s=QUIET_S) as progress:
-        places, copied = copy_store(source, target, progress=progress)
-    document = documents.kept.StoreCopyDocument(
-        *places, copied.rows, copied.outputs, copied.missing, dict(copied.damaged)
-    )
+    with (
+        progress_bar(quiet_s=QUIET_S) as progress,
+        open_store(source) as original,
+        open_store(target, create=True) as new,
+    ):
+        copied = original.copy_to(new, now=datetime.now(UTC), progress=progress)
+        document = StoreCopyDocument(str(original.location), str(new.location), copied)
     show_page(lambda: document, lambda: copied_document(document))
 
 
@@ -102,13 +101,12 @@ def rebuild(where: str | None, store_url: str | None) -> None:
     """
     from trimtab.cli.opened import opened
     from trimtab.cli.render.progress import progress_bar
-    from trimtab.loop import documents
-    from trimtab.loop.verdicts import rebuilt
+    from trimtab.loop.verdicts import StoreRebuildDocument, rebuilt
 
     with opened(where, store_url) as record, progress_bar() as progress:
         places = None if where is None else (record.place,)
         sites = tuple(rebuilt(record.store, places, progress=progress))
-        document = documents.kept.StoreRebuildDocument(record.location, sites)
+        document = StoreRebuildDocument(record.location, sites)
     show_page(lambda: document, lambda: rebuilt_document(document))
 
 
@@ -129,51 +127,51 @@ def rebuilt_document(document: StoreRebuildDocument) -> Document:
     )
 
 
-def checked_document(document: StoreCheckDocument) -> Document:
+def checked_document(check: StoreCheck) -> Document:
     """Return what is intact, what is damaged, and which series that affects."""
-    rows = sum(table.rows for table in document.tables)
+    rows = sum(table.rows for table in check.tables)
     answer = f"{plural(rows, 'row', ',')} checked, none damaged."
-    if not document.whole:
-        damaged = sum(len(table.damaged) for table in document.tables)
+    if not check.whole:
+        damaged = sum(len(table.damaged) for table in check.tables)
         answer = f"{plural(damaged, 'row', ',')} of {rows:,} damaged."
     tables = (
-        f"{table.table}: {', '.join(table.damaged)}" for table in document.tables if table.damaged
+        f"{table.table}: {', '.join(table.damaged)}" for table in check.tables if table.damaged
     )
     return Document(
         answer,
         (
-            Section(lines=(*document.problems, *tables), tone="critical"),
-            Section(lines=tuple(_affected(document))),
+            Section(lines=(*check.problems, *tables), tone="critical"),
+            Section(lines=tuple(_affected(check))),
         ),
     )
 
 
-def _affected(document: StoreCheckDocument) -> Iterator[str]:
-    series = Counter(f"{run.probe} ({run.kind})" for run in document.runs)
+def _affected(check: StoreCheck) -> Iterator[str]:
+    series = Counter(f"{run.probe} ({run.kind})" for run in check.runs)
     for name, count in series.items():
         yield f"Series affected: {name}, {plural(count, 'run')} lost"
-    whole = [run.id for run in document.runs if run.raw_is_whole]
+    whole = [run.id for run in check.runs if run.raw_is_whole]
     if whole:
         yield f"Raw outputs are intact, and can be imported again, of {', '.join(whole)}"
-    if document.by_server:
+    if check.by_server:
         yield "Pages are PostgreSQL's to check: SHOW data_checksums; pg_amcheck."
 
 
 def copied_document(document: StoreCopyDocument) -> Document:
     """Return what was copied, what is missing, and how to use the copy."""
-    rows = document.rows
-    copied = f"{plural(document.outputs, 'raw output', ',')} copied beside it."
-    missing = plural(len(document.missing), "raw output", ",")
+    copy, rows = document.copied, document.copied.rows
+    copied = f"{plural(copy.outputs, 'raw output', ',')} copied beside it."
+    missing = plural(len(copy.missing), "raw output", ",")
     lost = (
         f"Damaged and left out: {plural(len(names), table, ',')} ({', '.join(names)})"
-        for table, names in document.damaged.items()
+        for table, names in copy.damaged.items()
     )
-    gaps = (f"{missing} missing in {document.source}.",) if document.missing else ()
+    gaps = (f"{missing} missing in {document.source}.",) if copy.missing else ()
     return Document(
         f"Copied {plural(rows['run'], 'run', ',')} with {plural(rows['sample'], 'sample', ',')} "
         f"and {plural(rows['snapshot'], 'snapshot', ',')} to {document.target}.",
         (
-            Section(lines=(copied,) if document.outputs else ()),
+            Section(lines=(copied,) if copy.outputs else ()),
             Section(lines=(*gaps, *lost), tone="warning"),
         ),
         more=("To use it, name it in [store] url of the site file, or with --store.",),

@@ -111,11 +111,11 @@ def survey_command(where: str, apply: bool, store_url: str | None, **options_giv
     Nothing is done without --apply.
     """
     from trimtab.cli.render.progress import RUN_KEPT, progress_bar
-    from trimtab.loop import documents
     from trimtab.loop.sites import open_driver, open_site, reach_of
     from trimtab.loop.stores import open_store
     from trimtab.loop.survey.request import Asked, Tools, carry_out, error_of, prepare
     from trimtab.model.survey import SLOW
+    from trimtab.report.documents import measured
     from trimtab.report.survey import plan_document, survey_document
 
     if options_given["size_bytes"] is not None:
@@ -127,7 +127,7 @@ def survey_command(where: str, apply: bool, store_url: str | None, **options_giv
     prepared = prepare(site, driver, request, tools)
     if not apply:
         show_page(
-            lambda: documents.measured.SurveyDocument(
+            lambda: measured.SurveyDocument(
                 prepared.plan, applied=False, slow_under=SLOW, store=None
             ),
             lambda: plan_document(prepared.plan),
@@ -144,7 +144,7 @@ def survey_command(where: str, apply: bool, store_url: str | None, **options_giv
         place = str(store.location)
     error = error_of(survey)
     show_page(
-        lambda: documents.measured.survey_document(survey, place, error),
+        lambda: measured.survey_document(survey, place, error),
         lambda: survey_document(survey),
         more=(f"store: {place}",),
         error=error,

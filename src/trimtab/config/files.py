@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 import stat
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,6 +175,8 @@ def written_beside(target: Path, data: bytes, mode: int | None = None) -> Iterat
     mode
         Mode regardless of the umask; ``None``: the default mode.
     """
+    import secrets
+
     temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(6)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
@@ -200,6 +200,8 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
     UsageError
         It is not TOML.
     """
+    import tomllib
+
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

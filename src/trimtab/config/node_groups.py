@@ -10,23 +10,14 @@ from __future__ import annotations
 
 import functools
 import os
-import pwd
-import shlex
 from collections.abc import Iterator
-from configparser import ConfigParser
 from pathlib import Path
-from string import Template
-from typing import Final
-
-from ClusterShell.NodeSet import ILLEGAL_GROUP_CHARS
-from ClusterShell.NodeUtils import (
-    GroupResolverConfig,
-    GroupResolverError,
-    GroupResolverSourceError,
-    GroupSourceNoUpcall,
-)
+from typing import TYPE_CHECKING, Final
 
 from trimtab.config.files import read_text, refuse_below_others, refuse_foreign
+
+if TYPE_CHECKING:
+    from ClusterShell.NodeUtils import GroupResolverConfig
 
 _NOUN: Final = "the ClusterShell configuration"
 _LISTS: Final = ("groupsdir", "confdir", "autodir")
@@ -38,6 +29,8 @@ def group_files() -> tuple[Path, ...]:
 
     Root's is in root's own home, regardless of ``HOME`` under sudo.
     """
+    import pwd
+
     root = os.geteuid() == 0
     home = Path(pwd.getpwuid(0).pw_dir) if root else Path("~").expanduser()
     places = [
@@ -69,30 +62,37 @@ def site_groups() -> GroupResolverConfig:
 
 @functools.cache
 def _resolver(files: tuple[Path, ...]) -> GroupResolverConfig:
-    # Cached, like ClusterShell's own: a command's answer is valid for its cache time.
-    resolver = _SiteGroups([str(file) for file in files], illegal_chars=ILLEGAL_GROUP_CHARS)
+    """Return the resolver; cached, as ClusterShell's own: an answer is valid for its cache time."""
+    from ClusterShell.NodeSet import ILLEGAL_GROUP_CHARS
+    from ClusterShell.NodeUtils import (
+        GroupResolverConfig,
+        GroupResolverError,
+        GroupResolverSourceError,
+        GroupSourceNoUpcall,
+    )
+
+    class SiteGroups(GroupResolverConfig):
+        """Resolver that refuses undefined groups, which ClusterShell treats as empty."""
+
+        def group_nodes(self, group: str, namespace: str | None = None) -> list[str]:
+            try:
+                nodes: list[str] = super().group_nodes(group, namespace)
+            except GroupResolverSourceError as error:
+                source = f"source {namespace}" if namespace else "default source"
+                raise GroupResolverError(f"no {source} of groups is configured") from error
+            if not nodes and not self._is_defined(group, namespace):
+                raise GroupResolverError(f"no group {group} is defined")
+            return nodes
+
+        def _is_defined(self, group: str, namespace: str | None) -> bool:
+            try:
+                return group in self.grouplist(namespace)
+            except GroupSourceNoUpcall:
+                return False
+
+    resolver = SiteGroups([str(file) for file in files], illegal_chars=ILLEGAL_GROUP_CHARS)
     resolver.sources()  # reads the files: an unreadable one is not cached
     return resolver
-
-
-class _SiteGroups(GroupResolverConfig):
-    """Resolver that refuses undefined groups, which ClusterShell treats as empty."""
-
-    def group_nodes(self, group: str, namespace: str | None = None) -> list[str]:
-        try:
-            nodes: list[str] = super().group_nodes(group, namespace)
-        except GroupResolverSourceError as error:
-            source = f"source {namespace}" if namespace else "default source"
-            raise GroupResolverError(f"no {source} of groups is configured") from error
-        if not nodes and not self._is_defined(group, namespace):
-            raise GroupResolverError(f"no group {group} is defined")
-        return nodes
-
-    def _is_defined(self, group: str, namespace: str | None) -> bool:
-        try:
-            return group in self.grouplist(namespace)
-        except GroupSourceNoUpcall:
-            return False
 
 
 def _defining(files: tuple[Path, ...]) -> Iterator[Path]:
@@ -106,6 +106,10 @@ def _defining(files: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def _named_directories(file: Path, configuration: Path) -> Iterator[Path]:
+    import shlex
+    from configparser import ConfigParser
+    from string import Template
+
     parser = ConfigParser()
     parser.read_string(read_text(file, _NOUN), str(file))
     for name in _LISTS:

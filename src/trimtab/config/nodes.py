@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import configparser
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trimtab.config import node_groups
 from trimtab.errors import UsageError
 from trimtab.visible import visible
-
-if TYPE_CHECKING:
-    from ClusterShell.NodeUtils import GroupResolverConfig
 
 NODE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,254}")
 """Host names, IPv4 and IPv6 addresses; nothing special to ssh or a shell."""
@@ -45,6 +42,8 @@ def unfold_nodes(text: str) -> tuple[str, ...]:
     >>> unfold_nodes("oss[9-10],mds1")
     ('oss9', 'oss10', 'mds1')
     """
+    import configparser
+
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
     from ClusterShell.NodeUtils import GroupResolverError, GroupSourceError
     from ClusterShell.RangeSet import RangeSetException
@@ -56,7 +55,7 @@ def unfold_nodes(text: str) -> tuple[str, ...]:
     by_group = "@" in text or "*" in text
     parts = [text] if _OPERATORS.intersection(text) else _parts(text)
     try:
-        resolver = _site_groups() if by_group else RESOLVER_NOGROUP
+        resolver = node_groups.site_groups() if by_group else RESOLVER_NOGROUP
         names = [name for part in parts for name in NodeSet(part, resolver=resolver)]
     except failures as error:
         looked = _looked() if by_group else ""
@@ -125,16 +124,9 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-def _site_groups() -> GroupResolverConfig:
-    from trimtab.config.node_groups import site_groups
-
-    return site_groups()
-
-
 def _looked() -> str:
-    from trimtab.config.node_groups import group_files
-
-    return f" (groups are read from {', '.join(visible(str(file)) for file in group_files())})"
+    files = ", ".join(visible(str(file)) for file in node_groups.group_files())
+    return f" (groups are read from {files})"
 
 
 def _refuse_signs(text: str) -> None:

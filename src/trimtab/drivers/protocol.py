@@ -64,7 +64,7 @@ class WriteTimes:
     busy_s: float
 
 
-class ChangelogUsers(Protocol):
+class ChangelogRegistrar(Protocol):
     """Trimtab's changelog users on the MDTs of a file system."""
 
     def user(self, mdt: str) -> str | NotAvailable:
@@ -233,7 +233,7 @@ class Driver(Protocol):
         ...
 
     @property
-    def changelogs(self) -> ChangelogUsers | NotAvailable:
+    def changelogs(self) -> ChangelogRegistrar | NotAvailable:
         """Trimtab's changelog users, or why the file system has no changelog."""
         ...
 

@@ -51,10 +51,11 @@ def explain(
     Explanation
         The likely causes, those excluded and not assessed, and the decisive measurement.
 
-    Notes ----- Every cause collects all its evidence. Weights are added to the prior odds, and
-    pieces of evidence of one route are shrunk; the best cause lowers the odds of the others
-    slightly; the sum is converted to a confidence calibrated on simulated incidents
-    (docs/explaining.md).
+    Notes
+    -----
+    Every cause collects all its evidence. Weights are added to the prior odds, and pieces of
+    evidence of one route are shrunk; the best cause lowers the odds of the others slightly; the sum
+    is converted to a confidence calibrated on simulated incidents (docs/explaining.md).
     """
     explanation = conclude(
         context.incident,

@@ -7,21 +7,9 @@ from dataclasses import dataclass, field
 
 from trimtab.model.filesystem import BlockDevice, PathDescription
 from trimtab.model.run import Sample
-from trimtab.model.site import LIMITS
+from trimtab.model.site import LIMITS, SiteLimits
 from trimtab.model.telemetry import NotAvailable, Setting, TargetSnapshot
 from trimtab.model.trim import TrimPractice
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits a site has set for itself.
-
-    ``fullness`` is used / (used + available); 75 % is NERSC's figure for flash [S1, IV.A.5].
-    ``cov`` is the goal over 48 hours [S1, VII].
-    """
-
-    fullness: float = LIMITS.fullness
-    cov: float = LIMITS.cov
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +38,7 @@ class Observed:
     settings: Mapping[str, Setting | NotAvailable] = field(default_factory=dict)
     trim: TrimPractice | None = None
     samples: tuple[Sample, ...] = ()
-    limits: Limits = Limits()
+    limits: SiteLimits = LIMITS
     left_behind: tuple[str, ...] = ()
     direct: bool = True
 

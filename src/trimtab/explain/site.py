@@ -6,7 +6,6 @@ snapshots is never in memory at once.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -18,7 +17,7 @@ from trimtab.explain.causes import TABLE
 from trimtab.explain.causes.shared import by_people
 from trimtab.explain.context import JOBS, Context, CpuProfile, RunFact, Telemetry, Window
 from trimtab.explain.explain import explain
-from trimtab.explain.incidents.spell import name_of
+from trimtab.explain.incidents.spell import id_of, name_of
 from trimtab.explain.ranking import Weighed, assessment, weigh
 from trimtab.explain.stretches import LONGEST_STEP, Stretches, snapshot_times, windows_of
 from trimtab.explain.telemetry import holds
@@ -230,8 +229,8 @@ def explain_moment(
     good = (before,) if before.to > before.from_ else ()
     moment = replace(
         _standing_incident(known, window),
-        id=_id(known.site, "moment", at), shape=Shape.MOMENT, state=IncidentState.ENDED,
-        certainty=ChangeStatus.SUSPECT, until=window.to, detected_at=at,
+        id=id_of(known.site, "moment", at.isoformat()), shape=Shape.MOMENT,
+        state=IncidentState.ENDED, certainty=ChangeStatus.SUSPECT, until=window.to, detected_at=at,
         runs=sum(window.holds(run.at) for run in known.runs), summary=f"{name} UTC",
     )  # fmt: skip
     context = _context(moment, known, source, Stretches((window,), good))
@@ -364,7 +363,7 @@ def _events(incident: Incident, known: Known) -> tuple[Event, ...]:
 
 def _standing_incident(known: Known, window: Window) -> Incident:
     return Incident(
-        id=_id(known.site, "standing", known.record_from),
+        id=id_of(known.site, "standing", known.record_from.isoformat()),
         site=known.site,
         key=None,
         shape=Shape.STANDING,
@@ -379,7 +378,3 @@ def _standing_incident(known: Known, window: Window) -> Incident:
         unfinished=0,
         summary=f"since before the first recorded run on {known.record_from:%Y-%m-%d}",
     )
-
-
-def _id(site: str, kind: str, at: datetime) -> str:
-    return hashlib.sha256(f"{site}\n{kind}\n{at.isoformat()}".encode()).hexdigest()[:12]

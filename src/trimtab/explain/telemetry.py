@@ -6,7 +6,6 @@ and differenced once, however many causes use it.
 Frames have one row per target and time: ``at`` (UTC), ``target``, ``server``,
 ``value`` (Float64, never null; text as String for `Observations.texts`), and ``bad`` (true within
 the bad stretch, false within its reference). Times in neither are left out.
-the bad stretch, false within its reference). Times in neither are left out.
 """
 
 from __future__ import annotations

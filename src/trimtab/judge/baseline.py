@@ -19,9 +19,8 @@ from typing import Final
 from trimtab.judge.quantiles import t_quantile
 from trimtab.judge.variability import higher_is_better
 from trimtab.message import Message
-from trimtab.model.check import HistoryPoint
 from trimtab.model.run import METRIC_UNITS
-from trimtab.model.verdict import LEVEL, Comparison, Interval
+from trimtab.model.verdict import LEVEL, Comparison, HistoryPoint, Interval
 from trimtab.units import plural
 
 RUNS_MINIMUM: Final = 5

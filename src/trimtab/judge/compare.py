@@ -70,7 +70,6 @@ class CompareTerms:
         Seconds to exclude at the start of the later side, which the change itself disturbs.
     timezone
         IANA name of the time zone for hours of the week.
-        IANA name of the time zone for hours of the week.
     targets
         A changed number of targets to correct for.
     """

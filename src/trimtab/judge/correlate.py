@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from trimtab.judge.bootstrap import block_length
 from trimtab.judge.distributions import t_above
 from trimtab.judge.frame import normalised
+from trimtab.judge.occasions import OCCASIONS_MINIMUM
 from trimtab.message import Message
 from trimtab.model.correlation import Correlation
 
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 
     from trimtab.judge.arrays import Floats
 
-
-RUNS_MINIMUM: Final = 24
-"""As for a verdict: fewer pairs do not reveal their autocorrelation."""
 
 LEVEL: Final = 0.05
 """False discovery rate: share of the reported telemetry that may be due to chance."""
@@ -245,10 +243,11 @@ def _correlation(name: str, pairs: _Pairs) -> Correlation:
         rho_beside=None,
         apart_s=pairs.apart_s if n else None,
         reason=Message(
-            "too-few-runs", f"{n} runs have a value near in time; at least {RUNS_MINIMUM} needed"
+            "too-few-runs",
+            f"{n} runs have a value near in time; at least {OCCASIONS_MINIMUM} needed",
         ),
     )
-    if n < RUNS_MINIMUM:
+    if n < OCCASIONS_MINIMUM:  # fewer pairs do not reveal their autocorrelation
         return blank
     for quantity, ranks in (("telemetry", pairs.telemetry), ("performance", pairs.performance)):
         if not ranks.any():
@@ -365,7 +364,7 @@ def _partial(pairs: _Pairs, other: _Pairs) -> float | None:
     import numpy as np
 
     _, mine, theirs = np.intersect1d(pairs.runs, other.runs, return_indices=True)
-    if len(mine) < RUNS_MINIMUM:
+    if len(mine) < OCCASIONS_MINIMUM:
         return None
     y, x, z = (
         _ranks(values)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from trimtab.message import Message
+from trimtab.message import Message, code_of
 from trimtab.model.run import Access
 from trimtab.units import format_bytes, format_bytes_per_s, format_duration, format_percent
 
@@ -264,3 +264,18 @@ RULES: Final[tuple[Callable[[RepetitionFacts], Message | None], ...]] = (
     read_back_from_memory,
 )
 """Every rule; the first objection wins."""
+
+_FROM_MEMORY: Final = frozenset({
+    "device-moved-less", "faster-than-bus", "loop-cached", "read-back-from-memory",
+    "reread-from-memory",
+})  # fmt: skip
+"""Codes of the objections which say that memory served a read."""
+
+
+def is_from_memory(reason: str | None) -> bool:
+    """Return whether a figure is not credible because memory served it.
+
+    A reason read back from a store has no code; every such reason says "cached".
+    """
+    code = code_of(reason)
+    return code in _FROM_MEMORY if code is not None else "cache" in (reason or "").lower()

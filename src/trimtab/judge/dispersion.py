@@ -14,10 +14,12 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Final
 
 from trimtab.judge.frame import counted, normalised
+from trimtab.judge.occasions import OCCASIONS_MINIMUM
 from trimtab.judge.spread import (
     corrected_autocorrelation,
     cov,
     cov_interval_of_history,
+    cov_text,
     effective_n_cov,
     mad_cv,
     quartile_dispersion,
@@ -28,9 +30,6 @@ from trimtab.units import plural
 
 if TYPE_CHECKING:
     import polars as pl
-
-RUNS_MINIMUM: Final = 24
-"""As for a verdict: fewer runs do not distinguish an outlier from a wide distribution."""
 
 HALF_OF_VARIANCE: Final = math.sqrt(2)
 """Ratio of COV to MAD-CV above which more than half of the variance is due to outliers."""
@@ -161,9 +160,9 @@ def _pooled(relative: Sequence[float], regimes: int) -> float | None:
 def _noise(measured: Dispersion, levelled: _Levelled) -> tuple[Noise, Message]:
     """Return the kind of noise and the reason."""
     n, k = measured.n, measured.cov
-    if n < RUNS_MINIMUM:
+    if n < OCCASIONS_MINIMUM:  # fewer do not distinguish an outlier from a wide distribution
         return Noise.CANNOT_TELL, Message(
-            "too-few-runs", f"{plural(n, 'run')}; at least {RUNS_MINIMUM} are needed"
+            "too-few-runs", f"{plural(n, 'run')}; at least {OCCASIONS_MINIMUM} are needed"
         )
     if k is None:
         return Noise.CANNOT_TELL, Message("mean-zero", "the mean is 0: the COV is undefined")
@@ -180,7 +179,7 @@ def _noise(measured: Dispersion, levelled: _Levelled) -> tuple[Noise, Message]:
         return Noise.STEPS, Message(
             "steps",
             f"{plural(changes, 'change')} of level {explain} {100 * share:.0f} % of the variance: "
-            f"COV {_percent(k)}, {_percent(within_all)} without",
+            f"COV {cov_text(k)}, {cov_text(within_all)} without",
         )
     return _events_or_breadth(measured, levelled, within_all)
 
@@ -195,7 +194,7 @@ def _events_or_breadth(
             "bulk-constant", f"more than half of the runs gave exactly the same value{outliers}"
         )
     ratio = within_all / bulk
-    measures = f"COV {_percent(within_all)} is {ratio:.1f} times the MAD-CV of {_percent(bulk)}"
+    measures = f"COV {cov_text(within_all)} is {ratio:.1f} times the MAD-CV of {cov_text(bulk)}"
     if ratio < HALF_OF_VARIANCE:
         return Noise.ALWAYS_NOISY, Message(
             "always-noisy", f"{measures}: broad noise, not single outliers"
@@ -226,7 +225,3 @@ def _outliers(levelled: _Levelled, bulk: float, unfinished: int) -> str:
     if not parts:
         return ""
     return f"; of {plural(len(levelled.finished) + unfinished, 'run')}, {', '.join(parts)}"
-
-
-def _percent(fraction: float) -> str:
-    return f"{100 * fraction:.3g} %"

@@ -9,7 +9,7 @@ from typing import Final
 from trimtab.message import Message
 from trimtab.model.compare import Basis, Change, Effect, Side, TakenOut
 from trimtab.model.verdict import Interval
-from trimtab.units import plural
+from trimtab.units import format_percent, plural
 
 MEDIAN_COST: Final = math.sqrt(math.pi / 2)
 """Standard error of a median over that of a mean, for the same number of normal values."""
@@ -103,7 +103,7 @@ def _decide(effect: Effect, more_is_better: bool) -> tuple[Change, Message]:
         )
     if 1 / (1 + effect.margin) < interval.low and interval.high < 1 + effect.margin:
         return Change.NO_DIFFERENCE, Message(
-            "within-margin", f"{size}: within the margin of {_percent(effect.margin)}"
+            "within-margin", f"{size}: within the margin of {format_percent(effect.margin)}"
         )
     if interval.low <= 1 <= interval.high:
         return Change.CANNOT_TELL, Message(
@@ -145,7 +145,7 @@ def _no_interval(effect: Effect, size: str) -> Message:
 def _size(effect: Effect, ratio: float) -> str:
     """Return the size of an effect as text: ``17.7 % lower (-18.6 to -16.8 %)``."""
     interval = effect.ratio_interval
-    difference = _percent(abs(ratio - 1))
+    difference = format_percent(abs(ratio - 1))
     word = "higher" if ratio >= 1 else "lower"
     size = "the same" if difference == "0.0 %" else f"{difference} {word}"
     if interval is None:
@@ -160,7 +160,7 @@ def _runs_required(effect: Effect, interval: Interval) -> str:
     half = math.log(interval.high / interval.low) / 2
     times = (half / math.log(1 + effect.margin)) ** 2
     required = max(effect.before.n, effect.after.n) * times
-    open_question = f"a {_percent(effect.margin)} difference is neither shown nor ruled out"
+    open_question = f"a {format_percent(effect.margin)} difference is neither shown nor ruled out"
     if not math.isfinite(required) or required > 1e6:
         return open_question
     return f"{open_question}; about {_round_up(required)} such runs per side would decide"
@@ -170,7 +170,3 @@ def _round_up(number: float) -> int:
     """Return the number rounded up to two digits: it is a rough estimate."""
     step = 10 ** max(0, math.floor(math.log10(max(number, 1.0))) - 1)
     return math.ceil(number / step) * step
-
-
-def _percent(fraction: float) -> str:
-    return f"{100 * fraction:.1f} %"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UsageError
 from trimtab.message import Message
-from trimtab.model.check import HistoryPoint
 from trimtab.model.series import InvalidRun
+from trimtab.model.verdict import HistoryPoint
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -53,7 +53,7 @@ def chi_square_quantile(probability: float, degrees: float) -> float:
     16.013
     """
     _require(probability, degrees)
-    return _bisect(lambda x: gamma_lower(degrees / 2, x / 2), probability, start=degrees)
+    return bisected(lambda x: gamma_lower(degrees / 2, x / 2), probability, start=degrees)
 
 
 @lru_cache(maxsize=256)  # for the series at hand: degrees of freedom rarely repeat
@@ -70,7 +70,7 @@ def t_quantile(probability: float, degrees: float) -> float:
         return -t_quantile(1 - probability, degrees)
     if probability == 0.5:
         return 0.0
-    return _bisect(lambda t: 1 - t_above(t, degrees), probability, start=2.0)
+    return bisected(lambda t: 1 - t_above(t, degrees), probability, start=2.0)
 
 
 def _require(probability: float, degrees: float) -> None:
@@ -78,12 +78,27 @@ def _require(probability: float, degrees: float) -> None:
         raise ValueError(f"no quantile for probability {probability}, {degrees} degrees of freedom")
 
 
-def _bisect(function: Callable[[float], float], wanted: float, *, start: float) -> float:
-    """Return where a function increasing from x = 0 reaches ``wanted``."""
+def bisected(
+    function: Callable[[float], float],
+    wanted: float,
+    *,
+    start: float,
+    within: float = 1e-13,
+    most: float = math.inf,
+) -> float:
+    """Return where a function increasing from x = 0 reaches ``wanted``.
+
+    Parameters
+    ----------
+    start
+        First upper end of the bracket; doubled until it contains the answer or exceeds ``most``.
+    within
+        Relative width of the bracket that is narrow enough.
+    """
     low, high = 0.0, start
-    while function(high) < wanted:
+    while function(high) < wanted and high < most:
         low, high = high, 2 * high
-    while high - low > 1e-13 * high and high > 1e-250:
+    while high - low > within * high and high > 1e-250:
         middle = (low + high) / 2
         if function(middle) < wanted:
             low = middle

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trimtab.judge.effect import minimum_detectable_effect
-from trimtab.judge.spread import effective_n_mean
+from trimtab.judge.spread import cov_text, effective_n_mean
 from trimtab.units import format_bytes_per_s
 
 WEEK_OF_HOURLY_RUNS: Final = 168.0
@@ -158,7 +158,7 @@ def survey_limit(
         detectable=detectable,
         reason=(
             f"each target is measured separately: usually {format_bytes_per_s(rate_bytes_per_s)} "
-            f"with COV {100 * cov:.3g} %, so a loss of {100 * detectable:.2g} % is detected "
+            f"with COV {cov_text(cov)}, so a loss of {100 * detectable:.2g} % is detected "
             f"(below {format_bytes_per_s(limit)})"
         ),
     )

@@ -8,6 +8,7 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
+from trimtab.judge.changes import Changes, find_changes
 from trimtab.judge.daily import daily, missing
 from trimtab.judge.dispersion import dispersion
 from trimtab.judge.frame import between, frame_of, normalised, points_of
@@ -28,7 +29,6 @@ from trimtab.model.site import LIMITS
 if TYPE_CHECKING:
     import polars as pl
 
-    from trimtab.judge.changes import Changes
     from trimtab.judge.changes.walk_forward import Walked
     from trimtab.model.verdict import Trend, Verdict
 
@@ -83,7 +83,7 @@ def judge_series(
     excluded = (*invalid, *refused)
     judged = between(_without(tidy, invalid), None, until)
     reported = between(judged, since, None)
-    changes = changes or _changes_of(judged, key, timezone, None)
+    changes = changes or find_changes(judged, more_is_better=key.more_is_better, timezone=timezone)
     levels, more = confirmed_times(changes.points), key.more_is_better
     due = None if schedule is None else _within(schedule, since, until)
     present = [run.at for run in excluded if run.at is not None]
@@ -154,16 +154,12 @@ def changes_of(
         As in `trimtab.judge.changes.find_changes`.
     """
     tidy, _ = normalised(frame)
-    return _changes_of(_without(tidy, invalid), key, timezone, after)
-
-
-def _changes_of(
-    frame: pl.DataFrame, key: SeriesKey, timezone: str, after: Walked | None
-) -> Changes:
-    from trimtab.judge.changes import find_changes
-
-    more = key.more_is_better
-    return find_changes(frame, more_is_better=more, timezone=timezone, after=after)
+    return find_changes(
+        _without(tidy, invalid),
+        more_is_better=key.more_is_better,
+        timezone=timezone,
+        after=after,
+    )
 
 
 def _recent(frame: pl.DataFrame, window_s: float) -> pl.DataFrame:

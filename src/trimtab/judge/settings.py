@@ -15,7 +15,7 @@ import numpy as np
 from trimtab.errors import UsageError
 from trimtab.judge.arrays import Floats
 from trimtab.judge.distributions import f_above, normal_lower
-from trimtab.judge.quantiles import t_quantile
+from trimtab.judge.quantiles import bisected, t_quantile
 from trimtab.judge.variability import higher_is_better
 from trimtab.message import Message
 from trimtab.model.run import METRIC_UNITS
@@ -232,16 +232,13 @@ def dunnett_quantile(probability: float, count: int, degrees: float) -> float:
     s_weights = s_weights * np.exp(logs - logs.max())
     z_weights = z_weights * np.exp(-z * z / 2)
     weights = np.outer(s_weights / s_weights.sum(), z_weights / z_weights.sum())
-    low, high = 0.0, 4.0
-    while _dunnett(high, count, (s, z, weights)) < probability and high < 1e4:
-        low, high = high, 2 * high
-    while high - low > 1e-6 * high:
-        middle = (low + high) / 2
-        if _dunnett(middle, count, (s, z, weights)) < probability:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
+    return bisected(
+        lambda difference: _dunnett(difference, count, (s, z, weights)),
+        probability,
+        start=4.0,
+        within=1e-6,
+        most=1e4,
+    )
 
 
 @cache

@@ -34,6 +34,11 @@ INTERVAL_MINIMUM = 6
 """Fewest values for the interval of a COV over history: fewer do not show their autocorrelation."""
 
 
+def cov_text(fraction: float) -> str:
+    """Return per cent with three digits, so that 7.98 % is not printed as the goal of 8 %."""
+    return f"{100 * fraction:.3g} %"
+
+
 def cov(values: Sequence[float], within: float = 0.0) -> float | None:
     """Return the coefficient of variation: sample standard deviation (n - 1) over mean.
 

@@ -24,15 +24,13 @@ from trimtab.judge.quantiles import normal_quantile
 from trimtab.judge.spread import corrected_autocorrelation
 from trimtab.judge.variability import sense_of
 from trimtab.message import Message
-from trimtab.model.check import HistoryPoint
-from trimtab.model.verdict import LEVEL, Interval, Trend, TrendDirection
-from trimtab.units import plural
+from trimtab.model.verdict import LEVEL, HistoryPoint, Interval, Trend, TrendDirection
+from trimtab.units import DAY_S, plural
 
 DAYS_MINIMUM: Final = 7
 """Over fewer days weekly seasonality looks like a trend."""
 
-_DAY_S: Final = 86400.0
-TREND_S: Final = 30 * _DAY_S
+TREND_S: Final = 30 * DAY_S
 """Window of a trend, up to the last run."""
 _WINDOW: Final = timedelta(seconds=TREND_S)
 
@@ -103,7 +101,7 @@ def _daily_medians(points: Sequence[HistoryPoint]) -> dict[int, float]:
     for point in points:
         age_s = (end - point.at).total_seconds()
         if age_s < TREND_S:
-            days[-int(age_s // _DAY_S)].append(0.0 if point.unfinished else point.value)
+            days[-int(age_s // DAY_S)].append(0.0 if point.unfinished else point.value)
     return {day: median(values) for day, values in sorted(days.items())}
 
 

@@ -26,15 +26,15 @@ from trimtab.judge.spread import (
     cov,
     cov_interval,
     cov_interval_of_history,
+    cov_text,
     effective_n_mean,
     mad_cv,
     mean_interval,
 )
 from trimtab.message import Message
-from trimtab.model.check import HistoryPoint
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.site import LIMITS
-from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
+from trimtab.model.verdict import HistoryPoint, Interval, Scope, Verdict, VerdictStatus
 from trimtab.units import plural
 
 SPAN_MINIMUM_S: Final = 36 * 3600.0
@@ -355,20 +355,20 @@ def _decide(evidence: _Evidence) -> tuple[VerdictStatus, Message]:
     if evidence.cov == 0:
         return _decide_constant(evidence)
     low, high, goal = evidence.interval.low, evidence.interval.high, evidence.goal
-    estimate = f"COV {_percent(evidence.cov)} ({_percent(low)} to {_percent(high)})"
+    estimate = f"COV {cov_text(evidence.cov)} ({cov_text(low)} to {cov_text(high)})"
     runs = _runs_in_words(evidence)
     if low > goal:
         return VerdictStatus.MISSED, Message(
-            "goal-missed", f"{estimate} exceeds the goal of {_percent(goal)}; {runs}"
+            "goal-missed", f"{estimate} exceeds the goal of {cov_text(goal)}; {runs}"
         )
     if high > goal:
         return VerdictStatus.CANNOT_TELL, Message(
             "goal-in-interval",
-            f"{estimate}: inconclusive, the interval includes the goal of {_percent(goal)}; {runs}",
+            f"{estimate}: inconclusive, the interval includes the goal of {cov_text(goal)}; {runs}",
         )
     return _met_unless_left_out(
         evidence,
-        Message("goal-met", f"{estimate} meets the goal of {_percent(goal)}; {runs}"),
+        Message("goal-met", f"{estimate} meets the goal of {cov_text(goal)}; {runs}"),
     )
 
 
@@ -422,7 +422,7 @@ def _reason_of_repetitions(
         parts.append("the mean is 0: the COV is undefined")
     parts.append(
         "back-to-back repetitions do not show day-to-day variability (0.2 % against 10 to 20 % in "
-        f"public data), so the goal of {_percent(goal)} cannot be judged"
+        f"public data), so the goal of {cov_text(goal)} cannot be judged"
     )
     return Message(code, "; ".join(parts))
 
@@ -445,8 +445,3 @@ def _disbelief(n_believed: int, reasons: Sequence[str]) -> str | None:
 
 def _hours(duration_s: float) -> str:
     return f"{duration_s / 3600:.1f}".removesuffix(".0") + " h"
-
-
-def _percent(fraction: float) -> str:
-    """Return per cent with three digits, so that 7.98 % is not printed as the goal of 8 %."""
-    return f"{100 * fraction:.3g} %"

@@ -20,22 +20,18 @@ from datetime import datetime
 from typing import Any, Final, Protocol, Self
 
 from trimtab.errors import JobLost, NeverStarted, UsageError
-from trimtab.launch.process import OUTPUT_LIMIT_BYTES, ProcessResult, utc_now
+from trimtab.launch.process import OUTPUT_LIMIT_BYTES, Execute, ProcessResult, utc_now
 from trimtab.visible import visible
 
 __all__ = [
     "PENDING_LIMIT_S",
     "Allocation",
     "Demand",
-    "Execute",
     "HostAllocation",
     "JobLost",
     "NeverStarted",
     "Waiting",
 ]
-
-Execute = Callable[..., ProcessResult]
-"""`trimtab.launch.process.execute`, or its substitute in a test or on the twin."""
 
 Waiting = Callable[[str, float], None]
 """Called with the reason for waiting (``PENDING: Priority``) and the seconds waited."""

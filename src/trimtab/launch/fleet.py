@@ -33,7 +33,6 @@ from trimtab.launch.process import (
     Child,
     ProcessResult,
     end_all,
-    execute,
     input_file,
     read,
     utc_now,
@@ -180,17 +179,6 @@ def _is_over(child: Child, selector: selectors.BaseSelector) -> bool:
         selector.unregister(pipe)
     child.pipes.clear()
     return True
-
-
-def run_here(argv: Sequence[str], *, stdin: bytes, timeout_s: float) -> ProcessResult:
-    """Run a command on this host, for sites whose servers are this host.
-
-    Raises
-    ------
-    ToolError
-        The program does not exist.
-    """
-    return execute(argv, timeout_s=timeout_s, stdin=stdin)
 
 
 def ssh_command(node: str, argv: Sequence[str], *, ssh: Ssh, timeout_s: float) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from trimtab.errors import ToolError
-from trimtab.launch.allocation import Allocation, Demand, Execute, HostAllocation, Waiting
-from trimtab.launch.process import execute
+from trimtab.launch.allocation import Allocation, Demand, HostAllocation, Waiting
+from trimtab.launch.process import Execute, execute
 from trimtab.launch.slurm.launcher import find_slurm
 from trimtab.model.telemetry import NotAvailable, not_available
 
@@ -137,11 +137,6 @@ class OpenMpi:
         return HostAllocation(self.kind, self.wrap, demand, run=run, version=self.version)
 
 
-def find_local(*, path: str | None = None, run: Execute = execute) -> Local:
-    """Return the launcher that starts the command directly; it is always available."""
-    return Local()
-
-
 def find_open_mpi(*, path: str | None = None, run: Execute = execute) -> OpenMpi | NotAvailable:
     """Return Open MPI's mpirun, from PATH or the given path, or why it is unusable.
 
@@ -167,7 +162,7 @@ def find_open_mpi(*, path: str | None = None, run: Execute = execute) -> OpenMpi
 
 
 LAUNCHERS: Final[dict[str, Callable[..., Launcher | NotAvailable]]] = {
-    "local": find_local,
+    "local": Local,
     "mpi": find_open_mpi,
     "slurm": find_slurm,
 }

@@ -17,8 +17,6 @@ INTERVAL_S: Final = 1.0
 """Minimum interval of a rate: shorter ones would show single requests."""
 RATE_LEAST: Final = 1e6
 """In bytes/s: less comes from programs that print or that start others on other nodes."""
-NOW: Final = ", now "
-"""Separates the activity from its rate in progress messages."""
 _PROC: Final = Path("/proc")
 _FIELDS: Final[dict[Access, tuple[str, str]]] = {
     # By system calls, and at the block layer, which alone accounts for io_uring.

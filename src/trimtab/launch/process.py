@@ -119,6 +119,10 @@ class ProcessResult:
         )
 
 
+Execute = Callable[..., ProcessResult]
+"""`execute`, or its substitute in a test or on the twin."""
+
+
 def utc_now() -> datetime:
     """Return the current time, aware UTC."""
     return datetime.now(UTC)

@@ -6,10 +6,8 @@ be written leaves a result that is shown all the same, and the error goes with i
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
-import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, fields, replace
@@ -18,35 +16,32 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trimtab import __version__
-from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError
+from trimtab.config.version import __version__
+from trimtab.errors import Interrupted, RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.explain.findings import find_all
-from trimtab.explain.observed import Limits, Observed
+from trimtab.explain.observed import Observed
 from trimtab.extras import install_command
 from trimtab.launch.allocation import Demand
 from trimtab.launch.interruption import interruptible, shielded
-from trimtab.loop.event_log import Place
 from trimtab.loop.judging import comparisons, verdicts
 from trimtab.loop.probing.plan import WRITTEN_SHARE, Request, plan_probe
 from trimtab.loop.probing.probe import ProbeOutcome, Progress, Surroundings, left_behind, run_probe
 from trimtab.loop.probing.reach import THIS_HOST, PathDriver, Reach
 from trimtab.loop.probing.tools import Instrument, choose
 from trimtab.loop.probing.write_read import WriteRead
-from trimtab.loop.sites import open_driver, site_of_path, site_with_path
-from trimtab.loop.standing import standing_of
 from trimtab.loop.stores import open_store
+from trimtab.loop.targets import site_beneath
 from trimtab.measure.plain import as_dict
 from trimtab.message import Message
-from trimtab.model.check import CheckResult, HistoryPoint
-from trimtab.model.driver import DRIVERS, driver_of_mount
+from trimtab.model.check import CheckResult
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.finding import Finding, Missing
 from trimtab.model.run import ProbeSpec, Run
-from trimtab.model.site import Site
+from trimtab.model.site import LIMITS, Site, SiteLimits
 from trimtab.model.telemetry import NotAvailable, Snapshot
-from trimtab.record.system_errors import system_errors
-from trimtab.report.headline import site_troubles
-from trimtab.visible import shell_text, visible
+from trimtab.model.verdict import HistoryPoint
+from trimtab.report.write import report_of, report_path, write_report
+from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
@@ -72,13 +67,10 @@ class CheckOptions(Request):
     allocator_statistics: bool = True
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> SiteLimits:
         """What the file system is held to."""
-        usual = Limits()
-        return Limits(
-            fullness=usual.fullness if self.fullness_limit is None else self.fullness_limit,
-            cov=usual.cov if self.cov_goal is None else self.cov_goal,
-        )
+        requested = {"fullness": self.fullness_limit, "cov": self.cov_goal}
+        return replace(LIMITS, **{k: v for k, v in requested.items() if v is not None})
 
 
 def of_site(site: Site, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,7 +120,10 @@ def check(
         driver = reach.open_path(wanted.path, reach.execute, reach.clock)
         _refuse_what_is_no_directory(wanted.path, reach)
         store = stack.enter_context(open_store(wanted.store_url, create=True))
-        report = _report_path(wanted, driver, store)
+        # Refused at once, what could not be written in the end.
+        real_path = driver.description.real_path
+        reports = store.location.raw.parent / "reports"
+        report = report_path(wanted.report, reports, site=wanted.site, path=real_path)
         return _Check(wanted, driver, store, page, progress, reach, known).run(report)
 
 
@@ -169,13 +164,18 @@ class _Check:
         if self.outcome is not None and isinstance(self.outcome.error, Interrupted):
             raise self.outcome.error
         assert self.now is not None
-        site, of_site = self._site_snapshot()
-        now = of_site or self.now
+        view = site_beneath(self.driver.description, self.wanted.path, self.known, self.reach.clock)
+        self.missing += view.missing
+        now = view.snapshot or self.now
         # A client's view of a parallel file system must not hide what is known of its targets.
-        if of_site is not None or site is None:
+        if view.snapshot is not None or view.site is None:
             self._keep(lambda: self.store.add_snapshot(self.site, now))
         self.progress("judging", 1.0)
-        result = self._result(at, self.now, self._site_troubles(site, of_site))
+        try:
+            troubles = view.troubles(self.store, self.site)
+        except TrimtabError as error:
+            self.error, troubles = self.error or error, ()
+        result = self._result(at, self.now, troubles)
         return self._write_report(result, report), self.error
 
     def _look_and_measure(self, at: datetime) -> None:
@@ -212,47 +212,6 @@ class _Check:
             histograms=() if outcome is None else outcome.histograms,
             history=history,
         )
-
-    def _site_snapshot(self) -> tuple[Site | None, Snapshot | None]:
-        """Return the parallel file system of the path with its targets as they are now.
-
-        Without a site the path is of a local file system; without a snapshot its targets could
-        not be asked.
-        """
-        site = self.known
-        try:
-            if site is None and driver_of_mount(self.driver.description.kind).networked:
-                site = site_with_path(self.driver.description.real_path)
-                site = site or site_of_path(self.wanted.path)
-            if site is None or not DRIVERS[site.driver].networked:
-                return None, None
-            snapshot = open_driver(site, clock=self.reach.clock).snapshot(self.reach.clock())
-        except TrimtabError as error:
-            self.missing.append(Missing("targets", error.message))
-            return site or self.known, None
-        if DRIVERS[site.driver].has_servers and not site.servers.names:
-            reason = (
-                f"the state of {len(snapshot.targets)} targets is this client's view (lfs df): "
-                "what only servers know, such as targets that an MDS closed, is not seen; "
-                f"trimtab init {shell_text([site.path])} writes a site file that names them"
-            )
-            self.missing.append(Missing("servers", reason))
-        if not snapshot.targets:
-            problems = "; ".join(host.problem for host in snapshot.hosts if host.problem)
-            self.missing.append(Missing("targets", problems or "no target is known"))
-        return site, snapshot
-
-    def _site_troubles(self, site: Site | None, snapshot: Snapshot | None) -> tuple[Finding, ...]:
-        """Return what is wrong with the site: the list that every other command has, too.
-
-        The one target of a local file system is looked at more closely by the findings.
-        """
-        try:
-            standing = standing_of(self.store, Place(self.site, site), snapshot=snapshot)
-        except TrimtabError as error:
-            self.error = self.error or error
-            return ()
-        return site_troubles(standing if snapshot else replace(standing, state=None))
 
     def _path_with_notes(self) -> PathDescription:
         """Return the path, with a word where the store shares the disk that is measured."""
@@ -370,8 +329,6 @@ class _Check:
         )
 
     def _write_report(self, result: CheckResult, report: Path) -> CheckResult:
-        from trimtab.report.write import write_report
-
         if self.wanted.report is None and find_spec("altair") is None:
             reason = Message("charts-missing", f"it needs charts: {install_command('charts')}")
             not_seen = (*result.not_available, Missing("report", reason))
@@ -403,41 +360,8 @@ def _missing(
 
 
 def _refuse_what_is_no_directory(path: str, reach: Reach) -> None:
-    from trimtab.errors import UsageError
-
     state = reach.describe(path)
     if state.kind != "directory":
         raise UsageError(
             f"{visible(path)} is not a directory", code="not-a-directory", hint="name a directory"
         )
-
-
-def report_of(report: Path, run: Run | None, *, named: bool = False) -> Path:
-    """Return where the report of a check goes that may have measured nothing.
-
-    The report of the last check that did is worth more: it is not written over. A file that a
-    person named is written as named unless there is one already.
-    """
-    if named and not report.exists():
-        return report
-    measured = run is not None and any(sample.believed for sample in run.samples)
-    return report if measured else report.with_stem(f"{report.stem}-inspection")
-
-
-def _report_path(wanted: CheckOptions, driver: PathDriver, store: Store) -> Path:
-    """Return where the report goes, and refuse at once what could not be written in the end."""
-    from trimtab.report.write import check_report_path
-
-    if wanted.report is not None:
-        path = Path(wanted.report)
-        check_report_path(path)
-        return path
-    directory = store.location.raw.parent / "reports"
-    problem = f"{directory} cannot be created"
-    with system_errors(problem, code="cannot-write", hint="name a file with --out"):
-        directory.mkdir(mode=0o750, parents=True, exist_ok=True)
-    # Two paths may read alike once their signs are gone: the hash keeps them apart.
-    path = driver.description.real_path
-    identity = hashlib.sha256(os.fsencode(f"{wanted.site}:{path}")).hexdigest()[:8]
-    words = re.sub(r"[^A-Za-z0-9]+", "-", wanted.site or path).strip("-") or "root"
-    return directory / f"{words[:100]}-{identity}.html"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UsageError
 from trimtab.judge.correlate import correlate
+from trimtab.judge.occasions import OCCASIONS_MINIMUM
 from trimtab.loop.event_log import Place
 from trimtab.loop.site_judgement import Progress
 from trimtab.loop.site_series import frames_of, mistyped, series_apart, series_of
@@ -26,7 +27,6 @@ STRETCH: Final = timedelta(days=90)
 TOLERANCE: Final = timedelta(minutes=45)
 """A snapshot further from a run tells of another hour."""
 _AT_ONCE: Final = 168
-_RUNS_MINIMUM: Final = 24
 _FLAGS: Final = ("create_enabled", "degraded", "read_only", "failover_active")
 _NOT_HELD: Final = ("capacity_bytes", "inodes_total", "drive_percentage_used")
 """They say nothing that fullness and free inodes do not, or only ever grow."""
@@ -57,7 +57,7 @@ def correlate_site(
     series = _series_between(store, place, begin, end, probe=probe, metric=metric)
     if not series:
         raise UsageError(
-            f"no series of {place.name} has {_RUNS_MINIMUM} runs in that time",
+            f"no series of {place.name} has {OCCASIONS_MINIMUM} runs in that time",
             code="too-few-runs",
             hint=mistyped(store, place, probe, metric)
             or "trimtab status lists the series; --since, --until, --probe, --metric",
@@ -106,7 +106,7 @@ def _series_between(
         for key, frame in frames_of(
             entry, histories[name], metric, apart=levels_text(apart.get(name, {}))
         )
-        if frame.height >= _RUNS_MINIMUM
+        if frame.height >= OCCASIONS_MINIMUM
     ]
 
 

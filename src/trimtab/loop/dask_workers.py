@@ -22,6 +22,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from trimtab import errors
+from trimtab.config.version import code_version
 from trimtab.errors import DataError, ToolError, TrimtabError, UsageError
 from trimtab.extras import install_command
 from trimtab.loop.answers import ASK_WHOSE, answer_type, packed, unpacked
@@ -40,7 +41,6 @@ from trimtab.loop.workers import (
     workers_here,
 )
 from trimtab.model.dask import who_works
-from trimtab.twin.version import code_version
 from trimtab.visible import visible
 
 _TRIES: Final = 10

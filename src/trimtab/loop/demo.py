@@ -25,7 +25,7 @@ from trimtab.loop.results import (
     whatif_result,
 )
 from trimtab.loop.workers import worker_pool
-from trimtab.report.purge import HorizonResult
+from trimtab.purge.horizon.answer import HorizonResult
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.scenario.write import to_toml

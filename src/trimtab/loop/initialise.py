@@ -11,19 +11,19 @@ from trimtab.config.nodes import fold_nodes, unfold_nodes
 from trimtab.config.problems import NAME
 from trimtab.drivers.local.driver import LocalDriver
 from trimtab.drivers.local.tools import run_tool
-from trimtab.drivers.lustre.asking import ask_client, ask_name, ask_servers
+from trimtab.drivers.lustre.asking import ask_client, ask_servers
+from trimtab.drivers.lustre.placement import name_at
 from trimtab.drivers.lustre.view import ServerView, View
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch import bounded
 from trimtab.launch.fleet import FanOut, fan_out
-from trimtab.launch.launchers import Execute
+from trimtab.launch.process import Execute
 from trimtab.launch.process import execute as run_process
 from trimtab.loop.probing.plan import Request, plan_probe
 from trimtab.loop.probing.reach import THIS_HOST
 from trimtab.loop.probing.tools import choose
 from trimtab.model.driver import DRIVERS, DriverEntry, driver_of_mount
 from trimtab.model.filesystem import PathDescription
-from trimtab.model.mounts import lustre_name
 from trimtab.model.site import Servers, Site, SiteProbe, Ssh
 from trimtab.model.telemetry import NotAvailable
 from trimtab.visible import visible
@@ -154,10 +154,7 @@ def _mounted(wanted: Wanted, description: PathDescription, entry: DriverEntry) -
 def _lustre(
     wanted: Wanted, description: PathDescription, execute: Execute, reach: FanOut
 ) -> Discovery:
-    # Of what is mounted here the mount table tells; a name that lfs prints is as good.
-    file_system = lustre_name(description.fs_type, description.source) or ask_name(
-        wanted.path, execute
-    )
+    file_system = name_at(wanted.path, description, execute)
     if file_system is None:
         raise UsageError(
             f"{visible(wanted.path)} is not a Lustre file system that lfs df lists",

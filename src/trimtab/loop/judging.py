@@ -8,9 +8,8 @@ from functools import partial
 from trimtab.judge.baseline import compare_with_earlier
 from trimtab.judge.variability import judge_history, judge_repetitions
 from trimtab.measure.measurement import BANDWIDTH
-from trimtab.model.check import HistoryPoint
 from trimtab.model.run import METRIC_UNITS, Run
-from trimtab.model.verdict import Comparison, Verdict
+from trimtab.model.verdict import Comparison, HistoryPoint, Verdict
 
 METRICS = tuple(BANDWIDTH.values())
 

@@ -23,18 +23,19 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from pathlib import Path
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from trimtab.config.version import source_digest
 from trimtab.errors import UnreadableError
 from trimtab.loop.answers import NotOfType, packed, unpacked
 from trimtab.record.kept import Derived, Sums
+from trimtab.units import plural
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from trimtab.model.check import HistoryPoint
+    from trimtab.model.verdict import HistoryPoint
     from trimtab.record.kept import Series
     from trimtab.record.store import Store
 
@@ -43,19 +44,19 @@ RestsOn = Callable[[Sums], object]
 """Picks the sums that a value rests on, and adds whatever else it depends on."""
 
 _SOURCES: Final = (
-    "explain",
-    "judge",
-    "loop",
-    "loop/explaining",
-    "model",
-    "purge",
-    "record",
-    "report",
-    "twin/scenario",
-    "web",
-    "whatif",
+    "explain/**/*",
+    "judge/**/*",
+    "loop/*",
+    "loop/explaining/*",
+    "model/**/*",
+    "purge/**/*",
+    "record/**/*",
+    "report/**/*",
+    "twin/scenario/**/*",
+    "web/**/*",
+    "whatif/**/*",
 )
-"""Folders whose sources decide what is worked out, and what pages of it are made."""
+"""Sources that decide what is worked out, and what pages of it are made."""
 _FEW_RUNS: Final = 1000
 """So many runs make a record short."""
 _LEVEL: Final = 1
@@ -83,6 +84,26 @@ def afresh() -> Iterator[Comparison]:
         yield comparison
     finally:
         _comparison.reset(token)
+
+
+@contextmanager
+def compared_afresh(wanted: bool, tell: Callable[[str], object]) -> Iterator[None]:
+    """If wanted, judge from scratch inside the block, and tell the comparison at its end."""
+    if not wanted:
+        yield
+        return
+    with afresh() as comparison:
+        yield
+    values, differing = plural(comparison.values, "kept value", ","), comparison.differing
+    if differing:
+        tell(
+            f"judged from nothing: {len(differing)} of {values} differ ({', '.join(differing)}). "
+            "That is a defect of Trimtab; what was judged now is kept"
+        )
+    elif not comparison.values:
+        tell("judged from nothing: nothing was kept that still holds")
+    else:
+        tell(f"judged from nothing: {values} compared, all the same")
 
 
 def is_afresh() -> bool:
@@ -251,12 +272,6 @@ def _digest(rests_on: object) -> str:
     return hashlib.sha256(repr((_version(), rests_on)).encode()).hexdigest()[:32]
 
 
-@cache
 def _version() -> str:
     """Return the digest of the sources that decide what is worked out."""
-    digest, package = hashlib.sha256(), Path(__file__).parent.parent
-    for name in _SOURCES:
-        for source in sorted((package / name).glob("*" if name == "loop" else "**/*")):
-            if source.suffix in (".py", ".j2", ".toml"):
-                digest.update(source.read_bytes())
-    return digest.hexdigest()
+    return source_digest(*_SOURCES)

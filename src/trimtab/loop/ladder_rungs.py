@@ -28,7 +28,7 @@ from trimtab.record.comparability import ASKED, comparability_key
 from trimtab.units import plural
 
 if TYPE_CHECKING:
-    from trimtab.model.check import HistoryPoint
+    from trimtab.model.verdict import HistoryPoint
     from trimtab.record.kept import Series
     from trimtab.record.store import Store
 

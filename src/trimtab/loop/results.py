@@ -14,8 +14,8 @@ from trimtab.loop.sites import open_site
 from trimtab.loop.stores import open_store
 from trimtab.message import Message
 from trimtab.model.identifier import new_identifier
+from trimtab.purge.horizon.answer import HorizonResult
 from trimtab.record.kept import KeptResult
-from trimtab.report.purge import HorizonResult
 from trimtab.twin.scenario.model import Scenario
 from trimtab.units import plural
 from trimtab.whatif.sweep import Swept

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.config.schedule import find_zone
 from trimtab.errors import DataError, UsageError
+from trimtab.judge.frame import between
 from trimtab.judge.series import judge_series
 from trimtab.judge.variability import higher_is_better
-from trimtab.loop.site_judgement import Judged, Progress, edge
+from trimtab.loop.site_judgement import Judged, Progress
 from trimtab.loop.tables.columns import (
     SERIES_MAXIMUM,
     Columns,
@@ -127,10 +128,12 @@ def judge_file(
         key = _key(rows, shown, label, less_is_better=terms.less_is_better)
         frames[key], invalid = _series(part, more_is_better=key.more_is_better)
         judged.append(judge(frames[key], key, invalid=invalid))
+    stretches = [between(frame, since, until)["at"] for frame in frames.values()]
+    ends = [times[place] for times in stretches if len(times) for place in (0, -1)]
     judgement = SiteJudgement(
         site=shown,
-        from_=edge(frames, min, since, until),
-        to=edge(frames, max, since, until),
+        from_=min(ends, default=None),
+        to=max(ends, default=None),
         series=tuple(judged),
         notes=(*rows.notes, *_of_zeros(frames.values())),
     )

@@ -27,7 +27,6 @@ from trimtab.loop.site_series import (
     surveying_series,
 )
 from trimtab.loop.workers import Together, one_by_one
-from trimtab.model.check import HistoryPoint
 from trimtab.model.run import METRIC_UNITS, RunStatus
 from trimtab.model.series import (
     InvalidRun,
@@ -37,6 +36,7 @@ from trimtab.model.series import (
     TargetTails,
 )
 from trimtab.model.site import SiteLimits
+from trimtab.model.verdict import HistoryPoint
 from trimtab.report.text import levels_text
 from trimtab.visible import visible
 
@@ -395,18 +395,6 @@ def _invalid(left: Sequence[LeftOut]) -> tuple[InvalidRun, ...]:
         for run in left
         if run.status is RunStatus.INVALID_WORKLOAD
     )
-
-
-def edge(
-    frames: Mapping[SeriesKey, pl.DataFrame],
-    outermost: Callable[[list[datetime]], datetime],
-    since: datetime | None = None,
-    until: datetime | None = None,
-) -> datetime | None:
-    """Return the first or last time of all frames in a stretch; ``None`` where it has no run."""
-    stretches = [between(frame, since, until)["at"] for frame in frames.values()]
-    times = [times[place] for times in stretches if len(times) for place in (0, -1)]
-    return outermost(times) if times else None
 
 
 def _most_runs_first(judged: SeriesJudgement) -> tuple[int, bool, str, str]:

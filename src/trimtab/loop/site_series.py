@@ -15,12 +15,12 @@ from trimtab.loop.event_log import Place
 from trimtab.loop.judging import by_metric
 from trimtab.loop.keeping import Keeping, RestsOn
 from trimtab.message import Message
-from trimtab.model.check import HistoryPoint
 from trimtab.model.grouping import grouped
 from trimtab.model.run import METRIC_UNITS, Run
 from trimtab.model.series import RUNS_LEFT_OUT, SeriesKey
 from trimtab.model.status import RejectedSeries, SweepStatus
 from trimtab.model.sweep import SWEEP
+from trimtab.model.verdict import HistoryPoint
 from trimtab.record.comparability import ASKED
 from trimtab.units import plural, whole_second
 from trimtab.visible import shell_text, visible

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from trimtab.config.files import read_text
 from trimtab.config.problems import NAME, did_you_mean
@@ -18,10 +17,11 @@ from trimtab.launch.process import utc_now
 from trimtab.loop.stores import nothing_kept, open_store
 from trimtab.model.dask import NONE
 from trimtab.model.driver import DRIVERS, driver_of_mount
+from trimtab.model.mounts import lustre_name
 from trimtab.model.site import Site
 from trimtab.site.load import LoadedSite, known_sites, load_site
 from trimtab.site.load import find_site as find_site_file
-from trimtab.visible import shell_text, site_place, visible
+from trimtab.visible import site_place, visible
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Clock, Driver
@@ -204,8 +204,7 @@ def site_of_path(path: str) -> Site:
     )
     if not entry.named:
         return site
-    name = driver_module(site).name_in_mounts(description.fs_type, description.source)
-    return replace(site, file_system=name)
+    return replace(site, file_system=lustre_name(description.fs_type, description.source))
 
 
 def site_with_path(
@@ -233,9 +232,60 @@ def is_beneath(site: Site, path: str) -> bool:
     return path == above or path.startswith(f"{above}/")
 
 
-def driver_module(site: Site) -> ModuleType:
-    """Return the module that opens a site's driver: see `DriverEntry.module`."""
-    return import_module(DRIVERS[site.driver].module)
+class Opener(Protocol):
+    """Opens a driver for a site: a module."""
+
+    def open_site(self, site: Site, clock: Clock) -> Driver:
+        """Return a driver that reads: see `open_driver`."""
+        ...
+
+    def open_for_acting(self, site: Site, clock: Clock, *, token: int, who: str) -> Driver:
+        """Return a driver that may change: see `open_acting_driver`."""
+        ...
+
+
+class SimulatedOpener(Opener, Protocol):
+    """Opens a driver that has a clock of its own."""
+
+    def reach_site(self, site: Site) -> Reach:
+        """Return how probes reach it."""
+        ...
+
+    def site_clock(self, site: Site) -> Clock:
+        """Return its clock."""
+        ...
+
+
+@functools.cache
+def opener_of(driver: str) -> Opener:
+    """Return what opens a driver; what is not ours is an entry point of ``trimtab.drivers``.
+
+    Raises
+    ------
+    UsageError
+        It is not installed.
+    """
+    if driver == "local":
+        from trimtab.drivers.local import driver as local
+
+        return local
+    if driver == "lustre":
+        from trimtab.drivers.lustre import site as lustre
+
+        return lustre
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group="trimtab.drivers", name=driver):
+        return entry.load()
+    raise UsageError(
+        f"driver {driver} is not installed",
+        code="driver-not-installed",
+        hint="install Trimtab again: it is an entry point of the group trimtab.drivers",
+    )
+
+
+def _simulated(site: Site) -> SimulatedOpener:
+    return cast("SimulatedOpener", opener_of(site.driver))
 
 
 def open_driver(site: Site, *, clock: Clock = utc_now) -> Driver:
@@ -246,7 +296,7 @@ def open_driver(site: Site, *, clock: Clock = utc_now) -> Driver:
     UsageError
         The site's path is not there; of a twin: its scenario cannot be read.
     """
-    return driver_module(site).open_site(site, clock)
+    return opener_of(site.driver).open_site(site, clock)
 
 
 def open_acting_driver(site: Site, *, clock: Clock, token: int, who: str) -> Driver:
@@ -264,7 +314,7 @@ def open_acting_driver(site: Site, *, clock: Clock, token: int, who: str) -> Dri
     UsageError
         As `open_driver`.
     """
-    return driver_module(site).open_for_acting(site, clock, token=token, who=who)
+    return opener_of(site.driver).open_for_acting(site, clock, token=token, who=who)
 
 
 def reach_of(site: Site) -> Reach:
@@ -278,7 +328,7 @@ def reach_of(site: Site) -> Reach:
     from trimtab.loop.probing.reach import THIS_HOST
 
     if DRIVERS[site.driver].simulated:
-        return driver_module(site).reach_site(site)
+        return _simulated(site).reach_site(site)
     return THIS_HOST
 
 
@@ -286,7 +336,7 @@ def clock_of(site: Site | None) -> Clock:
     """Return the clock by which things happen on a site: the host's, or a twin's own."""
     if site is None or not DRIVERS[site.driver].simulated:
         return utc_now
-    return driver_module(site).site_clock(site)
+    return _simulated(site).site_clock(site)
 
 
 def know_site(store: Store, site: Site) -> str | None:
@@ -315,11 +365,6 @@ def know_site(store: Store, site: Site) -> str | None:
 def kept_identity(store: Store, site: Site) -> str | None:
     """Return the identity under which a site is kept, ``None`` where nothing is kept of it."""
     return next((known.identity for known in store.sites() if known.name == site.name), None)
-
-
-def word_of(site: Site) -> str:
-    """Return a site as commands find it, quoted."""
-    return shell_text([where_of(site)])
 
 
 def where_of(site: Site) -> str:

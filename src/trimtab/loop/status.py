@@ -23,7 +23,6 @@ from trimtab.loop.site_series import (
     sweeps_of,
 )
 from trimtab.measure.plain import as_dict, as_list, as_number, as_text
-from trimtab.model.check import HistoryPoint
 from trimtab.model.incident import GOING_ON
 from trimtab.model.run import METRIC_UNITS
 from trimtab.model.series import ChangePoint, LevelNow, series_id
@@ -38,6 +37,7 @@ from trimtab.model.status import (
     SnapshotStatus,
     Status,
 )
+from trimtab.model.verdict import HistoryPoint
 from trimtab.record.kept import value_of
 from trimtab.visible import visible
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from trimtab.launch import bounded
@@ -12,8 +11,6 @@ from trimtab.record.location import locate
 
 if TYPE_CHECKING:
     from trimtab.model.site import Site
-    from trimtab.record.copying import Copied
-    from trimtab.record.integrity import StoreCheck
     from trimtab.record.store import Store
 
 _AT_HAND: Final[dict[str, Store]] = {}
@@ -47,29 +44,6 @@ def open_store(url: str | None, site: Site | None = None, *, create: bool = Fals
     from trimtab.record.store import Store
 
     return Store.open(with_store(site, url), answers=bounded.describe, create=create)
-
-
-def copy_store(
-    source: str, target: str, *, progress: Callable[[str, float], None]
-) -> tuple[tuple[str, str], Copied]:
-    """Copy a store into an empty one; return both places as people may see them, and what it is.
-
-    Raises
-    ------
-    UsageError
-        The target holds something.
-    RefusedError
-        A watch writes into the source.
-    """
-    with open_store(source) as original, open_store(target, create=True) as copy:
-        copied = original.copy_to(copy, now=datetime.now(UTC), progress=progress)
-        return (str(original.location), str(copy.location)), copied
-
-
-def check_store(url: str | None, *, contents: bool) -> tuple[str, StoreCheck]:
-    """Return a store's place as people may see it, and what is damaged in it."""
-    with open_store(url) as store:
-        return str(store.location), store.check(contents=contents)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -12,17 +12,27 @@ from trimtab.errors import ToolError, TrimtabError, UsageError
 from trimtab.explain.troubles import site_state
 from trimtab.launch.interruption import shielded
 from trimtab.loop.event_log import Place
-from trimtab.loop.sites import know_site, where_of, word_of
+from trimtab.loop.sites import (
+    know_site,
+    open_driver,
+    site_of_path,
+    site_with_path,
+    where_of,
+)
 from trimtab.loop.standing import standing_of
 from trimtab.loop.stores import nothing_kept, open_store
-from trimtab.model.finding import Severity
+from trimtab.model.driver import DRIVERS, driver_of_mount
+from trimtab.model.finding import Finding, Missing, Severity
 from trimtab.model.site import Site
 from trimtab.model.standing import SiteStanding
 from trimtab.model.target import HostState, SiteState, TargetState, Trouble
-from trimtab.visible import site_word
+from trimtab.report.headline import site_troubles
+from trimtab.visible import shell_text, site_word
 
 if TYPE_CHECKING:
-    from trimtab.drivers.protocol import Driver
+    from trimtab.drivers.protocol import Clock, Driver
+    from trimtab.model.filesystem import PathDescription
+    from trimtab.model.telemetry import Snapshot
     from trimtab.record.store import Store
 
 
@@ -62,7 +72,7 @@ def recall(site: Site, store: Store, at: datetime) -> SiteStanding:
         raise UsageError(
             f"no snapshot of {site.name} is stored from {at.isoformat()} or earlier",
             code="no-snapshot",
-            hint=f"store one: trimtab snapshot {word_of(site)}",
+            hint=f"store one: trimtab snapshot {shell_text([where_of(site)])}",
         )
     return replace(standing, incidents=(), searched=None)  # what goes on now may not have then
 
@@ -74,6 +84,67 @@ def keep(site: Site, driver: Driver, store: Store) -> tuple[str, SiteStanding]:
     with shielded():
         identifier = store.add_snapshot(site.name, snapshot)
     return identifier, standing_of(store, Place(site.name, site), until=snapshot.at)
+
+
+@dataclass(frozen=True, slots=True)
+class SiteView:
+    """The parallel file system beneath a path, with its targets as they are now.
+
+    Attributes
+    ----------
+    site
+        ``None``: the path is of a local file system.
+    snapshot
+        ``None``: its targets could not be asked.
+    missing
+        What could not be seen.
+    """
+
+    site: Site | None = None
+    snapshot: Snapshot | None = None
+    missing: tuple[Missing, ...] = ()
+
+    def troubles(self, store: Store, name: str) -> tuple[Finding, ...]:
+        """Return what is wrong with the site: the list that every other command has, too.
+
+        The one target of a local file system is looked at more closely by the findings.
+        """
+        standing = standing_of(store, Place(name, self.site), snapshot=self.snapshot)
+        return site_troubles(standing if self.snapshot else replace(standing, state=None))
+
+
+def site_beneath(
+    description: PathDescription, path: str, known: Site | None, clock: Clock
+) -> SiteView:
+    """Return the parallel file system of a path, asked for its targets.
+
+    Parameters
+    ----------
+    path
+        As it was typed.
+    known
+        The site that was named; ``None``: looked up among the site files.
+    """
+    site, missing = known, []
+    try:
+        if site is None and driver_of_mount(description.kind).networked:
+            site = site_with_path(description.real_path) or site_of_path(path)
+        if site is None or not DRIVERS[site.driver].networked:
+            return SiteView()
+        snapshot = open_driver(site, clock=clock).snapshot(clock())
+    except TrimtabError as error:
+        return SiteView(site, None, (Missing("targets", error.message),))
+    if DRIVERS[site.driver].has_servers and not site.servers.names:
+        reason = (
+            f"the state of {len(snapshot.targets)} targets is this client's view (lfs df): "
+            "what only servers know, such as targets that an MDS closed, is not seen; "
+            f"trimtab init {shell_text([site.path])} writes a site file that names them"
+        )
+        missing.append(Missing("servers", reason))
+    if not snapshot.targets:
+        problems = "; ".join(host.problem for host in snapshot.hosts if host.problem)
+        missing.append(Missing("targets", problems or "no target is known"))
+    return SiteView(site, snapshot, tuple(missing))
 
 
 def chosen_of(state: SiteState, names: Sequence[str]) -> list[TargetState]:

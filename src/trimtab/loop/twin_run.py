@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,15 +23,12 @@ from trimtab.model.run import RunStatus
 from trimtab.record.system_errors import system_errors
 from trimtab.twin.diary import Diary
 from trimtab.twin.emerging import Emerging
-from trimtab.twin.instruments.failures import FailureKind, failure_of
-from trimtab.twin.instruments.ior import Space
 from trimtab.twin.kept import TwinRun
 from trimtab.twin.life import Life
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.scenario.write import to_toml as scenario_toml
 from trimtab.twin.simulation.engine import Simulation
-from trimtab.twin.simulation.probes import JobRun
-from trimtab.twin.simulation.readings import readings
+from trimtab.twin.simulation.readings import readings, space_of
 from trimtab.twin.site_file import site_text
 from trimtab.twin.site_store import SiteWriter
 from trimtab.twin.truth import cause_of
@@ -43,10 +40,6 @@ Progress = Callable[[str, float], None]
 
 SCENARIO_FILE: Final = "scenario.toml"
 """The scenario as it ran: the life goes on by it, whatever becomes of the preset."""
-_FAILURES: Final[Mapping[str, FailureKind]] = {
-    "failed": "no-space",
-    "not_started": "name-service",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +212,8 @@ class _Keeper:
         simulation, writer = self._simulation, self._writer
         trace = simulation.trace
         for job in trace.jobs[self._jobs :]:
-            self._job(job)
+            self._statuses[job.status] = self._statuses.get(job.status, 0) + 1
+            writer.job(job, self._probes[job.probe], space_of(simulation))
         self._jobs = len(trace.jobs)
         for survey in trace.surveys[self._surveys :]:
             rates = {"write": survey.write_bytes_per_s, "read": survey.read_bytes_per_s}
@@ -247,35 +241,6 @@ class _Keeper:
         """
         columns = self._simulation.columns
         return None if columns.count == columns.osts else sorted(columns.first.tolist())
-
-    def _job(self, job: JobRun) -> None:
-        probe, place = self._probes[job.probe], self._writer.place
-        status = RunStatus(job.status)
-        self._statuses[status] = self._statuses.get(status, 0) + 1
-        if job.status in _FAILURES:
-            failure = failure_of(_FAILURES[job.status], path=place.path)
-            self._writer.ior_run(job.at, probe, failure)
-            return
-        never = float("inf")
-        self._writer.ior(
-            job.at,
-            probe,
-            write_s=never if job.write_s is None else job.write_s,
-            read_s=never if job.read_s is None else job.read_s,
-            space=self._space(),
-        )
-
-    def _space(self) -> Space:
-        simulation = self._simulation
-        state, weight = simulation.state, simulation.columns.weight
-        capacity = float(state.capacity_bytes @ weight)
-        inodes = self._wanted.scenario.mdts.inodes * self._wanted.scenario.mdts.count
-        return Space(
-            capacity,
-            float(state.used_bytes @ weight) / capacity,
-            inodes,
-            float(simulation.accounts.inodes().sum()) / max(inodes, 1.0),
-        )
 
 
 def _write(path: Path, text: str) -> None:

@@ -18,7 +18,6 @@ from trimtab.loop.site_judgement import Progress, judge_site
 from trimtab.loop.site_series import NOTHING_TO_JUDGE
 from trimtab.loop.sites import clock_of
 from trimtab.loop.standing import file_of, whole_standing
-from trimtab.report.documents.kept import RebuiltSite
 
 if TYPE_CHECKING:
     from trimtab.model.standing import SiteStanding
@@ -43,6 +42,33 @@ class IncidentSearch:
     why_none: str | None = None
     unkept: str | None = None
     as_kept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RebuiltSite:
+    """A site that was judged from scratch.
+
+    Attributes
+    ----------
+    dropped
+        Values stored before.
+    reason
+        Why none of its runs can be judged; ``None``: some can.
+    """
+
+    site: str
+    dropped: int
+    series: int
+    incidents: int
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRebuildDocument:
+    """``trimtab store rebuild [SITE] --json``."""
+
+    store: str
+    sites: tuple[RebuiltSite, ...]
 
 
 def bring_up_to_date(

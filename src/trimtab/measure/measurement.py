@@ -190,17 +190,23 @@ class Draft:
             text = f"{tool} ended with {code}" + (f": {complaint}" if complaint else "")
             self.problems.add("tool-exit", text)
 
-    def finished(self, *, integrity_lost: bool = False) -> Measurement:
+    def finished(self, *, integrity_lost: bool = False, rates_count: bool = False) -> Measurement:
         """Return the measurement.
 
         Without a problem it is ``ok``. Otherwise it is ``partial`` if a phase is still credible,
         else ``failed``; corrupt data is always ``failed``.
+
+        Parameters
+        ----------
+        rates_count
+            Whether the other samples count like phases: files, directories, operations a second.
         """
         samples = tuple(phase.sample(self.output) for phase in self.phases)
-        if not self.problems and not any(sample.believed for sample in samples):
-            reasons = [phase.reason for phase in self.phases if phase.reason is not None]
+        judged = (*samples, *self.latencies) if rates_count else samples
+        if not self.problems and not any(sample.believed for sample in judged):
+            reasons = [each.reason for each in (judged if rates_count else self.phases)]
             nothing = Message("no-result", "the output contains no result")
-            self.problems.append(next(iter(reasons), nothing))
+            self.problems.append(next(filter(None, reasons), nothing))
         taken: dict[str, Any] = {
             part.name: getattr(self, part.name)
             for part in fields(Measurement)
@@ -209,7 +215,7 @@ class Draft:
         for name, value in taken.items():
             if isinstance(value, list):
                 taken[name] = tuple(dict.fromkeys(value) if isinstance(value, Notes) else value)
-        status = RunStatus.FAILED if integrity_lost else status_of(samples, self.problems)
+        status = RunStatus.FAILED if integrity_lost else status_of(judged, self.problems)
         return Measurement(status=status, samples=(*samples, *self.latencies), **taken)
 
 

@@ -86,7 +86,8 @@ class Mark:
 
     def stands_in(self, source: Source) -> bool:
         """Return whether the benchmark's output starts within the head of a file."""
-        return self.pattern.search(source.content[:HEAD_BYTES]) is not None
+        head = source.content[:HEAD_BYTES]
+        return any(word in head for word in self.words) and self.pattern.search(head) is not None
 
 
 @dataclass(frozen=True, slots=True)

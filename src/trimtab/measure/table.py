@@ -55,7 +55,8 @@ class Benchmark:
     module
         Module in this package with the adapter's ``FORMAT`` and ``PHASES``; default: the name.
     page
-        Whether docs/benchmarks has a page with its name.
+        Where the manual explains its figures, from docs on; empty: nowhere; default:
+        ``benchmarks/NAME.md``.
     """
 
     name: str
@@ -65,7 +66,12 @@ class Benchmark:
     layer: Layer | None = None
     pinnable: bool = False
     module: str = ""
-    page: bool = True
+    page: str | None = None
+
+    @property
+    def documentation(self) -> str:
+        """Page of the manual, with its section; empty if there is none."""
+        return f"benchmarks/{self.name}.md" if self.page is None else self.page
 
     @property
     def adapter(self) -> str:
@@ -88,7 +94,7 @@ TABLE: Final = (
         layer="client",
         pinnable=True,
         module="ioload",
-        page=False,
+        page="",
     ),
     Benchmark(
         "elbencho",
@@ -127,6 +133,7 @@ TABLE: Final = (
         "obdfilter-survey",
         "`.summary` with its `.detail`, or either",
         layer="ost",
+        page="benchmarks/lustre-iokit.md#obdfilter-survey",
     ),
     Benchmark(
         "ost-survey",
@@ -134,9 +141,14 @@ TABLE: Final = (
         "ost-survey",
         "its output: each OST through a client",
         layer="client",
+        page="benchmarks/lustre-iokit.md#ost-survey",
     ),
     Benchmark(
-        "mds-survey", "import", "mds-survey", "`.summary`, or its output: operations of MDTs"
+        "mds-survey",
+        "import",
+        "mds-survey",
+        "`.summary`, or its output: operations of MDTs",
+        page="benchmarks/lustre-iokit.md#mds-survey",
     ),
     Benchmark(
         "lst-survey",
@@ -144,6 +156,7 @@ TABLE: Final = (
         "lst-survey",
         "its output, or its CSV: the network between groups of nodes",
         layer="network",
+        page="benchmarks/lnet-selftest.md#lst-survey",
     ),
     Benchmark(
         "perf",
@@ -157,13 +170,14 @@ TABLE: Final = (
         "smartctl",
         "`smartctl --json --all`: wear and errors of a drive, shown",
         layer="drive",
-        page=False,
+        page="",
     ),
     Benchmark(
         "slurm-accounting",
         "import",
         "Slurm's accounting",
         "`sacct --parsable2` of all jobs: running jobs and their nodes by hour",
+        page="slurm.md#accounting-the-jobs-of-the-machine",
     ),
 )
 """``auto`` takes the first usable one with phases: IOR is the common standard."""

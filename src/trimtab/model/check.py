@@ -9,32 +9,7 @@ from trimtab.model.filesystem import PathDescription
 from trimtab.model.finding import Finding, Missing
 from trimtab.model.run import LatencyHistogram, Run, Timeline
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot
-from trimtab.model.verdict import Comparison, Scope, Verdict, VerdictStatus
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryPoint:
-    """One earlier run of the same probe on the same site, one metric.
-
-    Attributes
-    ----------
-    at
-        Start of the run, aware UTC.
-    metric
-        A key of `trimtab.model.run.METRIC_UNITS`.
-    value
-        Median over the credible repetitions, in the metric's unit; 0 for an unfinished run.
-    unfinished
-        Whether the run exceeded its time limit.
-    run
-        Id of the run.
-    """
-
-    at: datetime
-    metric: str
-    value: float
-    unfinished: bool
-    run: str
+from trimtab.model.verdict import Comparison, HistoryPoint, Scope, Verdict, VerdictStatus
 
 
 @dataclass(frozen=True, slots=True)

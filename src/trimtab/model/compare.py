@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from trimtab.message import Message
 from trimtab.model.verdict import Interval
+from trimtab.report.documents.encode import shape
 
 
 class Change(StrEnum):
@@ -270,3 +271,7 @@ class PlanEffect:
     at: datetime
     effect: CompareResult | None = None
     reason: Message | None = None
+
+
+shape(Effect, omit=["level"])
+shape(TakenOut, omit=["level"])

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from trimtab.message import Message
 from trimtab.model.series import SeriesKey
+from trimtab.report.documents.encode import shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +96,6 @@ class Correlated:
     site: str
     snapshots: int
     series: tuple[CorrelatedSeries, ...]
+
+
+shape(CorrelatedSeries, inline={"key": ("probe", "kind", "metric", "unit")})

@@ -1,6 +1,6 @@
-"""The table of drivers: how each is opened, and its properties.
+"""The table of drivers and their properties; `trimtab.loop.sites.opener_of` opens them.
 
-To add a driver, add its package, one line here and its page of documentation.
+To add a driver, add its package, one line here, its opener, and its page of documentation.
 """
 
 from __future__ import annotations
@@ -21,11 +21,6 @@ class DriverEntry:
         Its value of ``[site] driver``.
     title
         Its name in sentences.
-    module
-        Import path of the module that opens it for a site: ``open_site(site, clock)``, and with the
-        right to change it ``open_for_acting(site, clock, *, token, who)``. With ``named`` it also
-        has ``name_in_mounts(fs_type, source)`` and ``name_at(path, description, execute)``; with
-        ``simulated`` also ``reach_site(site)`` and ``site_clock(site)``.
     networked
         Whether clients reach the file system over a network.
     mounted_as
@@ -44,7 +39,6 @@ class DriverEntry:
 
     name: str
     title: str
-    module: str
     networked: bool
     mounted_as: PathKind | None = None
     named: bool = False
@@ -54,9 +48,7 @@ class DriverEntry:
     programs: tuple[str, ...] = ()
 
 
-LOCAL: Final = DriverEntry(
-    "local", "a local file system", "trimtab.drivers.local.driver", networked=False
-)
+LOCAL: Final = DriverEntry("local", "a local file system", networked=False)
 """Also handles every mount that no other driver does."""
 
 DRIVERS: Final = {
@@ -66,7 +58,6 @@ DRIVERS: Final = {
         DriverEntry(
             "lustre",
             "Lustre",
-            "trimtab.drivers.lustre.site",
             networked=True,
             mounted_as="lustre",
             named=True,
@@ -74,13 +65,7 @@ DRIVERS: Final = {
             places_files=True,
             programs=("lfs", "lctl"),
         ),
-        DriverEntry(
-            "twin",
-            "the twin",
-            "trimtab.loop.probing.twin_site",
-            networked=True,
-            simulated=True,
-        ),
+        DriverEntry("twin", "the twin", networked=True, simulated=True),
     )
 }
 """By name, in the order of the documentation."""

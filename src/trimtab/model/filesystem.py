@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -139,17 +140,7 @@ class PathDescription:
 
         A drive reached over several paths counts once, as its multipath device.
         """
-        paths = {
-            name
-            for device in self.devices
-            if device.kind in MULTIPATH_KINDS
-            for name in device.beneath
-        }
-        return tuple(
-            device
-            for device in self.devices
-            if device.kind in MULTIPATH_KINDS or not (device.beneath or device.name in paths)
-        )
+        return _lowest(self.devices, MULTIPATH_KINDS)
 
     @property
     def own_devices(self) -> tuple[BlockDevice, ...]:
@@ -172,15 +163,7 @@ class PathDescription:
     @property
     def own_drives(self) -> tuple[BlockDevice, ...]:
         """The lowest of `own_devices`: drives, multipath drives once, and loop devices."""
-        devices = self.own_devices
-        paths = {n for device in devices if device.kind in MULTIPATH_KINDS for n in device.beneath}
-        return tuple(
-            device
-            for device in devices
-            if device.kind in MULTIPATH_KINDS
-            or device.kind == "loop"
-            or not (device.beneath or device.name in paths)
-        )
+        return _lowest(self.own_devices, {*MULTIPATH_KINDS, "loop"})
 
     @property
     def is_flash(self) -> bool | None:
@@ -202,3 +185,14 @@ class PathDescription:
     def identity(self) -> str:
         """The name under which runs on this path are stored when no site is given."""
         return f"{self.fs_uuid or self.source}:{self.mount_point}"
+
+
+def _lowest(devices: tuple[BlockDevice, ...], ends: Collection[str]) -> tuple[BlockDevice, ...]:
+    """Return the devices that consist of no others, or are of a kind that is an end itself."""
+    multipath = (device for device in devices if device.kind in MULTIPATH_KINDS)
+    paths = {name for device in multipath for name in device.beneath}
+    return tuple(
+        device
+        for device in devices
+        if device.kind in ends or not (device.beneath or device.name in paths)
+    )

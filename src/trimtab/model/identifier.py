@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import secrets
-import uuid
 from datetime import datetime
 
 
@@ -26,6 +23,8 @@ def new_identifier(at: datetime) -> str:
     >>> new_identifier(datetime(2026, 11, 20, tzinfo=UTC))[:13]
     '01a1f640-bc00'
     """
+    import secrets
+
     return identifier_with(at, secrets.randbits(80))
 
 
@@ -50,6 +49,8 @@ def identifier_of(at: datetime, *words: str) -> str:
     >>> identifier_of(at, "scratch", "snapshot")[:15]
     '01a1f640-bc00-7'
     """
+    import hashlib
+
     # The length of each word keeps ("ab", "c") and ("a", "bc") apart.
     parts = [str(round(at.timestamp() * 10**6)), *words]
     text = "".join(f"{len(part)}:{part}" for part in parts)
@@ -59,6 +60,8 @@ def identifier_of(at: datetime, *words: str) -> str:
 
 def identifier_with(at: datetime, rest: int) -> str:
     """Return the UUIDv7 of a time and 80 bits."""
+    import uuid
+
     milliseconds = int(at.timestamp() * 1000) & ((1 << 48) - 1)
     value = milliseconds << 80 | rest
     value = value & ~(0xF << 76) | 0x7 << 76

@@ -22,6 +22,7 @@ from trimtab.config.kinds import SWITCH, TEXT
 from trimtab.config.schema import key
 from trimtab.message import Message
 from trimtab.model.hardware import FIGURE, Figure, Hardware
+from trimtab.report.documents.encode import bounds, shape
 
 Level = Literal[
     "data_sheet",
@@ -389,3 +390,26 @@ class Ladder:
     absent: tuple[Absent, ...] = ()
     claims: tuple[CheckedClaim, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+shape(
+    Estimate,
+    omit=["low", "high", "values"],
+    derive={
+        "interval": bounds("low", "high"),
+        "n": (int, lambda rate: len(rate.values) or 1),
+    },
+)
+shape(Efficiency, omit=["low", "high"], derive={"interval": bounds("low", "high")})
+shape(Step, inline={"rung": ()})
+shape(
+    CheckedClaim,
+    omit=["low", "high", "loose_low", "loose_high"],
+    inline={"claim": ()},
+    derive={
+        "interval": bounds("low", "high"),
+        "interval_if_zeros_are_filling": bounds("loose_low", "loose_high"),
+    },
+)
+shape(Track, omit=["steps", "loss"], derive={"rungs": "steps", "largest_loss": "loss"})
+shape(Ladder, omit=["hardware", "claims"], derive={"printed": "claims"})

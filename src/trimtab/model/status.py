@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from trimtab.model.finding import Finding
 from trimtab.model.run import Run
 from trimtab.model.series import ChangePoint, LevelNow
 from trimtab.model.verdict import Trend, Verdict
+from trimtab.report.documents.encode import shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,3 +256,26 @@ class Status:
     slow_targets: tuple[SlowTargetStatus, ...] = ()
     rejected: tuple[RejectedSeries, ...] = ()
     snapshots: tuple[SnapshotStatus, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StatusDocument:
+    """``trimtab status --json``.
+
+    Attributes
+    ----------
+    troubles
+        What is wrong with each site now, worst first, each with its repair.
+    """
+
+    status: Status
+    troubles: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+
+
+shape(SeriesStatus, derive={"metric": "verdict.metric", "unit": "verdict.unit"})
+shape(
+    Status,
+    omit=["last_runs"],
+    derive={"runs": "last_runs"},
+)
+shape(StatusDocument, inline={"status": ()})

@@ -8,8 +8,9 @@ from enum import StrEnum
 from typing import Final
 
 from trimtab.message import Message
-from trimtab.model.run import Run
+from trimtab.model.run import Run, RunStatus
 from trimtab.model.verdict import Interval
+from trimtab.report.documents.encode import shape
 
 SWEEP: Final = "sweep"
 """Key of `Run.parameters` for the sweep's name, the levels and the round."""
@@ -280,3 +281,13 @@ class SweepAnalysis:
     maps: tuple[HeatMap, ...] = ()
     scaling: tuple[Scaling, ...] = ()
     notes: tuple[Message, ...] = ()
+
+
+shape(
+    SweepPoint,
+    derive={
+        "run": (str | None, lambda point: point.run and point.run.id),
+        "status": (RunStatus | None, lambda point: point.run and point.run.status),
+    },
+)
+shape(SweepAnalysis, omit=["points", "rounds"])

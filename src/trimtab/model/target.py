@@ -1,11 +1,12 @@
-"""Targets with their problems, and a site's targets sorted by severity."""
+"""Targets with their problems, a site's targets sorted by severity, and how they are written."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from trimtab.model.finding import Severity
-from trimtab.model.telemetry import Snapshot, TargetSnapshot
+from trimtab.model.telemetry import HostSnapshot, Snapshot, TargetSnapshot
+from trimtab.report.documents.encode import shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +89,25 @@ class SiteState:
             replace(each, seen=TargetSnapshot(each.seen.target, ())) for each in self.targets
         )
         return replace(self, snapshot=snapshot, targets=targets)
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """One machine of the site."""
+
+    host: HostSnapshot
+    troubles: tuple[Trouble, ...]
+
+
+def _host_rows(state: SiteState) -> tuple[HostRow, ...]:
+    troubles = {host.name: host.troubles for host in state.hosts}
+    return tuple(HostRow(host, troubles.get(host.name, ())) for host in state.snapshot.hosts)
+
+
+shape(HostRow, inline={"host": ()})
+shape(TargetState, inline={"seen": ()})
+shape(
+    SiteState,
+    inline={"snapshot": ("at", "driver", "complete")},
+    derive={"hosts": (tuple[HostRow, ...], _host_rows)},
+)

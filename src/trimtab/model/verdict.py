@@ -136,6 +136,31 @@ class Comparison:
     reason: Message
 
 
+@dataclass(frozen=True, slots=True)
+class HistoryPoint:
+    """One earlier run of the same probe on the same site, one metric.
+
+    Attributes
+    ----------
+    at
+        Start of the run, aware UTC.
+    metric
+        A key of `trimtab.model.run.METRIC_UNITS`.
+    value
+        Median over the credible repetitions, in the metric's unit; 0 for an unfinished run.
+    unfinished
+        Whether the run exceeded its time limit.
+    run
+        Id of the run.
+    """
+
+    at: datetime
+    metric: str
+    value: float
+    unfinished: bool
+    run: str
+
+
 class TrendDirection(StrEnum):
     """Direction of a trend; whether it is good depends on the metric."""
 

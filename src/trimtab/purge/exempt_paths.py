@@ -163,7 +163,7 @@ def _trouble(
 ) -> Message | None:  # fmt: skip
     for count, name in enumerate(parts):
         entry = look(b"/".join(parts[:count]))[name]
-        shown = _shown(b"/".join(parts[: count + 1]))
+        shown = visible(b"/".join(parts[: count + 1]))
         if entry.kind == "missing":
             text = f"exempt {exemption.shown} does not exist: nothing is exempt"
             return Message("exempt-path-missing", text)
@@ -184,7 +184,7 @@ def _as_listed(
 
     Non-ASCII names are given in bytes, because two forms of one letter look the same.
     """
-    here, name = _shown(parts[place]), _shown(listed)
+    here, name = visible(parts[place]), visible(listed)
     if not listed:
         return (
             f"exempt {exemption.shown} is in no scan, because its directory does not list {here}: "
@@ -200,7 +200,3 @@ def _as_listed(
         f"exempt {exemption.shown} exempts nothing, because the directory lists {here} as {name}: "
         f"write {name}"
     )
-
-
-def _shown(path: bytes) -> str:
-    return visible(path)

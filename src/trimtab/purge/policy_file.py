@@ -268,3 +268,15 @@ def _exemption_text(exemption: Exemption, root: str) -> Iterator[str]:
         yield f"until = {exemption.until.isoformat()}"
     if exemption.reason:
         yield f"reason = {quoted(exemption.reason)}"
+
+
+@dataclass(frozen=True, slots=True)
+class PurgePolicyDocument:
+    """A policy file that was written or read; ``file`` is null if it was only printed."""
+
+    file: str | None
+    name: str
+    root: str
+    sha256: str
+    warnings: tuple[str, ...]
+    text: str

@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime, tzinfo
 from typing import Final
 
 from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.index.owners import USER_NAME
 from trimtab.purge.run.records import (
     BeginLine,
     Chronicle,
@@ -31,6 +32,7 @@ from trimtab.purge.run.records import (
 )
 from trimtab.purge.run.standing import Standing, replay
 from trimtab.purge.run.state import DELETED, GONE, NOT_BEGUN, WOULD_DELETE, Rows, row_count
+from trimtab.report.documents.encode import shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,3 +306,16 @@ def _standing(plan: PlanLine, standing: Standing) -> PlanStanding:
         waiting_rows=row_count(standing.todo),
         interrupted_rows=standing.open_rows,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeReportDocument:
+    """The outcome of plans, day by day, from the journals of one host."""
+
+    place: str
+    days: tuple[Day, ...]
+    plans: tuple[PlanStanding, ...]
+
+
+shape(Measured, inline={"usage": ()})
+shape(UserDay, derive={"name": USER_NAME})

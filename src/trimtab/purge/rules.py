@@ -6,13 +6,14 @@ candidates and the last check before a deletion share.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import RefusedError, UsageError
 from trimtab.purge.index.manifest import Lack, Manifest, TimeTrust
 from trimtab.purge.policy import TIMES, Exemption, Policy, TimeName
+from trimtab.report.documents.encode import mapped, shape
 from trimtab.units import EpochS, Since1970, format_bytes, format_duration, plural
 from trimtab.visible import visible
 
@@ -292,3 +293,17 @@ def _late_uses(index: Manifest) -> Iterator[str]:
 def _listed(words: tuple[str, ...]) -> str:
     *most, last = (visible(word) for word in words)
     return f"{', '.join(most)} and {last}" if most else last
+
+
+def _exemptions(exemptions: Iterable[Exemption]) -> list[str]:
+    return [exemption.shown for exemption in exemptions]
+
+
+shape(
+    RulesInForce,
+    omit=["exempt_paths", "exempt_users", "exempt_groups", "exempt_projects"],
+    derive={
+        "exemptions": mapped("exemptions", _exemptions, tuple[str, ...]),
+        "expired": mapped("expired", _exemptions, tuple[str, ...]),
+    },
+)

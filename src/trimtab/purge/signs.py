@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from trimtab.purge.index.manifest import Lack, Manifest
+from trimtab.purge.index.owners import USER_NAME
+from trimtab.report.documents.encode import mapped, shape
 from trimtab.units import EpochS
 
 if TYPE_CHECKING:
@@ -196,3 +198,34 @@ def statement(suspicion: Suspicion) -> str:
         case "renewed":
             when = f"ctime_ns > mtime_ns AND ctime_ns BETWEEN {first_ns} AND {last_ns}"
     return f"SELECT path FROM files WHERE uid = {suspicion.uid} AND {when}"
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeEvasionDocument:
+    """Signs that files are kept artificially young: none of it is proof."""
+
+    directory: str
+    signs: Signs
+
+
+shape(
+    Suspicion,
+    derive={
+        "name": USER_NAME,
+        "may_be": mapped("kind", MAY_BE.__getitem__, str),
+        "query": (str, statement),
+    },
+)
+shape(
+    Signs,
+    omit=["found"],
+    inline={"manifest": ("index_id", "root", "ended")},
+    derive={
+        "signs": "found",
+        "earlier": (
+            tuple[str, ...],
+            lambda signs: [manifest.index_id for manifest in signs.earlier],
+        ),
+    },
+)
+shape(PurgeEvasionDocument, inline={"signs": ()})

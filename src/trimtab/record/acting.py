@@ -11,9 +11,11 @@ from sqlalchemy import Row, Select, insert, select, update
 from trimtab.errors import RefusedError, UsageError
 from trimtab.message import Message, code_of
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome
-from trimtab.record import checksums, queries, rows, schema
+from trimtab.record import checksums, schema
 from trimtab.record.connections import Connections
 from trimtab.record.kept import value_of
+from trimtab.record.queries import between, insert_unless_there, of_site, site_number
+from trimtab.record.rows import row_of, understood
 
 _UNCODED = "reason-uncoded"
 
@@ -46,8 +48,8 @@ class ActingRecords(Connections):
         """
         table = schema.acting.c
         with self._writing() as connection:
-            number = queries.site_number(connection, site)
-            row = queries.insert_unless_there(connection, schema.acting, site=number, token=0)
+            number = site_number(connection, site)
+            row = insert_unless_there(connection, schema.acting, site=number, token=0)
             connection.execute(row)
             # The update takes the row's lock first: two that come at once go one after the other.
             raised = update(schema.acting).where(table.site == number)
@@ -67,7 +69,7 @@ class ActingRecords(Connections):
     def renew_right(self, site: str, token: int, until: datetime) -> bool:
         """Put off the end of the right and return whether the token still is the newest."""
         with self._writing() as connection:
-            number = queries.site_number(connection, site)
+            number = site_number(connection, site)
             table = schema.acting.c
             this = (table.site == number, table.token == token, table.holder.is_not(None))
             change = update(schema.acting).where(*this).values(until=until)
@@ -77,7 +79,7 @@ class ActingRecords(Connections):
         """Give the right back; that of another token stays."""
         with self._writing() as connection:
             table = schema.acting.c
-            number = queries.site_number(connection, site)
+            number = site_number(connection, site)
             this = (table.site == number, table.token == token)
             connection.execute(update(schema.acting).where(*this).values(holder=None, until=None))
 
@@ -85,17 +87,17 @@ class ActingRecords(Connections):
         """Keep an action, in place of what was kept under its id."""
         reason = action.instruction.reason
         values = {
-            **rows.row_of(
+            **row_of(
                 action.instruction,
                 schema.action,
                 reason=str(reason),
                 reverts=list(action.instruction.reverts),
             ),
-            **rows.row_of(action, schema.action),
+            **row_of(action, schema.action),
             "reason_code": code_of(reason) or _UNCODED,
         }
         with self._writing() as connection:
-            values["site"] = queries.site_number(connection, action.site)
+            values["site"] = site_number(connection, action.site)
             this = schema.action.c.id == action.id
             if connection.execute(update(schema.action).where(this).values(values)).rowcount == 0:
                 connection.execute(insert(schema.action).values(values))
@@ -120,7 +122,7 @@ class ActingRecords(Connections):
         limit
             At most so many, the newest of them; ``None``: all.
         """
-        query = queries.between(_of_site(site), schema.action.c.at, since, until)
+        query = between(_of_site(site), schema.action.c.at, since, until)
         if kinds is not None:
             query = query.where(schema.action.c.kind.in_([kind.value for kind in kinds]))
         if limit is not None:
@@ -154,12 +156,12 @@ class ActingRecords(Connections):
 
 
 def _of_site(site: str) -> Select[Any]:
-    query = queries.of_site(select(schema.action), schema.action, site)
+    query = of_site(select(schema.action), schema.action, site)
     return query.order_by(schema.action.c.at, schema.action.c.number)
 
 
 def _to_action(row: Row[Any], site: str) -> Action:
-    with rows.understood(f"action {row.id}"):
+    with understood(f"action {row.id}"):
         kind = ActionKind(row.kind)
         outcome = None if row.outcome is None else Outcome(row.outcome)
     instruction = value_of(

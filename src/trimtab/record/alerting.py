@@ -10,9 +10,11 @@ from sqlalchemy import Row, select
 
 from trimtab.model.alert import Alert, Delivery, DeliveryState, Phase
 from trimtab.model.finding import Severity
-from trimtab.record import checksums, queries, rows, schema
+from trimtab.record import checksums, schema
 from trimtab.record.connections import Connections
 from trimtab.record.kept import value_of
+from trimtab.record.queries import between, insert_unless_there, of_site, site_number
+from trimtab.record.rows import row_of, understood
 
 REMEMBERED: Final = timedelta(days=400)
 """So far back goes the part of the ledger that decisions rest on."""
@@ -23,7 +25,7 @@ class AlertRecords(Connections):
 
     def add_alert(self, alert: Alert) -> bool:
         """Keep an alert and return whether it was new; one that is kept stays as it is."""
-        row = rows.row_of(
+        row = row_of(
             alert,
             schema.alert,
             lines=list(alert.lines),
@@ -31,8 +33,8 @@ class AlertRecords(Connections):
             deliveries=_plain(alert.deliveries),
         )
         with self._writing() as connection:
-            row["site"] = queries.site_number(connection, alert.site)
-            insertion = queries.insert_unless_there(connection, schema.alert, **row)
+            row["site"] = site_number(connection, alert.site)
+            insertion = insert_unless_there(connection, schema.alert, **row)
             return connection.execute(insertion).rowcount == 1
 
     def put_delivery(self, alert: str, delivery: Delivery) -> bool:
@@ -57,9 +59,9 @@ class AlertRecords(Connections):
     ) -> tuple[Alert, ...]:
         """Return the alerts of a site in the order in which they were decided."""
         table = schema.alert.c
-        query = queries.of_site(select(schema.alert), schema.alert, site).order_by(table.number)
+        query = of_site(select(schema.alert), schema.alert, site).order_by(table.number)
         with self._reading() as connection:
-            records = connection.execute(queries.between(query, table.at, since, until)).all()
+            records = connection.execute(between(query, table.at, since, until)).all()
         return tuple(_to_alert(row, site) for row in records)
 
 
@@ -75,7 +77,7 @@ def _plain(deliveries: Iterable[Delivery]) -> dict[str, dict[str, object]]:
 
 
 def _to_alert(row: Row[Any], site: str) -> Alert:
-    with rows.understood(f"alert {row.id}"):
+    with understood(f"alert {row.id}"):
         phase, severity = Phase(row.phase), Severity(row.severity)
         deliveries = tuple(
             Delivery(

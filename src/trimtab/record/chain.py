@@ -111,7 +111,7 @@ def unlinked(text: bytes, *, hint: str, after: str = FIRST_SUM) -> Chain:
     return Chain(tuple(lines), last_sum, size, text[size:])
 
 
-def value_of(adapter: TypeAdapter[Line], text: bytes, *, unreleased_hint: str) -> Line:
+def line_value(adapter: TypeAdapter[Line], text: bytes, *, unreleased_hint: str) -> Line:
     """Return what a line of a journal says; every key that is written has to be there, once.
 
     Parameters

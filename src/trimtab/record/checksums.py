@@ -16,23 +16,20 @@ detects damage, not forgery: whoever can write the store can write the checksum 
 from __future__ import annotations
 
 import hashlib
-import json
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import (
     Boolean,
-    Column,
     ColumnElement,
     Connection,
-    Double,
     Engine,
     Integer,
     Select,
@@ -44,7 +41,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.sql import visitors
-from sqlalchemy.types import TypeDecorator
 
 from trimtab.errors import UnreadableError
 from trimtab.record import schema
@@ -66,26 +62,6 @@ AGAIN_S: Final = 3600.0
 """How long a process relies on a check."""
 _RUNS: Final = "trimtab_runs"
 _NAMED: Final = 3
-_encode = json.JSONEncoder(
-    separators=(",", ":"), default=lambda data: ["bytes", len(data), zlib.crc32(data)]
-).encode
-
-
-def checksum(values: Sequence[object]) -> int:
-    """Return the CRC-32 of values as the database holds them.
-
-    Examples
-    --------
-    >>> checksum(["scratch", None, 1.5]) == checksum(["scratch", None, 1.4])
-    False
-    """
-    return zlib.crc32(_encode(values).encode("ascii"))
-
-
-def row_checksum(context: Any) -> int:
-    """Return the checksum of the row that is being inserted: the default of its column."""
-    table = context.current_column.table
-    return checksum(_values(table, context.get_current_parameters()))
 
 
 def resum(connection: Connection, table: Table, *conditions: ColumnElement[bool]) -> None:
@@ -94,7 +70,7 @@ def resum(connection: Connection, table: Table, *conditions: ColumnElement[bool]
     query = select(*key, *_covered(table, connection)).where(*conditions)
     for row in _fetched(connection, query):
         this = [column == value for column, value in zip(key, row, strict=False)]
-        total = checksum(row[len(key) :])
+        total = schema.checksum(row[len(key) :])
         connection.execute(update(table).where(*this).values({schema.CHECKSUM: total}))
 
 
@@ -147,7 +123,7 @@ def require_row(table: Table, row: Mapping[Any, Any], noun: str) -> None:
         Its checksum does not match.
     """
     try:
-        damaged = checksum(_values(table, row)) != row[schema.CHECKSUM]
+        damaged = schema.checksum(schema.row_values(table, row)) != row[schema.CHECKSUM]
     except (TypeError, ValueError, AttributeError):  # a value of another type than the column's
         damaged = True
     if damaged:
@@ -185,7 +161,7 @@ def damage_of(connection: Connection, table: Table, *this: ColumnElement[bool]) 
     damage, first = Damage(), len(key) + 1
     for row in _fetched(connection, query.order_by(*key)):
         damage.rows += 1
-        if row[first - 1] != checksum(row[first:]):
+        if row[first - 1] != schema.checksum(row[first:]):
             place = row[0] if len(key) == 1 else row[: len(key)]
             damage.damaged[place] = visible(str(row[first] if "id" in table.c else place))
     return damage
@@ -220,10 +196,10 @@ def damaged_samples(
         query = query.where(sample.run.in_(runs))
     rows = _fetched(connection, query.order_by(sample.run, sample.ordinal))
     totals = {
-        number: checksum([row[1:] for row in of_run])
+        number: schema.checksum([row[1:] for row in of_run])
         for number, of_run in groupby(rows, itemgetter(0))
     }
-    nothing = checksum([])
+    nothing = schema.checksum([])
     damaged = {
         number: name
         for number, (name, total) in expected.items()
@@ -388,46 +364,13 @@ def _refused(location: Location, noun: str, names: list[str], problem: str) -> U
 # Rows as the database has them
 
 
-@cache
-def _columns(table: Table) -> tuple[Column[Any], ...]:
-    """Return the columns that a checksum covers.
-
-    Not the number, which a row gets when it is inserted and the indexes repeat, nor what has a
-    checksum of its own or is changed without a look at the row (``info``).
-    """
-    without = {"number", schema.CHECKSUM} | ({"run"} if table is schema.sample else set())
-    return tuple(
-        column
-        for column in table.columns
-        if column.name not in without and not column.info.get("unchecked")
-    )
-
-
 def _covered(table: Table, connection: Connection) -> list[ColumnElement[Any]]:
     """Return them as SQL, whose results are alike from both databases."""
     server = connection.dialect.name == "postgresql"
     return [
         cast(column, Integer) if server and isinstance(column.type, Boolean) else column
-        for column in _columns(table)
+        for column in schema.checked_columns(table)
     ]
-
-
-def _values(table: Table, row: Mapping[Any, Any]) -> list[Any]:
-    """Return what the database will hold of a row that is to be inserted."""
-    return [_database_value(column, row.get(column.name)) for column in _columns(table)]
-
-
-def _database_value(column: Column[Any], value: Any) -> Any:
-    kind = column.type
-    if value is None:
-        return None
-    if isinstance(kind, TypeDecorator):
-        return kind.process_bind_param(value, None)  # type: ignore[arg-type]  # none of ours looks
-    if isinstance(kind, Boolean):
-        return int(value)
-    if isinstance(kind, Double):
-        return float(value) + 0.0  # SQLite has no -0.0
-    return value
 
 
 def _fetched(connection: Connection, query: Select[*tuple[Any, ...]]) -> list[tuple[Any, ...]]:

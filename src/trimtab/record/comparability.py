@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-
 from trimtab.model.run import Run
 
 ASKED = "spec"
@@ -30,6 +27,9 @@ def comparability_key(run: Run) -> str:
     >>> comparability_key(one) == comparability_key(other)
     True
     """
+    import hashlib
+    import json
+
     requested = run.parameters.get(ASKED, run.parameters)
     layer = run.parameters.get("layer")
     beneath = [] if layer in (None, "client") else [layer]

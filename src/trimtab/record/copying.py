@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -29,20 +29,19 @@ class Copied:
     Attributes
     ----------
     rows
-        Of each table.
+        Rows copied, per table.
     outputs
-        Raw outputs that are beside the copy now; 0 where both stores share their directory.
+        Raw outputs copied; 0 if both stores share their directory.
     missing
-        Raw outputs that were missing or damaged beside the original, by their SHA-256.
+        Raw outputs missing or damaged beside the source, by their SHA-256.
     damaged
-        Damaged rows of each table that were left out, by what names them; of runs with all that is
-        theirs.
+        Damaged rows that were left out, per table, by name; of runs with all that is theirs.
     """
 
     rows: dict[str, int]
     outputs: int
     missing: tuple[str, ...]
-    damaged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    damaged: Mapping[str, tuple[str, ...]]
 
 
 class CopyRecords(Connections):

@@ -10,11 +10,11 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, s
 from sqlalchemy.exc import IntegrityError
 
 from trimtab.errors import UnreadableError
-from trimtab.record import checksums, queries, schema
+from trimtab.record import checksums, schema
 from trimtab.record.checksums import UNCHECKED
 from trimtab.record.connections import Connections
 from trimtab.record.kept import Derived, Sum, Sums
-from trimtab.record.queries import of_site
+from trimtab.record.queries import of_site, site_number
 
 
 class DerivedRecords(Connections):
@@ -65,7 +65,7 @@ class DerivedRecords(Connections):
         if not values:
             return
         with suppress(IntegrityError), self._writing(patient=False) as connection:
-            number = queries.site_number(connection, site)
+            number = site_number(connection, site)
             of_place = delete(table).where(table.c.site == number)
             connection.execute(of_place.where(table.c.noun.in_([*values])))
             connection.execute(

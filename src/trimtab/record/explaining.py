@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from sqlalchemy import BigInteger, Text, delete, func, insert, select, type_coerce
 
 from trimtab.model.run import Run, RunStatus
-from trimtab.record import checksums, frames, queries, rows, schema
+from trimtab.record import checksums, frames, schema
 from trimtab.record.history import JUDGED
 from trimtab.record.kept import Judged, KeptIncident, LeftOut, value_of
-from trimtab.record.queries import of_site
+from trimtab.record.queries import between, of_site, runs_query, samples_of, site_number
+from trimtab.record.rows import row_of, to_run
 from trimtab.record.snapshots import SnapshotRecords, base_of
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class ExplainingRecords(SnapshotRecords):
         at = schema.snapshot.c.at
         query = of_site(select(at), schema.snapshot, site).order_by(at)
         with self._reading() as connection:
-            return tuple(connection.execute(queries.between(query, at, since, until)).scalars())
+            return tuple(connection.execute(between(query, at, since, until)).scalars())
 
     def telemetry_frames(
         self,
@@ -97,8 +98,8 @@ class ExplainingRecords(SnapshotRecords):
         runs = of_site(select(run.number), schema.run, site)
         with self._reading() as connection:
             records = connection.execute(
-                queries.between(query, run.at, since, until),
-                execution_options=checksums.of_runs(queries.between(runs, run.at, since, until)),
+                between(query, run.at, since, until),
+                execution_options=checksums.of_runs(between(runs, run.at, since, until)),
             ).all()
         return frames.survey_frame(records)
 
@@ -154,14 +155,14 @@ class ExplainingRecords(SnapshotRecords):
         run = schema.run.c
         query = of_site(select(run.number), schema.run, site).order_by(run.at, run.number)
         with self._reading() as connection:
-            wanted = connection.execute(queries.between(query, run.at, None, until))
+            wanted = connection.execute(between(query, run.at, None, until))
             numbers = wanted.scalars().all()
             for start in range(0, len(numbers), _AT_ONCE):
                 some = numbers[start : start + _AT_ONCE]
-                part = queries.runs().where(run.number.in_(some)).order_by(run.at, run.number)
-                samples = queries.samples_of(connection, some, whole=True)
+                part = runs_query().where(run.number.in_(some)).order_by(run.at, run.number)
+                samples = samples_of(connection, some, whole=True)
                 for row in connection.execute(part).all():
-                    yield rows.to_run(row, samples.get(row.number, ()), ()), row.comparability
+                    yield to_run(row, samples.get(row.number, ()), ()), row.comparability
 
     def left_out(self, site: str, comparability: str) -> tuple[LeftOut, ...]:
         """Return the runs of a series that are not judged, by time: failed, absent, another job."""
@@ -196,13 +197,13 @@ class ExplainingRecords(SnapshotRecords):
         """
         table = schema.incident
         with self._writing() as connection:
-            number = queries.site_number(connection, site)
+            number = site_number(connection, site)
             stale = delete(table).where(table.c.site == number)
             if since is not None:
                 same = table.c.id.in_([incident.id for incident in incidents])
                 stale = stale.where((table.c.at >= since) | same)
             connection.execute(stale)
-            values = [rows.row_of(incident, table, site=number) for incident in incidents]
+            values = [row_of(incident, table, site=number) for incident in incidents]
             if values:
                 connection.execute(insert(table), values)
             this = schema.site.c.number == number
@@ -223,7 +224,7 @@ class ExplainingRecords(SnapshotRecords):
         if states is not None:
             query = query.where(table.state.in_(list(states)))
         with self._reading() as connection:
-            records = connection.execute(queries.between(query, table.at, since, None)).all()
+            records = connection.execute(between(query, table.at, since, None)).all()
         return tuple(value_of(KeptIncident, row, site=site) for row in records)
 
     def judged(self, site: str) -> Judged | None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, case, func, select
 
-from trimtab.model.check import HistoryPoint
 from trimtab.model.run import METRIC_UNITS, RunStatus
+from trimtab.model.verdict import HistoryPoint
 from trimtab.record import schema
 from trimtab.record.checksums import of_runs
 from trimtab.record.comparability import ASKED

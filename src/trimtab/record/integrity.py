@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, select, union
@@ -12,7 +12,7 @@ from sqlalchemy.exc import DatabaseError
 from trimtab.errors import UnreadableError
 from trimtab.message import Message
 from trimtab.record import schema
-from trimtab.record.checksums import UNCHECKED, Damage, lost_rows, structure_problems
+from trimtab.record.checksums import UNCHECKED, lost_rows, structure_problems
 from trimtab.record.raw import EMPTY_SHA256, RawDirectory
 
 
@@ -36,37 +36,41 @@ class DamagedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreCheck:
-    """What is whole of a store, and what is damaged.
+class StoreTable:
+    """Rows of one table.
 
     Attributes
     ----------
-    problems
-        Of the database itself and of the raw outputs.
-    tables
-        Name to its rows: how many, and the damaged ones.
-    runs
-        The damaged ones.
-    by_server
-        Whether the database is PostgreSQL's, whose server checks its own pages.
+    damaged
+        Name of each damaged row: its id, if it has one.
     """
 
+    table: str
+    rows: int
+    damaged: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCheck:
+    """What is intact in a store, and what is damaged.
+
+    Attributes
+    ----------
+    whole
+        Whether nothing is damaged.
+    problems
+        Problems of the database itself and of the raw outputs.
+    runs
+        Damaged runs, with their series.
+    by_server
+        Whether the database is PostgreSQL, whose server checks its own pages.
+    """
+
+    whole: bool
     problems: tuple[str, ...]
-    tables: Mapping[str, Damage]
+    tables: tuple[StoreTable, ...]
     runs: tuple[DamagedRun, ...]
     by_server: bool
-
-    @property
-    def is_whole(self) -> bool:
-        """Return whether nothing is damaged."""
-        return not self.problems and not self.damaged
-
-    @property
-    def damaged(self) -> tuple[str, ...]:
-        """Return the damaged rows as table and what names each."""
-        return tuple(
-            f"{name} {row}" for name, table in self.tables.items() for row in table.damaged.values()
-        )
 
 
 def check(connection: Connection, raw: RawDirectory, *, contents: bool) -> StoreCheck:
@@ -82,10 +86,16 @@ def check(connection: Connection, raw: RawDirectory, *, contents: bool) -> Store
         database_problems += problems(connection, raw, contents=contents)
     except (DatabaseError, sqlite3.DatabaseError) as error:
         unreadable("output", error)
-    tables = lost_rows(connection, unreadable)
-    runs = tuple(_damaged_run(connection, raw, number) for number in tables["run"].damaged)
+    lost = lost_rows(connection, unreadable)
+    tables = tuple(
+        StoreTable(name, each.rows, (*each.damaged.values(),)) for name, each in lost.items()
+    )
     return StoreCheck(
-        tuple(database_problems), tables, runs, connection.dialect.name == "postgresql"
+        not database_problems and not any(table.damaged for table in tables),
+        tuple(database_problems),
+        tables,
+        tuple(_damaged_run(connection, raw, number) for number in lost["run"].damaged),
+        connection.dialect.name == "postgresql",
     )
 
 

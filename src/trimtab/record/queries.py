@@ -10,8 +10,9 @@ from typing import Any
 from sqlalchemy import Column, Connection, Insert, Row, Select, Table, insert, select
 
 from trimtab.model.run import Run, Sample
-from trimtab.record import checksums, rows, schema
+from trimtab.record import checksums, schema
 from trimtab.record.kept import ImportedRun, KeptOutput
+from trimtab.record.rows import output_row, row_of, run_row, sample_rows, to_output, to_sample
 
 AT_ONCE = 500  # whose samples are asked for in one query: older SQLites take 999 values
 _ID_PREFIX = re.compile(r"[0-9a-f-]{1,36}")
@@ -73,13 +74,13 @@ def _insert(
     sites = _site_numbers(connection, [run for run, _, _ in entries])
     numbers = connection.execute(
         insert(schema.run).returning(schema.run.c.number, sort_by_parameter_order=True),
-        [rows.of_run(run, sites[run.site], key) for run, key, _ in entries],
+        [run_row(run, sites[run.site], key) for run, key, _ in entries],
     ).scalars()
     outputs: list[dict[str, Any]] = []
     samples: list[tuple[int, Sequence[Sample]]] = []
     for number, (run, _, kept_outputs) in zip(numbers, entries, strict=True):
-        outputs += [rows.row_of(output, schema.output, run=number) for output in kept_outputs]
-        outputs += [rows.of_output(output, number, at) for at, output in enumerate(run.outputs)]
+        outputs += [row_of(output, schema.output, run=number) for output in kept_outputs]
+        outputs += [output_row(output, number, at) for at, output in enumerate(run.outputs)]
         samples.append((number, run.samples))
     if outputs:
         connection.execute(insert(schema.output), outputs)
@@ -91,7 +92,7 @@ def insert_samples(connection: Connection, samples: Iterable[tuple[int, Sequence
 
     Past SQLAlchemy, which would look at each value of each row again.
     """
-    values = [(number, *row) for number, of_run in samples for row in rows.of_samples(of_run)]
+    values = [(number, *row) for number, of_run in samples for row in sample_rows(of_run)]
     if values:
         names = ", ".join(schema.sample.columns.keys())
         mark = "%s" if connection.dialect.name == "postgresql" else "?"
@@ -134,7 +135,7 @@ def has_run(connection: Connection, identifier: str) -> bool:
     return connection.execute(query).scalar() is not None
 
 
-def runs() -> Select[Any]:
+def runs_query() -> Select[Any]:
     """Return the question for all runs, each with its ``site_name``."""
     return select(schema.run, schema.site.c.name.label("site_name")).join(
         schema.site, schema.site.c.number == schema.run.c.site
@@ -148,7 +149,7 @@ def runs_beginning(connection: Connection, prefix: str, limit: int) -> Sequence[
         return ()
     identifier = schema.run.c.id
     query = (
-        runs()
+        runs_query()
         .where(identifier >= wanted, identifier < wanted + _AFTER_EVERY_DIGIT)
         .order_by(identifier)
         .limit(limit)
@@ -177,7 +178,7 @@ def samples_of(
             query = query.where(sample.target.is_(None))
         runs = select(schema.run.c.number).where(schema.run.c.number.in_(wanted))
         for row in connection.execute(query, execution_options=checksums.of_runs(runs)):
-            samples.setdefault(row.run, []).append(rows.to_sample(row))
+            samples.setdefault(row.run, []).append(to_sample(row))
     return {number: tuple(values) for number, values in samples.items()}
 
 
@@ -185,7 +186,7 @@ def outputs_of(connection: Connection, number: int) -> tuple[KeptOutput, ...]:
     """Return what is known of the raw outputs of a run, in their order."""
     output = schema.output.c
     query = select(schema.output).where(output.run == number).order_by(output.ordinal)
-    return tuple(rows.to_output(row) for row in connection.execute(query))
+    return tuple(to_output(row) for row in connection.execute(query))
 
 
 def between(
@@ -202,7 +203,7 @@ def between(
     return query
 
 
-def named(records: Iterable[Row[Any]]) -> str:
+def runs_text(records: Iterable[Row[Any]]) -> str:
     """Return runs as a person tells them apart: id, time, probe and site."""
     return "; ".join(
         f"{row.id} ({_minute(row.at)}, {row.probe} on {row.site_name})" for row in records

@@ -17,7 +17,7 @@ from trimtab.message import Message
 from trimtab.model.event import Event, EventKind
 from trimtab.model.run import RawOutput, Run, RunStatus, Sample, values_of_sample
 from trimtab.record import schema
-from trimtab.record.checksums import checksum, require_row
+from trimtab.record.checksums import require_row
 from trimtab.record.comparability import comparability_key
 from trimtab.record.kept import KeptOutput, value_of
 from trimtab.record.raw import RawDirectory
@@ -45,7 +45,7 @@ def _columns(table: Table, kind: type) -> tuple[str, ...]:
     return tuple(column.name for column in table.columns if column.name in names)
 
 
-def of_run(run: Run, site_number: int, import_key: str | None) -> dict[str, Any]:
+def run_row(run: Run, site_number: int, import_key: str | None) -> dict[str, Any]:
     """Return the row of a run, without its samples and outputs."""
     return row_of(
         run,
@@ -53,11 +53,11 @@ def of_run(run: Run, site_number: int, import_key: str | None) -> dict[str, Any]
         site=site_number,
         comparability=comparability_key(run),
         import_key=import_key,
-        sample_checksum=checksum(of_samples(run.samples)),
+        sample_checksum=schema.checksum(sample_rows(run.samples)),
     )
 
 
-def of_samples(samples: Iterable[Sample]) -> list[tuple[Any, ...]]:
+def sample_rows(samples: Iterable[Sample]) -> list[tuple[Any, ...]]:
     """Return the rows of samples as the database has them: all columns but the run, in order.
 
     A value that is not finite is kept as missing, with that as its reason: SQLite would turn
@@ -87,7 +87,7 @@ def of_samples(samples: Iterable[Sample]) -> list[tuple[Any, ...]]:
     return made
 
 
-def of_output(output: RawOutput, run_number: int, ordinal: int) -> dict[str, Any]:
+def output_row(output: RawOutput, run_number: int, ordinal: int) -> dict[str, Any]:
     """Return the row of a raw output whose content is kept."""
     contents = {
         "stdout_sha256": RawDirectory.name_of(output.stdout),
@@ -98,7 +98,7 @@ def of_output(output: RawOutput, run_number: int, ordinal: int) -> dict[str, Any
     return row_of(output, schema.output, run=run_number, ordinal=ordinal, **contents)
 
 
-def of_event(event: Event, site_number: int) -> dict[str, Any]:
+def event_row(event: Event, site_number: int) -> dict[str, Any]:
     """Return the row of an event."""
     return row_of(event, schema.event, site=site_number)
 

@@ -24,7 +24,10 @@ compares the two.
 
 from __future__ import annotations
 
-from functools import partial
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -40,6 +43,7 @@ from sqlalchemy import (
     Table,
     Text,
 )
+from sqlalchemy.types import TypeDecorator
 
 from trimtab.record.columns import AnyText, PlainJson, UtcMicroseconds
 
@@ -64,6 +68,61 @@ CHECKSUM: Final = "checksum"
 UNCHECKED: Final = {"unchecked": True}
 """Of a column that the checksum does not cover."""
 
+_encode = json.JSONEncoder(
+    separators=(",", ":"), default=lambda data: ["bytes", len(data), zlib.crc32(data)]
+).encode
+
+
+def checksum(values: Sequence[object]) -> int:
+    """Return the CRC-32 of values as the database holds them.
+
+    Examples
+    --------
+    >>> checksum(["scratch", None, 1.5]) == checksum(["scratch", None, 1.4])
+    False
+    """
+    return zlib.crc32(_encode(values).encode("ascii"))
+
+
+def _row_checksum(context: Any) -> int:
+    """Return the checksum of the row that is being inserted: the default of its column."""
+    table = context.current_column.table
+    return checksum(row_values(table, context.get_current_parameters()))
+
+
+@cache
+def checked_columns(table: Table) -> tuple[Column[Any], ...]:
+    """Return the columns that a checksum covers.
+
+    Not the number, which a row gets when it is inserted and the indexes repeat, nor what has a
+    checksum of its own or is changed without a look at the row (``info``).
+    """
+    without = {"number", CHECKSUM} | ({"run"} if table.name == "sample" else set())
+    return tuple(
+        column
+        for column in table.columns
+        if column.name not in without and not column.info.get("unchecked")
+    )
+
+
+def row_values(table: Table, row: Mapping[Any, Any]) -> list[Any]:
+    """Return what the database will hold of a row that is to be inserted."""
+    return [_database_value(column, row.get(column.name)) for column in checked_columns(table)]
+
+
+def _database_value(column: Column[Any], value: Any) -> Any:
+    kind = column.type
+    if value is None:
+        return None
+    if isinstance(kind, TypeDecorator):
+        return kind.process_bind_param(value, None)  # type: ignore[arg-type]  # none of ours looks
+    if isinstance(kind, Boolean):
+        return int(value)
+    if isinstance(kind, Double):
+        return float(value) + 0.0  # SQLite has no -0.0
+    return value
+
+
 metadata = MetaData(naming_convention=NAMING)
 
 # SQLite numbers rows itself only where the type is INTEGER to the letter.
@@ -86,12 +145,6 @@ def _identified() -> tuple[Column[Any], ...]:
 
 def _checksum() -> Column[int]:
     return Column(CHECKSUM, BigInteger, default=_row_checksum)
-
-
-def _row_checksum(context: Any) -> int:
-    from trimtab.record.checksums import row_checksum  # which needs the tables
-
-    return row_checksum(context)
 
 
 site = Table(

@@ -13,8 +13,9 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, delete, or_, select
 
 from trimtab.model.run import RunStatus
 from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
-from trimtab.record import checksums, queries, schema
+from trimtab.record import checksums, schema
 from trimtab.record.kept import value_of
+from trimtab.record.queries import insert_unless_there, of_site, site_number
 from trimtab.record.rows import row_of, understood
 
 
@@ -140,13 +141,13 @@ class WatchState:
     items: tuple[ItemState, ...]
 
 
-def put(connection: Connection, slot: Slot) -> bool:
+def put_slot(connection: Connection, slot: Slot) -> bool:
     """Return whether the slot was put in place of nothing, or of one that the holder had started.
 
     What has ended stays as it is, and so does what another process has started. A miss gives way
     to what came of the slot after all, see `claim`.
     """
-    number = queries.site_number(connection, slot.site)
+    number = site_number(connection, slot.site)
     values = _row(slot, number)
     return _changed(connection, _this(slot, number), _may_be_put(slot), values) or _added(
         connection, values
@@ -154,7 +155,7 @@ def put(connection: Connection, slot: Slot) -> bool:
 
 
 def _added(connection: Connection, values: Mapping[str, Any]) -> bool:
-    row = queries.insert_unless_there(connection, schema.slot, **values)
+    row = insert_unless_there(connection, schema.slot, **values)
     return connection.execute(row).rowcount == 1
 
 
@@ -187,13 +188,13 @@ def _may_be_put(slot: Slot) -> ColumnElement[bool]:
     return or_(same_owner, table.state == SlotState.MISSED.value)
 
 
-def claim(connection: Connection, slot: Slot) -> bool:
+def claim_slot_row(connection: Connection, slot: Slot) -> bool:
     """Return whether the slot is now its holder's: there was none, or one that had not ended.
 
     One that was missed is claimed as well, and the run that said so goes: a clock that was ahead
     for a while has missed all slots up to there, and their time still comes.
     """
-    number = queries.site_number(connection, slot.site)
+    number = site_number(connection, slot.site)
     this, values, state = _this(slot, number), _row(slot, number), schema.slot.c.state
     if _added(connection, values):
         return True
@@ -230,18 +231,18 @@ def to_slot(row: Row[Any], site: str) -> Slot:
 
 def lease_of(connection: Connection, site: str) -> Lease | None:
     """Return the lease of a site, lapsed or not; ``None`` when it was never watched."""
-    query = queries.of_site(select(schema.lease), schema.lease, site)
+    query = of_site(select(schema.lease), schema.lease, site)
     row = connection.execute(query).one_or_none()
     return None if row is None else value_of(Lease, row, site=site)
 
 
 def put_lease(connection: Connection, lease: Lease, instead_of: Lease | None) -> bool:
     """Return whether the lease took the place of just that one, or of none."""
-    number = queries.site_number(connection, lease.site)
+    number = site_number(connection, lease.site)
     table = schema.lease
     values = row_of(lease, table, site=number)
     if instead_of is None:
-        row = queries.insert_unless_there(connection, table, **values)
+        row = insert_unless_there(connection, table, **values)
         return connection.execute(row).rowcount == 1
     same = (
         table.c.site == number,

@@ -16,10 +16,12 @@ from sqlalchemy import Connection, Row, Select, delete, func, select
 from trimtab.errors import UnreadableError
 from trimtab.model.identifier import new_identifier
 from trimtab.model.telemetry import Snapshot
-from trimtab.record import checksums, queries, rows, schema
+from trimtab.record import checksums, schema
 from trimtab.record.batch import Base, Values, decode, frame_of
 from trimtab.record.connections import Connections
 from trimtab.record.location import Location
+from trimtab.record.queries import AT_ONCE, between, insert_unless_there, of_site, site_number
+from trimtab.record.rows import row_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -95,7 +97,7 @@ class SnapshotRecords(Connections):
             if base is None:
                 base = Base.of(frame)
                 bases = [base, *bases[: _TRIED - 1]]
-            row = rows.row_of(snapshot, schema.snapshot)
+            row = row_of(snapshot, schema.snapshot)
             changes.append(
                 Changes(id=identifier, base=base, batch=base.changes(Values.of(frame)), **row)
             )
@@ -122,9 +124,9 @@ class SnapshotRecords(Connections):
     ) -> tuple[Snapshot, ...]:
         """Return snapshots of a site, the newest first; ``since`` and ``until`` are within."""
         at = schema.snapshot.c.at
-        query = queries.of_site(select(schema.snapshot), schema.snapshot, site)
+        query = of_site(select(schema.snapshot), schema.snapshot, site)
         query = query.order_by(at.desc(), schema.snapshot.c.number.desc()).limit(limit)
-        return self._snapshots(queries.between(query, at, since, until))
+        return self._snapshots(between(query, at, since, until))
 
     def _snapshots(self, query: Select[Any]) -> tuple[Snapshot, ...]:
         with self._reading() as connection:
@@ -157,7 +159,7 @@ class SnapshotRecords(Connections):
 
     def _newest_bases(self, connection: Connection, site: str) -> list[Base]:
         table = schema.snapshot_base.c
-        query = queries.of_site(select(table.number), schema.snapshot_base, site)
+        query = of_site(select(table.number), schema.snapshot_base, site)
         query = query.order_by(table.number.desc()).limit(_TRIED)
         numbers = connection.execute(query).scalars().all()
         bases = self._bases_of(connection, numbers)
@@ -171,8 +173,8 @@ class SnapshotRecords(Connections):
         """
         table, bases = schema.snapshot_base.c, {}
         wanted = sorted({number for number in numbers if number is not None})
-        for start in range(0, len(wanted), queries.AT_ONCE):
-            some = table.number.in_(wanted[start : start + queries.AT_ONCE])
+        for start in range(0, len(wanted), AT_ONCE):
+            some = table.number.in_(wanted[start : start + AT_ONCE])
             for number, digest in connection.execute(
                 select(table.number, table.digest).where(some)
             ):
@@ -207,13 +209,13 @@ def base_of(row: Row[Any], bases: Mapping[int, Base]) -> Base:
 
 def insert_snapshots(connection: Connection, site: str, changes: Sequence[Changes]) -> None:
     """Insert snapshots of a site with their bases, unless one of its id is there."""
-    site_number, numbers = queries.site_number(connection, site), dict[str, int]()
+    site_row, numbers = site_number(connection, site), dict[str, int]()
     for change in changes:
         digest = change.base.digest
         if digest not in numbers:
-            numbers[digest] = _base_number(connection, site_number, change.base)
-        row = rows.row_of(change, schema.snapshot, site=site_number, base=numbers[digest])
-        connection.execute(queries.insert_unless_there(connection, schema.snapshot, **row))
+            numbers[digest] = _base_number(connection, site_row, change.base)
+        row = row_of(change, schema.snapshot, site=site_row, base=numbers[digest])
+        connection.execute(insert_unless_there(connection, schema.snapshot, **row))
 
 
 def remove_unused_bases(connection: Connection, site: int) -> None:
@@ -236,6 +238,6 @@ def _base_number(connection: Connection, site: int, base: Base) -> int:
     number = connection.execute(query).scalar()
     if number is None:
         row = {"site": site, "digest": base.digest, "batch": base.batch}
-        connection.execute(queries.insert_unless_there(connection, table, **row))
+        connection.execute(insert_unless_there(connection, table, **row))
         number = connection.execute(query).scalar_one()
     return number

@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.model.event import Event, EventKind
 from trimtab.model.run import RawOutput, Run
-from trimtab.record import checksums, queries, rows, schema
+from trimtab.record import checksums, schema
 from trimtab.record.acting import ActingRecords
 from trimtab.record.alerting import AlertRecords
 from trimtab.record.copying import CopyRecords
@@ -29,6 +29,19 @@ from trimtab.record.integrity import StoreCheck, check
 from trimtab.record.kept import ImportedRun, KeptOutput, KeptResult, Site, value_of
 from trimtab.record.location import Answers, locate
 from trimtab.record.pruning import Pruned, prune_some
+from trimtab.record.queries import (
+    between,
+    insert_imports,
+    insert_runs,
+    of_site,
+    outputs_of,
+    runs_beginning,
+    runs_query,
+    runs_text,
+    samples_of,
+    site_number,
+)
+from trimtab.record.rows import event_row, row_of, to_event, to_run
 from trimtab.record.watched import WatchRecords
 
 _CANDIDATES_SHOWN = 5
@@ -134,7 +147,7 @@ class Store(
         known = {"driver": driver, "identity": identity, "path": path, "timezone": timezone}
         values = {key: value for key, value in known.items() if value is not None}
         with self._writing() as connection:
-            number = queries.site_number(connection, name)
+            number = site_number(connection, name)
             this = schema.site.c.number == number
             before = value_of(Site, connection.execute(select(schema.site).where(this)).one())
             if identity is not None and before.identity not in (None, identity):
@@ -166,7 +179,7 @@ class Store(
         """
         self._put_outputs([run])
         with self._adding(f"run {run.id}", "run-already-kept") as connection:
-            queries.insert_runs(connection, [run])
+            insert_runs(connection, [run])
 
     def add_runs(self, runs: Sequence[Run]) -> None:
         """Keep several runs for good, all in one transaction; see `add_run`.
@@ -185,7 +198,7 @@ class Store(
             }
         )
         with self._adding("one of the runs", "run-already-kept") as connection:
-            queries.insert_runs(connection, runs)
+            insert_runs(connection, runs)
 
     def add_imports(self, imports: Sequence[ImportedRun]) -> list[str | None]:
         """Keep runs that were read from files, all in one transaction.
@@ -221,10 +234,10 @@ class Store(
         """
         run_row = self._run_row(prefix)
         with self._reading() as connection:
-            samples = queries.samples_of(connection, [run_row.number])
-            outputs_kept = queries.outputs_of(connection, run_row.number) if outputs else ()
+            samples = samples_of(connection, [run_row.number])
+            outputs_kept = outputs_of(connection, run_row.number) if outputs else ()
         raw = tuple(self.raw_output(output) for output in outputs_kept)
-        return rows.to_run(run_row, samples.get(run_row.number, ()), raw)
+        return to_run(run_row, samples.get(run_row.number, ()), raw)
 
     def runs(
         self,
@@ -246,22 +259,20 @@ class Store(
             At most so many; all where ``None``.
         """
         at = schema.run.c.at
-        query = (
-            queries.runs().order_by(at.is_(None), at.desc(), schema.run.c.id.desc()).limit(limit)
-        )
+        query = runs_query().order_by(at.is_(None), at.desc(), schema.run.c.id.desc()).limit(limit)
         for column, value in ((schema.site.c.name, site), (schema.run.c.probe, probe)):
             if value is not None:
                 query = query.where(column == value)
         with self._reading() as connection:
-            records = connection.execute(queries.between(query, at, since, None)).all()
-            samples = queries.samples_of(connection, [row.number for row in records])
-        return tuple(rows.to_run(row, samples.get(row.number, ()), ()) for row in records)
+            records = connection.execute(between(query, at, since, None)).all()
+            samples = samples_of(connection, [row.number for row in records])
+        return tuple(to_run(row, samples.get(row.number, ()), ()) for row in records)
 
     def outputs(self, run: str) -> tuple[KeptOutput, ...]:
         """Return what is kept of each raw output of a run, without reading their content."""
         number = self._run_row(run).number
         with self._reading() as connection:
-            return queries.outputs_of(connection, number)
+            return outputs_of(connection, number)
 
     def raw_output(self, output: KeptOutput) -> RawOutput:
         """Return a raw output with its content, checked against its hash.
@@ -302,8 +313,8 @@ class Store(
         noun = f"event {events[0].id}" if len(events) == 1 else "one of the events"
         with self._adding(noun, "event-already-kept") as connection:
             sites = {event.site for event in events}
-            numbers = {name: queries.site_number(connection, name) for name in sites}
-            if values := [rows.of_event(event, numbers[event.site]) for event in events]:
+            numbers = {name: site_number(connection, name) for name in sites}
+            if values := [event_row(event, numbers[event.site]) for event in events]:
                 connection.execute(insert(schema.event), values)
 
     def events(
@@ -331,22 +342,20 @@ class Store(
         if kinds:
             query = query.where(schema.event.c.kind.in_([kind.value for kind in kinds]))
         with self._reading() as connection:
-            records = connection.execute(
-                queries.between(query, schema.event.c.at, since, until)
-            ).all()
-        return tuple(rows.to_event(row) for row in records)
+            records = connection.execute(between(query, schema.event.c.at, since, until)).all()
+        return tuple(to_event(row) for row in records)
 
     def add_result(self, result: KeptResult) -> None:
         """Keep for good what a command worked out."""
         with self._writing() as connection:
-            number = queries.site_number(connection, result.site)
-            row = rows.row_of(result, schema.result, site=number)
+            number = site_number(connection, result.site)
+            row = row_of(result, schema.result, site=number)
             connection.execute(insert(schema.result).values(row))
 
     def results(self, site: str, kind: str) -> tuple[KeptResult, ...]:
         """Return what commands worked out of one kind, the newest first."""
         result = schema.result.c
-        query = queries.of_site(select(schema.result), schema.result, site)
+        query = of_site(select(schema.result), schema.result, site)
         query = query.where(result.kind == kind).order_by(result.at.desc(), result.number.desc())
         with self._reading() as connection:
             records = connection.execute(query).all()
@@ -397,25 +406,25 @@ class Store(
 
     def _insert_imports(self, imports: Sequence[ImportedRun]) -> list[str | None]:
         with self._writing() as connection:
-            return queries.insert_imports(connection, imports)
+            return insert_imports(connection, imports)
 
     def _run_row(self, prefix: str) -> Row[Any]:
         """Return the row of the only run whose id begins so."""
         with self._reading() as connection:
-            candidates = queries.runs_beginning(connection, prefix, _CANDIDATES_SHOWN + 1)
-            newest = queries.runs().order_by(schema.run.c.id.desc()).limit(_CANDIDATES_SHOWN)
+            candidates = runs_beginning(connection, prefix, _CANDIDATES_SHOWN + 1)
+            newest = runs_query().order_by(schema.run.c.id.desc()).limit(_CANDIDATES_SHOWN)
             instead = () if candidates else connection.execute(newest).all()
         if len(candidates) == 1:
             return candidates[0]
         if not candidates:
-            named = queries.named(instead)
+            named = runs_text(instead)
             raise UsageError(
                 f"no run begins with {prefix!r} in the store {self.location}",
                 code="run-unknown",
                 hint=f"the newest are {named}" if named else "the store holds no run yet",
             )
         more = "" if len(candidates) <= _CANDIDATES_SHOWN else " and more"
-        named = queries.named(candidates[:_CANDIDATES_SHOWN])
+        named = runs_text(candidates[:_CANDIDATES_SHOWN])
         raise UsageError(
             f"several runs begin with {prefix!r}: {named}{more}",
             code="run-ambiguous",

@@ -13,8 +13,28 @@ from trimtab.errors import RefusedError
 from trimtab.model.event import Event
 from trimtab.model.run import Run
 from trimtab.model.telemetry import Snapshot
-from trimtab.record import queries, rows, schema, slots
-from trimtab.record.slots import Lease, Slot, SlotState, process_text
+from trimtab.record import schema
+from trimtab.record.queries import (
+    between,
+    has_run,
+    insert_runs,
+    insert_unless_there,
+    of_site,
+    site_number,
+)
+from trimtab.record.rows import event_row
+from trimtab.record.slots import (
+    Lease,
+    Slot,
+    SlotState,
+    claim_slot_row,
+    lease_of,
+    process_text,
+    put_lease,
+    put_slot,
+    renew_lease,
+    to_slot,
+)
 from trimtab.record.snapshots import SnapshotRecords, insert_snapshots
 
 _NOTHING: Mapping[str, Snapshot] = MappingProxyType({})
@@ -52,15 +72,15 @@ class WatchRecords(SnapshotRecords):
         with self._writing() as connection:
             # Renewed and not only read: a lease may have ended while its holder was held up, and
             # who takes it at this moment waits for the end of this transaction, or goes first.
-            if not slots.renew_lease(connection, site, holder, lease_until):
-                lease = slots.lease_of(connection, site)
+            if not renew_lease(connection, site, holder, lease_until):
+                lease = lease_of(connection, site)
                 since = lease and f"{process_text(lease.holder)} since {lease.taken_at.isoformat()}"
                 raise RefusedError(
                     f"{site} is watched by {since or 'nobody: the lease was released'}",
                     code="site-watched-elsewhere",
                     hint="this watch was held up for longer than its lease; start it again",
                 )
-            return slots.claim(connection, slot)
+            return claim_slot_row(connection, slot)
 
     def finish_slot(
         self,
@@ -91,16 +111,16 @@ class WatchRecords(SnapshotRecords):
         self._put_outputs(runs)
         changes = self.changes_of(slot.site, snapshots)
         with self._writing() as connection:
-            if not slots.put(connection, slot):
+            if not put_slot(connection, slot):
                 return False
-            new = [entry for entry in runs if not queries.has_run(connection, entry.id)]
-            queries.insert_runs(connection, new)
+            new = [entry for entry in runs if not has_run(connection, entry.id)]
+            insert_runs(connection, new)
             if changes:
                 insert_snapshots(connection, slot.site, changes)
             if event is not None:
-                number = queries.site_number(connection, event.site)
-                row = rows.of_event(event, number)
-                connection.execute(queries.insert_unless_there(connection, schema.event, **row))
+                number = site_number(connection, event.site)
+                row = event_row(event, number)
+                connection.execute(insert_unless_there(connection, schema.event, **row))
         self.remember(changes, snapshots)
         return True
 
@@ -125,7 +145,7 @@ class WatchRecords(SnapshotRecords):
         query = _of_site(site).where(table.state != SlotState.BEGUN.value)
         if item is not None:
             query = query.where(table.item == item)
-        return self._slots(site, queries.between(query, table.due_at, since, until))
+        return self._slots(site, between(query, table.due_at, since, until))
 
     def open_slots(self, site: str) -> tuple[Slot, ...]:
         """Return the slots of a site that were started and have not ended, the oldest first."""
@@ -153,7 +173,7 @@ class WatchRecords(SnapshotRecords):
         query = _of_site(site).where(table.item == item)
         if state is not None:
             query = query.where(table.state == state.value)
-        query = queries.between(query, table.due_at, None, until)
+        query = between(query, table.due_at, None, until)
         latest = self._slots(site, query.order_by(table.due_at.desc()).limit(1))
         return latest[0] if latest else None
 
@@ -161,12 +181,12 @@ class WatchRecords(SnapshotRecords):
         by_time = query.order_by(schema.slot.c.due_at, schema.slot.c.item)
         with self._reading() as connection:
             records = connection.execute(by_time).all()
-        return tuple(slots.to_slot(row, site) for row in records)
+        return tuple(to_slot(row, site) for row in records)
 
     def lease(self, site: str) -> Lease | None:
         """Return the lease on a site, lapsed or not; ``None`` when nothing watches it."""
         with self._reading() as connection:
-            return slots.lease_of(connection, site)
+            return lease_of(connection, site)
 
     def take_lease(
         self,
@@ -189,17 +209,17 @@ class WatchRecords(SnapshotRecords):
         wanted = Lease(site, holder, now, until)
         while True:  # each time that it is lost in between, another process took or renewed it
             with self._writing() as connection:
-                lease = slots.lease_of(connection, site)
+                lease = lease_of(connection, site)
                 free = lease is None or lease.until <= now or lease.holder == holder
                 if not free and lease is not None and not gone(lease.holder):
                     return lease
-                if slots.put_lease(connection, wanted, lease):
+                if put_lease(connection, wanted, lease):
                     return None
 
     def renew_lease(self, site: str, holder: str, until: datetime) -> bool:
         """Put off the end of a lease and return whether it is still the holder's."""
         with self._writing() as connection:
-            return slots.renew_lease(connection, site, holder, until)
+            return renew_lease(connection, site, holder, until)
 
     def release_lease(self, site: str, holder: str) -> None:
         """Give a lease back; one that is another's stays."""
@@ -211,4 +231,4 @@ class WatchRecords(SnapshotRecords):
 
 
 def _of_site(site: str) -> Select[Any]:
-    return queries.of_site(select(schema.slot), schema.slot, site)
+    return of_site(select(schema.slot), schema.slot, site)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from trimtab.config.nodes import NODE_NAME, fold_nodes
 from trimtab.config.targets import fold_names
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
 from trimtab.model.grouping import grouped
-from trimtab.report.answers import actions_answer, outcome_text, plan_answer
 from trimtab.report.kit import ROWS, Table, row, table
 from trimtab.report.runs import telling_length
 from trimtab.report.sections import Document, Section
 from trimtab.report.status import troubles_table
 from trimtab.report.text import change_text, local_times, metric_text
-from trimtab.units import format_bytes
+from trimtab.units import enumerated, format_bytes, plural
+from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from trimtab.model.compare import Effect, PlanEffect
@@ -255,3 +257,126 @@ def _change(instruction: Instruction, *, short: bool = False) -> str:
 
 def _in_words(instruction: Instruction, *, short: bool = False) -> str:
     return f"{instruction.target} {_change(instruction, short=short)}"
+
+
+_NAMED: Final = 3
+
+
+_WORDS: Final = {
+    ActionKind.SET: ("set", "set", "{changed} of {targets}"),
+    ActionKind.TRIM: ("trim", "trimmed", "{targets}"),
+    ActionKind.CLOSE: ("close", "closed", "{targets} to new files"),
+    ActionKind.OPEN: ("open", "opened", "{targets} to new files"),
+    ActionKind.RESET_ALLOCATOR: ("reset", "reset", "the allocator of {targets}"),
+    ActionKind.MIGRATE: ("move", "moved", "{changed} off {targets}"),
+    ActionKind.REGISTER: ("register", "registered", "a changelog user on {targets}"),
+    ActionKind.DEREGISTER: ("remove", "removed", "the changelog user of {targets}"),
+}
+"""For each kind of change: verb, past tense, and object."""
+
+
+_FOLDED_MOST: Final = 40
+"""Maximum characters of a set of targets in an answer; a longer one is counted."""
+
+
+def plan_answer(
+    plan: Plan, actions: Sequence[Action] = (), troubles: Sequence[Finding] = ()
+) -> str:
+    """Return what a plan would change or, once applied, what it changed and what failed.
+
+    Parameters
+    ----------
+    actions
+        Completed actions; empty if the plan was only shown.
+    troubles
+        Troubles of the site, worst first: a policy that changes nothing leaves them as they are.
+    """
+    site = visible(plan.site)
+    left = f"{plural(len(plan.untouched), 'difference', ',')} left alone" if plan.untouched else ""
+    if actions:
+        return f"{site}: {_applied(plan, actions)}{f'; {left}' if left else ''}."
+    if plan.held:
+        wish = f"; it {_kinds(plan.instructions)}" if plan.instructions else ""
+        return f"{site}: nothing may be changed now: {visible(str(plan.held[0]))}{wish}."
+    if not plan.instructions and troubles:
+        rest = f", and {plural(len(troubles) - 1, 'more trouble')}" if troubles[1:] else ""
+        return (
+            f"{site}: no change by {plan.policy}; still in trouble: "
+            f"{visible(troubles[0].title)}{rest}{f'; {left}' if left else ''}."
+        )
+    if not plan.instructions:
+        return f"{site}: nothing to change{f', {left}' if left else ''}."
+    return f"{site}: {_kinds(plan.instructions)}{f'; {left}' if left else ''}."
+
+
+def _applied(plan: Plan, actions: Sequence[Action]) -> str:
+    done = [action.instruction for action in actions if action.outcome is Outcome.DONE]
+    failed = [action for action in actions if action.outcome is not Outcome.DONE]
+    parts = [_kinds(done, are_done=True)] if done else []
+    if failed:
+        first = failed[0]
+        word = outcome_text(first)
+        why = f" ({visible(first.detail)})" if first.detail else ""
+        parts.append(
+            f"{len(failed):,} of {plural(len(actions), 'change', ',')} not done, the first: "
+            f"{visible(first.instruction.target)} {word}{why}"
+        )
+    if (rest := len(plan.instructions) - len(actions)) > 0:
+        parts.append(f"{rest:,} not begun")
+    return "; ".join(parts)
+
+
+def _kinds(instructions: Sequence[Instruction], *, are_done: bool = False) -> str:
+    """Return what instructions would do, or did, grouped by kind."""
+    texts = []
+    for kind, entries in grouped(instructions, attrgetter("kind")).items():
+        planned, done, objects = _WORDS[kind]
+        targets = _target_names([entry.target for entry in entries])
+        verb = done if are_done else f"would {planned}"
+        texts.append(f"{verb} {objects.format(changed=_changed(entries), targets=targets)}")
+    return "; ".join(texts)
+
+
+def _changed(entries: Sequence[Instruction]) -> str:
+    """Return the settings of instructions, a few by their short names, or the number of files."""
+    settings = dict.fromkeys(
+        (entry.setting or "").rpartition("/")[2] for entry in entries if entry.setting
+    )
+    if not settings:
+        return plural(len(entries), "file", ",")
+    return visible(enumerated(settings, _NAMED))
+
+
+def _target_names(names: Sequence[str]) -> str:
+    """Return a few targets by name, more of them folded, and very many as a number."""
+    folded = visible(fold_names(names))
+    count = len(dict.fromkeys(names))
+    return folded if len(folded) <= _FOLDED_MOST else plural(count, "target", ",")
+
+
+def actions_answer(site: str, actions: Sequence[Action]) -> str:
+    """Return the number of changes to a site, the number that failed, and the last one.
+
+    Parameters
+    ----------
+    actions
+        Oldest first.
+    """
+    if not actions:
+        return f"{visible(site)}: nothing has been changed."
+    outcomes = Counter(map(outcome_text, actions))
+    each = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.most_common())
+    last = actions[-1]
+    if last.outcome is Outcome.DONE:
+        words = _kinds([last.instruction], are_done=True)
+    else:
+        kind = last.instruction.kind.value.replace("-", " ")
+        words = f"{kind} of {visible(last.instruction.target)} {outcome_text(last)}"
+    count = plural(len(actions), "change", ",")
+    at = f"{last.at.astimezone():%Y-%m-%d %H:%M}"
+    return f"{visible(site)}: {count}, {each}; the last on {at}: {words}."
+
+
+def outcome_text(action: Action) -> str:
+    """Return the outcome of an action as text."""
+    return "begun" if action.outcome is None else action.outcome.value.replace("-", " ")

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from trimtab.report.kit import Key
 from trimtab.report.series import Scale, round_top
 from trimtab.report.text import metric_text
 
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     import altair
 
 Point = TypeVar("Point")
+Mark = Literal["dot", "ring", "line", "dashed", "bar", "light-bar", "cross", "triangle"]
+Role = Literal["ink", "muted", "accent", "second", "alarm"]
 
 INK: Final = "#1b232c"
 MUTED: Final = "#596673"
@@ -33,6 +34,15 @@ ALARM: Final = "#b3271e"
 WIDTH: Final = 372
 """Pixels of the plot itself; with its axis a drawing is about 440 wide and still legible at 360."""
 HEIGHT: Final = 190
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An entry of a legend: a mark in a colour, and its meaning."""
+
+    mark: Mark
+    role: Role
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from statistics import mean
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab.model.check import HistoryPoint
 from trimtab.model.run import Access, LatencyHistogram, Sample, Timeline
-from trimtab.model.verdict import Verdict
+from trimtab.model.verdict import HistoryPoint, Verdict
 from trimtab.report.chart import (
     ACCENT,
     ALARM,

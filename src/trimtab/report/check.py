@@ -10,11 +10,11 @@ from typing import Final, TypeVar
 
 from trimtab.judge.occasions import OCCASIONS_MINIMUM
 from trimtab.measure.plain import as_dict
-from trimtab.model.check import CheckResult, HistoryPoint
+from trimtab.model.check import CheckResult
 from trimtab.model.finding import Finding, Missing, Severity
 from trimtab.model.run import Access, LatencyHistogram, RawOutput, Run, RunStatus, Timeline
 from trimtab.model.telemetry import NotAvailable, Setting, TargetSnapshot
-from trimtab.model.verdict import Comparison, Interval, Scope, Verdict, VerdictStatus
+from trimtab.model.verdict import Comparison, HistoryPoint, Interval, Scope, Verdict, VerdictStatus
 from trimtab.report import text
 from trimtab.report.chart import Chart
 from trimtab.report.charts import history_chart, latency_chart, repetition_chart, timeline_chart
@@ -65,21 +65,21 @@ def check_document(result: CheckResult) -> Document:
 
 
 def probe_document(
-    run: Run,
+    runs: Sequence[Run],
     verdicts: Sequence[Verdict],
     comparisons: Sequence[Comparison],
-    others: Sequence[Run],
     notes: Sequence[str],
 ) -> Document:
     """Return the page of a probe: its outcome, then its numbers.
 
     Parameters
     ----------
-    others
-        Further runs measured by the same command.
+    runs
+        The one that was asked for, then further ones measured by the same command.
     notes
         What else could not be done.
     """
+    run, *others = runs
     rest = (Section("Also measured", lines=tuple(map(_other, others))),) if others else ()
     return Document(
         kind="probe",

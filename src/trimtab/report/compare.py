@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from trimtab.judge.level import size_of
 from trimtab.model.compare import Basis, Change, CompareResult, Effect, SeriesComparison, Side
 from trimtab.report import text
-from trimtab.report.answers import size_of
 from trimtab.report.kit import Cell, Row, Tone, row, table
 from trimtab.report.sections import Document, Section
 from trimtab.units import format_percent, format_value, plural

@@ -15,31 +15,36 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from trimtab.config.problems import NAME
 from trimtab.explain.target_findings import state_findings
-from trimtab.message import code_of
+from trimtab.judge.level import (
+    DIRECTION_UNKNOWN,
+    NOTABLE_SIZE,
+    UNTESTED,
+    is_worse,
+    level_now,
+    level_text,
+    level_word,
+    size_of,
+)
 from trimtab.model.finding import Finding, Fix, Seen, Severity
 from trimtab.model.incident import NOTABLE, IncidentState
-from trimtab.model.series import DIRECTION, ChangeStatus, LevelNow
+from trimtab.model.series import ChangeStatus, LevelNow
 from trimtab.model.standing import SiteStanding
 from trimtab.model.verdict import VerdictStatus
-from trimtab.report.answers import effect_text, is_worse, short_summary, size_of
 from trimtab.report.text import joined_sentences, key_label, metric_text
 from trimtab.units import format_percent, plural, whole_second
 from trimtab.visible import shell_text, visible
 
 if TYPE_CHECKING:
     from trimtab.model.purging import PurgeTrouble
-    from trimtab.model.series import ChangePoint, Regime, SeriesJudgement, SiteJudgement
+    from trimtab.model.series import SeriesJudgement, SiteJudgement
     from trimtab.model.status import IncidentStatus
     from trimtab.model.verdict import Verdict
     from trimtab.report.kit import Tone
 
-WORST_GOALS: Final = (VerdictStatus.MISSED, VerdictStatus.CANNOT_TELL, VerdictStatus.MET)
-_NOTABLE: Final = -math.log(1 - NOTABLE)
 _SEVERE: Final = math.log(2.0)
 """Half of the level, in logarithms."""
 _SAME: Final = timedelta(days=2)
@@ -47,125 +52,6 @@ _SAME: Final = timedelta(days=2)
 _GOING_ON: Final = frozenset({"incident-open", "level-lower"})
 _BESIDE: Final = 2
 """Number of other troubles named in a headline; further ones are counted."""
-
-
-def level_now(series_judgement: SeriesJudgement) -> LevelNow | None:
-    """Return the current level of a series relative to earlier ones; ``None``: unchanged.
-
-    Notes
-    -----
-    Every earlier level is a candidate, not only the last one: a series that lost half and regained
-    a quarter is worse than before, whatever its last change says. It is better only if no earlier
-    level was as good; otherwise it has recovered. Levels that runs cannot distinguish (a change of
-    unknown direction) count as one.
-    """
-    levels = _levels(series_judgement)
-    present = levels[-1].median if levels else None
-    if not present:
-        return None
-    sign = 1 if series_judgement.key.more_is_better else -1
-    earlier = [level for level in levels[:-1] if level.median]
-    steps = [_step(series_judgement, *pair) for pair in pairwise([*earlier, levels[-1]])]
-    gains = [sign * math.fsum(steps[place:]) for place in range(len(steps))]
-    place = _compared(gains)
-    if place is None:
-        return None
-    left = earlier[place].to
-    onset = next(change for change in _confirmed(series_judgement) if left < change.at)
-    last, best = (math.exp(sign * gain) for gain in (gains[place], min(gains)))
-    return LevelNow(onset.at, last, best, onset.between)
-
-
-def _compared(gains: Sequence[float]) -> int | None:
-    """Return the earlier level to compare the current one with; ``None``: unchanged.
-
-    Parameters
-    ----------
-    gains
-        Gain over each earlier level, in logarithms, oldest first.
-    """
-    lost = [place for place, gain in enumerate(gains) if gain <= -_NOTABLE]
-    if lost:
-        return lost[-1]
-    won = [place for place, gain in enumerate(gains) if gain >= _NOTABLE]
-    # A small change counts as confirmed: relative to the level right before it.
-    place = won[-1] if won else len(gains) - 1
-    if place < 0 or not gains[place]:
-        return None
-    back = gains[place] > 0 and any(gain < gains[place] / 2 for gain in gains[:place])
-    return None if back else place
-
-
-def _step(series_judgement: SeriesJudgement, level: Regime, following: Regime) -> float:
-    """Return the distance of a level from the one before, in logarithms, as the change reports it.
-
-    The medians of a mixture (half of the runs on slower nodes) may differ from that.
-    """
-    for change in _confirmed(series_judgement):
-        if change.effect and level.to < change.at <= following.from_:
-            return math.log(change.effect)
-    return math.log((following.median or 1.0) / (level.median or 1.0))
-
-
-def _confirmed(series_judgement: SeriesJudgement) -> list[ChangePoint]:
-    return [
-        change for change in series_judgement.changes if change.status is ChangeStatus.CONFIRMED
-    ]
-
-
-def _levels(series_judgement: SeriesJudgement) -> list[Regime]:
-    """Return the comparable levels: since the last change of unit, without meaningless splits."""
-    levels: list[Regime] = []
-    confirmed = _confirmed(series_judgement)
-    for regime in series_judgement.regimes:
-        if not levels:
-            levels.append(regime)
-            continue
-        changes = [change for change in confirmed if levels[-1].to < change.at <= regime.from_]
-        if any(change.of_unit is not None for change in changes):
-            levels = [regime]
-        elif any(code_of(change.reason) != DIRECTION for change in changes):
-            levels.append(regime)
-        else:
-            levels[-1] = replace(regime, from_=levels[-1].from_)
-    return levels
-
-
-def series_rank(series_judgement: SeriesJudgement) -> tuple[bool, float, int, str]:
-    """Return the sort key of a series: worse first, then by size of change, then by goal."""
-    level = level_now(series_judgement)
-    return (
-        level is None or not is_worse(level.from_last, series_judgement.key),
-        0.0 if level is None else -size_of(level.from_last),
-        WORST_GOALS.index(series_judgement.verdict.status),
-        key_label(series_judgement.key),
-    )
-
-
-def onset_text(since: datetime, between: tuple[datetime, datetime] | None) -> str:
-    """Return when a change happened: since a day, or within the gap that contains it.
-
-    Examples
-    --------
-    >>> low, high = datetime(2026, 2, 3, tzinfo=UTC), datetime(2026, 2, 28, tzinfo=UTC)
-    >>> onset_text(high, None), onset_text(high, (low, high))
-    ('since 2026-02-28', 'between 3 and 28 February 2026')
-    """
-    if between is None or between[0].date() == between[1].date():
-        return f"since {since:%Y-%m-%d}"
-    low, high = between
-    if low.year != high.year:
-        return f"between {low:%Y-%m-%d} and {high:%Y-%m-%d}"
-    month = "" if low.month == high.month else f" {low:%B}"
-    return f"between {low.day}{month} and {high.day} {high:%B %Y}"
-
-
-def level_text(level: LevelNow) -> str:
-    """Return the distance of a level from the last better one and from the best, and since when."""
-    best = ""
-    if abs(size_of(level.from_best) - size_of(level.from_last)) >= 0.01:
-        best = f", {effect_text(level.from_best)} from its best level"
-    return f"{effect_text(level.from_last)} {onset_text(level.since, level.between)}{best}"
 
 
 # The list of troubles
@@ -245,7 +131,7 @@ def _loss_severity(effect: float | None) -> Severity:
     if effect is None:
         return Severity.WARNING
     size = size_of(effect)
-    small = Severity.INFO if size < _NOTABLE else Severity.WARNING
+    small = Severity.INFO if size < NOTABLE_SIZE else Severity.WARNING
     return Severity.CRITICAL if size >= _SEVERE else small
 
 
@@ -420,7 +306,7 @@ def _calm(standings: Sequence[SiteStanding], minor: Sequence[_Matter]) -> Iterat
         parts.append(f"no loss of {format_percent(NOTABLE, 0)} or more")
     else:
         tested = any(entry.untested is None for entry in series)
-        if lead is None and tested and DIRECTION_UNKNOWN not in map(_word, series):
+        if lead is None and tested and DIRECTION_UNKNOWN not in map(level_word, series):
             parts.append("no lasting level change")
         if looked and not unsearched:
             parts.append("no open incident")
@@ -441,43 +327,15 @@ def _best(series: Sequence[SeriesJudgement]) -> str | None:
     better = [
         (size_of(level.from_last), f"{key_label(entry.key)} {level_text(level)}")
         for entry in series
-        if _word(entry) == "better" and (level := level_now(entry)) is not None
+        if level_word(entry) == "better" and (level := level_now(entry)) is not None
     ]
     return max(better)[1] if better else None
 
 
-DIRECTION_UNKNOWN: Final = "changed, direction not known"
-UNTESTED: Final = "with too few runs to look for a change"
 _WORDS: Final = (
     "worse", DIRECTION_UNKNOWN, "may have changed", "better", "changed a little", UNTESTED,
     "steady",
 )  # fmt: skip
-
-
-def _word(series_judgement: SeriesJudgement) -> str:
-    """Return the state of a series in a word; steady means tested and unchanged."""
-    level = level_now(series_judgement)
-    if level is not None and size_of(level.from_last) >= _NOTABLE:
-        return "worse" if is_worse(level.from_last, series_judgement.key) else "better"
-    begin = _levels(series_judgement)[-1].from_ if series_judgement.regimes else None
-    if begin is not None and any(
-        code_of(change.reason) == DIRECTION and change.at > begin
-        for change in _confirmed(series_judgement)
-    ):
-        return DIRECTION_UNKNOWN
-    last = series_judgement.changes[-1] if series_judgement.changes else None
-    if last is not None and last.status is ChangeStatus.SUSPECT:
-        return "may have changed"
-    if series_judgement.untested is not None:
-        return UNTESTED
-    return "steady" if level is None else "changed a little"
-
-
-def series_word(series_judgement: SeriesJudgement) -> str:
-    """Return the state of a series: steady, or what else, or why it was not tested."""
-    if _word(series_judgement) == UNTESTED:
-        return visible(str(series_judgement.untested))
-    return _word(series_judgement)
 
 
 def _series_text(series: Sequence[SeriesJudgement], named: Sequence[_Matter]) -> str:
@@ -490,7 +348,7 @@ def _series_text(series: Sequence[SeriesJudgement], named: Sequence[_Matter]) ->
     if not others:
         return ""
     other = "other " if len(others) < len(series) else ""
-    counts = Counter(map(_word, others))
+    counts = Counter(map(level_word, others))
     reasons = {visible(str(entry.untested)) for entry in others if entry.untested is not None}
     if set(counts) == {UNTESTED} and len(reasons) == 1:
         return f"{len(others):,} {other}series: {reasons.pop()}"
@@ -545,3 +403,18 @@ def tone_of(standing: SiteStanding) -> Tone:
     if VerdictStatus.MISSED in goals:
         return "warning"
     return "healthy" if VerdictStatus.MET in goals else "unclear"
+
+
+def short_summary(summary: str) -> str:
+    """Return an incident's summary with only its first series, and the number of others.
+
+    Examples
+    --------
+    >>> short_summary("since 2026-03-08 02:05 UTC: a write 17 % lower; b read 18 % lower; 3 more")
+    'since 2026-03-08 02:05 UTC: a write 17 % lower, with 4 others'
+    """
+    first, *others = visible(summary).split("; ")
+    count = len(others)
+    if others and (more := others[-1].removesuffix(" more")).isdecimal():
+        count += int(more) - 1
+    return f"{first}, with {count} other{'s' * (count != 1)}" if others else first

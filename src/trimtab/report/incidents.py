@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from trimtab.judge.level import effect_text, is_worse, size_of
 from trimtab.model.incident import (
     NAMED,
     NOTABLE,
@@ -19,26 +20,19 @@ from trimtab.model.incident import (
     Shape,
     SpeedAt,
 )
-from trimtab.report.answers import (
-    cause_text,
-    effect_text,
-    explain_answer,
-    is_worse,
-    rank,
-    short_summary,
-)
-from trimtab.report.headline import headline, tone_of
+from trimtab.report.headline import headline, short_summary, tone_of
 from trimtab.report.kit import Cell, Row, Table, Tone, row, table
 from trimtab.report.sections import Document, Section
-from trimtab.report.text import key_label, minute_text
+from trimtab.report.text import joined_sentences, key_label, minute_text
 from trimtab.units import (
     enumerated,
     format_duration,
     format_percent,
+    format_value,
     plural,
     value_or_dash,
 )
-from trimtab.visible import site_word
+from trimtab.visible import site_word, visible
 
 if TYPE_CHECKING:
     from trimtab.model.standing import SiteStanding
@@ -305,3 +299,63 @@ def _lone_runs(lone_runs: Sequence[LoneRun]) -> Iterator[str]:
         names = enumerated(f"{run.probe} {minute_text(run.at)}" for run in lone_runs)
         count = plural(len(lone_runs), "run")
         yield f"note: {count} failed or did not finish, those around did: {names}"
+
+
+def explain_answer(
+    about: Explanation, explanations: Sequence[Explanation], speeds: Sequence[SpeedAt]
+) -> str:
+    """Return the speed of the runs at a moment, and the likeliest cause.
+
+    Parameters
+    ----------
+    about
+        The moment.
+    explanations
+        Explanations of the incidents that include it.
+    speeds
+        Per series, largest difference first.
+    """
+    if explanations:
+        incident = min(explanations, key=rank)
+        reason = f"{incident.incident.state.value.capitalize()} incident, {cause_text(incident)}"
+    else:
+        reason = "In no incident"
+    first = f"{visible(about.incident.summary)}: {_speeds_answer(speeds)}"
+    return joined_sentences(first, reason)
+
+
+def _speeds_answer(speeds: Sequence[SpeedAt]) -> str:
+    known = [speed for speed in speeds if speed.ratio is not None]
+    if not known:
+        return "no run with a usual level to compare it with"
+    notable = [speed for speed in known if abs((speed.ratio or 0.0) - 1) >= NOTABLE]
+    if not notable:
+        return f"{len(known)} series as fast as usual"
+    speed = notable[0]
+    answer = (
+        f"{key_label(speed.key)} {effect_text(speed.ratio)} "
+        f"from usual ({format_value(speed.value or 0.0, speed.key.unit)}, usually "
+        f"{format_value(speed.usual, speed.key.unit)})"
+    )
+    if len(notable) > 1:
+        answer += f"; {len(notable) - 1} more of {len(known)} series differ"
+    usual = len(known) - len(notable)
+    return f"{answer}; {usual} as usual" if usual else answer
+
+
+def rank(explanation: Explanation) -> tuple[int, float, float]:
+    """Return the sort key of an incident: open ones first, then by the size of their effect."""
+    incident = explanation.incident
+    return (
+        list(IncidentState).index(incident.state),
+        -size_of(incident.effect),
+        -incident.at.timestamp(),
+    )
+
+
+def cause_text(explanation: Explanation) -> str:
+    """Return the likeliest cause with its probability, or that it is unknown."""
+    cause = explanation.likeliest
+    if cause is None:
+        return "cause unknown"
+    return f"{visible(cause.title)} ({format_percent(cause.confidence, 0)})"

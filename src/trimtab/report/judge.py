@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trimtab.explain.troubles import slow_trouble
+from trimtab.judge.level import effect_text, is_worse, level_now, onset_text, series_rank
 from trimtab.model.series import (
     ChangePoint,
     ChangeStatus,
@@ -19,16 +20,8 @@ from trimtab.model.series import (
 )
 from trimtab.model.verdict import VerdictStatus
 from trimtab.report import judge_charts, text
-from trimtab.report.answers import effect_text, is_worse
 from trimtab.report.chart import Chart
-from trimtab.report.headline import (
-    headline,
-    level_now,
-    of_judgement,
-    onset_text,
-    series_rank,
-    tone_of,
-)
+from trimtab.report.headline import headline, of_judgement, tone_of
 from trimtab.report.kit import GOAL_TONES, Cell, Row, Table, Tone, row, table
 from trimtab.report.sections import Document, Section
 from trimtab.units import format_percent, format_value, percent_or_dash, plural, value_or_dash

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from trimtab.judge.level import level_now, level_text, series_word
 from trimtab.model.series import ChangePoint, ChangeStatus, SeriesJudgement, SeriesKey
 from trimtab.model.verdict import VerdictStatus
 from trimtab.report.chart import (
@@ -15,6 +16,7 @@ from trimtab.report.chart import (
     MUTED,
     SECOND,
     Chart,
+    Key,
     axis_title,
     data,
     layered,
@@ -25,8 +27,6 @@ from trimtab.report.chart import (
     time_axis,
     value_axis,
 )
-from trimtab.report.headline import level_now, level_text, series_word
-from trimtab.report.kit import Key
 from trimtab.report.series import value_scale
 from trimtab.report.text import key_label, metric_text, metric_title, moment_text
 from trimtab.units import format_percent, format_value

@@ -1,4 +1,4 @@
-"""Building blocks of pages besides charts: tables and legends. `templates/kit.html.j2` draws them.
+"""Building blocks of pages besides charts: tables. `templates/kit.html.j2` draws them.
 
 A table is declared once; HTML and Markdown are derived from it.
 """
@@ -16,8 +16,6 @@ from trimtab.report.text import one_line
 
 Tone = Literal["critical", "warning", "info", "unclear", "healthy"]
 """Colour of a badge or an answer; it always accompanies a word."""
-Mark = Literal["dot", "ring", "line", "dashed", "bar", "light-bar", "cross", "triangle"]
-Role = Literal["ink", "muted", "accent", "second", "alarm"]
 
 FACTS: Final = ("", "")
 """Columns of names and values."""
@@ -103,15 +101,6 @@ class Table:
             (title, ">" in name[len(title) :])
             for title, name in zip(titles, self.columns, strict=True)
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """An entry of a legend: a mark in a colour, and its meaning."""
-
-    mark: Mark
-    role: Role
-    text: str
 
 
 def row(*cells: str | Cell, note: str = "", marked: bool = False) -> Row:

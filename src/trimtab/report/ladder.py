@@ -27,8 +27,8 @@ from trimtab.model.ladder import (
 )
 from trimtab.report import chart as looks
 from trimtab.report import text
-from trimtab.report.chart import ACCENT, INK, MUTED, SECOND, Chart, data, layered
-from trimtab.report.kit import Cell, Key, Row, Table, Tone, row, table
+from trimtab.report.chart import ACCENT, INK, MUTED, SECOND, Chart, Key, data, layered
+from trimtab.report.kit import Cell, Row, Table, Tone, row, table
 from trimtab.report.sections import Document, Section
 from trimtab.report.series import Scale, bandwidth_scale, round_top
 from trimtab.units import format_bytes_per_s, format_percent, parse_unit

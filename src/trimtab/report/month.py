@@ -65,3 +65,25 @@ class Month:
     purge_reason: str
     cost: ProbeCost | None
     actions: tuple[Action, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MonthDocument:
+    """``trimtab report SITE --json``: location and beginning of a month's report.
+
+    Attributes
+    ----------
+    month
+        As ``2026-10``.
+    report
+        The file that was written.
+    answer, details
+        The sentences at the beginning of the report.
+    """
+
+    store: str
+    site: str
+    month: str
+    report: str
+    answer: str
+    details: tuple[str, ...]

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.errors import UsageError
+from trimtab.judge.level import series_rank
 from trimtab.model.action import Action, Instruction, Outcome
 from trimtab.model.incident import Explanation, IncidentState
 from trimtab.model.status import ProbeCost
 from trimtab.report import text
-from trimtab.report.answers import rank
-from trimtab.report.chart import ACCENT, SECOND, Chart, data, layered, milliseconds, time_axis
-from trimtab.report.headline import headline, series_rank, tone_of
-from trimtab.report.incidents import incidents_table
+from trimtab.report.chart import ACCENT, SECOND, Chart, Key, data, layered, milliseconds, time_axis
+from trimtab.report.headline import headline, tone_of
+from trimtab.report.incidents import incidents_table, rank
 from trimtab.report.judge import panel, summary_table
-from trimtab.report.kit import Cell, Key, Table, row, table
+from trimtab.report.kit import Cell, Table, row, table
 from trimtab.report.month import Month, SpaceAt
 from trimtab.report.purge import runs_answer, runs_sections
 from trimtab.report.sections import Document, Section, document_markdown, render_document

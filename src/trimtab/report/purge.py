@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-from trimtab.purge.horizon.answer import Answer
+from trimtab.purge.horizon.answer import Answer, HorizonResult
 from trimtab.purge.horizon.curve import HOUR_S, Freed
 from trimtab.purge.horizon.horizon import DAY_S, Horizon, HorizonStatus, OwnedBy
 from trimtab.purge.horizon.targets import GroupHorizons
 from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.index.owners import user_name
+from trimtab.purge.index.owners import owner_text
 from trimtab.purge.report import Day, PlanStanding, PurgeReport
 from trimtab.report import text
-from trimtab.report.chart import ACCENT, ALARM, INK, SECOND, Chart, data, layered
-from trimtab.report.kit import Cell, Key, Row, Table, Tone, row, table
+from trimtab.report.chart import ACCENT, ALARM, INK, SECOND, Chart, Key, data, layered
+from trimtab.report.kit import Cell, Row, Table, Tone, row, table
 from trimtab.report.sections import Document, Section
 from trimtab.report.series import size_scale
 from trimtab.units import (
@@ -39,29 +38,6 @@ _STATUS: Final[Mapping[HorizonStatus, tuple[str, Tone]]] = {
     HorizonStatus.REACHED: ("a horizon fixes it", "info"),
     HorizonStatus.OUT_OF_REACH: ("no horizon fixes it", "critical"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class HorizonResult:
-    """The horizon of an index.
-
-    Attributes
-    ----------
-    root, index
-        Of the listed tree, in printable form; the id of its index.
-    rules, notes
-        Sentences: the rules in force, and what a reader should know.
-    total
-        All regular files of the index.
-    """
-
-    root: str
-    index: str
-    answer: Answer
-    usage: Usage
-    rules: tuple[str, ...]
-    total: Freed
-    notes: tuple[str, ...]
 
 
 def horizon_document(result: HorizonResult, only: Collection[int] | None = None) -> Document:
@@ -270,12 +246,6 @@ def owners_chart(users: Sequence[OwnedBy]) -> Chart | None:
             Key("light-bar", "accent", "eligible, younger"),
         ),
     )
-
-
-def owner_text(uid: int) -> str:
-    """Return a user's name, or the number if it has none."""
-    name = user_name(uid)
-    return str(uid) if name is None else visible(name)
 
 
 def _owners_table(noun: str, owners: Sequence[OwnedBy]) -> Table | None:

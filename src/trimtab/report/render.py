@@ -6,17 +6,14 @@ gives identical text.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab import __version__
+from trimtab.config.version import __version__
 from trimtab.report import text
 from trimtab.report.chart import Chart
 from trimtab.report.text import printable
@@ -96,6 +93,10 @@ class Stylesheet:
 @cache
 def stylesheet() -> Stylesheet:
     """Return the stylesheet that pages include, and that a server would serve as a file."""
+    import base64
+    import hashlib
+    from importlib import resources
+
     from markupsafe import Markup
 
     css = (resources.files("trimtab.report") / "templates" / "kit.css").read_text("utf-8")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from trimtab.judge.level import WORST_GOALS, effect_text
 from trimtab.model.finding import Finding
 from trimtab.model.status import (
     JudgedStatus,
@@ -17,8 +18,7 @@ from trimtab.model.status import (
     SweepStatus,
 )
 from trimtab.model.verdict import VerdictStatus
-from trimtab.report.answers import effect_text
-from trimtab.report.headline import WORST_GOALS, headline, site_troubles, tone_of
+from trimtab.report.headline import headline, site_troubles, tone_of
 from trimtab.report.kit import GOAL_TONES, SEVERITY_TONES, Cell, Row, Table, Tone, row, table
 from trimtab.report.runs import runs_table
 from trimtab.report.sections import Document, Section

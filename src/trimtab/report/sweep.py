@@ -17,8 +17,8 @@ from trimtab.model.sweep import (
 )
 from trimtab.report import chart as looks
 from trimtab.report import text
-from trimtab.report.chart import ACCENT, INK, MUTED, Chart, axis_title, data, layered
-from trimtab.report.kit import Cell, Key, Row, Table, row, table
+from trimtab.report.chart import ACCENT, INK, MUTED, Chart, Key, axis_title, data, layered
+from trimtab.report.kit import Cell, Row, Table, row, table
 from trimtab.report.sections import Document, Section
 from trimtab.report.series import round_top, value_scale
 from trimtab.units import format_percent, format_value, percent_or_dash, plural, value_or_dash

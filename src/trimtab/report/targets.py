@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.explain.troubles import trim_state
 from trimtab.model.telemetry import NotAvailable, Reading, Setting, TargetSnapshot
-from trimtab.report.answers import target_answer
 from trimtab.report.headline import targets_headline, tone_of
 from trimtab.report.kit import SEVERITY_TONES, Cell, Row, Table, row, table
 from trimtab.report.sections import Document, Section
-from trimtab.report.text import minute_text
+from trimtab.report.text import joined_sentences, minute_text
 from trimtab.units import enumerated, format_bytes, format_percent, format_value, plural
+from trimtab.visible import visible
 
 if TYPE_CHECKING:
     from trimtab.model.standing import SiteStanding
@@ -171,3 +171,13 @@ def _setting_rows(
             yield name, _NOT_AVAILABLE, setting.reason
         else:
             yield name, setting.value, setting.source
+
+
+def target_answer(state: SiteState, target_state: TargetState) -> str:
+    """Return what is wrong with one target of a site, if anything."""
+    target = target_state.seen.target
+    where = visible(target.server or "an unknown server")
+    words = "; ".join(visible(trouble.text) for trouble in target_state.troubles) or "no trouble"
+    return joined_sentences(
+        f"{visible(target_state.name)} of {visible(state.site)}, on {where}: {words}"
+    )

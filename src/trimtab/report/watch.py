@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 from trimtab.model.run import RunStatus
 from trimtab.model.verdict import VerdictStatus
 from trimtab.record.slots import SlotState, process_text
-from trimtab.report.acting import plan_section
-from trimtab.report.answers import plan_answer
+from trimtab.report.acting import plan_answer, plan_section
 from trimtab.report.headline import headline
 from trimtab.report.kit import ALL, Cell, Tone, row, table
 from trimtab.report.sections import Document, Section

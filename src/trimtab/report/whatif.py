@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.report import text
-from trimtab.report.chart import ACCENT, INK, MUTED, SECOND, Chart, data, layered
-from trimtab.report.kit import Cell, Key, Row, Table, row, table
+from trimtab.report.chart import ACCENT, INK, MUTED, SECOND, Chart, Key, data, layered
+from trimtab.report.kit import Cell, Row, Table, row, table
 from trimtab.report.sections import Document, Section
 from trimtab.report.series import Scale, size_scale, value_scale
 from trimtab.units import format_duration, format_value, plural

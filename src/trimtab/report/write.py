@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trimtab.config.files import written_beside
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.launch import bounded
+from trimtab.record.system_errors import system_errors
 from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab.model.run import Run
 
 
 def check_report_path(path: Path, *, deadline_s: float = bounded.DEADLINE_S) -> None:
@@ -58,6 +65,45 @@ def _check_directory(directory: str, deadline_s: float) -> None:
         code="directory-missing",
         hint="create it",
     )
+
+
+def report_path(named: str | None, directory: Path, *, site: str | None, path: str) -> Path:
+    """Return where the report of a check goes, and refuse at once what cannot be written there.
+
+    Parameters
+    ----------
+    named
+        The file that a person named; ``None``: one in ``directory``, after the site or the path.
+
+    Raises
+    ------
+    UsageError, NoAnswer
+        As `check_report_path`.
+    UnreadableError
+        The directory cannot be created.
+    """
+    if named is not None:
+        check_report_path(Path(named))
+        return Path(named)
+    problem = f"{directory} cannot be created"
+    with system_errors(problem, code="cannot-write", hint="name a file with --out"):
+        directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+    # Two paths may read alike once their signs are gone: the hash keeps them apart.
+    identity = hashlib.sha256(os.fsencode(f"{site}:{path}")).hexdigest()[:8]
+    words = re.sub(r"[^A-Za-z0-9]+", "-", site or path).strip("-") or "root"
+    return directory / f"{words[:100]}-{identity}.html"
+
+
+def report_of(report: Path, run: Run | None, *, named: bool = False) -> Path:
+    """Return where the report of a check goes that may have measured nothing.
+
+    The report of the last check that did is worth more: it is not written over. A file that a
+    person named is written as named unless there is one already.
+    """
+    if named and not report.exists():
+        return report
+    measured = run is not None and any(sample.believed for sample in run.samples)
+    return report if measured else report.with_stem(f"{report.stem}-inspection")
 
 
 def write_report(path: Path, page: str | bytes) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 
 from trimtab._core import FlashDrive, FlashWorkload
 from trimtab.errors import UsageError
+from trimtab.report.documents.encode import shape
 from trimtab.twin.formulas import Policy, amplification, effective_spare, separated
 
 _SETTLED: Final = 5
@@ -149,3 +150,15 @@ def _is_settled(seen: list[float]) -> bool:
         return False
     last, before = mean(seen[-_SETTLED:]), mean(seen[-2 * _SETTLED : -_SETTLED])
     return abs(last / before - 1) < _ALIKE
+
+
+@dataclass(frozen=True, slots=True)
+class AmplificationDocument:
+    """Units that a drive writes per unit from the host, in steady state."""
+
+    amplification: Amplification
+    drive: str | None
+
+
+shape(Amplification, derive={"relative_error": "relative_error"})
+shape(AmplificationDocument, inline={"amplification": ()})

@@ -20,14 +20,13 @@ from trimtab.launch.process import ProcessResult
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target
 from trimtab.model.trim import TrimPractice
 from trimtab.twin.guest import Guest
-from trimtab.twin.instruments.layout import layout_of
+from trimtab.twin.instruments.layout import devices_of, layout_of
 from trimtab.twin.instruments.snapshots import DRIVER, LAST_GROUP, SOURCE, snapshot_of
 from trimtab.twin.launcher import TwinLauncher, find_twin_launcher
 from trimtab.twin.life import Life
 from trimtab.twin.programs import Programs
 from trimtab.twin.scenario.model import Trim
 from trimtab.twin.simulation.readings import readings
-from trimtab.twin.site_store import devices_of
 from trimtab.visible import visible
 
 ABLE: Final = frozenset({"settings", "set", "trim", "creation", "allocator-reset", "placement"})

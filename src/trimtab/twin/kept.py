@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from trimtab.model.run import RunStatus
+from trimtab.report.documents.encode import shape
 from trimtab.twin.scenario.model import Scenario
 
 
@@ -32,3 +33,10 @@ class TwinRun:
     surveys: int
     snapshots: int
     events: int
+
+
+shape(
+    TwinRun,
+    omit=["statuses"],
+    derive={"scenario": "scenario.name", "seed": "scenario.seed", "runs": "statuses"},
+)

@@ -7,17 +7,10 @@ from datetime import datetime
 from typing import Any, Final, Self
 
 from trimtab.errors import NeverStarted, UsageError
-from trimtab.launch.allocation import (
-    Allocation,
-    Demand,
-    Execute,
-    Waiting,
-    job_facts,
-    seconds_between,
-)
-from trimtab.launch.process import ProcessResult, execute
+from trimtab.launch.allocation import Allocation, Demand, Waiting, job_facts, seconds_between
+from trimtab.launch.process import Execute, ProcessResult, execute
 from trimtab.model.telemetry import NotAvailable
-from trimtab.twin.instruments.failures import failure_of
+from trimtab.twin.instruments.failures import no_name_service
 from trimtab.twin.instruments.probes import node_names
 from trimtab.twin.programs import Programs
 
@@ -110,7 +103,7 @@ class TwinAllocation:
         """
         life = self._programs.life
         if self._launcher.processes and not life.simulation.state.names_resolve:
-            reason = failure_of("name-service", path="", node=self.nodes[0]).reason
+            reason = no_name_service(self.nodes[0]).reason
             raise NeverStarted(f"the nodes cannot be reached: {reason}", code="nodes-unreachable")
         self._began = life.now
         return self

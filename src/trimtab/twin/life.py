@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from trimtab.config.version import code_version
 from trimtab.errors import RefusedError, TrimtabError, UnreadableError, UsageError
 from trimtab.launch.interruption import shielded
 from trimtab.twin.arrays import Array
@@ -24,7 +25,6 @@ from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Scenario
 from trimtab.twin.simulation.bytes_of_osts import unfolded
 from trimtab.twin.simulation.engine import Simulation
-from trimtab.twin.version import code_version
 from trimtab.visible import shell_text
 
 Progress = Callable[[float], None]

@@ -21,8 +21,8 @@ from trimtab.model.telemetry import (
 )
 from trimtab.model.trim import TrimPractice
 from trimtab.twin.driver import TwinDriver
+from trimtab.twin.instruments.layout import identity_of
 from trimtab.twin.instruments.snapshots import SOURCE
-from trimtab.twin.site_store import identity_of
 from trimtab.visible import visible
 
 _SERVERS: Final = "visible only on the servers, not on a client"

@@ -10,14 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from trimtab.errors import ToolError, UsageError
 from trimtab.launch.process import OUTPUT_LIMIT_BYTES, ProcessResult
 from trimtab.twin.guest import Guest, NoSpace
 from trimtab.twin.instruments import ioload, ior
 from trimtab.twin.instruments.command import LoadCommand
-from trimtab.twin.instruments.failures import failure_of
+from trimtab.twin.instruments.failures import no_space
 from trimtab.twin.instruments.ior import IorPhase, IorResult, Space
 from trimtab.twin.instruments.ior_output import print_ior
 from trimtab.twin.instruments.probes import ior_phase, node_names
@@ -76,7 +75,7 @@ class Programs:
         except _Killed as killed:
             result = run.ended(stdout=killed.printed, exit_code=None)
         except NoSpace:
-            failed = failure_of("no-space", path=self.guest.path)
+            failed = no_space(self.guest.path)
             result = run.ended(stderr=failed.stderr, exit_code=failed.exit_code)
         except (UsageError, ToolError) as error:
             result = run.ended(stderr=f"{name}: {error.message}\n".encode(), exit_code=1)
@@ -152,7 +151,7 @@ class Programs:
     def _result(
         self, began: datetime, finished: datetime | None, phases: list[IorPhase]
     ) -> IorResult:
-        zone = ZoneInfo(self.life.scenario.timezone)
+        zone = self.life.scenario.zone
         space = self.guest.space()
         return IorResult(
             began.astimezone(zone),

@@ -10,56 +10,38 @@ Everything is written in batches, each one transaction; leaving the writer write
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from trimtab.measure.obdfilter_survey.commands import SurveySpec
 from trimtab.model.event import Event
 from trimtab.model.identifier import identifier_of
-from trimtab.model.run import Run
+from trimtab.model.run import Run, RunStatus
 from trimtab.record.snapshots import Changes
 from trimtab.record.store import Store
-from trimtab.twin.instruments.failures import Failure
+from trimtab.twin.instruments.failures import Failure, no_name_service, no_space
 from trimtab.twin.instruments.ior import IorResult, Space
-from trimtab.twin.instruments.layout import layout_of
+from trimtab.twin.instruments.layout import devices_of, identity_of, layout_of
 from trimtab.twin.instruments.panel import Panel
 from trimtab.twin.instruments.probes import (
-    Place,
     ior_command,
     ior_result,
     ior_run,
+    place_of,
     survey_command,
     survey_run,
 )
 from trimtab.twin.instruments.snapshots import DRIVER
 from trimtab.twin.instruments.state import TargetState
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
-from trimtab.twin.simulation.traffic import SURVEY_BYTES
+from trimtab.twin.simulation.probes import JobRun
 from trimtab.twin.truth import Truth
 
 _BATCH: Final = 250
-
-
-def identity_of(scenario: Scenario) -> str:
-    """Return the identity of a scenario's file system."""
-    return f"twin:{scenario.name}:{scenario.seed}"
-
-
-def place_of(scenario: Scenario, path: str | None = None) -> Place:
-    """Return the place of a scenario's probes; ``path`` is its mount, by default its name."""
-    word = "".join(letter for letter in scenario.name if letter.isalnum())[:8] or "scratch"
-    return Place(scenario.name, word, path or f"/{scenario.name}", scenario.timezone)
-
-
-def devices_of(scenario: Scenario) -> str:
-    """Describe the devices beneath an OST, top down."""
-    osts = scenario.osts
-    return f"md0 ({osts.raid.kind}), {osts.raid.drives} x {osts.drive.name}"
 
 
 class SiteWriter:
@@ -84,7 +66,6 @@ class SiteWriter:
         self.store = store
         self.scenario = scenario
         self.place = place_of(scenario, path)
-        self.spec = SurveySpec(size_bytes=SURVEY_BYTES, tests=("write", "read"))
         database_path = store.location.path
         self.truth = Truth(Path(database_path)) if truth and database_path else None
         self._panel = self._panel_of(scenario.osts.count)
@@ -109,7 +90,7 @@ class SiteWriter:
         space: Space | None = None,
     ) -> None:
         """Store a run of IOR, given the times of its phases; infinite if it hung."""
-        local = at.astimezone(ZoneInfo(self.scenario.timezone))
+        local = at.astimezone(self.scenario.zone)
         result = ior_result(
             ior_command(probe, self.place.path),
             local,
@@ -119,6 +100,22 @@ class SiteWriter:
             space=space,
         )
         self.ior_run(at, probe, result)
+
+    def job(self, job: JobRun, probe: ProbeLoad, space: Space) -> None:
+        """Store a simulated run, with what IOR prints of a file system with that space."""
+        if job.status is RunStatus.NOT_STARTED:
+            self.ior_run(job.at, probe, no_name_service())
+            return
+        if job.status is RunStatus.FAILED:
+            self.ior_run(job.at, probe, no_space(self.place.path))
+            return
+        self.ior(
+            job.at,
+            probe,
+            write_s=math.inf if job.write_s is None else job.write_s,
+            read_s=math.inf if job.read_s is None else job.read_s,
+            space=space,
+        )
 
     def ior_run(self, at: datetime, probe: ProbeLoad, result: IorResult | Failure) -> None:
         """Store a run of IOR, or a failed one."""
@@ -146,7 +143,7 @@ class SiteWriter:
         osses, home = layout.osses, layout.home
         surveyed = range(count) if osts is None else osts
         servers = {number: osses[home[number]] for number in surveyed}
-        survey = survey_command(self.place, self.spec, servers)
+        survey = survey_command(self.place, servers)
         rates = {test: values[list(surveyed)] for test, values in rates_bytes_per_s.items()}
         self._run(survey_run(self.place, probe, at, survey, rates))
 

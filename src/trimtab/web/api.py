@@ -68,7 +68,7 @@ def tag_of(body: bytes) -> str:
 
 def answer(request: Request, document: object) -> Response:
     """Return a document, or that it is the one that the client has."""
-    from trimtab.web.documents import to_json
+    from trimtab.report.documents.encode import to_json
 
     return conditional(request, to_json(document).encode(), "application/json")
 
@@ -98,7 +98,7 @@ def document(
             page = _page(**{name: values.pop(name) for name in _PAGE}) if pages else slice(0)
 
             def body() -> str:
-                from trimtab.web.documents import to_json
+                from trimtab.report.documents.encode import to_json
 
                 desk.place(site)
                 whole, total = make(**values), ""

@@ -12,22 +12,16 @@ from trimtab.model.compare import CompareResult
 from trimtab.model.event import Event
 from trimtab.model.ladder import Ladder
 from trimtab.model.overview import Overview
+from trimtab.model.status import StatusDocument
 from trimtab.model.target import SiteState
 from trimtab.purge.horizon.answer import Answer
 from trimtab.purge.horizon.curve import Freed
 from trimtab.purge.horizon.usage import Usage
 from trimtab.record.kept import Site
-from trimtab.report.documents import (  # noqa: F401 (declare types)
-    purged,
-    simulated,
-    targets,
-)
 from trimtab.report.documents.acting import ActionsDocument
-from trimtab.report.documents.answers import StatusDocument
-from trimtab.report.documents.encode import shape, to_json  # noqa: F401 (all is declared here)
+from trimtab.report.documents.encode import FailureDocument, shape
 from trimtab.report.documents.judged import IncidentsDocument, JudgeDocument, SweepDocument
 from trimtab.report.documents.kept import EventsDocument, RunsDocument
-from trimtab.report.documents.values import FailureDocument
 from trimtab.whatif.sweep import Swept
 
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.model.event import EventKind
-from trimtab.report.chart import ALARM, INK, Chart, milliseconds
-from trimtab.report.kit import Key
+from trimtab.report.chart import ALARM, INK, Chart, Key, milliseconds
 from trimtab.visible import visible
 
 if TYPE_CHECKING:

@@ -123,7 +123,8 @@ def purge_page(
 
 
 def _purge_parts(desk: Desk, site: str, result: str, only: frozenset[int] | None) -> PurgeParts:
-    from trimtab.report.purge import HorizonResult, horizon_document
+    from trimtab.purge.horizon.answer import HorizonResult
+    from trimtab.report.purge import horizon_document
 
     horizons = desk.results(site, HorizonResult)
     chosen = horizons.chosen(result)
@@ -197,7 +198,7 @@ def shown_owners(identity: Identity) -> frozenset[int] | None:
 @document(api_router, "horizons")
 def horizons(desk: DeskOf, identity: Person, site: str) -> HorizonsPage:
     """List the horizons of a site; a viewer sees of users themselves alone, and no project."""
-    from trimtab.report.purge import HorizonResult
+    from trimtab.purge.horizon.answer import HorizonResult
     from trimtab.web.documents import HorizonEntry, HorizonsPage
 
     only = shown_owners(identity)

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from trimtab.errors import TrimtabError
 from trimtab.model.run import METRIC_UNITS
-from trimtab.report.answers import short_summary
+from trimtab.report.headline import short_summary
 from trimtab.report.incidents import STATE_TONES
 from trimtab.report.render import drawn, environment
 from trimtab.report.text import metric_text, minute_text

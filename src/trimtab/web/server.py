@@ -18,7 +18,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from trimtab import __version__
+from trimtab.config.version import __version__
 from trimtab.errors import NoAnswer, RefusedError, TrimtabError, UnreadableError, UsageError
 from trimtab.visible import visible
 from trimtab.web import (
@@ -125,7 +125,7 @@ def refusal_page(refusal: Refusal, as_json: bool) -> bytes:
 
 def _problem(error: TrimtabError, status: int, *, as_json: bool) -> bytes:
     if as_json:
-        from trimtab.web.documents import FailureDocument, to_json
+        from trimtab.report.documents.encode import FailureDocument, to_json
 
         return to_json(FailureDocument(error)).encode()
     return problem_page(error, status).encode()

@@ -12,8 +12,9 @@ import numpy as np
 
 from trimtab.judge.frame import frame_of
 from trimtab.judge.rolling import rolling
-from trimtab.model.check import HistoryPoint
+from trimtab.model.run import RunStatus
 from trimtab.model.site import LIMITS
+from trimtab.model.verdict import HistoryPoint
 from trimtab.twin.arrays import Array
 from trimtab.twin.scenario.geometry import GROUP_UNITS
 from trimtab.twin.simulation.probes import JobRun, SurveyRun
@@ -23,6 +24,7 @@ from trimtab.units import DAY_S
 if TYPE_CHECKING:
     from trimtab.twin.simulation.engine import Simulation
 
+_BEGAN: Final = (RunStatus.OK, RunStatus.UNFINISHED)
 _RUNS_LEAST: Final = 24
 _SPAN_LEAST: Final = timedelta(hours=36)
 _ALMOST_ALL: Final = 0.99
@@ -91,8 +93,8 @@ def of_jobs(jobs: Sequence[JobRun]) -> Mapping[str, float | None]:
 
     Unfinished runs count as 0 in the spread.
     """
-    began = [job for job in jobs if job.status in ("ok", "unfinished")]
-    ok = [job for job in jobs if job.status == "ok"]
+    began = [job for job in jobs if job.status in _BEGAN]
+    ok = [job for job in jobs if job.status is RunStatus.OK]
     # Two probes have different parameters, which is not a spread of either.
     probes = dict.fromkeys(run.probe for run in began)
     covs = [cov for probe in probes for cov in _covs([run for run in began if run.probe == probe])]
@@ -109,7 +111,7 @@ def _covs(jobs: Sequence[JobRun]) -> list[float]:
     """Return the COV over the 48 h before each run with enough earlier runs."""
     points = [
         HistoryPoint(job.at, "write_bandwidth", job.write_bytes_per_s or 0.0,
-                     job.status != "ok", f"{job.probe} {number}")
+                     job.status is not RunStatus.OK, f"{job.probe} {number}")
         for number, job in enumerate(jobs)
     ]  # fmt: skip
     if not points:
@@ -124,7 +126,7 @@ def _covs(jobs: Sequence[JobRun]) -> list[float]:
 
 def of_surveys(surveys: Sequence[SurveyRun]) -> Mapping[str, float | None]:
     """Return mean and minimum of all OSTs in all surveys, without silent ones."""
-    ended = [survey for survey in surveys if survey.status in ("ok", "unfinished")]
+    ended = [survey for survey in surveys if survey.status in _BEGAN]
     rates = [run.write_bytes_per_s for run in ended]
     values = np.concatenate(rates) if rates else np.empty(0)
     values = values[np.isfinite(values)]

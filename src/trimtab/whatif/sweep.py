@@ -13,6 +13,8 @@ import polars as pl
 from trimtab.errors import UsageError
 from trimtab.message import Message
 from trimtab.model.verdict import Interval
+from trimtab.report.documents.encode import mapped, shape
+from trimtab.twin.scenario.model import Scenario
 from trimtab.units import parse_fraction
 from trimtab.whatif.figures import KINDS
 from trimtab.whatif.runs import FigureCache, Figures, Model, Run, Together, answered, seeded, twin
@@ -278,3 +280,64 @@ def seeds_interval(values: Sequence[float]) -> Interval | None:
 def _pair(name: str, run: Mapping[str, float | None], other: Figures) -> float | None:
     value, before = run.get(name), other.get(name)
     return None if value is None or before is None else value - before
+
+
+@dataclass(frozen=True, slots=True)
+class FigureRow:
+    """One figure of a combination over its seeds; differences are from the first combination."""
+
+    figure: SummedFigure
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfDocument:
+    """A sweep; all of it is simulation."""
+
+    scenario: Scenario
+    swept: Swept
+
+
+def _figures(row: Row) -> list[FigureRow]:
+    return [FigureRow(row.figure(kind.name), kind.unit) for kind in KINDS]
+
+
+def _assumptions(document: WhatIfDocument) -> list[str]:
+    assumptions = document.scenario.assumptions
+    return [
+        *document.swept.assumptions,
+        *(f"{key}: {why}" for key, why in sorted(assumptions.items())),
+    ]
+
+
+shape(
+    FigureRow,
+    inline={"figure": ()},
+    derive={
+        "reason": (
+            str | None,
+            lambda row: None if row.figure.mean is not None else "no run has this figure",
+        )
+    },
+)
+shape(
+    Row,
+    omit=["combination"],
+    derive={
+        "settings": mapped("combination.settings", dict, Mapping[str, str]),
+        "figures": (tuple[FigureRow, ...], _figures),
+    },
+)
+shape(
+    WhatIfDocument,
+    omit=["swept"],
+    derive={
+        "scenario": "scenario.name",
+        "seed": "scenario.seed",
+        "seeds": "swept.seeds",
+        "until_s": "swept.until_s",
+        "combinations": "swept.rows",
+        "without_effect": "swept.without_effect",
+        "assumptions": (tuple[str, ...], _assumptions),
+    },
+)

@@ -12,7 +12,8 @@ from itertools import product
 from typing import Final
 
 from trimtab.errors import UsageError
-from trimtab.twin.scenario.keys import find_key, replace_keys
+from trimtab.twin.scenario.checks import replace_keys
+from trimtab.twin.scenario.keys import find_key
 from trimtab.twin.scenario.model import Scenario
 from trimtab.units import parse_fraction
 from trimtab.visible import visible

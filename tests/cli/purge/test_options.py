@@ -166,7 +166,7 @@ def test_none_means_no_workers_where_no_site_is_named(monkeypatch):
         asked_for.append(dask)
         raise UsageError("enough", code="enough")
 
-    monkeypatch.setattr("trimtab.loop.purging.by_shards.holdings_by", caught)
+    monkeypatch.setattr("trimtab.loop.purging.by_shards.holdings", caught)
     for value in ("none", "local"):
         invoke("query", "--index", "x", "--by", "user", "--dask", value)
     assert asked_for == [None, "local"]

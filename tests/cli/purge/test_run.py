@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from trimtab.cli.main import main
-from trimtab.cli.purge.run import run_document
 from trimtab.cli.render.document import print_document
+from trimtab.cli.render.purge_run import run_document
 from trimtab.loop.purging import log
-from trimtab.loop.purging.running import Ran
+from trimtab.loop.purging.running import PurgeRunDocument
 from trimtab.purge.run.messages import StopReason
 from trimtab.purge.run.records import RunPace
 from trimtab.purge.run.result import RunResult
@@ -57,7 +57,7 @@ def test_a_run_that_a_signal_ends_says_what_it_came_to(capsys, monkeypatch):
     result = replace(
         DRY, apply=True, reason=StopReason.INTERRUPTED, text="stopped by SIGTERM", rows_left=3
     )
-    monkeypatch.setattr(log, "run_logged", lambda *_, **__: Ran(LOADED, result, ()))
+    monkeypatch.setattr(log, "run_logged", lambda *_, **__: PurgeRunDocument(LOADED, result, ()))
     with pytest.raises(SystemExit) as ended:
         main(["purge", "run", "/plan", "--apply"])
     printed = capsys.readouterr()

@@ -11,8 +11,8 @@ from tests.cli.test_screens import printed
 
 from trimtab.cli import options
 from trimtab.cli.options import Extent
-from trimtab.cli.purge.query import answer_document
 from trimtab.cli.render.document import print_document
+from trimtab.cli.render.purge_index import answer_document
 from trimtab.purge.index.query import Answer
 from trimtab.report.kit import FACTS, Table, facts, row, table
 from trimtab.report.sections import Document, Section

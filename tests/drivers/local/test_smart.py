@@ -25,8 +25,7 @@ from trimtab.drivers.local.smart import (
     write_amplification,
 )
 from trimtab.errors import ToolError
-from trimtab.launch.launchers import Execute
-from trimtab.launch.process import ProcessResult
+from trimtab.launch.process import Execute, ProcessResult
 from trimtab.model.filesystem import BlockDevice
 from trimtab.model.telemetry import NotAvailable, Reading
 

@@ -353,11 +353,6 @@ def test_every_histogram_of_every_version_is_read(recordings: dict[str, str]) ->
     assert found["disk I/Os in flight"].writes == 115274 + 700
 
 
-def test_network() -> None:
-    lnet = present(parse_lnet_stats(_recorded("versions/lnetctl_stats")))
-    assert lnet.send_bytes == 1133592
-
-
 # Cuts ---------------------------------------------------------------------------------------------
 
 

@@ -34,10 +34,10 @@ from trimtab.loop.probing.site_command import command_of, refuse_too_many
 from trimtab.loop.probing.site_probe import SiteProbeRunner
 from trimtab.loop.probing.validate import validate
 from trimtab.message import code_of
-from trimtab.model.check import HistoryPoint
 from trimtab.model.identifier import new_identifier
 from trimtab.model.run import RawOutput, RunStatus, Sample
 from trimtab.model.site import Site, SiteLauncher, SiteProbe
+from trimtab.model.verdict import HistoryPoint
 from trimtab.record.comparability import comparability_key
 from trimtab.record.store import Store
 

@@ -15,7 +15,7 @@ from polars.testing import assert_frame_equal
 from tests.support.dask_cluster import local_cluster
 
 from trimtab import _core
-from trimtab.loop.purging.by_shards import holdings_by, pieces
+from trimtab.loop.purging.by_shards import holdings, pieces
 from trimtab.loop.purging.horizons import Question, ask_horizon, choose
 from trimtab.loop.purging.planning import held_by_users
 from trimtab.loop.purging.scanning import ScanOptions, scan_index
@@ -143,8 +143,8 @@ def test_more_parts_than_are_merged_at_once(index: Path, tmp_path: Path) -> None
 @pytest.mark.usefixtures("each_shard_by_itself")
 @pytest.mark.parametrize("by", [By.USER, By.GROUP, By.AGE, By.SIZE])
 def test_holdings_are_those_of_one_process(index: Path, scheduler: str, by: By) -> None:
-    alone = holdings_by(index, by, top=100, dask=None)
-    workers = holdings_by(index, by, top=100, dask=scheduler)
+    alone = holdings(index, by, top=100, dask=None)
+    workers = holdings(index, by, top=100, dask=scheduler)
     assert_frame_equal(workers.frame, alone.frame)
     assert alone.frame["files"].sum() == 60
     assert held_by_users(index, load_manifest(index), scheduler) == held_by_users(

@@ -19,17 +19,17 @@ from pathlib import Path
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from tests.purge.index.imports import load_verified
 from tests.support import dask_chaos
 from tests.support.dask_chaos import ChaosCluster, end, send, started
 
 from trimtab.errors import TrimtabError
 from trimtab.loop import dask_workers
 from trimtab.loop.purging import scanning, spreading
-from trimtab.loop.purging.by_shards import holdings_by
+from trimtab.loop.purging.by_shards import holdings
 from trimtab.loop.purging.limits import Limits
 from trimtab.loop.purging.scanning import ScanOptions, scan_index
 from trimtab.purge.index.manifest import Manifest
-from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.index.query import Answer
 from trimtab.purge.index.questions import By
 
@@ -63,7 +63,7 @@ def scan_and_ask(tree: str, index: str, scheduler: str, out: str) -> None:
     try:
         if not (Path(index) / "manifest.json").exists():
             scan_index(tree, Path(index), options, version="0")
-        answer = holdings_by(Path(index), By.USER, top=99, dask=scheduler)
+        answer = holdings(Path(index), By.USER, top=99, dask=scheduler)
     except TrimtabError as error:
         Path(out).with_suffix(".error").write_text(f"{error.code}: {error}")
         os._exit(_REFUSED)
@@ -105,7 +105,7 @@ def alone(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[pl.Data
     ).stdout.split(b"\0")[:-1]
     names = [b"/".join(filter(None, row)) for row in frame.select("parent", "name").iter_rows()]
     assert sorted(names) == sorted(listed)
-    return frame, held(holdings_by(index, By.USER, top=99, dask=None))
+    return frame, held(holdings(index, By.USER, top=99, dask=None))
 
 
 @contextmanager
@@ -189,7 +189,7 @@ def test_an_answer_is_right_or_there_is_none(
         finally:
             cluster.close()
         assert ends[-1] == 0, (faults, ends, out.with_suffix(".error").read_text())
-        manifest = load_manifest(index, verify=True)
+        manifest = load_verified(index)
         assert_frame_equal(rows(index, manifest), alone[0])
         assert manifest.complete
         assert out.read_text() == alone[1]

@@ -24,13 +24,13 @@ from trimtab._core import Rules, select, tally
 from trimtab.cli.purge import purge_command
 from trimtab.errors import DataError, RefusedError, UsageError
 from trimtab.loop.purging import changed_rows, changelogs, following
-from trimtab.loop.purging.by_shards import pieces, shard_paths
+from trimtab.loop.purging.by_shards import holdings, pieces
 from trimtab.model.site import Servers
 from trimtab.purge.follow.decide import HEARTBEAT_S, TRIES_MAX, Clear
 from trimtab.purge.index import delta
-from trimtab.purge.index.manifest import FileSystemIdentity, Lack, Manifest, Source
+from trimtab.purge.index.manifest import FileSystemIdentity, Lack, Manifest, Source, shard_paths
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest
-from trimtab.purge.index.questions import By, holdings
+from trimtab.purge.index.questions import By
 from trimtab.purge.index.write import ShardWriter
 from trimtab.purge.policy import Policy
 from trimtab.purge.rules import ReadRecording, rules_in_force
@@ -253,7 +253,7 @@ def test_an_mdt_that_is_added_is_a_reason_to_scan_again(
 def test_small_shards_are_merged(
     lustre: FakeNamespace, follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "DELTAS_MAX", 2)
+    monkeypatch.setattr(changed_rows, "DELTAS_MAX", 2)
     for number in range(6):
         lustre.write(file_of(lustre), number)
         manifest = follower.round().manifest
@@ -428,7 +428,7 @@ def test_from_the_command_to_a_query(
     lustre.rename(ROOT, b"d", ROOT, b"renamed")
     site = tmp_path / "scratch.toml"
     site.write_text(SITE)
-    monkeypatch.setattr(changelogs, "LiveChangelogs", lambda *_, **__: lustre)
+    monkeypatch.setattr(following, "LiveChangelogs", lambda *_, **__: lustre)
     monkeypatch.setattr(following, "require_answer", lambda *_: None)
     at = datetime.fromtimestamp(lustre.now_ns / 10**9 + 60, UTC)
     monkeypatch.setattr(following, "utc_now", lambda: at)

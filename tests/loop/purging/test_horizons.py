@@ -13,21 +13,21 @@ from tests.support.memory_driver import MemoryDriver, MemoryTarget
 from trimtab.drivers.lustre.driver import LustreDriver
 from trimtab.errors import DataError, RefusedError, ToolError, UnreadableError, UsageError
 from trimtab.loop.purging import site as site_module
+from trimtab.loop.purging.answering import inodes_in_use, usage_now
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.horizons import (
     Question,
     _growth,
     _policy,
     _require_pools,
-    purged_before,
 )
-from trimtab.loop.purging.measuring import inodes_in_use, thinned, usage_now
 from trimtab.loop.purging.place import DEFAULT, PurgePlace, prepared, purge_place
-from trimtab.loop.purging.site import SiteSays, ask_site, ost_usages
+from trimtab.loop.purging.site import SiteSays, ask_site, ost_usages, thinned
 from trimtab.model.site import Servers
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.index.manifest import Manifest, Source, TimeTrust
 from trimtab.purge.policy import Policy
+from trimtab.purge.run.journal import freed_before
 
 NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
 MANIFEST = Manifest(
@@ -89,14 +89,14 @@ def test_a_record_that_cannot_be_read_is_told_and_no_forecast(tmp_path):
 
 
 def test_nothing_was_purged_where_there_are_no_journals(tmp_path):
-    assert purged_before(PurgePlace(tmp_path)) == ()
+    assert freed_before(PurgePlace(tmp_path).journals) == ()
 
 
 def test_a_journal_that_is_damaged_is_no_silence(tmp_path):
     place = prepared(PurgePlace(tmp_path))
     (place.journals / "x.journal.jsonl").write_text("{}\n{}\n")
     with pytest.raises(UnreadableError):
-        purged_before(place)
+        freed_before(place.journals)
 
 
 def test_snapshots_are_thinned_to_the_last_of_each_quarter_of_a_day():

@@ -20,6 +20,7 @@ from typing import Any
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from tests.purge.index.imports import load_verified
 from tests.support import loopback
 from tests.support.codes import raises
 from tests.support.tree_history import History
@@ -88,7 +89,7 @@ def incremental(tree: Path, index: Path, base: Path, **terms: Any) -> Manifest:
 
 
 def rows(index: Path) -> pl.DataFrame:
-    frame = views.scanned(index, load_manifest(index, verify=True)).select(*columns())
+    frame = views.scanned(index, load_verified(index)).select(*columns())
     return frame.sort("parent", "name").collect()
 
 

@@ -276,7 +276,7 @@ def test_the_command_puts_an_index_right(
     lose(lustre, follower, lambda: lustre.create(directory_of(lustre, 1), b"new"))
     site = tmp_path / "scratch.toml"
     site.write_text(SITE)
-    monkeypatch.setattr(changelogs, "LiveChangelogs", lambda *_, **__: lustre)
+    monkeypatch.setattr(following, "LiveChangelogs", lambda *_, **__: lustre)
     monkeypatch.setattr(following, "require_answer", lambda *_: None)
     words = ["follow", str(site), "--index", str(tmp_path), "--rescan", "--json"]
     done = CliRunner().invoke(purge_command, words)

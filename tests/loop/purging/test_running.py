@@ -21,11 +21,10 @@ from trimtab.errors import Interrupted, RefusedError, ToolError, UsageError
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.loop.purging.running import (
     BEFORE_ALL_TIMES_S,
-    Ran,
+    PurgeRunDocument,
     RunOptions,
     error_of,
     notes_of,
-    remover_of,
     run_plan,
 )
 from trimtab.purge.plan.load import LoadedPlan
@@ -34,6 +33,7 @@ from trimtab.purge.policy import Exemption, Policy
 from trimtab.purge.policy_file import policy_text
 from trimtab.purge.run.messages import Objection, StopReason
 from trimtab.purge.run.result import RunResult
+from trimtab.purge.run.surroundings import remover_of
 
 NOW_S = 1_800_000_000
 POLICY = Policy("scratch", "/scratch", target=0.7)
@@ -143,7 +143,7 @@ def place(tmp_path: Path) -> PurgePlace:
 
 def _ran(
     tmp_path: Path, place: PurgePlace, *, policy: Path | None = None, **changes: Any
-) -> tuple[Ran, list[tuple[str, ...]]]:
+) -> tuple[PurgeRunDocument, list[tuple[str, ...]]]:
     """Return what a dry run came to whose root is not mounted, and who was asked."""
     text = policy_text(POLICY, every_key=True)
     planned = PlannedPolicy("scratch", text, hashlib.sha256(text.encode()).hexdigest())

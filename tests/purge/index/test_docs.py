@@ -21,8 +21,8 @@ INDEX = (DOCS / "purge-index.md").read_text()
 
 
 def test_the_scripts_are_those_of_the_program() -> None:
-    assert f"```sh\n{gnu_find.script('/scratch')}```" in IMPORT
-    assert f"```sh\n{lfs_find.script('/scratch')}```" in IMPORT
+    assert f" -printf '{gnu_find.FULL}' &&\n" in IMPORT
+    assert f'--printf "$token\\t{lfs_find.FULL}" &&\n' in IMPORT
     assert gnu_find.SHORT in IMPORT
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from tests.purge.index.imports import SYSTEM, imported, only, reasons
+from tests.purge.index.imports import SYSTEM, imported, only, page_script, reasons
 from tests.purge.index.trees import hostile_tree, true_rows
 from tests.support.codes import raises
 
@@ -30,7 +30,7 @@ def _printed(root: bytes, *options: str) -> bytes:
 @pytest.mark.system
 def test_a_real_tree_becomes_what_lstat_says(tmp_path: Path) -> None:
     root = hostile_tree(tmp_path / "tree")
-    script = gnu_find.script(os.fsdecode(root))
+    script = page_script("find", root)
     content = subprocess.run(["sh", "-c", script], check=True, capture_output=True).stdout
     manifest, rows = imported(tmp_path, content, Source.GNU_FIND, root=root)
     twin = true_rows(root)

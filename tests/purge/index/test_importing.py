@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.purge.index.imports import LATER, SYSTEM, imported, only
+from tests.purge.index.imports import LATER, SYSTEM, imported, load_verified, only
 from tests.support.codes import raises
 from tests.support.counts import repetitions, seeded
 
@@ -78,7 +78,7 @@ def test_an_import_that_is_killed_leaves_nothing_or_everything(
             child.send_signal(signal.SIGKILL)
             rest, _ = child.communicate()  # closes the pipe
             if index.exists():
-                assert load_manifest(index, verify=True).rows == rows
+                assert load_verified(index).rows == rows
                 assert load_manifest(index).complete
                 break
             assert b"ended" not in rest

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.purge.index.imports import SYSTEM, imported, only, reasons
+from tests.purge.index.imports import SYSTEM, imported, only, page_script, reasons
 from tests.purge.index.trees import hostile_tree, true_rows
 from tests.support.codes import raises
 
 from trimtab.errors import DataError
-from trimtab.purge.index.importers import lfs_find
 from trimtab.purge.index.manifest import Lack, Source, TimeTrust
 
 TOKEN = b"0123456789abcdef0123456789abcdef"
@@ -272,7 +271,7 @@ def _scripted(tmp_path: Path, root: bytes, code: int = 0) -> bytes:
     lfs.write_text(LFS.format(python=sys.executable, code=code))
     lfs.chmod(0o755)
     environment = {**os.environ, "PATH": f"{lfs.parent}:{os.environ['PATH']}"}
-    argv = ["sh", "-c", lfs_find.script(os.fsdecode(root))]
+    argv = ["sh", "-c", page_script("lfs find", root)]
     return subprocess.run(argv, capture_output=True, check=False, env=environment).stdout
 
 

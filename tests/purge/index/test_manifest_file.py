@@ -143,7 +143,7 @@ def test_rows_do_not_count_twice() -> None:
 def test_an_index_is_loaded_with_its_shards(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"12345")
     save_manifest(WHOLE, tmp_path)
-    assert load_manifest(tmp_path, verify=True) == WHOLE
+    assert load_manifest(tmp_path) == WHOLE
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
     assert (tmp_path / "manifest.json").stat().st_mode & 0o777 == 0o600
 
@@ -163,15 +163,6 @@ def test_a_shard_may_not_be_a_link(tmp_path: Path) -> None:
     save_manifest(WHOLE, tmp_path)
     with raises(DataError, "shard-unreadable"):
         load_manifest(tmp_path)
-
-
-def test_a_damaged_shard_is_found_when_it_is_looked_at(tmp_path: Path) -> None:
-    (tmp_path / "a.parquet").write_bytes(b"12345")
-    manifest = replace(WHOLE, shards=(Shard("a.parquet", 3, 5, "0" * 64),))
-    save_manifest(manifest, tmp_path)
-    assert load_manifest(tmp_path) == manifest
-    with raises(DataError, "shard-changed"):
-        load_manifest(tmp_path, verify=True)
 
 
 def test_a_directory_without_manifest_is_no_index(tmp_path: Path) -> None:

@@ -17,11 +17,12 @@ from tests.purge.index.trees import NS, hostile_tree, true_rows
 from tests.support.codes import raises
 
 from trimtab.errors import DataError, UnreadableError, UsageError
+from trimtab.loop.purging.by_shards import holdings
 from trimtab.purge.index import questions, schema, views
 from trimtab.purge.index.manifest import Lack, Manifest, Source, TimeTrust
 from trimtab.purge.index.manifest_file import save_manifest
 from trimtab.purge.index.query import ask, only_reads
-from trimtab.purge.index.questions import AGES_DAYS, SIZES_BYTES, By, holdings, merged, totals
+from trimtab.purge.index.questions import AGES_DAYS, SIZES_BYTES, By, merged, totals
 from trimtab.purge.index.write import ShardWriter, fill, write_shard
 from trimtab.visible import visible
 

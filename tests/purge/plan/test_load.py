@@ -198,13 +198,14 @@ def test_the_plan_published_before_is_found(tmp_path: Path) -> None:
             )
             loaded = publish(loaded, evidence)
         made.append(loaded)
-    (tmp_path / "plan-9").mkdir(mode=0o700)
-    directories = [*tmp_path.iterdir()]
-    found, passed = published_before(directories, made[3].plan, KEY)
+    damaged = tmp_path / "plan-9"
+    damaged.mkdir(mode=0o700)
+    (damaged / "plan.json").write_text("{}")
+    found, passed = published_before(made[3], KEY)
     assert found == made[1]
     assert len(passed) == 1
     assert "plan-9" in passed[0]
-    assert published_before(directories, made[0].plan, KEY)[0] is None
+    assert published_before(made[0], KEY)[0] is None
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

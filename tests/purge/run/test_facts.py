@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 from tests.purge.plan.making import MADE_AT, Row, make
@@ -93,8 +94,8 @@ def test_a_frozen_plan_is_carried_out(loaded, tmp_path):
         plan=plan_line(loaded.plan, loaded.sha256),
         horizon_s=loaded.plan.horizon.before_s,
         terms=lambda now: terms_of(now, apply=True),
-        remover=lambda: SlowRemover(paths, tmp_path / "aside"),
-        restorer=lambda: SlowRemover(paths, tmp_path / "aside", restoring=True),
+        remover=lambda: cast("Any", SlowRemover(paths, tmp_path / "aside")),
+        restorer=lambda: cast("Any", SlowRemover(paths, tmp_path / "aside", restoring=True)),
         codes=CODES,
         listing=CandidatesListing(open_candidates(loaded), loaded.plan.candidates.files),
         surroundings=surroundings,

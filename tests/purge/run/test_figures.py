@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.purge.run.world import FILE_BYTES, NOW_S, Surroundings, World
 
-from trimtab.cli.purge.run import _facts
+from trimtab.cli.render.purge_run import _run_facts
 from trimtab.errors import ToolError
 from trimtab.purge.report import Day, report
 from trimtab.purge.run.journal import read
@@ -154,7 +154,7 @@ def fullness(usage: Any) -> str:
 
 def assert_printed(result: RunResult, first: Any, last: Any) -> None:
     """Check the line that is printed of how full it was."""
-    text = dict(_facts(result, LOADED)).get("full")
+    text = dict(_run_facts(result, LOADED)).get("full")
     if result.before is None:
         assert text is None
     elif result.files:
@@ -179,7 +179,7 @@ def test_why_it_was_not_measured_is_said(tmp_path):
     world.surroundings.measure = measured_once  # type: ignore[method-assign]
     result = run(world.job(terms=terms_for(world, "files", 5)), apply=True)
     assert (result.reason, result.files, result.after) == (StopReason.FILES_CAP, 5, None)
-    assert dict(_facts(result, LOADED))["full"] == (
+    assert dict(_run_facts(result, LOADED))["full"] == (
         f"{fullness(result.before)}; not measured since: [Errno 5] Input/output error"
     )
 
@@ -189,5 +189,5 @@ def test_what_is_still_being_destroyed_is_said(tmp_path, destroyed):
     world = World(tmp_path, 30, target=0.01).make()
     world.surroundings.in_flight = [0, destroyed]
     result = run(world.job(terms=terms_for(world, "files", 5)), apply=True)
-    text = dict(_facts(result, LOADED))["full"]
+    text = dict(_run_facts(result, LOADED))["full"]
     assert text.endswith("; 12 objects still being destroyed") is bool(destroyed)

@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -174,8 +175,8 @@ def test_a_run_over_real_files(host):
         plan=plan_line("plan-1", "", 30, str(host.root), "here"),
         horizon_s=0.0,
         terms=lambda _now: Terms(False, 1e-9, pace=PaceLimits(rows_min=4, rows_max=8)),
-        remover=lambda: SlowRemover(host.paths, host.root / "aside"),
-        restorer=lambda: SlowRemover(host.paths, host.root / "aside", restoring=True),
+        remover=lambda: cast("Any", SlowRemover(host.paths, host.root / "aside")),
+        restorer=lambda: cast("Any", SlowRemover(host.paths, host.root / "aside", restoring=True)),
         codes=CODES,
         listing=table,
         surroundings=host.surroundings(),

@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -258,8 +259,8 @@ def job_of(weeks: Weeks, directory, number: int, *, apply: bool) -> Job:
         plan=plan_line("plan-1", "", weeks.rows, "/scratch", "simulated"),
         horizon_s=NOW_S,
         terms=terms,
-        remover=Remover,  # pyrefly: ignore[bad-argument-type]
-        restorer=lambda: Restorer(weeks),
+        remover=cast("Any", Remover),
+        restorer=lambda: cast("Any", Restorer(weeks)),
         codes=CODES,
         listing=Table(np.array(weeks.uids, np.uint32), np.array(weeks.sizes, np.uint64)),
         surroundings=weeks,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 from tests.purge.plan.making import draft
@@ -340,8 +341,8 @@ class World:
             plan=plan_line("plan-1", "ab" * 32, self.files, "/scratch", "ext4"),
             horizon_s=NOW_S - 60 * DAY_S,
             terms=lambda now: self.terms(now, apply=True),
-            remover=lambda: self.remover,
-            restorer=lambda: self.restorer,
+            remover=lambda: cast("Any", self.remover),
+            restorer=lambda: cast("Any", self.restorer),
             codes=CODES,
             listing=self.table,
             surroundings=self.surroundings,

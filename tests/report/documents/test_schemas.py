@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 
-from scripts.schemas import NAMES, committed, differences, fingerprint, schema_text
+import pytest
+from scripts.schemas import NAMES, ROOT, SITE_FILE, committed, differences, fingerprint, schema_text
 
 
 def test_the_committed_fingerprints_are_those_of_the_code() -> None:
@@ -17,6 +20,26 @@ def test_the_committed_fingerprints_are_those_of_the_code() -> None:
         "COMMIT; where it is intended, write it into CHANGELOG.md and accept it with: "
         "python scripts/schemas.py --accept"
     )
+
+
+_EACH_BY_ITSELF = """
+import os
+from scripts.schemas import DOCUMENTS, fingerprint, schema_text
+for name in DOCUMENTS:
+    if os.fork() == 0:
+        print(fingerprint(schema_text(name)), name, flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+@pytest.mark.system
+def test_how_a_document_is_written_needs_no_module_but_its_own() -> None:
+    """No command imports more: what another module declares would be missing in its JSON."""
+    command = [sys.executable, "-c", _EACH_BY_ITSELF]
+    output = subprocess.check_output(command, cwd=ROOT, text=True)
+    made = {name: digest for digest, name in map(str.split, output.splitlines())}
+    assert made == {name: digest for name, digest in committed().items() if name != SITE_FILE}
 
 
 def test_a_fingerprint_is_of_the_rules_and_not_of_the_words() -> None:

@@ -15,10 +15,9 @@ import pytest
 from trimtab.message import Message
 from trimtab.model.check import CheckResult
 from trimtab.model.run import RawOutput, Run, RunStatus, Sample
-from trimtab.model.status import SeriesStatus, Status
+from trimtab.model.status import SeriesStatus, Status, StatusDocument
 from trimtab.model.verdict import Scope, Trend, TrendDirection, Verdict
 from trimtab.record.store import Store
-from trimtab.report.documents.answers import StatusDocument
 from trimtab.report.documents.encode import to_json
 from trimtab.report.documents.kept import OutputRow, RunsDocument, ShowDocument
 from trimtab.report.documents.measured import CheckDocument

@@ -13,14 +13,13 @@ from tests.twin.scenario.scenarios import scenarios
 from tests.twin.scenario.test_load import SMALL
 
 from trimtab.errors import UsageError
+from trimtab.twin.scenario.checks import replace_keys, replace_running
 from trimtab.twin.scenario.drives import PRESETS
 from trimtab.twin.scenario.facts import at_the_end
 from trimtab.twin.scenario.keys import (
     find_key,
     known_keys,
     read_value,
-    replace_keys,
-    replace_running,
     value_of,
     with_value,
 )

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from tests.twin.simulation.small import DAY, START, small
 from tests.twin.simulation.stand_ins import FirstOrder, slow_layout, unthrottled
 
-from trimtab.twin.scenario.keys import replace_keys
+from trimtab.twin.arrays import OstRates
+from trimtab.twin.scenario.checks import replace_keys
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Fault, Lifetime, Resolution, Scenario
 from trimtab.twin.simulation import laws
 from trimtab.twin.simulation.demand import competing
 from trimtab.twin.simulation.engine import Simulation
-from trimtab.twin.simulation.measures import OstRates
 from trimtab.twin.simulation.streams import stream
 from trimtab.twin.simulation.traffic import with_met
 from trimtab.twin.stack import client, ost
@@ -69,7 +69,7 @@ def test_a_job_that_moves_more_than_its_osts_breaks_the_law() -> None:
     scenario = small()
     probe = scenario.probes[0]
     osts, last = OstRates(np.full(8, 2e9), np.full(8, 4e9)), np.array([0])
-    tasks = np.arange(probe.nodes * probe.tasks_per_node) % 8
+    tasks = np.arange(probe.tasks) % 8
     each = np.full(8, 0.25e9)
     laws.check_job(
         scenario, probe, osts, tasks, JobResult(16e9, 32e9, 1.0, 1.0, each, each, last, "ost")

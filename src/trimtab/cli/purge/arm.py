@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -34,7 +33,6 @@ def purge_arm_command(
     """
     from trimtab.cli.render.purge_plan import armed_document
     from trimtab.launch.process import utc_now
-    from trimtab.loop import documents
     from trimtab.loop.purging.arming import approval_on, arm_plan
     from trimtab.loop.purging.place import purge_place
 
@@ -45,19 +43,4 @@ def purge_arm_command(
     purges, now = purge_place(place), utc_now()
     check = None if approved_on is None else approval_on(approved_on, store_url, purges, now)
     armed = arm_plan(plan, place=purges, now=now, check=check)
-    publication = armed.loaded.publication
-    assert publication is not None
-    show_page(
-        lambda: documents.purged.PurgeArmDocument(
-            plan=armed.loaded.plan.id,
-            at=datetime.fromtimestamp(armed.by.at_s, UTC),
-            person=armed.by.person,
-            name=armed.by.name,
-            kind=armed.arming.kind,
-            people=armed.people,
-            effective_at=armed.effective_at,
-            not_before=publication.not_before,
-            expires_at=armed.loaded.plan.expires_at,
-        ),
-        lambda: armed_document(armed),
-    )
+    show_page(lambda: armed, lambda: armed_document(armed))

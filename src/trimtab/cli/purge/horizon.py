@@ -49,7 +49,6 @@ def purge_horizon_command(
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.launch.process import utc_now
-    from trimtab.loop import documents
     from trimtab.loop.purging.horizons import ask_horizon
     from trimtab.report.purge import horizon_document
 
@@ -71,16 +70,4 @@ def purge_horizon_command(
         from trimtab.loop.results import keep_result
 
         keep_result(keep, options_given["store_url"], result, utc_now())
-    show_page(
-        lambda: documents.purged.PurgeHorizonDocument(
-            str(directory),
-            horizons.manifest,
-            horizons.answer,
-            horizons.rules,
-            horizons.usage,
-            result.total,
-            result.notes,
-        ),
-        lambda: horizon_document(result),
-        report,
-    )
+    show_page(lambda: horizons, lambda: horizon_document(result), report)

@@ -11,7 +11,6 @@ from trimtab.cli import options
 from trimtab.cli.purge import terms
 from trimtab.cli.render.document import show_page
 from trimtab.errors import ToolError
-from trimtab.visible import visible
 
 
 @click.command("notify")
@@ -34,9 +33,7 @@ from trimtab.visible import visible
 )  # fmt: skip
 @terms.place
 @options.output
-def purge_notify_command(
-    plan: Path, names: tuple[str, ...], place: str | None, **terms_given: Any
-) -> None:
+def purge_notify_command(plan: Path, place: str | None, **terms_given: Any) -> None:
     """Publish each user's list of files in a plan: starts the notice period.
 
     Only its user can read a list. Lists are in the policy's directory of notices: as text, as JSON
@@ -45,8 +42,7 @@ def purge_notify_command(
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.purge_plan import notified_document
-    from trimtab.loop import documents
-    from trimtab.loop.purging.noticing import names_of, notify
+    from trimtab.loop.purging.noticing import notify
     from trimtab.loop.purging.place import purge_place
 
     with progress_bar() as progress:
@@ -56,12 +52,6 @@ def purge_notify_command(
             **terms_given,
             progress=lambda done, of: progress("writing lists", done / max(of, 1)),
         )
-    published = notified.published
-    written = names_of(plan, names, place=purge_place(place)) if names else ()
-    notes = (*published.notes, *(f"not looked at: {reason}" for reason in notified.passed_over))
-    notes += tuple(f"names written to {visible(str(path))}" for path in written)
-    if notified.no_room is not None:
-        notes += (f"no space was reserved for runs on a full file system: {notified.no_room}",)
     failed = 0 if notified.mails is None else len(notified.mails.failures)
     error = ToolError(
         f"{failed} users were not notified by mail",
@@ -69,18 +59,7 @@ def purge_notify_command(
         hint="the same command retries",
     )
     show_page(
-        lambda: documents.purged.PurgeNotifyDocument(
-            plan=published.loaded.plan.id,
-            directory=visible(published.publication.directory),
-            fresh=published.fresh,
-            published_at=published.publication.published_at,
-            not_before=published.publication.not_before,
-            expires_at=published.loaded.plan.expires_at,
-            previous_plan=published.publication.previous_plan_id,
-            lists=published.publication.lists,
-            mails=notified.mails,
-            notes=notes,
-        ),
-        lambda: notified_document(published, notified.mails, notes),
+        lambda: notified,
+        lambda: notified_document(notified.published, notified.mails, notified.notes),
         error=error if failed else None,
     )

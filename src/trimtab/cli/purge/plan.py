@@ -35,7 +35,6 @@ def purge_plan_command(directory: Path, policy: Path, out: Path, **options_given
     from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.purge_plan import plan_document
     from trimtab.launch.process import utc_now
-    from trimtab.loop import documents
     from trimtab.loop.purging.place import purge_place
     from trimtab.loop.purging.planning import make_plan
     from trimtab.purge.policy_file import load_policy
@@ -44,10 +43,4 @@ def purge_plan_command(directory: Path, policy: Path, out: Path, **options_given
     question = terms.horizon_question(directory, loaded.policy, **options_given)
     with progress_bar() as progress:
         made = make_plan(question, loaded, out, place=where, now=utc_now(), progress=progress)
-    notes = (*loaded.warnings, *made.horizon.notes)
-    show_page(
-        lambda: documents.purged.PurgePlanDocument(
-            str(made.directory), made.plan, made.new_key, notes
-        ),
-        lambda: plan_document(made, where, notes),
-    )
+    show_page(lambda: made, lambda: plan_document(made, where))

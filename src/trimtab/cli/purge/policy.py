@@ -39,9 +39,8 @@ def purge_policy_command(
     With --root, write it to FILE, which must not exist; without FILE, print it. Without --root,
     check FILE as `plan` would read it: each error names its line.
     """
-    from trimtab.loop import documents
     from trimtab.loop.purging.policies import new_policy
-    from trimtab.purge.policy_file import load_policy
+    from trimtab.purge.policy_file import PurgePolicyDocument, load_policy
     from trimtab.report.sections import Document, Section
     from trimtab.report.text import sentences
 
@@ -72,7 +71,7 @@ def purge_policy_command(
         )
     else:
         loaded = load_policy(file)
-    json = documents.purged.PurgePolicyDocument(
+    json = PurgePolicyDocument(
         file=None if file is None else str(file),
         name=loaded.policy.name,
         root=visible(loaded.policy.root),

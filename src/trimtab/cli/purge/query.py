@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
@@ -12,18 +11,8 @@ from trimtab.cli import options
 from trimtab.cli.purge import terms
 from trimtab.cli.render.document import show_page
 from trimtab.errors import UsageError
-from trimtab.report.kit import row, table
-from trimtab.report.sections import Document, Section
-from trimtab.report.text import sentences
-from trimtab.units import format_bytes, format_percent, plural
-
-if TYPE_CHECKING:
-    from trimtab.purge.index.query import Answer
-
 
 _ROWS_MOST: Final = 10_000
-_ROWS: Final = 30
-"""Rows of an answer that are printed unless ``--all`` or ``--top`` is given."""
 _BY = ("user", "group", "project", "age", "size", "ost", "pool")
 
 
@@ -42,7 +31,8 @@ def purge_query_command(
     path, directory, user, group, size_bytes, allocated_bytes, age_days, last_use and those of the
     index. Names are shown as visible text.
     """
-    from trimtab.loop import documents
+    from trimtab.cli.render.purge_index import answer_document
+    from trimtab.purge.index.query import query_document
 
     if (statement is None) == (by is None):
         raise UsageError(
@@ -62,64 +52,9 @@ def purge_query_command(
 
         answer = ask(directory, statement, rows_maximum=most)
     else:
-        from trimtab.loop.purging.by_shards import holdings_by
+        from trimtab.loop.purging.by_shards import holdings
         from trimtab.purge.index.questions import By
 
         assert by is not None
-        answer = holdings_by(directory, By(by), top=most, dask=dask)
-    show_page(lambda: documents.purged.query_document(answer), lambda: answer_document(answer))
-
-
-def answer_document(answer: Answer) -> Document:
-    """Return an answer; bytes and shares of known columns in readable units."""
-    frame = answer.frame
-    columns = [
-        # A name may itself end in one of the marks of `Table.columns`.
-        f"{name}{' ' * name.endswith(('>', '?'))}{'>' * kind.is_numeric()}"
-        for name, kind in frame.schema.items()
-    ]
-    rows = (
-        row(*(_shown(name, value) for name, value in named.items()))
-        for named in frame.iter_rows(named=True)
-    )
-    return Document(
-        _answer_text(answer),
-        (
-            Section(tables=(table(columns, rows, first=_ROWS),)),
-            Section(lines=sentences(answer.notes), tone="warning"),
-        ),
-    )
-
-
-def _answer_text(answer: Answer) -> str:
-    frame = answer.frame
-    if not frame.height:
-        return "No row matches."
-    count = plural(frame.height, "row", ",")
-    if answer.cut_off:
-        count = f"the first {count}, there are more"
-    if "share" not in frame.columns:
-        return f"{count[:1].upper()}{count[1:]}."
-    largest = max(frame.iter_rows(named=True), key=lambda row: row["share"] or 0.0)
-    name, value = next(iter(largest.items()))
-    held = format_bytes(largest.get("allocated_bytes") or 0)
-    share = format_percent(largest["share"] or 0.0)
-    return f"{name} {_shown(name, value)} holds {held}, {share} of all; {count}."
-
-
-def _shown(name: str, value: object) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (int, float)) and name.endswith("_bytes"):
-        return format_bytes(value)
-    if isinstance(value, float):
-        return format_percent(value) if name == "share" else f"{value:,.1f}"
-    if isinstance(value, int):
-        return f"{value:,}" if name not in ("uid", "gid", "project") else str(value)
-    if isinstance(value, (datetime, date)):
-        return value.isoformat(sep=" ") if isinstance(value, datetime) else value.isoformat()
-    if isinstance(value, list):
-        return ", ".join(str(cell) for cell in value)
-    return str(value)
+        answer = holdings(directory, By(by), top=most, dask=dask)
+    show_page(lambda: query_document(answer), lambda: answer_document(answer))

@@ -39,8 +39,8 @@ def purge_report_command(
     Dry runs are listed separately from runs that deleted. The progress of each plan comes last.
     """
     from trimtab.config.schedule import find_zone
-    from trimtab.loop import documents
     from trimtab.loop.purging.place import purge_place
+    from trimtab.purge.report import PurgeReportDocument
     from trimtab.purge.report import report as report_of
     from trimtab.purge.run.journal import journals, read
     from trimtab.report.purge import runs_document
@@ -52,7 +52,7 @@ def purge_report_command(
     )
     shown = visible(str(where.directory))
     show_page(
-        lambda: documents.purged.PurgeReportDocument(shown, deletions.days, deletions.plans),
+        lambda: PurgeReportDocument(shown, deletions.days, deletions.plans),
         lambda: runs_document(deletions, shown),
         report,
     )

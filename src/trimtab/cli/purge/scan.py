@@ -89,13 +89,12 @@ def purge_scan_command(
     --incremental the index BASE stays as it is; changes of files in place (sizes, times, owners)
     are missed in directories whose names did not change.
     """
-    from trimtab import __version__
     from trimtab.cli.render.progress import progress_bar
     from trimtab.cli.render.purge_index import show_index
     from trimtab.cli.render.purge_progress import scan_progress
-    from trimtab.loop.purging.answering import require_answer
+    from trimtab.config.version import __version__
+    from trimtab.loop.purging.answering import inodes_in_use, require_answer
     from trimtab.loop.purging.limits import Limits
-    from trimtab.loop.purging.measuring import inodes_in_use
     from trimtab.loop.purging.scanning import ScanOptions, scan_index
     from trimtab.purge.index.manifest import SizesMode
 

@@ -52,20 +52,16 @@ def show(
     Parameters
     ----------
     document
-        Returns the envelope of `trimtab.report.documents`, which includes the error; called only
-        with ``--json``.
+        Returns the envelope, which includes the error; called only with ``--json``.
     text
         Prints the result as text.
     error
         Raised after the result was printed; it then prints no document of its own.
     """
     if options.wants_json():
-        from trimtab.loop.documents import declare
         from trimtab.report.documents.encode import to_json
 
-        value = document()
-        declare(type(value))
-        click.echo(to_json(value))
+        click.echo(to_json(document()))
     else:
         text()
     if error is not None:
@@ -102,6 +98,11 @@ def show_page(
         write_report(Path(report), render_document(made()))
         more = (*more, f"report: {report}")
     show(json, lambda: print_document(made(), more), error=error)
+
+
+def print_note(text: str) -> None:
+    """Print a note beside the result: on standard error."""
+    click.echo(f"note: {text}", err=True)
 
 
 def print_document(document: Document, more: Iterable[str] = ()) -> None:

@@ -11,8 +11,7 @@ from typing import Final
 from trimtab.cli.options import wants_json
 from trimtab.cli.render.screen import console
 from trimtab.errors import Interrupted
-from trimtab.launch.moving import NOW
-from trimtab.units import format_duration
+from trimtab.units import RATE_NOW, format_duration
 
 QUIET_S: Final = 2.0
 """For commands that read stored data: show progress if they take longer than this."""
@@ -110,7 +109,7 @@ class _Lines:
 
     def __call__(self, step: str, part: float | None) -> None:
         now_s = time.monotonic()
-        name, left = step.partition(NOW)[0], self._left(part)
+        name, left = step.partition(RATE_NOW)[0], self._left(part)
         due = now_s >= self._again_s or (name != self._last and not self._counts)
         if due and now_s >= self._from_s:
             self._last, self._again_s = name, now_s + _LINE_EVERY_S

@@ -1,23 +1,28 @@
-"""A purge index as its commands show it."""
+"""A purge index, and what a query of it brings, as their commands show them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from trimtab.cli.render.document import show_page
-from trimtab.loop import documents
-from trimtab.purge.index.manifest import Manifest, Sizes, SizesMode, TimeTrust
-from trimtab.report.kit import facts
+from trimtab.purge.index.manifest import IndexDocument, Manifest, Sizes, SizesMode, TimeTrust
+from trimtab.report.kit import facts, row, table
 from trimtab.report.sections import Document, Section
 from trimtab.report.text import sentences, utc_moment
-from trimtab.units import format_bytes, format_duration, plural
+from trimtab.units import format_bytes, format_duration, format_percent, plural
 from trimtab.visible import shell_text
 
-_SHOWN = 10
-_NS = 10**9
-_TIMES = {
+if TYPE_CHECKING:
+    from trimtab.purge.index.query import Answer
+
+_SHOWN: Final = 10
+_ROWS: Final = 30
+"""Rows of an answer that are printed unless ``--all`` or ``--top`` is given."""
+_NS: Final = 10**9
+_TIMES: Final = {
     TimeTrust.EXACT_NS: "as stat says",
     TimeTrust.SECONDS: "as stat says, in whole seconds",
     TimeTrust.MDS_ONLY: "the metadata server's; files may be younger, never older",
@@ -27,7 +32,7 @@ _TIMES = {
 def show_index(manifest: Manifest, directory: Path) -> None:
     """Print a new index, as JSON or text."""
     show_page(
-        lambda: documents.purged.IndexDocument(str(directory), manifest),
+        lambda: IndexDocument(str(directory), manifest),
         lambda: index_document(manifest, directory),
     )
 
@@ -121,3 +126,58 @@ def _taken(manifest: Manifest) -> str:
 
 def _shown(path: bytes) -> str:
     return path.decode("utf-8", "surrogateescape")
+
+
+def answer_document(answer: Answer) -> Document:
+    """Return an answer; bytes and shares of known columns in readable units."""
+    frame = answer.frame
+    columns = [
+        # A name may itself end in one of the marks of `Table.columns`.
+        f"{name}{' ' * name.endswith(('>', '?'))}{'>' * kind.is_numeric()}"
+        for name, kind in frame.schema.items()
+    ]
+    rows = (
+        row(*(_value_text(name, value) for name, value in named.items()))
+        for named in frame.iter_rows(named=True)
+    )
+    return Document(
+        _answer_text(answer),
+        (
+            Section(tables=(table(columns, rows, first=_ROWS),)),
+            Section(lines=sentences(answer.notes), tone="warning"),
+        ),
+    )
+
+
+def _answer_text(answer: Answer) -> str:
+    frame = answer.frame
+    if not frame.height:
+        return "No row matches."
+    count = plural(frame.height, "row", ",")
+    if answer.cut_off:
+        count = f"the first {count}, there are more"
+    if "share" not in frame.columns:
+        return f"{count[:1].upper()}{count[1:]}."
+    largest = max(frame.iter_rows(named=True), key=lambda row: row["share"] or 0.0)
+    name, value = next(iter(largest.items()))
+    held = format_bytes(largest.get("allocated_bytes") or 0)
+    share = format_percent(largest["share"] or 0.0)
+    return f"{name} {_value_text(name, value)} holds {held}, {share} of all; {count}."
+
+
+def _value_text(name: str, value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)) and name.endswith("_bytes"):
+        return format_bytes(value)
+    if isinstance(value, float):
+        return format_percent(value) if name == "share" else f"{value:,.1f}"
+    if isinstance(value, int):
+        return f"{value:,}" if name not in ("uid", "gid", "project") else str(value)
+    if isinstance(value, (datetime, date)):
+        return value.isoformat(sep=" ") if isinstance(value, datetime) else value.isoformat()
+    if isinstance(value, list):
+        return ", ".join(str(cell) for cell in value)
+    return str(value)

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from trimtab.purge.horizon.horizon import HorizonStatus
+from trimtab.purge.index.owners import owner_text
 from trimtab.report.kit import Table, facts, row, table
-from trimtab.report.purge import owner_text
 from trimtab.report.sections import Document, Section
 from trimtab.report.text import sentences, utc_moment
 from trimtab.units import Since1970, format_bytes, format_duration, format_exact_percent, plural
 from trimtab.visible import shell_text
 
 if TYPE_CHECKING:
-    from trimtab.loop.purging.arming import Armed
+    from trimtab.loop.purging.arming import PurgeArmDocument
     from trimtab.loop.purging.place import PurgePlace
-    from trimtab.loop.purging.planning import Made
+    from trimtab.loop.purging.planning import PurgePlanDocument
     from trimtab.purge.notice.mailing import MailResult
     from trimtab.purge.notice.notify import Published
     from trimtab.purge.plan.model import Candidates, Plan
@@ -25,7 +25,7 @@ _SHOWN: Final = 10
 _SHORT_ID: Final = 13
 
 
-def plan_document(made: Made, place: PurgePlace, notes: Sequence[str]) -> Document:
+def plan_document(made: PurgePlanDocument, place: PurgePlace) -> Document:
     """Return the page of a new plan: what may be deleted, whether it suffices, whose it is."""
     plan = made.plan
     key = (f"A new key was created in {place.key}: whoever can read it can sign plans",)
@@ -39,7 +39,7 @@ def plan_document(made: Made, place: PurgePlace, notes: Sequence[str]) -> Docume
         _plan_answer(made),
         (
             Section(tables=(facts(named), _users_table(plan.candidates))),
-            Section(lines=sentences((*notes, *(key if made.new_key else ()))), tone="warning"),
+            Section(lines=sentences((*made.notes, *(key if made.new_key else ()))), tone="warning"),
             Section(
                 "Rules for deletion",
                 lines=sentences((*plan.horizon.words, *plan.rules.words)),
@@ -51,7 +51,7 @@ def plan_document(made: Made, place: PurgePlace, notes: Sequence[str]) -> Docume
     )
 
 
-def _plan_answer(made: Made) -> str:
+def _plan_answer(made: PurgePlanDocument) -> str:
     plan, candidates = made.plan, made.plan.candidates
     enough = made.horizon.answer.published.status is not HorizonStatus.OUT_OF_REACH
     target = format_exact_percent(plan.horizon.target, 0)
@@ -142,7 +142,7 @@ def _published(published: Published, mails: MailResult | None) -> Iterator[tuple
         yield "mails", f"{mails.sent:,} sent{before}"
 
 
-def armed_document(armed: Armed) -> Document:
+def armed_document(armed: PurgeArmDocument) -> Document:
     """Return who armed a plan, and when it may be run."""
     plan, publication = armed.loaded.plan, armed.loaded.publication
     assert publication is not None

@@ -13,7 +13,7 @@ from trimtab.drivers.local.devices import devices_beneath
 from trimtab.drivers.local.tools import run_tool
 from trimtab.errors import ToolError, UsageError
 from trimtab.launch import bounded
-from trimtab.launch.launchers import Execute
+from trimtab.launch.process import Execute
 from trimtab.launch.process import execute as run_process
 from trimtab.model.filesystem import BlockDevice, PathDescription
 from trimtab.model.mounts import Mount, family_of, find_mount, kind_of, parse_mountinfo

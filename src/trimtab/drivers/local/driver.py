@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from trimtab.drivers.host import Host
@@ -20,15 +21,13 @@ from trimtab.drivers.local.counters import (
     read_write_times,
 )
 from trimtab.drivers.local.describe import Touch, describe, describe_mount, existing, mount_table
-from trimtab.drivers.local.smart import read_drive
-from trimtab.drivers.local.telemetry import LocalState, readings
+from trimtab.drivers.local.telemetry import MountedState
 from trimtab.drivers.local.tools import complaint
-from trimtab.drivers.local.trim import fstrim_command, parse_fstrim, read_timer, trim_practice
+from trimtab.drivers.local.trim import counted_practice, fstrim_command, parse_fstrim, read_timer
 from trimtab.drivers.protocol import Clock, WriteTimes, check_range
 from trimtab.errors import NoAnswer, RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.launch import bounded
-from trimtab.launch.launchers import Execute
-from trimtab.launch.process import ProcessResult, utc_now
+from trimtab.launch.process import Execute, ProcessResult, utc_now
 from trimtab.launch.process import execute as run_process
 from trimtab.model.filesystem import PathDescription
 from trimtab.model.mounts import find_mount
@@ -47,6 +46,7 @@ from trimtab.visible import visible
 TRIM_TIMEOUT_S: Final = 3600.0
 """The first trim of a large, slow target takes minutes; after an hour it is stuck."""
 
+_unsupported = partial(not_available, "not-supported")
 _EXT4_TYPES: Final = frozenset({"ext4", "ldiskfs"})
 
 
@@ -106,22 +106,12 @@ class LocalDriver:
     def snapshot(self, at: datetime) -> Snapshot:
         """Return the state of the file system; incomplete if it does not answer."""
         space = self._look_again()
-        description = self.description
-        state = LocalState(
-            description=description,
-            space=space,
-            ext4=self._ext4(),
-            timer=read_timer(self.host, self.execute),
-            cpu_fraction=self._processors.busy_fraction(self.host),
-            drives=tuple(
-                reading
-                for drive in description.drives
-                for reading in read_drive(self.host, drive, self.execute)
-            ),
-        )
+        description, timer = self.description, read_timer(self.host, self.execute)
+        state = MountedState(self.host, description, space, self._ext4(), timer, self.execute)
+        busy = self._processors.busy_fraction(self.host)
         target = TargetSnapshot(
             self._target(),
-            readings(self.host, state),
+            state.readings(busy, description.drives),
             named.read_settings(self.host, description, state.ext4),
         )
         complete = isinstance(space, bounded.Space)
@@ -153,9 +143,7 @@ class LocalDriver:
     def set_permanent(self, target: str, name: str, value: str | None) -> NotAvailable:
         """Answer that settings do not survive an unmount."""
         self._check(target)
-        return not_available(
-            "not-supported", "settings of a local file system do not survive an unmount"
-        )
+        return _unsupported("settings of a local file system do not survive an unmount")
 
     @property
     def dead_man_s(self) -> NotAvailable:
@@ -200,20 +188,9 @@ class LocalDriver:
     def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
         """Return how the file system is trimmed without Trimtab."""
         self._check(target)
-        if not self.description.devices:
-            return not_available("no-device", "no underlying block device is visible")
-        devices = self.description.devices
-        counters = read_bytes_of(self.host, devices[0], devices)
-        discarded = counters if isinstance(counters, NotAvailable) else counters.discarded_bytes
+        timer = partial(read_timer, self.host, self.execute)
         # Even mounting reads: if a device moved nothing, its counters do not work.
-        if isinstance(counters, DeviceBytes) and not (counters.read_bytes + counters.written_bytes):
-            discarded = not_available("device-counts-nothing", f"{devices[0].name} counts nothing")
-        return trim_practice(
-            self.host,
-            self.description,
-            timer=read_timer(self.host, self.execute),
-            discarded_bytes=discarded,
-        )
+        return counted_practice(self.host, self.description, timer, idle_counts=False)
 
     def write_times(self, target: str) -> WriteTimes | NotAvailable:
         """Return how long writes to the underlying device have taken."""
@@ -239,16 +216,12 @@ class LocalDriver:
     def set_creation(self, target: str, enabled: bool) -> NotAvailable:
         """Answer that a local file system cannot be closed to new files only."""
         self._check(target)
-        return not_available(
-            "not-supported", "a local file system cannot be closed to new files only"
-        )
+        return _unsupported("a local file system cannot be closed to new files only")
 
     def reset_allocator(self, target: str) -> NotAvailable:
         """Answer that the allocator's goal cannot be set: only ldiskfs has ``mb_last_group``."""
         self._check(target)
-        return not_available(
-            "not-supported", "the allocator's goal can be reset only on ldiskfs of a Lustre target"
-        )
+        return _unsupported("the allocator's goal can be reset only on ldiskfs of a Lustre target")
 
     def placement(self, path: str) -> tuple[str, ...] | NotAvailable:
         """Return the only target if the path is on this file system."""
@@ -271,7 +244,7 @@ class LocalDriver:
     @property
     def changelogs(self) -> NotAvailable:
         """Why there is no changelog."""
-        return not_available("not-supported", "a local file system has no changelog")
+        return _unsupported("a local file system has no changelog")
 
     def run(
         self, server: str | None, argv: Sequence[str], timeout_s: float

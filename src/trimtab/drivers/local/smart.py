@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 from trimtab.drivers.host import Host
 from trimtab.drivers.local.tools import run_tool
-from trimtab.launch.launchers import Execute
+from trimtab.launch.process import Execute
 from trimtab.model.filesystem import BlockDevice
 from trimtab.model.telemetry import NotAvailable, Reading, not_available
 

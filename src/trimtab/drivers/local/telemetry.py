@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -14,13 +14,23 @@ from trimtab.drivers.local.allocator import (
     read_statistics,
 )
 from trimtab.drivers.local.counters import read_bytes_of
-from trimtab.drivers.local.smart import HEALTH
-from trimtab.drivers.local.trim import Timer, timer_covers
+from trimtab.drivers.local.smart import HEALTH, read_drive
+from trimtab.drivers.local.trim import Timer, counted_practice, timer_covers
 from trimtab.launch.bounded import Space
-from trimtab.model.filesystem import PathDescription
+from trimtab.launch.process import Execute
+from trimtab.model.filesystem import BlockDevice, PathDescription
 from trimtab.model.telemetry import NotAvailable, Reading, not_available
+from trimtab.model.trim import TrimPractice
 
 _UPTIME: Final = "/proc/uptime"
+SPACE: Final = {
+    "capacity_bytes": "capacity_bytes",
+    "used_bytes": "used_bytes",
+    "available_bytes": "available_bytes",
+    "inodes_total": "inodes",
+    "inodes_free": "inodes_free",
+}
+"""Readings of space, with the figure of `Space` for each."""
 _NO_PARALLEL: Final = "only targets of a parallel file system have this"
 _ELSEWHERE: Final = {
     "create_enabled": _NO_PARALLEL,
@@ -38,72 +48,73 @@ _ELSEWHERE: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class LocalState:
-    """Data gathered for one snapshot, before it is mapped to the contract's names.
+class MountedState:
+    """A mounted file system as seen once: of this host, or beneath a target on its server.
 
     Attributes
     ----------
     space
-        ``statvfs`` of the path, or why it is missing.
+        ``statvfs`` of the path, or why it is missing; of a target as the object storage device
+        counts it, without deducting grants.
     ext4
-        Location of ext4's counters; ``None`` for other file systems.
-    drives
-        Health readings of the drives, from `trimtab.drivers.local.smart.read_drive`.
+        Location of the counters of ext4 or ldiskfs; ``None`` for other file systems.
+    execute
+        Runs tools on the host, or returns what they printed there.
     """
 
+    host: Host
     description: PathDescription
     space: Space | NotAvailable
     ext4: Ext4 | None
     timer: Timer
-    cpu_fraction: float | NotAvailable
-    drives: tuple[Reading, ...]
+    execute: Execute
+
+    def readings(
+        self, cpu_fraction: float | NotAvailable, drives: Iterable[BlockDevice]
+    ) -> tuple[Reading, ...]:
+        """Return at least one reading for every telemetry name, and the health of the drives."""
+        host = self.host
+        # Reading the drives' health takes as long as all the rest.
+        health = [reading for drive in drives for reading in read_drive(host, drive, self.execute)]
+        return tuple(
+            [
+                *_space(self),
+                *_state(host, self, cpu_fraction),
+                *_devices(host, self.description),
+                *_session_bytes(host, self),
+                *_trim(host, self),
+                *_allocator(host, self),
+                *(health or _no_drives()),
+                *(Reading(name, reason=reason) for name, reason in _ELSEWHERE.items()),
+            ]
+        )
+
+    def trim_practice(self) -> TrimPractice | NotAvailable:
+        """Return how it is trimmed without Trimtab, as far as its host shows."""
+        return counted_practice(self.host, self.description, lambda: self.timer, idle_counts=True)
 
 
-def readings(host: Host, state: LocalState) -> tuple[Reading, ...]:
-    """Return at least one reading for every telemetry name."""
-    return tuple(
-        [
-            *_space(state),
-            *_state(host, state),
-            *_devices(host, state.description),
-            *_session_bytes(host, state),
-            *_trim(host, state),
-            *_allocator(host, state),
-            *(state.drives or _no_drives()),
-            *(Reading(name, reason=reason) for name, reason in _ELSEWHERE.items()),
-        ]
-    )
-
-
-def _space(state: LocalState) -> Iterator[Reading]:
+def _space(state: MountedState) -> Iterator[Reading]:
     space, source = state.space, f"statvfs {state.description.path}"
-    if isinstance(space, NotAvailable):
-        for name in (
-            "capacity_bytes",
-            "used_bytes",
-            "available_bytes",
-            "inodes_total",
-            "inodes_free",
-        ):
-            yield Reading.of(name, space, source)
-        return
-    yield Reading.of("capacity_bytes", space.capacity_bytes, source)
-    yield Reading.of("used_bytes", space.used_bytes, source)
-    yield Reading.of("available_bytes", space.available_bytes, source)
     # btrfs and others without an inode table return 0 for both, which is not a count.
     none = not_available("inodes-not-fixed", "this file system has no fixed number of inodes")
-    yield Reading.of("inodes_total", space.inodes if space.inodes else none, source)
-    yield Reading.of("inodes_free", space.inodes_free if space.inodes else none, source)
+    for name, figure in SPACE.items():
+        value = space if isinstance(space, NotAvailable) else getattr(space, figure)
+        if figure.startswith("inodes") and isinstance(space, Space) and not space.inodes:
+            value = none
+        yield Reading.of(name, value, source)
 
 
-def _state(host: Host, state: LocalState) -> Iterator[Reading]:
+def _state(
+    host: Host, state: MountedState, cpu_fraction: float | NotAvailable
+) -> Iterator[Reading]:
     description = state.description
     remounted = isinstance(state.space, Space) and state.space.read_only
     source = "statvfs" if remounted else "/proc/self/mountinfo"
     yield Reading.of("read_only", description.read_only or remounted, source)
     hostname = "/proc/sys/kernel/hostname"
     yield Reading.of("server", host.read_text(hostname), hostname)
-    yield Reading.of("server_cpu_fraction", state.cpu_fraction, "/proc/stat")
+    yield Reading.of("server_cpu_fraction", cpu_fraction, "/proc/stat")
     yield Reading.of("server_uptime_s", _uptime_s(host), _UPTIME)
     if state.ext4 is not None:
         path = f"{state.ext4.settings}/errors_count"
@@ -137,7 +148,7 @@ def _uptime_s(host: Host) -> float | NotAvailable:
         return NotAvailable(f"{_UPTIME} holds {text[:80]!r}, not the seconds since boot")
 
 
-def _session_bytes(host: Host, state: LocalState) -> Iterator[Reading]:
+def _session_bytes(host: Host, state: MountedState) -> Iterator[Reading]:
     """Yield the bytes written since the mount, here or on the server that mounts it now."""
     name = "session_bytes_written_total"
     if state.ext4 is None:
@@ -185,7 +196,7 @@ def _devices(host: Host, description: PathDescription) -> Iterator[Reading]:
             yield Reading.of("wbt_latency_s", device.writeback_throttling_s, path, device.name)
 
 
-def _trim(host: Host, state: LocalState) -> Iterator[Reading]:
+def _trim(host: Host, state: MountedState) -> Iterator[Reading]:
     last: datetime | NotAvailable = state.timer.last_run
     if not isinstance(last, NotAvailable):
         covered = timer_covers(host, state.description)
@@ -194,7 +205,7 @@ def _trim(host: Host, state: LocalState) -> Iterator[Reading]:
     yield Reading.of("last_trim_at", value, "systemctl show fstrim.timer -p LastTriggerUSec")
 
 
-def _allocator(host: Host, state: LocalState) -> Iterator[Reading]:
+def _allocator(host: Host, state: MountedState) -> Iterator[Reading]:
     ext4 = state.ext4
     counted = ("allocator_useless_loops_total", "allocator_groups_considered_total")
     pieces = ("free_extent_mean_bytes", "free_space_fragmented_fraction")

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trimtab.errors import ToolError
-from trimtab.launch.launchers import Execute
-from trimtab.launch.process import ProcessResult
+from trimtab.launch.process import Execute, ProcessResult
 from trimtab.model.telemetry import NotAvailable, not_available
 
 OUTPUT_LIMIT_BYTES: Final = 1 << 22

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from trimtab.drivers.host import Host
+from trimtab.drivers.local.counters import read_bytes_of
 from trimtab.drivers.local.tools import run_tool
-from trimtab.launch.launchers import Execute
+from trimtab.launch.process import Execute
 from trimtab.model.filesystem import BlockDevice, PathDescription
 from trimtab.model.mounts import unescape
 from trimtab.model.telemetry import NotAvailable, not_available
@@ -97,6 +98,30 @@ def trim_practice(
         sources=sources,
         reasons=reasons,
     )
+
+
+def counted_practice(
+    host: Host, description: PathDescription, timer: Callable[[], Timer], *, idle_counts: bool
+) -> TrimPractice | NotAvailable:
+    """Return how a file system is trimmed without Trimtab, with its device's count of discards.
+
+    Parameters
+    ----------
+    timer
+        Returns the state of ``fstrim.timer`` of the host.
+    idle_counts
+        Whether to believe a device that has counted neither reads nor writes.
+    """
+    devices = description.devices
+    if not devices:
+        return not_available("no-device", "no underlying block device is visible")
+    counters = read_bytes_of(host, devices[0], devices)
+    discarded = counters if isinstance(counters, NotAvailable) else counters.discarded_bytes
+    if not (idle_counts or isinstance(counters, NotAvailable)) and not (
+        counters.read_bytes + counters.written_bytes
+    ):
+        discarded = not_available("device-counts-nothing", f"{devices[0].name} counts nothing")
+    return trim_practice(host, description, timer=timer(), discarded_bytes=discarded)
 
 
 def mount_option(options: Sequence[str]) -> str | None:

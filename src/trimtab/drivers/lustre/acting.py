@@ -16,7 +16,8 @@ from functools import partial
 from typing import Any, Final
 
 from trimtab.drivers.local.settings import read_queue
-from trimtab.drivers.lustre.backing import Backing
+from trimtab.drivers.local.telemetry import MountedState
+from trimtab.drivers.lustre.backing import several_drives
 from trimtab.drivers.lustre.reads import CLIENT_SETTINGS
 from trimtab.drivers.lustre.settings import folded
 from trimtab.drivers.lustre.state import serving, why_not_served
@@ -84,7 +85,7 @@ class Attempt:
 
 
 def setting_orders(
-    view: View, target: str, backing: Backing | None, name: str, value: str
+    view: View, target: str, backing: MountedState | None, name: str, value: str
 ) -> tuple[Order, ...] | NotAvailable:
     """Return the orders that change a setting of a target: one for each MDT or drive, or one.
 
@@ -185,12 +186,16 @@ def _parameter_order(view: View, target: str, server: ServerView, key: str, valu
 
 
 def _device_orders(
-    order: Callable[..., Order], backing: Backing, words: list[str]
+    order: Callable[..., Order], backing: MountedState, words: list[str]
 ) -> Iterator[Order]:
     """Yield an order for the named device, or for each drive."""
     knob, ext4 = words[-1], backing.ext4
     if words[0] != "ldiskfs":
-        named = [words[1]] if words[0] == "block" else [drive.name for drive in backing.drives]
+        named = (
+            [words[1]]
+            if words[0] == "block"
+            else [drive.name for drive in several_drives(backing.description)]
+        )
         for device in named:
             raw = read_queue(backing.host, device).get(knob)
             yield order(f"queue/{knob}", {"device": device}, raw=raw)

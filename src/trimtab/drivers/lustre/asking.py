@@ -23,10 +23,10 @@ from trimtab.drivers.lustre.view import (
     parse_asked,
 )
 from trimtab.errors import ToolError
-from trimtab.launch.fleet import FanOut, run_here
-from trimtab.launch.launchers import Execute
+from trimtab.launch.fleet import FanOut
 from trimtab.launch.orphans import still_hanging
-from trimtab.launch.process import ProcessResult
+from trimtab.launch.process import Execute, ProcessResult
+from trimtab.launch.process import execute as run
 from trimtab.model.site import Servers
 from trimtab.model.telemetry import CONNECTED, INACTIVE, NotAvailable, not_available
 from trimtab.units import enumerated
@@ -42,17 +42,6 @@ KILL_S: Final = 1.0
 """From SIGTERM to SIGKILL, and from there to abandoning it: these only read."""
 _GRACE_S: Final = 5.0
 """Time for ssh to connect and log in, on top of the server's own deadline."""
-
-
-def ask_name(path: str, execute: Execute) -> str | None:
-    """Return Lustre's name of the file system at a path, from ``lfs df``."""
-    argv = ("lfs", "df", "-lv", path)
-    try:
-        result = execute(argv, timeout_s=CLIENT_TIMEOUT_S, output_limit_bytes=_OUTPUT_LIMIT_BYTES)
-    except ToolError:
-        return None
-    listed = parse_lfs_df(_text(result.stdout), _text(result.stderr))
-    return next((df.file_system for df in listed if df.file_system is not None), None)
 
 
 def ask_client(
@@ -224,7 +213,7 @@ def ask_each(
     argv = (servers.python, "-I", "-S", "-")
     timeout_s = servers.timeout_s + _GRACE_S
     if servers.reach == "local":
-        return {names[0]: run_here(argv, stdin=stdin, timeout_s=timeout_s)}
+        return {names[0]: run(argv, stdin=stdin, timeout_s=timeout_s)}
     results = fan_out(
         names,
         argv,

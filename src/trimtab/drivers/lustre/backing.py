@@ -6,89 +6,45 @@ Uses the code for local file systems, with a `CollectedHost` in place of the ser
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
-from trimtab.drivers.local import settings as named
 from trimtab.drivers.local.allocator import Ext4
-from trimtab.drivers.local.counters import read_bytes_of
+from trimtab.drivers.local.counters import read_write_times
 from trimtab.drivers.local.devices import devices_beneath
-from trimtab.drivers.local.smart import read_drive
-from trimtab.drivers.local.telemetry import LocalState, readings
-from trimtab.drivers.local.trim import Timer, trim_practice
+from trimtab.drivers.local.telemetry import MountedState
 from trimtab.drivers.lustre.collected import CollectedHost
 from trimtab.drivers.lustre.view import ServerView
+from trimtab.drivers.protocol import WriteTimes
 from trimtab.launch.bounded import Space
 from trimtab.model.filesystem import BlockDevice, PathDescription
 from trimtab.model.mounts import Mount
-from trimtab.model.telemetry import NotAvailable, Reading, Setting, not_available
-from trimtab.model.trim import TrimPractice
+from trimtab.model.telemetry import NotAvailable, not_available
 
 _KIB: Final = 1024
 _NO_DEVICE: Final = "0:0"
 
 
-@dataclass(frozen=True, slots=True)
-class Backing:
-    """The backing file system of one target, as mounted on its server.
-
-    Attributes
-    ----------
-    description
-        The server's mount point, ldiskfs's own options and the devices beneath.
-    ext4
-        Location of ldiskfs's counters; ``None`` for ZFS.
-    space
-        As the object storage device counts it, without deducting grants.
-    """
-
-    host: CollectedHost
-    description: PathDescription
-    ext4: Ext4 | None
-    space: Space | NotAvailable
-    timer: Timer
-
-    def readings(self, cpu_fraction: float | NotAvailable) -> tuple[Reading, ...]:
-        """Return the contract's telemetry, as for a local file system."""
-        # Reading the drives' health takes as long as all the rest.
-        state = LocalState(
-            description=self.description,
-            space=self.space,
-            ext4=self.ext4,
-            timer=self.timer,
-            cpu_fraction=cpu_fraction,
-            drives=tuple(
-                reading
-                for drive in self.description.own_drives
-                for reading in read_drive(self.host, drive, self.host.execute)
-            ),
-        )
-        return readings(self.host, state)
-
-    def trim_practice(self) -> TrimPractice | NotAvailable:
-        """Return how the target is trimmed, as far as its server shows."""
-        devices = self.description.devices
-        if not devices:
-            return not_available("no-device", "no underlying block device is visible")
-        counters = read_bytes_of(self.host, devices[0], devices)
-        discarded = counters if isinstance(counters, NotAvailable) else counters.discarded_bytes
-        return trim_practice(
-            self.host, self.description, timer=self.timer, discarded_bytes=discarded
-        )
-
-    def settings(self) -> dict[str, Setting | NotAvailable]:
-        """Return every named setting of the file system and the devices above its drives."""
-        drives = {drive.name for drive in self.drives}
-        return named.read_settings(self.host, self.description, self.ext4, without=drives)
-
-    @property
-    def drives(self) -> tuple[BlockDevice, ...]:
-        """The drives, if there are several; a single one is listed like other devices."""
-        drives = self.description.own_drives
-        return drives if len(drives) > 1 else ()
+def write_times_of(backing: MountedState, target: str) -> WriteTimes | NotAvailable:
+    """Return the write times of all drives together; ``target`` is for the reason."""
+    writes, busy_s = 0, 0.0
+    for drive in backing.description.own_drives:
+        times = read_write_times(backing.host, drive.name)
+        if isinstance(times, NotAvailable):
+            return times
+        writes, busy_s = writes + times.writes, busy_s + times.busy_s
+    if not writes:
+        return not_available("no-writes", f"no drive beneath {target} has counted a write")
+    return WriteTimes(writes, busy_s)
 
 
-def read_backing(server: ServerView, target: str) -> Backing:
+def several_drives(description: PathDescription) -> tuple[BlockDevice, ...]:
+    """Return the drives, if there are several; a single one is listed like other devices."""
+    drives = description.own_drives
+    return drives if len(drives) > 1 else ()
+
+
+def read_backing(server: ServerView, target: str) -> MountedState:
     """Return the backing file system of a target of this server."""
     prefix = f"{server.file_system}-{target}"
     kind, node = _kind_and_node(server, target, prefix)
@@ -113,13 +69,8 @@ def read_backing(server: ServerView, target: str) -> Backing:
         devices=devices,
         notes=tuple(notes),
     )
-    return Backing(
-        host=host,
-        description=description,
-        ext4=ext4,
-        space=_space(server, kind, prefix),
-        timer=server.trim_timer,
-    )
+    space = _space(server, kind, prefix)
+    return MountedState(host, description, space, ext4, server.trim_timer, host.execute)
 
 
 def _kind_and_node(server: ServerView, target: str, prefix: str) -> tuple[str, str | None]:

@@ -8,16 +8,12 @@ from __future__ import annotations
 import gc
 import platform
 import threading
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from trimtab.drivers.host import Host
-from trimtab.drivers.local.counters import Processors, read_write_times
-from trimtab.drivers.local.describe import mount_table
 from trimtab.drivers.lustre.acting import (
     Attempt,
     Order,
@@ -34,24 +30,22 @@ from trimtab.drivers.lustre.acting import (
     switch_orders,
 )
 from trimtab.drivers.lustre.asking import ask_client, ask_servers
-from trimtab.drivers.lustre.backing import Backing, read_backing
+from trimtab.drivers.lustre.backing import read_backing, write_times_of
 from trimtab.drivers.lustre.hosts import client_snapshot, other_client, server_snapshot
 from trimtab.drivers.lustre.placement import read_placement
 from trimtab.drivers.lustre.pools import read_pools
 from trimtab.drivers.lustre.registrar import Registrar
-from trimtab.drivers.lustre.state import serving
-from trimtab.drivers.lustre.telemetry import Cpu, target_snapshot
+from trimtab.drivers.lustre.state import backing_of, serving
+from trimtab.drivers.lustre.telemetry import ServerProcessors, target_snapshot
 from trimtab.drivers.lustre.view import View
 from trimtab.drivers.lustre.writing import Result, Writer
 from trimtab.drivers.protocol import Clock, WriteTimes, check_range
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch.fleet import FanOut
 from trimtab.launch.fleet import fan_out as reach
-from trimtab.launch.launchers import Execute
-from trimtab.launch.process import ProcessResult, utc_now
+from trimtab.launch.process import Execute, ProcessResult, utc_now
 from trimtab.launch.process import execute as run_process
 from trimtab.message import code_of
-from trimtab.model.mounts import Mount, find_mount
 from trimtab.model.site import Servers
 from trimtab.model.telemetry import NotAvailable, Setting, Snapshot, Target, not_available
 from trimtab.model.trim import TrimPractice
@@ -116,7 +110,7 @@ class LustreDriver:
     mechanism: str = "auto"
 
     def __post_init__(self) -> None:
-        self._processors: defaultdict[str, Processors] = defaultdict(Processors)
+        self._processors = ServerProcessors()
         self._last: Snapshot | None = None
         self._view: View | None = None
         self._written: dict[tuple[str, str], Setting] = {}
@@ -160,10 +154,10 @@ class LustreDriver:
         """Return the state of every target and host; silent ones have the reason."""
         with _no_search_for_cycles():
             view = self.view()
-            cpu = self._cpu(view)
+            cpu = self._processors.busy(view)
             targets = tuple(target_snapshot(view, target, cpu) for target in view.targets)
             hosts = (
-                client_snapshot(view, platform.node(), self._mount(), Host()),
+                client_snapshot(view, platform.node(), self.path),
                 *(server_snapshot(server, cpu) for server in view.servers.values()),
                 *(other_client(client) for client in view.clients.values()),
             )
@@ -213,7 +207,7 @@ class LustreDriver:
         if self._latest().of(target) is None:
             orders = self._as_written(client_orders(view, target, here, name, value))
         else:
-            backing = self._backing(target)
+            backing = backing_of(self._seen(), target)
             known_backing = None if isinstance(backing, NotAvailable) else backing
             orders = self._as_written(setting_orders(view, target, known_backing, name, value))
             here = False
@@ -286,7 +280,7 @@ class LustreDriver:
         server = serving(self._seen(), target)
         if isinstance(server, NotAvailable):
             return server
-        backing = self._backing(target)
+        backing = backing_of(self._seen(), target)
         if not isinstance(backing, NotAvailable) and backing.description.fs_type == "zfs":
             return not_available("zfs", "ZFS trims its pools itself: see zpool trim, autotrim")
         instruction = {
@@ -302,7 +296,7 @@ class LustreDriver:
     def trim_practice(self, target: str) -> TrimPractice | NotAvailable:
         """Return how a target is trimmed without Trimtab, as of the last snapshot."""
         self._check(target)
-        backing = self._backing(target)
+        backing = backing_of(self._seen(), target)
         if isinstance(backing, NotAvailable):
             return backing
         return backing.trim_practice()
@@ -318,22 +312,7 @@ class LustreDriver:
         server = ask_servers(alone, self.file_system, fan_out=self.fan_out)[name]
         if not server.answered:
             return NotAvailable(server.why_no("parameters"))
-        backing = read_backing(server, target)
-        writes, busy_s = 0, 0.0
-        for drive in backing.description.own_drives:
-            times = read_write_times(backing.host, drive.name)
-            if isinstance(times, NotAvailable):
-                return times
-            writes, busy_s = writes + times.writes, busy_s + times.busy_s
-        if not writes:
-            return not_available("no-writes", f"no drive beneath {target} has counted a write")
-        return WriteTimes(writes, busy_s)
-
-    def _backing(self, target: str) -> Backing | NotAvailable:
-        if self._view is None:
-            return NotAvailable("no snapshot was taken")
-        server = serving(self._view, target)
-        return server if isinstance(server, NotAvailable) else read_backing(server, target)
+        return write_times_of(read_backing(server, target), target)
 
     def set_creation(self, target: str, enabled: bool) -> NotAvailable | None:
         """Close a target to new files for every MDT, or reopen it with its previous value.
@@ -397,7 +376,7 @@ class LustreDriver:
         self._check(target)
         if self.writer is None:
             return _READ_ONLY
-        backing = self._backing(target)
+        backing = backing_of(self._seen(), target)
         if isinstance(backing, NotAvailable):
             return backing
         names = [name for name in self.settings(target) if "/mb_last_group" in name]
@@ -495,10 +474,6 @@ class LustreDriver:
         )
         return results[server]
 
-    def _mount(self) -> Mount | None:
-        """Return the mount of the site's path on this host, from the mount table only."""
-        return find_mount(mount_table(Host()), self.path)
-
     def _latest(self) -> Snapshot:
         return self._last or self.snapshot(self.clock())
 
@@ -513,12 +488,3 @@ class LustreDriver:
             code="target-unknown",
             hint=f"known: {known or 'none'}",
         )
-
-    def _cpu(self, view: View) -> Cpu:
-        """Return how busy each server's CPUs were since this driver's last snapshot."""
-        return {
-            name: self._processors[name].busy_fraction(server.host)
-            if server.answered
-            else NotAvailable(server.why_no("parameters"))
-            for name, server in view.servers.items()
-        }

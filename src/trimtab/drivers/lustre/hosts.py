@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from trimtab.drivers.host import Host
+from trimtab.drivers.local.describe import mount_table
 from trimtab.drivers.lustre.parameters import Parameters
 from trimtab.drivers.lustre.reads import CLIENT_SETTINGS, COMMANDS
 from trimtab.drivers.lustre.settings import folded
 from trimtab.drivers.lustre.telemetry import Cpu, checksum_errors, network
 from trimtab.drivers.lustre.view import ServerView, View
-from trimtab.model.mounts import Mount, lustre_name
+from trimtab.model.mounts import Mount, find_mount, lustre_name
 from trimtab.model.telemetry import HostSnapshot, NotAvailable, Reading, Setting
 
 _VULNERABILITIES: Final = "/sys/devices/system/cpu/vulnerabilities"
@@ -24,10 +25,8 @@ def server_snapshot(server: ServerView, cpu: Cpu) -> HostSnapshot:
         return HostSnapshot(server.name, "server", False, server.answer.problem)
     busy = cpu.get(server.name)
     readings = [*network(server), checksum_errors(server)]
-    if isinstance(busy, NotAvailable):
-        readings.append(Reading("server_cpu_fraction", reason=busy.reason))
-    elif busy is not None:
-        readings.append(Reading("server_cpu_fraction", busy, source="/proc/stat"))
+    if busy is not None:
+        readings.append(Reading.of("server_cpu_fraction", busy, "/proc/stat"))
     return HostSnapshot(
         server.name,
         "server",
@@ -106,16 +105,16 @@ def _of_client(
     return settings
 
 
-def client_snapshot(
-    view: View, name: str, mount: Mount | None = None, host: Host | None = None
-) -> HostSnapshot:
+def client_snapshot(view: View, name: str, path: str) -> HostSnapshot:
     """Return this host as a client: its problems, version, settings and atime recording.
 
     Parameters
     ----------
-    host
-        Its ``/proc`` and ``/sys``; ``None`` if not read.
+    path
+        The site's path, whose mount is looked up in the mount table only.
     """
+    host = Host()
+    mount = find_mount(mount_table(host), path)
     parameters = view.client.parameters
     settings: dict[str, Setting | NotAvailable] = {}
     version = parameters.get("version")
@@ -125,8 +124,7 @@ def client_snapshot(
     lost = () if parameters.text and parameters.complete else view.client.problems
     why = "; ".join(problem for problem in lost if "lctl" in problem)
     settings |= _of_client(parameters, view.file_system, why)
-    if host is not None:
-        settings |= of_kernel(host)
+    settings |= of_kernel(host)
     if mount is None or lustre_name(mount.fs_type, mount.source) != view.file_system:
         reason = f"{view.file_system} is not mounted at the site's path here"
         settings["atime_recorded"] = NotAvailable(reason)
@@ -145,12 +143,8 @@ def other_client(client: ServerView) -> HostSnapshot:
     why = client.lacks("client-settings") or ""
     settings |= _of_client(client.client_parameters, client.file_system, why)
     mount = client.client_mount
-    table = client.host.read_text("/proc/self/mountinfo")
-    if isinstance(table, NotAvailable):
-        settings["atime_recorded"] = table
-    elif mount is None:
-        reason = f"{client.file_system} is not mounted on {client.name}"
-        settings["atime_recorded"] = NotAvailable(reason)
+    if isinstance(mount, NotAvailable):
+        settings["atime_recorded"] = mount
     else:
         settings |= _of_mount(mount)
     printed = (key for key in ("parameters", "imports") if client.answer.command(key) is not None)

@@ -20,7 +20,7 @@ from typing import Final
 
 from trimtab.drivers.local.tools import run_tool
 from trimtab.drivers.lustre.names import parse_name
-from trimtab.launch.launchers import Execute
+from trimtab.launch.process import Execute
 from trimtab.model.telemetry import NotAvailable
 from trimtab.visible import visible
 

@@ -80,19 +80,29 @@ IMPORT_LINES: Final = (
 SERVED_DEVICES: Final = r" (obdfilter|mdt|mgs) "
 """An MDS has a device for each OST, in addition to the targets it serves."""
 
-_LDISKFS_SETTINGS: Final = (
-    "errors_count",
-    "first_error_time",
-    "last_error_time",
-    "last_error_func",
-    "session_write_kbytes",
-    "lifetime_discard_kbytes",
-    "lifetime_discard_ops",
-    "last_trim_minblks",
-    "mb_stats",
+LDISKFS_SETTINGS: Final = (
     "mb_c1_threshold",
     "mb_c2_threshold",
     "mb_c3_threshold",
+    "mb_optimize_scan",
+    "reserved_clusters",
+    "bg_trimmed_threshold",
+    "fstrim_min_blocks",
+    "fstrim_avg_frag_no_delay",
+    "fstrim_delay_secs",
+    "lifetime_discard_kbytes",
+    "lifetime_discard_ops",
+    "first_error_time",
+    "last_error_time",
+    "last_error_func",
+)
+LDISKFS_STATISTICS: Final = ("mb_last_group", "mb_last_groups", "prealloc_table", "discard_stats")
+"""Shown as settings of a target; those of any ext4 and the allocator's counters are read too."""
+_OF_EXT4: Final = (
+    "errors_count",
+    "session_write_kbytes",
+    "last_trim_minblks",
+    "mb_stats",
     "mb_group_prealloc",
     "mb_max_linear_groups",
     "mb_max_to_scan",
@@ -102,23 +112,8 @@ _LDISKFS_SETTINGS: Final = (
     "mb_small_req",
     "mb_large_req",
     "mb_best_avail_max_trim_order",
-    "mb_optimize_scan",
-    "reserved_clusters",
-    "bg_trimmed_threshold",
-    "fstrim_min_blocks",
-    "fstrim_avg_frag_no_delay",
-    "fstrim_delay_secs",
 )
-_LDISKFS_STATISTICS: Final = (
-    "mb_stats",
-    "mb_alloc_stats",
-    "mb_structs_summary",
-    "mb_last_group",
-    "mb_last_groups",
-    "discard_stats",
-    "options",
-    "prealloc_table",
-)
+_COUNTERS: Final = ("mb_stats", "mb_alloc_stats", "mb_structs_summary", "options")
 SERVER_FILES: Final = (
     "/proc/mounts",
     "/proc/self/mountinfo",
@@ -127,8 +122,8 @@ SERVER_FILES: Final = (
     "/proc/sys/kernel/hostname",
     "/proc/sys/kernel/osrelease",
     "/sys/devices/system/cpu/vulnerabilities/*",
-    *(f"/sys/fs/ldiskfs/*/{name}" for name in _LDISKFS_SETTINGS),
-    *(f"/proc/fs/ldiskfs/*/{name}" for name in _LDISKFS_STATISTICS),
+    *(f"/sys/fs/ldiskfs/*/{name}" for name in (*_OF_EXT4, *LDISKFS_SETTINGS)),
+    *(f"/proc/fs/ldiskfs/*/{name}" for name in (*_COUNTERS, *LDISKFS_STATISTICS)),
     # who trims
     "/etc/fstab",
     "/etc/crontab",

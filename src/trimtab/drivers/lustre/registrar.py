@@ -31,14 +31,14 @@ class Registrar:
     fan_out: FanOut
 
     def user(self, mdt: str) -> str | NotAvailable:
-        """Return the user of an MDT, empty if it has none; see `ChangelogUsers.user`."""
+        """Return the user of an MDT, empty if it has none; see `ChangelogRegistrar.user`."""
         users = ask_users(self.servers, self.file_system, fan_out=self.fan_out).get(mdt)
         if users is None:
             return not_available("server-silent", f"the server of {mdt} does not answer")
         return ", ".join(user.name for user in users.of(CHANGELOG_USER))
 
     def change(self, server: str, mdt: str, before: str, *, registered: bool) -> str | NotAvailable:
-        """Register or remove the user of an MDT; see `ChangelogUsers.change`."""
+        """Register or remove the user of an MDT; see `ChangelogRegistrar.change`."""
         if self.writer is None:
             return not_available("driver-read-only", "this driver is read-only")
         fields = {"fs": self.file_system, "mdt": mdt}

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from trimtab.drivers.local.settings import read_queue
-from trimtab.drivers.lustre.backing import Backing
+from trimtab.drivers.local.settings import read_queue, read_settings
+from trimtab.drivers.local.telemetry import MountedState
+from trimtab.drivers.lustre.backing import several_drives
 from trimtab.drivers.lustre.parameters import Parameters
+from trimtab.drivers.lustre.reads import LDISKFS_SETTINGS, LDISKFS_STATISTICS
 from trimtab.drivers.lustre.state import why_not_served
 from trimtab.drivers.lustre.statistics import Histogram, parse_brw_stats
 from trimtab.drivers.lustre.view import ServerView, View
@@ -24,23 +26,6 @@ _OF_OST: Final = ("degraded", "readonly", "no_create", "no_precreate", "checksum
 _OF_MDT: Final = ("readonly", "no_create")
 _OF_LOD: Final = ("qos_threshold_rr", "qos_prio_free", "qos_maxage")
 _OF_OSP: Final = ("active", "max_create_count", "reserved_mb_low", "reserved_mb_high")
-_LDISKFS: Final = (
-    "mb_c1_threshold",
-    "mb_c2_threshold",
-    "mb_c3_threshold",
-    "mb_optimize_scan",
-    "reserved_clusters",
-    "bg_trimmed_threshold",
-    "fstrim_min_blocks",
-    "fstrim_avg_frag_no_delay",
-    "fstrim_delay_secs",
-    "lifetime_discard_kbytes",
-    "lifetime_discard_ops",
-    "first_error_time",
-    "last_error_time",
-    "last_error_func",
-)
-_LDISKFS_STATISTICS: Final = ("mb_last_group", "mb_last_groups", "prealloc_table", "discard_stats")
 _HISTOGRAMS: Final = {
     "disk I/O size": ("disk_io_size", "B"),
     "disk fragmented I/Os": ("disk_fragmented_ios", "I/Os"),
@@ -53,7 +38,7 @@ _NAMED_DRIVES: Final = 4
 
 
 def target_settings(
-    view: View, target: str, server: ServerView | None, backing: Backing | None
+    view: View, target: str, server: ServerView | None, backing: MountedState | None
 ) -> Settings:
     """Return every named setting of a target; an unreadable one has its reason."""
     settings: Settings = {**dict(_of_mds(view, target)), **dict(_partners(view, target))}
@@ -138,11 +123,14 @@ def _counted(histogram: Histogram, unit: str) -> str:
     return f"{'; '.join(parts)} {unit}".strip()
 
 
-def _beneath(backing: Backing) -> Settings:
-    settings: Settings = backing.settings()
+def _beneath(backing: MountedState) -> Settings:
+    host, description = backing.host, backing.description
+    drives = several_drives(description)
+    names = {drive.name for drive in drives}
+    settings: Settings = read_settings(host, description, backing.ext4, without=names)
     of_drives: dict[str, dict[str, str]] = {}
-    for drive in backing.drives:
-        for knob, value in read_queue(backing.host, drive.name).items():
+    for drive in drives:
+        for knob, value in read_queue(host, drive.name).items():
             of_drives.setdefault(knob, {})[drive.name] = value
     for knob, values in of_drives.items():
         name = f"drives/queue/{knob}"
@@ -153,12 +141,12 @@ def _beneath(backing: Backing) -> Settings:
     return settings
 
 
-def _of_ldiskfs(backing: Backing) -> Settings:
+def _of_ldiskfs(backing: MountedState) -> Settings:
     settings: Settings = {}
     ext4 = backing.ext4
     assert ext4 is not None
-    places = [(name, f"{ext4.settings}/{name}") for name in _LDISKFS]
-    places += [(name, f"{ext4.statistics}/{name}") for name in _LDISKFS_STATISTICS]
+    places = [(name, f"{ext4.settings}/{name}") for name in LDISKFS_SETTINGS]
+    places += [(name, f"{ext4.statistics}/{name}") for name in LDISKFS_STATISTICS]
     for name, path in places:
         text = backing.host.read_text(path)
         if not isinstance(text, NotAvailable):
@@ -167,7 +155,7 @@ def _of_ldiskfs(backing: Backing) -> Settings:
     return settings
 
 
-def _tree(backing: Backing) -> str:
+def _tree(backing: MountedState) -> str:
     """Return the devices beneath, top down: ``md12 (raid6), 10 x PM1733``."""
     description = backing.description
     drives = description.own_drives

@@ -1,24 +1,17 @@
-"""Opens the driver of a site on Lustre, and finds Lustre's name of the file system."""
+"""Opens the driver of a site on Lustre."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from trimtab.drivers.local.driver import LocalDriver
-from trimtab.drivers.lustre.asking import ask_name
 from trimtab.drivers.lustre.driver import LustreDriver
+from trimtab.drivers.lustre.placement import lustre_name
 from trimtab.drivers.lustre.writing import Writer
 from trimtab.drivers.protocol import Clock
-from trimtab.errors import UsageError
-from trimtab.launch.launchers import Execute
-from trimtab.model.filesystem import PathDescription
-from trimtab.model.mounts import lustre_name as name_in_mounts
 from trimtab.model.site import Site
 
 DEAD_MAN_S: Final = 120.0
 """Longer than a change of a target takes on its servers, including a slow one."""
-
-__all__ = ["lustre_name", "name_at", "name_in_mounts", "open_for_acting", "open_site"]
 
 
 def open_site(site: Site, clock: Clock) -> LustreDriver:
@@ -53,31 +46,3 @@ def open_for_acting(site: Site, clock: Clock, *, token: int, who: str) -> Lustre
     return LustreDriver(
         site.path, name, site.servers, clock=clock, writer=writer, mechanism=mechanism
     )
-
-
-def name_at(path: str, description: PathDescription, execute: Execute) -> str | None:
-    """Return Lustre's name of the file system at a path; ``None`` if it is not Lustre."""
-    # The mount table usually has it; else use lfs.
-    name = name_in_mounts(description.fs_type, description.source)
-    return name or ask_name(path, execute)
-
-
-def lustre_name(site: Site) -> str:
-    """Return Lustre's own name of a site's file system.
-
-    Raises
-    ------
-    UsageError
-        Neither the site file nor the mount has it.
-    """
-    if site.file_system is not None:
-        return site.file_system
-    description = LocalDriver(site.path).description
-    name = name_in_mounts(description.fs_type, description.source)
-    if name is None:
-        raise UsageError(
-            f"{site.path} is not a Lustre mount with a file system name",
-            code="file-system-name-unknown",
-            hint="set it in the site file: [site] file_system",
-        )
-    return name

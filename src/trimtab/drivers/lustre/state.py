@@ -16,14 +16,15 @@ import errno
 import os
 from collections.abc import Iterator
 
-from trimtab.drivers.lustre.backing import Backing
+from trimtab.drivers.local.telemetry import MountedState
+from trimtab.drivers.lustre.backing import read_backing
 from trimtab.drivers.lustre.view import Link, ServerView, View
 from trimtab.message import Message
 from trimtab.model.telemetry import CONNECTED, INACTIVE, UNTOLD, NotAvailable, Reading
 
 
 def state_readings(
-    view: View, target: str, server: ServerView | None, backing: Backing | None
+    view: View, target: str, server: ServerView | None, backing: MountedState | None
 ) -> Iterator[Reading]:
     """Yield ``server``, ``failover_active``, ``import_state``, ``create_enabled`` and the rest."""
     yield from _server(view, target)
@@ -38,6 +39,12 @@ def serving(view: View, target: str) -> ServerView | NotAvailable:
     """Return the server that serves a target, or why it is unknown."""
     servers = view.serving(target)
     return servers[0] if len(servers) == 1 else NotAvailable(why_not_served(view, target))
+
+
+def backing_of(view: View, target: str) -> MountedState | NotAvailable:
+    """Return the backing file system of a target on its server, or why there is none."""
+    server = serving(view, target)
+    return server if isinstance(server, NotAvailable) else read_backing(server, target)
 
 
 def why_not_served(view: View, target: str) -> Message:
@@ -254,7 +261,7 @@ def _degraded(view: View, target: str, server: ServerView | None) -> Reading:
 
 
 def _read_only(
-    view: View, target: str, server: ServerView | None, backing: Backing | None
+    view: View, target: str, server: ServerView | None, backing: MountedState | None
 ) -> Reading:
     """Return whether a target is read-only, as far as that can be known.
 
@@ -287,7 +294,7 @@ def _read_only(
     return _read_only_by_errors(server, backing)
 
 
-def _read_only_by_errors(server: ServerView, backing: Backing) -> Reading:
+def _read_only_by_errors(server: ServerView, backing: MountedState) -> Reading:
     name = "read_only"
     assert backing.ext4 is not None
     path = f"{backing.ext4.settings}/errors_count"

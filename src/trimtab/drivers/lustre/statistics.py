@@ -23,7 +23,6 @@ _BUCKET: Final = re.compile(
 )
 _SCALE: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 _NID: Final = re.compile(r"\s{0,8}([!-~]{1,100}@[a-z0-9]{1,16})\s{1,64}[A-Za-z]{1,16}\s.*")
-_FIELD: Final = re.compile(r"\s{0,16}([A-Za-z_]{1,40}):\s{1,16}(\S.{0,200})")
 _DIGITS: Final = re.compile(r"[0-9]{1,20}")
 _LNET_NUMBERS: Final = 11
 _LINE_CHARACTERS_MAXIMUM: Final = 1024
@@ -88,16 +87,6 @@ class Histogram:
     buckets: tuple[Bucket, ...]
     complete: bool = True
 
-    @property
-    def reads(self) -> int:
-        """Reads, summed over the buckets."""
-        return sum(bucket.reads for bucket in self.buckets)
-
-    @property
-    def writes(self) -> int:
-        """Writes, summed over the buckets."""
-        return sum(bucket.writes for bucket in self.buckets)
-
 
 @dataclass(frozen=True, slots=True)
 class LnetStats:
@@ -161,27 +150,19 @@ def parse_brw_stats(text: str) -> dict[str, Histogram]:
 
 
 def parse_lnet_stats(text: str) -> LnetStats | None:
-    """Parse LNet's counters from the parameter ``stats`` or ``lnetctl stats show``.
+    """Parse LNet's counters from the parameter ``stats``.
 
-    The former is eleven numbers: messages allocated and their maximum, errors, messages sent,
-    received, routed and dropped, then bytes sent, received, routed and dropped
-    (lnet/lnet/router_proc.c). ``None`` if the text is neither, or was cut.
+    It is eleven numbers: messages allocated and their maximum, errors, messages sent, received,
+    routed and dropped, then bytes sent, received, routed and dropped (lnet/lnet/router_proc.c).
+    ``None`` if it is not, or was cut.
     """
     words = text[: 2 * _LINE_CHARACTERS_MAXIMUM].split()
-    if len(words) == _LNET_NUMBERS and all(_DIGITS.fullmatch(word) for word in words):
-        numbers = [int(word) for word in words]
-        return LnetStats(
-            send_bytes=numbers[7], receive_bytes=numbers[8], errors=numbers[2], drops=numbers[6]
-        )
-    fields = _fields(text)
-    # The last line of the document: if present, all others are complete.
-    if "statistics:" not in text or "drop_length" not in fields:
+    if len(words) != _LNET_NUMBERS or not all(_DIGITS.fullmatch(word) for word in words):
         return None
-    names = ("send_length", "recv_length", "errors", "drop_count")
-    values = [fields.get(name, "") for name in names]
-    if not all(_DIGITS.fullmatch(value) for value in values):
-        return None
-    return LnetStats(*(int(value) for value in values))
+    numbers = [int(word) for word in words]
+    return LnetStats(
+        send_bytes=numbers[7], receive_bytes=numbers[8], errors=numbers[2], drops=numbers[6]
+    )
 
 
 def parse_nis(text: str) -> tuple[str, ...]:
@@ -194,14 +175,6 @@ def parse_nis(text: str) -> tuple[str, ...]:
 def _lines(text: str) -> list[str]:
     # No line of Lustre is this long: the rest of a longer one is of unknown format.
     return [line[: _LINE_CHARACTERS_MAXIMUM + 1] for line in text.split("\n")]
-
-
-def _fields(text: str) -> dict[str, str]:
-    fields: dict[str, str] = {}
-    for line in text.split("\n"):
-        if match := _FIELD.fullmatch(line):
-            fields.setdefault(match[1], match[2].strip())
-    return fields
 
 
 def _adds_up(rows: list[tuple[Bucket, int, int]]) -> bool:

@@ -6,11 +6,14 @@ readings of the target then replace those of the same name.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from trimtab.drivers.local.counters import Processors
+from trimtab.drivers.local.telemetry import SPACE, MountedState
 from trimtab.drivers.lustre.asking import JOBS
-from trimtab.drivers.lustre.backing import Backing, read_backing
+from trimtab.drivers.lustre.backing import read_backing
 from trimtab.drivers.lustre.settings import target_settings
 from trimtab.drivers.lustre.state import lost, state_readings, why_not_served
 from trimtab.drivers.lustre.statistics import Stats, parse_lnet_stats, parse_stats
@@ -39,6 +42,22 @@ each rename is already counted as ``rename``; the rest moves data on the MDT
 (lustre/mdt/mdt_lproc.c, ``mdt_stats``)."""
 
 
+class ServerProcessors:
+    """Measures how busy the CPUs of each server are, from one snapshot to the next."""
+
+    def __init__(self) -> None:
+        self._of_server: defaultdict[str, Processors] = defaultdict(Processors)
+
+    def busy(self, view: View) -> Cpu:
+        """Return the busy share of every server since the last view, or why it is unknown."""
+        return {
+            name: self._of_server[name].busy_fraction(server.host)
+            if server.answered
+            else NotAvailable(server.why_no("parameters"))
+            for name, server in view.servers.items()
+        }
+
+
 def target_snapshot(view: View, target: str, cpu: Cpu) -> TargetSnapshot:
     """Return all readings of one target."""
     servers = view.serving(target)
@@ -47,7 +66,8 @@ def target_snapshot(view: View, target: str, cpu: Cpu) -> TargetSnapshot:
     if backing is None or server is None:
         beneath: Iterable[Reading] = _nothing(why_not_served(view, target))
     else:
-        beneath = backing.readings(cpu.get(server.name, _NOT_COUNTED))
+        busy = cpu.get(server.name, _NOT_COUNTED)
+        beneath = backing.readings(busy, backing.description.own_drives)
     of_lustre = [
         *_space(view, target, backing),
         *state_readings(view, target, server, backing),
@@ -73,10 +93,7 @@ def target_snapshot(view: View, target: str, cpu: Cpu) -> TargetSnapshot:
 
 def _jobs(view: View) -> Reading:
     """Return the running jobs of the whole cluster, the same for every target."""
-    name, jobs = "concurrent_jobs", view.client.jobs
-    if isinstance(jobs, NotAvailable):
-        return Reading(name, reason=jobs.reason)
-    return Reading(name, jobs, source=" ".join(JOBS))
+    return Reading.of("concurrent_jobs", view.client.jobs, " ".join(JOBS))
 
 
 def _nothing(reason: str, names: Iterable[str] = TELEMETRY_UNITS) -> Iterator[Reading]:
@@ -84,7 +101,7 @@ def _nothing(reason: str, names: Iterable[str] = TELEMETRY_UNITS) -> Iterator[Re
         yield Reading(name, reason=reason)
 
 
-def _space(view: View, target: str, backing: Backing | None) -> Iterator[Reading]:
+def _space(view: View, target: str, backing: MountedState | None) -> Iterator[Reading]:
     """Yield space and inodes from ``lfs df``, or from the server if it has no line there."""
     gone = lost(view, target)
     for names, lines, source in (
@@ -103,7 +120,7 @@ def _space(view: View, target: str, backing: Backing | None) -> Iterator[Reading
 
 
 def _space_of_server(
-    view: View, target: str, backing: Backing | None, names: tuple[str, ...]
+    view: View, target: str, backing: MountedState | None, names: tuple[str, ...]
 ) -> Iterator[Reading]:
     line = view.client.space.get(target)
     why_not_df = view.client.why_no_space or "lfs df has no line for it"
@@ -114,16 +131,10 @@ def _space_of_server(
         beside = why_not_served(view, target) if space is None else space.reason
         yield from _nothing(f"{why_not_df}; {beside}", names)
         return
-    values = {
-        "capacity_bytes": space.capacity_bytes,
-        "used_bytes": space.used_bytes,
-        "available_bytes": space.available_bytes,
-        "inodes_total": space.inodes,
-        "inodes_free": space.inodes_free,
-    }
     # Grants to clients are not deducted here, unlike in lfs df.
+    source = f"the server's own count ({why_not_df})"
     for name in names:
-        yield Reading(name, values[name], source=f"the server's own count ({why_not_df})")
+        yield Reading(name, getattr(space, SPACE[name]), source=source)
 
 
 def _traffic(view: View, target: str, server: ServerView | None) -> Iterator[Reading]:

@@ -141,29 +141,29 @@ class ServerView:
             sources.setdefault(parsed.target, source)
 
     @cached_property
-    def _mounts(self) -> tuple[Mount, ...]:
+    def _mounts(self) -> tuple[Mount, ...] | NotAvailable:
         text = self.host.read_text("/proc/self/mountinfo")
-        return () if isinstance(text, NotAvailable) else parse_mountinfo(text)
+        return text if isinstance(text, NotAvailable) else parse_mountinfo(text)
 
     @cached_property
     def target_mounts(self) -> dict[str, Mount]:
         """Target to its mount on this server."""
         mounts_of_targets = {}
-        for mount in self._mounts:
+        for mount in () if isinstance(self._mounts, NotAvailable) else self._mounts:
             parsed = parse_name(service_of(mount) or "")
             if parsed is not None and parsed.file_system == self.file_system:
                 mounts_of_targets[parsed.target] = mount
         return mounts_of_targets
 
-    @cached_property
-    def client_mount(self) -> Mount | None:
-        """Its client mount of the file system, ``None`` if there is none."""
-        of_client = (
-            mount
-            for mount in self._mounts
-            if lustre_name(mount.fs_type, mount.source) == self.file_system
-        )
-        return next(of_client, None)
+    @property
+    def client_mount(self) -> Mount | NotAvailable:
+        """Its client mount of the file system, or why there is none."""
+        if isinstance(self._mounts, NotAvailable):
+            return self._mounts
+        for mount in self._mounts:
+            if lustre_name(mount.fs_type, mount.source) == self.file_system:
+                return mount
+        return NotAvailable(f"{self.file_system} is not mounted on {self.name}")
 
     @cached_property
     def nids(self) -> tuple[str, ...]:

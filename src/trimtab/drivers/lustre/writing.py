@@ -13,9 +13,9 @@ from trimtab.drivers.lustre.asking import sudo_of
 from trimtab.drivers.lustre.collecting import program_of, why_ended
 from trimtab.drivers.lustre.writer import ACT_FORMAT
 from trimtab.errors import ToolError
-from trimtab.launch.fleet import FanOut, run_here
+from trimtab.launch.fleet import FanOut
 from trimtab.launch.fleet import fan_out as reach
-from trimtab.launch.process import ProcessResult
+from trimtab.launch.process import ProcessResult, execute
 from trimtab.message import Message
 from trimtab.model.action import Outcome
 from trimtab.model.site import Servers
@@ -147,7 +147,7 @@ class Writer:
         stdin, timeout_s = program(request), deadline_s + _GRACE_S
         try:
             if here or self.servers.reach == "local":
-                result = run_here(argv, stdin=stdin, timeout_s=timeout_s)
+                result = execute(argv, stdin=stdin, timeout_s=timeout_s)
             else:
                 result = self.fan_out(
                     (server,),

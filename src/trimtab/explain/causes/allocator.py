@@ -20,16 +20,6 @@ _REQUESTS_LEAST: Final = 1.0
 """Requests per second below which loops per request mean nothing: an idle target."""
 
 
-def useless_per_request(seen: Observations) -> pl.DataFrame:
-    """Return useless loops per allocation request for each target and time, with ``bad``."""
-    return _per_request(seen, "allocator_useless_loops_total")
-
-
-def groups_per_request(seen: Observations) -> pl.DataFrame:
-    """Return block groups searched per allocation request; older kernels do not count them."""
-    return _per_request(seen, "allocator_groups_considered_total")
-
-
 def cpu_up(seen: Observations, *, absent: float) -> Contrast:
     """Return whether the servers' CPUs were busier in the bad hours."""
     of_servers = seen.values("server_cpu_fraction", kinds=SERVERS)
@@ -54,7 +44,8 @@ def cpu_share_of_allocator(context: Context, *, bad: bool = True) -> float | Non
     return min(1.0, fmean(shares)) if shares else None
 
 
-def _per_request(seen: Observations, name: str) -> pl.DataFrame:
+def per_request(seen: Observations, name: str) -> pl.DataFrame:
+    """Return a counter of the allocator per request for each target and time, with ``bad``."""
     requests = seen.rates("allocator_requests_total", kinds=OSTS)
     counted = seen.rates(name, kinds=OSTS)
     both = counted.join(

@@ -18,8 +18,7 @@ from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.allocator import (
     cpu_share_of_allocator,
     cpu_up,
-    groups_per_request,
-    useless_per_request,
+    per_request,
 )
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import writes_and_reads
@@ -65,7 +64,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 def _loops(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     """Return the counters compared with good hours, with fast targets and with the limit."""
-    rate = useless_per_request(seen)
+    rate = per_request(seen, "allocator_useless_loops_total")
     bad = rate.filter("bad")
     if bad.is_empty():
         why = seen.why_not("allocator_useless_loops_total", kinds=OSTS)
@@ -90,7 +89,7 @@ def _loops(context: Context, seen: Observations) -> tuple[Evidence, ...]:
 def _groups(seen: Observations) -> Evidence:
     source = "allocator_groups_considered_total"
     sign = Sign("groups-searched", Route.TIME, "block groups searched per request", source=source)
-    contrast = in_time(groups_per_request(seen), ratio=_TIMES, by=1.0, absent=-0.2)
+    contrast = in_time(per_request(seen, source), ratio=_TIMES, by=1.0, absent=-0.2)
     return sign.of(contrast, why_not=seen.why_not(source, kinds=OSTS))
 
 

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Final
 
 from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.runs import levels, of_incident, value_of
+from trimtab.explain.causes.runs import levels, of_incident, of_series, value_of
 from trimtab.explain.causes.shared import UNSEEN
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import Sign
@@ -128,7 +128,7 @@ def _before(context: Context, node: str | None) -> Evidence:
 
 def _since(context: Context) -> list[RunFact]:
     """Return the runs of the series since the incident began, including good ones."""
-    key, incident = context.incident.key, context.incident
+    incident = context.incident
     return sorted(
         (
             run
@@ -136,8 +136,7 @@ def _since(context: Context) -> list[RunFact]:
             if run.at >= incident.at
             and (incident.until is None or run.at <= incident.until)
             and run.status in (RunStatus.OK, RunStatus.PARTIAL, RunStatus.UNFINISHED)
-            and (key is None or run.probe == key.probe)
-            and (key is None or not key.comparability or run.series in {"", key.comparability})
+            and of_series(context, run)
             and value_of(context, run) is not None
         ),
         key=lambda run: run.at,

@@ -174,13 +174,12 @@ def _why_closed(context: Context, seen: Observations, names: tuple[str, ...]) ->
     It weighs nothing: a good reason for closing makes it neither more nor less likely that it slows
     the file system. It links this cause to the fullness.
     """
-    sign = Sign("why-closed", Route.EXPECTED, "why targets are closed")
     if not names:
-        return sign.weighed("no target is closed", 0.0)
+        return _WHY.weighed("no target is closed", 0.0)
     bad = seen.fullness().filter(pl.col("bad") & pl.col("target").is_in(list(names)))
     by_target = bad.group_by("target").agg(pl.max("value"))
     if by_target.is_empty():
-        return sign.not_available(seen.why_not("used_bytes", kinds=OSTS))
+        return _WHY.not_available(seen.why_not("used_bytes", kinds=OSTS))
     full = by_target.filter(pl.col("value") > context.limits.reopen)["target"].to_list()
     code = "why-closed"
     text = (
@@ -190,7 +189,7 @@ def _why_closed(context: Context, seen: Observations, names: tuple[str, ...]) ->
     if len(full) * 2 >= len(names):
         code = "closed-by-mitigation"
         text += ": closed because they were full; the mitigation itself is the cause"
-    return sign.weighed(
+    return _WHY.weighed(
         text,
         0.0,
         code=code,

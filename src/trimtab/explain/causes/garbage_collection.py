@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from trimtab.explain.breadth import breadth
-from trimtab.explain.causes.allocator import cpu_share_of_allocator, cpu_up, useless_per_request
+from trimtab.explain.causes.allocator import cpu_share_of_allocator, cpu_up, per_request
 from trimtab.explain.causes.cause import Cause
 from trimtab.explain.causes.runs import latency_tail, writes_and_reads
 from trimtab.explain.causes.shared import UNSEEN, disks
@@ -129,7 +129,7 @@ def _no_loops(context: Context, seen: Observations) -> Evidence:
         text = f"{format_percent(share, 0)} of the server's samples are in the block allocator"
         profile = Sign("allocator-cpu-share", Route.EXPECTED, source="CPU profile", unit="1")
         return profile.weighed(text, -0.5, value=share, reference=0.1)
-    loops = useless_per_request(seen)
+    loops = per_request(seen, "allocator_useless_loops_total")
     contrast = in_time(loops, ratio=2.0, by=0.01, absent=0.0)
     if contrast.reason is not None:
         why = seen.why_not("allocator_useless_loops_total", kinds=OSTS)

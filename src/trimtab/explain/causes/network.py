@@ -31,6 +31,9 @@ _MOVED: Final = ("read_bandwidth", "write_bandwidth", "rpc_rate")
 _SLOWER: Final = 1.04
 """LNet selftest is highly repeatable: 98,953 to 99,034 MB/s over three settings of a server
 [S5, table 4]. With many servers, one that lost its link costs a few per cent of the sum."""
+_NO_RATE: Final = Message(
+    "hardware-unknown", "the site file does not give the line rate of a server"
+)
 _SEVERAL: Final = 1.05
 """Multiple of one server's line rate: a higher sum came from several servers at once."""
 _LINE_RATE: Final = 0.7
@@ -155,9 +158,7 @@ def _selftest_of_line_rate(context: Context) -> Evidence:
     sign = Sign("selftest-of-line-rate", Route.EXPECTED, subject, source=SELFTEST, unit="1")
     figure = context.hardware.network
     if figure is None or figure.value <= 0:
-        return sign.missing(
-            "hardware-unknown", "the site file does not give the line rate of a server", source=None
-        )
+        return sign.not_available(_NO_RATE, source=None)
     values = [
         value
         for run in _tests(context)
@@ -270,9 +271,7 @@ def _saturated(context: Context) -> Evidence:
     )
     figure = context.hardware.network
     if figure is None or figure.value <= 0:
-        return sign.missing(
-            "hardware-unknown", "the site file does not give the line rate of a server", source=None
-        )
+        return sign.not_available(_NO_RATE, source=None)
     seen = observe(context)
     rates = seen.rates("network_bytes_total", kinds=SERVERS)
     bad = rates.filter("bad")

@@ -47,16 +47,18 @@ def of_incident(context: Context, *, bad: bool) -> tuple[RunFact, ...]:
     return _of_incident(context)[bad]
 
 
+def of_series(context: Context, run: RunFact) -> bool:
+    """Return whether a run belongs to the incident's series; every run if there is none."""
+    key = context.incident.key
+    return key is None or (
+        run.probe == key.probe and (not key.comparability or run.series in {"", key.comparability})
+    )
+
+
 @once
 def _of_incident(context: Context) -> tuple[tuple[RunFact, ...], tuple[RunFact, ...]]:
     """Return the good and the bad runs of the incident's series."""
-    key = context.incident.key
-    runs = [
-        run
-        for run in sorted(context.runs, key=lambda run: run.at)
-        if (key is None or run.probe == key.probe)
-        and (key is None or not key.comparability or run.series in {"", key.comparability})
-    ]
+    runs = [run for run in sorted(context.runs, key=lambda run: run.at) if of_series(context, run)]
     good, bad = (
         tuple(run for run in runs if within(run.at)) for within in (context.is_good, context.is_bad)
     )

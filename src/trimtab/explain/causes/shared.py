@@ -141,11 +141,7 @@ def logged(
     detail = f": {event.detail}" if event.detail else ""
     text = f"the log book has {noun}{late_words} at {event.at:%d %B %H:%M}{detail}"
     code = "event-logged" if before else "event-logged-late"
-    return in_log(code, text, weight if before else late, event)
-
-
-def in_log(code: str, text: str, weight: float, event: Event) -> Evidence:
-    """Return a log book entry as evidence."""
+    weight = weight if before else late
     return LOG.weighed(text, weight, event, code=code, targets=event.targets)
 
 

@@ -17,7 +17,7 @@ from trimtab.explain.causes.runs import has_figure, metric_of, runs_of_probe
 from trimtab.explain.causes.shared import UNSEEN
 from trimtab.explain.context import Context, RunFact
 from trimtab.explain.contrasts import NO_BAD_RUNS, Sign
-from trimtab.explain.findings.probe import is_from_memory
+from trimtab.judge.credibility import is_from_memory
 from trimtab.model.incident import Evidence, Route
 from trimtab.model.run import RunStatus
 from trimtab.units import format_bytes, format_percent

@@ -8,27 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from trimtab.explain.findings import damage, drives, flash, probe, space
+from trimtab.explain.findings.damage import array_degraded, file_system_errors, gone_read_only
+from trimtab.explain.findings.drives import (
+    drive_link_slow,
+    drive_media_errors,
+    drive_wear,
+    drive_write_amplification,
+)
+from trimtab.explain.findings.flash import never_trimmed, no_discard, writeback_throttling_on
+from trimtab.explain.findings.probe import cached_read, probe_files_left
+from trimtab.explain.findings.space import (
+    allocator_useless_loops,
+    free_space_fragmented,
+    fullness_over_limit,
+    inodes_nearly_used,
+)
 from trimtab.explain.observed import Observed
 from trimtab.model.finding import Finding
 
 TABLE: dict[str, Callable[[Observed], Iterator[Finding]]] = {
-    "gone-read-only": damage.gone_read_only,
-    "array-degraded": damage.array_degraded,
-    "file-system-errors": damage.file_system_errors,
-    "fullness-over-limit": space.fullness_over_limit,
-    "inodes-nearly-used": space.inodes_nearly_used,
-    "no-discard": flash.no_discard,
-    "never-trimmed": flash.never_trimmed,
-    "writeback-throttling-on": flash.writeback_throttling_on,
-    "allocator-useless-loops": space.allocator_useless_loops,
-    "free-space-fragmented": space.free_space_fragmented,
-    "drive-wear": drives.drive_wear,
-    "drive-media-errors": drives.drive_media_errors,
-    "drive-link-slow": drives.drive_link_slow,
-    "drive-write-amplification": drives.drive_write_amplification,
-    "cached-read": probe.cached_read,
-    "probe-files-left": probe.probe_files_left,
+    "gone-read-only": gone_read_only,
+    "array-degraded": array_degraded,
+    "file-system-errors": file_system_errors,
+    "fullness-over-limit": fullness_over_limit,
+    "inodes-nearly-used": inodes_nearly_used,
+    "no-discard": no_discard,
+    "never-trimmed": never_trimmed,
+    "writeback-throttling-on": writeback_throttling_on,
+    "allocator-useless-loops": allocator_useless_loops,
+    "free-space-fragmented": free_space_fragmented,
+    "drive-wear": drive_wear,
+    "drive-media-errors": drive_media_errors,
+    "drive-link-slow": drive_link_slow,
+    "drive-write-amplification": drive_write_amplification,
+    "cached-read": cached_read,
+    "probe-files-left": probe_files_left,
 }
 """Every finding by its id."""
 

@@ -5,23 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trimtab.explain.observed import Observed
-from trimtab.message import code_of
+from trimtab.judge.credibility import is_from_memory
 from trimtab.model.finding import Finding, Fix, Seen, Severity
-
-_CODES = frozenset({
-    "device-moved-less", "faster-than-bus", "loop-cached", "read-back-from-memory",
-    "reread-from-memory",
-})  # fmt: skip
-"""Reasons for which `judge.credibility` concludes that memory served a read."""
-
-
-def is_from_memory(reason: str | None) -> bool:
-    """Return whether a figure is not credible because memory served it.
-
-    A reason read back from a store has no code; every such reason says "cached".
-    """
-    code = code_of(reason)
-    return code in _CODES if code is not None else "cache" in (reason or "").lower()
 
 
 def cached_read(observed: Observed) -> Iterator[Finding]:

@@ -7,9 +7,10 @@ recovery is not an incident.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import chain
+from typing import Final
 from zoneinfo import ZoneInfo
 
 import polars as pl
@@ -26,11 +27,15 @@ from trimtab.explain.incidents.pooled import pooled
 from trimtab.explain.incidents.spell import Spell
 from trimtab.explain.incidents.targets import slow_surveys, slow_targets
 from trimtab.explain.incidents.unsteady import unsteady
-from trimtab.model.incident import Incident, LoneRun, Shape
-from trimtab.model.series import SeriesJudgement, SeriesKey
+from trimtab.judge.level import is_worse, level_now
+from trimtab.model.incident import Incident, IncidentState, LoneRun, Shape
+from trimtab.model.series import LevelNow, SeriesJudgement, SeriesKey
 from trimtab.model.site import SiteLimits
 
-__all__ = ["BadChecksums", "Troubles", "find_troubles"]
+__all__ = ["BadChecksums", "Troubles", "find_troubles", "with_levels"]
+
+_NEAR_LEVEL: Final = timedelta(days=2)
+"""So far apart an incident and the level that it left may begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,3 +155,35 @@ def _hours(spell: Spell, now: datetime) -> tuple[Window, ...]:
         return (Window(spell.at, end),)
     edges = [spell.at] if spell.until is None else [spell.at, spell.until]
     return tuple(Window(at, at) for at in edges)
+
+
+def with_levels(
+    incidents: Sequence[Incident], judged: Sequence[SeriesJudgement]
+) -> tuple[Incident, ...]:
+    """Return incidents, the last of each series that is below its level with the one it has now.
+
+    Of those that go on, else of all: a series that lost a half and got a quarter back is in no
+    incident any more, and not as it was.
+    """
+    levels: dict[str, LevelNow] = {}
+    for series in judged:
+        level = level_now(series)
+        if level is None or not is_worse(level.from_last, series.key):
+            continue
+        begin = level.since if level.between is None else level.between[0]
+        of_series = [
+            incident
+            for incident in incidents
+            if incident.key == series.key
+            and incident.shape in {Shape.STEP, Shape.DIP, Shape.DRIFT}
+            and (incident.state is not IncidentState.ENDED or incident.at >= begin - _NEAR_LEVEL)
+        ]
+        lasting_steps = [
+            incident
+            for incident in of_series
+            if incident.shape is Shape.STEP and incident.state is not IncidentState.ENDED
+        ]
+        if lasting_steps or of_series:
+            last = max(lasting_steps or of_series, key=lambda incident: incident.at)
+            levels[last.id] = level
+    return tuple(replace(incident, level_now=levels.get(incident.id)) for incident in incidents)

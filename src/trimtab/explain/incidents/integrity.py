@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Final
 
-from trimtab.explain.incidents.spell import Spell
+from trimtab.explain.incidents.spell import Spell, grouped
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangeStatus
 from trimtab.units import plural
@@ -37,15 +38,11 @@ class BadChecksums:
 
 def integrity(counts: Iterable[BadChecksums], now: datetime) -> list[Spell]:
     """Return the stretches in which transfers had bad checksums."""
-    groups: list[list[BadChecksums]] = []
-    for machine in sorted(counts, key=lambda bad: (bad.at, bad.where)):
-        if machine.count <= 0:
-            continue
-        if groups and machine.at - groups[-1][-1].at <= _TOGETHER:
-            groups[-1].append(machine)
-        else:
-            groups.append([machine])
-    return [_spell(group, now) for group in groups]
+    bad = sorted(
+        (machine for machine in counts if machine.count > 0),
+        key=lambda machine: (machine.at, machine.where),
+    )
+    return [_spell(group, now) for group in grouped(bad, attrgetter("at"), _TOGETHER)]
 
 
 def _spell(group: list[BadChecksums], now: datetime) -> Spell:

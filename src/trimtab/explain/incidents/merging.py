@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -12,7 +11,7 @@ import polars as pl
 
 from trimtab.explain.context import RunFact
 from trimtab.explain.incidents.lone_runs import lone_runs
-from trimtab.explain.incidents.spell import SURVEYS, Spell, name_of, percent_off
+from trimtab.explain.incidents.spell import SURVEYS, Spell, id_of, name_of, percent_off
 from trimtab.judge.arrays import scatter
 from trimtab.model.incident import Incident, IncidentState, LoneRun, Shape, Stage
 from trimtab.model.series import ChangeStatus, SeriesKey
@@ -134,7 +133,6 @@ def _parts(group: Sequence[Spell]) -> Iterator[list[Spell]]:
 
     A confirmed level change is reported as long as it lasts. If another series shows far more,
     later or for a shorter time, the remainder is another trouble.
-    series shows far more, later or not for as long, what is left is another trouble.
     """
     lead = _lead(group)
     strong = _strong(group, lead)
@@ -246,8 +244,7 @@ def _id(site: str, lead: Spell, shape: Shape, at: datetime) -> str:
     series = (
         lead.name if key is None else f"{key.probe}/{key.kind}/{key.metric}/{key.comparability}"
     )
-    text = f"{site}\n{series}\n{shape}\n{at.isoformat()}"
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return id_of(site, series, shape, at.isoformat())
 
 
 def _summary(group: Sequence[Spell], lead: Spell, at: datetime, until: datetime | None) -> str:

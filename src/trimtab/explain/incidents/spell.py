@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -79,6 +80,11 @@ class Spell:
         """Whether it consists only of short stretches of runs without a figure."""
         lost = self.is_broken or (self.key is not None and 0 < self.unfinished == self.runs)
         return lost and self.shape is Shape.DIP
+
+
+def id_of(*words: str) -> str:
+    """Return a stable identifier of what these words name: twelve hexadecimal digits."""
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()[:12]
 
 
 def name_of(key: SeriesKey) -> str:

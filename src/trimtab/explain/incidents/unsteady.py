@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from trimtab.explain.context import Window
 from trimtab.explain.incidents.dips import is_usual
 from trimtab.explain.incidents.looks import Look, Looked
-from trimtab.explain.incidents.spell import Spell, name_of
+from trimtab.explain.incidents.spell import Spell, grouped, name_of
 from trimtab.model.incident import Shape
 from trimtab.model.series import ChangeStatus, CovAt, SeriesJudgement
 from trimtab.model.verdict import VerdictStatus
@@ -95,17 +96,14 @@ def _missed(
     rolling: Iterable[CovAt], taken: Sequence[Window], window: timedelta
 ) -> list[list[CovAt]]:
     """Return the stretches of windows that missed the goal and contain nothing of ``taken``."""
-    stretches: list[list[CovAt]] = []
-    for point in rolling:
-        if point.status is not VerdictStatus.MISSED or not point.cov:
-            continue
-        if any(hours.from_ <= point.at and hours.to >= point.at - window for hours in taken):
-            continue
-        if stretches and point.at - stretches[-1][-1].at <= window / 2:
-            stretches[-1].append(point)
-        else:
-            stretches.append([point])
-    return stretches
+    missed = (
+        point
+        for point in rolling
+        if point.status is VerdictStatus.MISSED
+        and point.cov
+        and not any(hours.from_ <= point.at and hours.to >= point.at - window for hours in taken)
+    )
+    return grouped(missed, attrgetter("at"), window / 2)
 
 
 def _standing_out(

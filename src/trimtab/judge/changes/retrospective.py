@@ -17,8 +17,7 @@ from trimtab.judge.changes.noise import Noise, residuals, whitened
 from trimtab.judge.changes.online import scores
 from trimtab.judge.changes.seasonality import waves
 from trimtab.judge.occasions import usual_gap_s
-
-DAY_S: Final = 86400.0
+from trimtab.units import DAY_S
 
 SEGMENT_S: Final = 12 * 3600.0
 SEGMENT_RUNS: Final = 6

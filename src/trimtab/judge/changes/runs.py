@@ -148,10 +148,11 @@ def of_sequences(
 
     pairs = sorted(zip(map(_aware, at), values, strict=True), key=lambda pair: pair[0])
     zone = ZoneInfo(timezone)
+    local = [time.astimezone(zone) for time, _ in pairs]
     return _single(
         tuple(time for time, _ in pairs),
         np.array([time.timestamp() for time, _ in pairs], dtype=np.float64),
-        np.array([_hour_of_week(time.astimezone(zone)) for time, _ in pairs], dtype=np.int64),
+        np.array([time.weekday() * 24 + time.hour for time in local], dtype=np.int64),
         np.array([math.nan if v is None else float(v) for _, v in pairs], dtype=np.float64),
         more_is_better=more_is_better,
     )
@@ -172,7 +173,3 @@ def _single(
 
 def _aware(time: datetime) -> datetime:
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-
-
-def _hour_of_week(local: datetime) -> int:
-    return local.weekday() * 24 + local.hour

@@ -19,7 +19,6 @@ from trimtab.judge.arrays import Bools, Floats, median
 from trimtab.judge.changes.noise import CLIP, Noise, noise_of, residuals, split_of, whitened
 from trimtab.judge.changes.online import LENGTHS, scores
 from trimtab.judge.changes.retrospective import (
-    DAY_S,
     LARGE,
     SEGMENT_RUNS,
     STEP,
@@ -31,6 +30,7 @@ from trimtab.judge.changes.runs import Runs
 from trimtab.judge.changes.seasonality import WEEKS_MINIMUM, weekly_seasonality
 from trimtab.judge.occasions import OCCASIONS_MINIMUM
 from trimtab.model.series import ChangePoint
+from trimtab.units import DAY_S
 
 HISTORY_S: Final = 60 * DAY_S
 HISTORY_RUNS: Final = 200

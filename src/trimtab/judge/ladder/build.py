@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from trimtab.judge.ladder.claims import check_claim
-from trimtab.judge.ladder.efficiency import Comparer
+from trimtab.judge.ladder.efficiency import SINGULAR, Comparer
 from trimtab.judge.ladder.estimates import of_figure, scaled
 from trimtab.judge.ladder.limits import Walk
 from trimtab.message import Message
@@ -126,13 +126,8 @@ class Shower:
     def text(self) -> str:
         """Return the unit that the displayed rates refer to."""
         if self._scale != "whole":
-            return f"one {'OST' if self._scale == 'ost' else self._scale}"
-        built = self.comparer.built
-        counts = (
-            (built.drives, "drive"),
-            (built.osts, "OST"),
-            (built.servers, "server"),
-        )
+            return f"one {SINGULAR[_SCALE_UNIT[self._scale]]}"
+        counts = ((self.comparer.built.count(unit), SINGULAR[unit]) for unit in UNITS)
         parts = [plural(n, noun, ",.6g") for n, noun in counts if n is not None]
         return f"the whole: {', '.join(parts)}" if parts else "as measured"
 

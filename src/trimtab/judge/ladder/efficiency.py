@@ -27,11 +27,7 @@ FULLNESS_APART_MAXIMUM: Final = 0.10
 MORE_THAN_CARRIED: Final = 1.10
 """Data sheets are rounded down and settings differ; beyond a tenth something is wrong."""
 _SAME: Final = 1e-6
-_SINGULAR: Final[dict[str, str]] = {
-    "drives": "drive",
-    "osts": "OST",
-    "servers": "server",
-}
+SINGULAR: Final[dict[str, str]] = {"drives": "drive", "osts": "OST", "servers": "server"}
 
 
 def built_of(hardware: Hardware) -> Coverage:
@@ -91,7 +87,7 @@ class Comparer:
             share.high,
             share.level,
             parity_counted=parity_counted,
-            per=None if same else _SINGULAR[unit],
+            per=None if same else SINGULAR[unit],
             doubts=(
                 *self._doubts(above, beneath, unit, same=same),
                 *_too_good(share.value if share.low is None else share.low),
@@ -126,7 +122,7 @@ class Comparer:
         if not same and unit in ("drives", "osts"):
             counted: Unit = "drives" if unit == "drives" else "osts"
             numbers = [self.counts(rung, counted) or 0 for rung in (above, beneath)]
-            noun = f"{_SINGULAR[unit]}s"
+            noun = f"{SINGULAR[unit]}s"
             text = f"measured on {numbers[0]:,.4g} and on {numbers[1]:,.4g} {noun}"
             doubts.append(Message("hardware-differs", text))
         doubts += conditions_apart(above, beneath)

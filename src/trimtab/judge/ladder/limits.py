@@ -9,7 +9,6 @@ the branch that carries least. With a margin x:
 - a layer certainly gets less than 1 - x of what carries it: that layer is the bottleneck.
 - everything else is "cannot tell": an interval that includes 1 - x, two statistically tied
   branches, a rung that is missing or was measured under other conditions.
-  apart, a rung that is missing or was measured under other conditions.
 """
 
 from __future__ import annotations

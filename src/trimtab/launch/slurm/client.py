@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from trimtab.errors import NeverStarted, ToolError
-from trimtab.launch.allocation import Execute
-from trimtab.launch.process import ProcessResult, execute
+from trimtab.launch.process import Execute, ProcessResult, execute
 from trimtab.launch.slurm.view import SACCT_FORMAT, SQUEUE_FORMAT, JobView, of_sacct, of_squeue
 from trimtab.units import is_digits
 from trimtab.visible import visible

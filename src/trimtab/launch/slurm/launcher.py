@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.errors import ToolError
-from trimtab.launch.allocation import Allocation, Demand, Execute, Waiting
-from trimtab.launch.process import execute
+from trimtab.launch.allocation import Allocation, Demand, Waiting
+from trimtab.launch.process import Execute, execute
 from trimtab.launch.slurm.allocation import SlurmAllocation
 from trimtab.launch.slurm.client import Client, Patience, last_line, silence_of
 from trimtab.launch.slurm.script import job_name

@@ -10,7 +10,7 @@ from datetime import timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from trimtab import __version__
+from trimtab.config.version import __version__
 from trimtab.drivers.outcomes import outcome_of
 from trimtab.errors import RefusedError, ToolError, TrimtabError
 from trimtab.loop.acting.deadman import DeadMan

@@ -31,8 +31,8 @@ from trimtab.launch.process import utc_now
 from trimtab.message import Message, code_of
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome
 from trimtab.model.event import Event, EventKind
-from trimtab.record import rows
-from trimtab.record.chain import ChainedFile, StrictLine, locked, opened_chain, value_of
+from trimtab.record.chain import ChainedFile, StrictLine, line_value, locked, opened_chain
+from trimtab.record.kept import value_of
 from trimtab.record.location import SYSTEM_DIRECTORY
 from trimtab.record.system_errors import system_errors
 from trimtab.record.trusted import trusted_directory
@@ -258,7 +258,7 @@ def opened(directory: Path, site: str, *, largest_bytes: int = LARGEST_BYTES) ->
         lines = []
         for number, text in enumerate(chain.lines, start=1):
             try:
-                lines.append(value_of(_adapter(), text, unreleased_hint=_UNRELEASED_HINT))
+                lines.append(line_value(_adapter(), text, unreleased_hint=_UNRELEASED_HINT))
             except DataError as error:
                 shown = visible(os.fspath(path))
                 raise DataError(
@@ -315,7 +315,7 @@ def continued_in(path: Path, directory: int, file: ChainedFile, *, owner: int) -
 def begin_line(action: Action) -> BeginLine:
     """Return the line that an action begins with."""
     instruction = action.instruction
-    return rows.value_of(
+    return value_of(
         BeginLine,
         instruction,
         at=action.at,
@@ -374,7 +374,7 @@ def ended(action: Action, line: EndLine) -> Action:
 
 def _begun(line: BeginLine, site: str) -> Action:
     reason = Message(line.reason_code, line.reason)
-    instruction = rows.value_of(Instruction, line, kind=ActionKind(line.kind), reason=reason)
+    instruction = value_of(Instruction, line, kind=ActionKind(line.kind), reason=reason)
     return Action(
         id=line.action,
         site=site,

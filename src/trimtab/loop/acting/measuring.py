@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from trimtab.drivers.protocol import Driver
-    from trimtab.model.check import HistoryPoint
+    from trimtab.model.verdict import HistoryPoint
     from trimtab.record.store import Store
 
 REFERENCES: Final = 3

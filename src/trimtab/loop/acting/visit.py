@@ -20,7 +20,6 @@ from trimtab.loop.stores import open_store
 from trimtab.model.action import Action, Plan
 from trimtab.model.site import Site
 from trimtab.model.standing import SiteStanding
-from trimtab.report.documents import values  # noqa: F401 (declares plans)
 from trimtab.report.documents.encode import shape
 from trimtab.site.load import known_sites
 from trimtab.visible import shell_text, visible

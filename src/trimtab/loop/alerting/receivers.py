@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from trimtab import __version__
 from trimtab.alert import payloads
 from trimtab.alert.parcels import Parcel
 from trimtab.alert.table import TEST
+from trimtab.config.version import __version__
 from trimtab.errors import Undelivered, UsageError
 from trimtab.loop.mail import Mailer
 from trimtab.loop.secret import secret_of

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 from trimtab.errors import UsageError
 from trimtab.loop.comparing.operands import Operand
 from trimtab.measure.plain import as_dict, as_text
-from trimtab.model.check import HistoryPoint
 from trimtab.model.compare import Stretch
 from trimtab.model.grouping import grouped
 from trimtab.model.run import METRIC_UNITS, Run, RunStatus
 from trimtab.model.sweep import SWEEP
+from trimtab.model.verdict import HistoryPoint
 from trimtab.record.comparability import ASKED, comparability_key
 from trimtab.record.history import JUDGED
 from trimtab.units import parse_bytes, parse_duration

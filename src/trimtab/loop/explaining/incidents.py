@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache, partial
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.errors import UnreadableError, UsageError
 from trimtab.explain.explain import with_standing
-from trimtab.explain.incidents import Troubles, find_troubles
+from trimtab.explain.incidents import Troubles, find_troubles, with_levels
 from trimtab.explain.site import Known, explain_moment, speeds_at
 from trimtab.loop.event_log import Place
 from trimtab.loop.explaining.parallel import (
@@ -40,25 +40,19 @@ from trimtab.model.incident import (
     Incident,
     IncidentState,
     LoneRun,
-    Shape,
     SpeedAt,
 )
 from trimtab.record.kept import Judged as JudgedMark
-from trimtab.record.kept import KeptIncident
-from trimtab.report.answers import is_worse
-from trimtab.report.headline import level_now
+from trimtab.record.kept import KeptIncident, value_of
 from trimtab.units import is_date, parse_moment
 
 if TYPE_CHECKING:
-    from trimtab.model.series import LevelNow, SeriesJudgement
     from trimtab.record.kept import Sums
     from trimtab.record.store import Store
     from trimtab.report.documents.judged import IncidentsDocument
 
 _DAY: Final = timedelta(days=1)
 _NEAR: Final = timedelta(hours=1)
-_NEAR_LEVEL: Final = timedelta(days=2)
-"""So far apart an incident and the level that it left may begin."""
 _MINUTE: Final = timedelta(minutes=1)
 """Times are printed to the minute, and asked for as they were printed."""
 _MANY_RUNS: Final = 3000
@@ -316,26 +310,22 @@ def keep_incidents(store: Store, explained: Explained) -> str | None:
     from trimtab.report.documents import judged  # noqa: F401 (declares what is written)
     from trimtab.report.documents.encode import dumps
 
-    if store.judged(explained.site) == JudgedMark(explained.judged_at, explained.judged_until):
+    marks = JudgedMark(explained.judged_at, explained.judged_until)
+    if store.judged(explained.site) == marks:
         return None  # as they are kept
     records = [
-        KeptIncident(
-            id=incident.id,
+        value_of(
+            KeptIncident,
+            incident,
             site=explained.site,
-            at=incident.at,
-            until=incident.until,
-            detected_at=incident.detected_at,
             shape=incident.shape.value,
             state=incident.state.value,
             certainty=incident.certainty.value,
-            effect=incident.effect,
-            summary=incident.summary,
             document=json.loads(dumps(explanation)),
         )
         for explanation in explained.explanations
         for incident in [explanation.incident]
     ]
-    marks = JudgedMark(explained.judged_at, explained.judged_until)
     try:
         store.keep_incidents(explained.site, records, since=None, judged=marks)
     except UnreadableError as error:
@@ -448,38 +438,6 @@ def _looked(
     )
     troubles = replace(troubles, incidents=with_levels(troubles.incidents, series))
     return known, troubles, cache(lambda: next(standing))
-
-
-def with_levels(
-    incidents: Sequence[Incident], judged: Sequence[SeriesJudgement]
-) -> tuple[Incident, ...]:
-    """Return incidents, the last of each series that is below its level with the one it has now.
-
-    Of those that go on, else of all: a series that lost a half and got a quarter back is in no
-    incident any more, and not as it was.
-    """
-    levels: dict[str, LevelNow] = {}
-    for series in judged:
-        level = level_now(series)
-        if level is None or not is_worse(level.from_last, series.key):
-            continue
-        begin = level.since if level.between is None else level.between[0]
-        of_series = [
-            incident
-            for incident in incidents
-            if incident.key == series.key
-            and incident.shape in {Shape.STEP, Shape.DIP, Shape.DRIFT}
-            and (incident.state is not IncidentState.ENDED or incident.at >= begin - _NEAR_LEVEL)
-        ]
-        steps = [
-            incident
-            for incident in of_series
-            if incident.shape is Shape.STEP and incident.state is not IncidentState.ENDED
-        ]
-        if steps or of_series:
-            last = max(steps or of_series, key=lambda incident: incident.at)
-            levels[last.id] = level
-    return tuple(replace(incident, level_now=levels.get(incident.id)) for incident in incidents)
 
 
 def _known(

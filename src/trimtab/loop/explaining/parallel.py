@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from trimtab import __version__
+from trimtab.config.version import __version__
 from trimtab.explain.context import JOBS, Context, CpuProfile, RunFact, Telemetry, Window
 from trimtab.explain.explain import explain
 from trimtab.explain.incidents.integrity import BadChecksums

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trimtab import __version__
 from trimtab.act.ledger import last_trims
 from trimtab.config.schedule import POLICIES, PROBE_PREFIX, PURGE_PLAN, SNAPSHOT
+from trimtab.config.version import __version__
 from trimtab.loop.event_log import Place
 from trimtab.loop.judging import by_metric
 from trimtab.loop.purging.place import purge_place

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from trimtab import __version__
+from trimtab.config.version import __version__
 from trimtab.launch.process import utc_now
 from trimtab.measure.measurement import Measurement
 from trimtab.message import Message, code_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from trimtab import __version__
+from trimtab.config.version import __version__
 from trimtab.model.event import Event, EventKind
 from trimtab.model.identifier import identifier_of
 from trimtab.model.run import Run, RunStatus

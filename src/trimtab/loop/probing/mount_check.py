@@ -6,10 +6,8 @@ number is of the wrong file system. So this is checked before each probe, not on
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from trimtab.errors import ToolError
-from trimtab.launch.launchers import Execute
+from trimtab.launch.process import Execute
 from trimtab.launch.process import execute as run_process
 from trimtab.loop.probing.reach import Reach
 from trimtab.message import Message
@@ -35,7 +33,10 @@ def why_wrong_mount(
     entry = DRIVERS[site.driver]
     mounted = f"at {site.path} is {description.fs_type} of {description.source}"
     if entry.named:
-        name = import_module(entry.module).name_at(site.path, description, execute)
+        # Lustre is the one kind of file system with a name.
+        from trimtab.drivers.lustre.placement import name_at
+
+        name = name_at(site.path, description, execute)
         if name is None:
             text = f"{mounted}, which is not {entry.title}: is {site.path} mounted?"
             return Message("not-mounted", text)

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trimtab.errors import RefusedError, ToolError, UsageError
-from trimtab.launch.allocation import Execute
-from trimtab.launch.process import ProcessResult
+from trimtab.launch.process import Execute, ProcessResult
 from trimtab.measure.measurement import tail
 from trimtab.measure.phases import FILE_NAME
 from trimtab.visible import visible

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from trimtab import __version__
+from trimtab.config.version import __version__
 from trimtab.drivers.local.counters import DeviceBytes
 from trimtab.errors import Interrupted, JobLost, ToolError, TrimtabError
 from trimtab.launch import bounded

@@ -21,14 +21,17 @@ from trimtab.model.site import Site, SiteProbe
 from trimtab.model.telemetry import NotAvailable
 from trimtab.model.verdict import Comparison, Verdict
 from trimtab.record.comparability import comparability_key
+from trimtab.report.documents.encode import Problem
 
 if TYPE_CHECKING:
     from trimtab.record.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeNow:
-    """What came of it.
+class ProbeDocument:
+    """``trimtab probe --json``: the run, its results, and why it is incomplete.
+
+    Further runs follow if one command measured several things.
 
     Attributes
     ----------
@@ -36,16 +39,19 @@ class ProbeNow:
         What could not be done beside it: a snapshot, a verdict.
     error
         Why the run is not whole. An interruption is raised once the run is kept.
-    others
-        Runs of what the same command measured besides; kept too.
     """
 
-    run: Run
+    store: str
+    runs: tuple[Run, ...]
     verdicts: tuple[Verdict, ...]
     comparisons: tuple[Comparison, ...]
-    notes: tuple[str, ...] = ()
-    error: TrimtabError | None = None
-    others: tuple[Run, ...] = ()
+    notes: tuple[str, ...]
+    error: Problem | None
+
+    @property
+    def run(self) -> Run:
+        """The run that was asked for."""
+        return self.runs[0]
 
 
 def probe_of(site: Site, name: str) -> SiteProbe:
@@ -79,7 +85,7 @@ def probe_now(
     clock: Callable[[], datetime],
     progress: Progress,
     trim: bool = False,
-) -> ProbeNow:
+) -> ProbeDocument:
     """Run a probe and return what came of it; the run and a snapshot each side of it are kept.
 
     Parameters
@@ -99,24 +105,22 @@ def probe_now(
     outcome = runner(probe, context)
     run = as_asked(outcome.run, _last(site, probe, store))
     notes += map(str, as_list(run.parameters.get("warnings")))
+    runs = (run, *outcome.others)
     with shielded():
-        for made in (run, *outcome.others):
+        for made in runs:
             store.add_run(made)
     if isinstance(outcome.error, Interrupted):
         raise outcome.error
     notes += _snapshot(site, store, driver, clock)
-    if run.at is None:
-        return ProbeNow(run, (), (), tuple(notes), outcome.error, outcome.others)
-    since = run.at - timedelta(seconds=site.limits.window_s)
-    history = store.history(site.name, comparability_key(run), since=since)
-    return ProbeNow(
-        run,
-        verdicts(run, history, goal=site.limits.cov),
-        comparisons(run, history),
-        tuple(notes),
-        outcome.error,
-        outcome.others,
-    )
+    judged: tuple[Verdict, ...] = ()
+    compared: tuple[Comparison, ...] = ()
+    if run.at is not None:
+        since = run.at - timedelta(seconds=site.limits.window_s)
+        history = store.history(site.name, comparability_key(run), since=since)
+        judged = verdicts(run, history, goal=site.limits.cov)
+        compared = comparisons(run, history)
+    place = str(store.location)
+    return ProbeDocument(place, runs, judged, compared, tuple(notes), outcome.error)
 
 
 def _last(site: Site, probe: SiteProbe, store: Store) -> Likeness | None:

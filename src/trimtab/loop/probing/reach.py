@@ -19,10 +19,9 @@ from trimtab.drivers.local.driver import LocalDriver
 from trimtab.drivers.protocol import Clock, Driver
 from trimtab.errors import ToolError
 from trimtab.launch import bounded
-from trimtab.launch.allocation import Execute
 from trimtab.launch.launchers import Launcher, find_launcher
+from trimtab.launch.process import Execute, utc_now
 from trimtab.launch.process import execute as run_process
-from trimtab.launch.process import utc_now
 from trimtab.measure.phases import Ask
 from trimtab.measure.table import Tool, find
 from trimtab.model.filesystem import PathDescription

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimtab.errors import ToolError
-from trimtab.launch.launchers import Execute, Launcher
+from trimtab.launch.launchers import Launcher
+from trimtab.launch.process import Execute
 from trimtab.loop.probing.reach import Reach
 from trimtab.measure.measurement import Measurement
 from trimtab.measure.phases import Ask, PhaseRequest, Phases

@@ -13,7 +13,7 @@ from trimtab.drivers.local.counters import DeviceBytes
 from trimtab.errors import Interrupted, NeverStarted
 from trimtab.judge.credibility import RepetitionFacts, reason_not_to_believe
 from trimtab.launch.launchers import Launcher
-from trimtab.launch.moving import NOW, MovingRate
+from trimtab.launch.moving import MovingRate
 from trimtab.launch.process import ProcessResult
 from trimtab.loop.probing.probe import PATIENCE_S, RunningProbe
 from trimtab.loop.probing.tools import Instrument
@@ -21,7 +21,7 @@ from trimtab.measure import workload
 from trimtab.measure.measurement import BANDWIDTH, Measurement, Phase, status_of, with_reason
 from trimtab.message import Message, code_of
 from trimtab.model.run import Access, ProbeSpec, Run, RunStatus, Sample
-from trimtab.units import format_bytes, format_bytes_per_s, plural
+from trimtab.units import RATE_NOW, format_bytes, format_bytes_per_s, plural
 
 _DIRECT_IS_IGNORED = {"tmpfs", "ramfs", "zfs"}
 """These take O_DIRECT and go through memory all the same (ZFS before 2.3, and as it is set)."""
@@ -105,7 +105,7 @@ class WriteRead:
 
         def advance(elapsed_s: float) -> None:
             rate = moving(elapsed_s)
-            now = "" if rate is None else f"{NOW}{format_bytes_per_s(rate)}"
+            now = "" if rate is None else f"{RATE_NOW}{format_bytes_per_s(rate)}"
             probe.progress(text + now, (step + min(0.99, elapsed_s / planned_s)) / steps)
 
         counters_before = probe.around.counters()

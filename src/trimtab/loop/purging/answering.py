@@ -1,4 +1,4 @@
-"""Whether the file system that is purged answers, asked before a step touches it itself.
+"""Whether the file system that is purged answers, asked before a step touches it; how full it is.
 
 A scan and a run go over the root in their own process: where the file system hangs, they hang, and
 maybe not even a signal ends them. So a throw-away child lists the root first.
@@ -6,14 +6,19 @@ maybe not even a signal ends them. So a throw-away child lists the root first.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from typing import Final
 
 from trimtab.errors import NoAnswer, TrimtabError
 from trimtab.launch import bounded
+from trimtab.purge.horizon.usage import Usage
 from trimtab.visible import visible
 
 DEADLINE_S: Final = 15.0
 """More than for a probe: the metadata server of a file system that needs a purge may be busy."""
+Measure = Callable[[str], Usage]
+"""From the path of a root to its use: `usage_now`, or what stands for it in a test."""
 
 
 def require_answer(root: str, noun: str, *, deadline_s: float = DEADLINE_S) -> None:
@@ -43,3 +48,27 @@ def require_answer(root: str, noun: str, *, deadline_s: float = DEADLINE_S) -> N
         ) from error
     except TrimtabError:
         return
+
+
+def usage_now(root: str) -> Usage:
+    """Return how full the file system of a root is, as ``df`` has it; never hangs.
+
+    Raises
+    ------
+    TrimtabError
+        It cannot be asked, or did not answer in time.
+    """
+    space = bounded.free_space(root)
+    return Usage(space.used_bytes, space.available_bytes, space.capacity_bytes)
+
+
+def inodes_in_use(root: str) -> tuple[int, bool]:
+    """Return the inodes of a root's file system, and whether all of them are beneath the root.
+
+    0 where it does not say; a scan then has no end that could be estimated.
+    """
+    try:
+        space = bounded.free_space(root)
+    except TrimtabError:
+        return 0, False
+    return max(0, space.inodes - space.inodes_free), os.path.ismount(root)

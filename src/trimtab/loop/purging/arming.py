@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 
 from trimtab.errors import RefusedError
 from trimtab.loop.event_log import place_of
 from trimtab.loop.purging.approval import require_approval
-from trimtab.loop.purging.noticing import policy_of
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.loop.sites import site_file
 from trimtab.loop.stores import open_store
@@ -19,11 +19,12 @@ from trimtab.purge.plan.load import LoadedPlan, plan_in
 from trimtab.purge.policy import Arming
 from trimtab.purge.run.arming import arm, person_now, read_arming
 from trimtab.purge.run.situation import ArmedBy
+from trimtab.report.documents.encode import shape
 
 
 @dataclass(frozen=True, slots=True)
-class Armed:
-    """A plan that somebody armed.
+class PurgeArmDocument:
+    """Who armed a plan, and from when that counts; null: a second person is missing.
 
     Attributes
     ----------
@@ -41,6 +42,17 @@ class Armed:
     arming: Arming
 
     @property
+    def at(self) -> datetime:
+        """When it was armed now."""
+        return datetime.fromtimestamp(self.by.at_s, UTC)
+
+    @property
+    def not_before(self) -> datetime:
+        """When its notice period ends."""
+        assert self.loaded.publication is not None
+        return self.loaded.publication.not_before
+
+    @property
     def people(self) -> int:
         """How many people that are known did."""
         return len({armed.person for armed in self.everybody if armed.person is not None})
@@ -55,6 +67,23 @@ class Armed:
         else:
             return None
         return datetime.fromtimestamp(int(at_s), UTC)
+
+
+shape(
+    PurgeArmDocument,
+    omit=["by", "everybody", "arming"],
+    inline={"loaded": ("plan",)},
+    derive={
+        "at": "at",
+        "person": "by.person",
+        "name": "by.name",
+        "kind": (str, attrgetter("arming.kind")),
+        "people": "people",
+        "effective_at": "effective_at",
+        "not_before": "not_before",
+        "expires_at": "loaded.plan.expires_at",
+    },
+)
 
 
 def approval_on(
@@ -80,7 +109,7 @@ def arm_plan(
     now: datetime,
     person: int | None = None,
     check: Callable[[LoadedPlan], object] | None = None,
-) -> Armed:
+) -> PurgeArmDocument:
     """Return that a plan is armed from now on; it has to be published first.
 
     Parameters
@@ -121,4 +150,4 @@ def arm_plan(
     facts = read_arming(*bound, owner=place.owner)
     if facts.trouble is not None:
         raise RefusedError(facts.trouble)
-    return Armed(loaded, by, facts.armed_by, policy_of(loaded).arming)
+    return PurgeArmDocument(loaded, by, facts.armed_by, loaded.policy.arming)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 import polars as pl
@@ -15,18 +15,16 @@ from trimtab.loop.answers import plain_file
 from trimtab.loop.dask_workers import answering
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.purge.index import views
+from trimtab.purge.index.manifest import ShardPath, shard_path
 from trimtab.purge.index.manifest_file import load_manifest
-from trimtab.purge.index.query import answer
-from trimtab.purge.index.questions import By, check, holdings, merged, totals
+from trimtab.purge.index.query import ROWS_MAXIMUM, answer
+from trimtab.purge.index.questions import By, check, merged, totals
 from trimtab.purge.rules import RulesInForce
 
 if TYPE_CHECKING:
     from trimtab._core import Tally
-    from trimtab.purge.index.manifest import Manifest, Shard
+    from trimtab.purge.index.manifest import Manifest
     from trimtab.purge.index.query import Answer
-
-ShardPath: TypeAlias = str | tuple[str, str]
-"""A shard, or a shard and the file with the numbers of its rows that count no more."""
 
 PIECE_BYTES: Final = 256 * 1024**2
 """Bytes of shards in one task: a few seconds of reading, many times what the scheduler takes."""
@@ -72,19 +70,6 @@ class TallyPart:
                 projects=self.projects,
                 osts=self.osts,
             )
-
-
-def shard_paths(directory: Path, manifest: Manifest) -> list[ShardPath]:
-    """Return the shards of an index as the core takes them."""
-    return [shard_path(directory, shard) for shard in manifest.shards]
-
-
-def shard_path(directory: Path, shard: Shard) -> ShardPath:
-    """Return the path of a shard; with that of the rows that count no more, where some do not."""
-    path = str(directory / shard.name)
-    if shard.superseded is None:
-        return path
-    return path, str(directory / shard.superseded.name)
 
 
 def pieces(
@@ -246,16 +231,23 @@ class TotalsPart:
             )
 
 
-def totals_by_workers(directory: Path, manifest: Manifest, by: By, dask: str) -> pl.LazyFrame:
-    """Return totals of an index, of which a key may have several.
+def all_totals(directory: Path, manifest: Manifest, by: By, dask: str | None) -> pl.LazyFrame:
+    """Return totals of an index, of which a key may have several; by workers of a scheduler.
 
     Files with several names are counted here: their names may lie in any shards.
+
+    Parameters
+    ----------
+    dask
+        The scheduler; ``None``: all is counted here.
 
     Raises
     ------
     UsageError, ToolError, DataError
         As `merged_tally` has them.
     """
+    if dask is None:
+        return totals(views.files(views.names(directory, manifest)), by)
     parts = [
         TotalsPart(directory.absolute(), piece, by)
         for piece in piece_manifests(directory, manifest)
@@ -266,18 +258,39 @@ def totals_by_workers(directory: Path, manifest: Manifest, by: By, dask: str) ->
     return pl.concat([*(part.lazy() for part in single), totals(first, by)])
 
 
-def holdings_by(directory: Path, by: By, *, top: int, dask: str | None) -> Answer:
-    """Return who or what holds how much of an index, as `holdings`; by workers if ``dask`` says so.
+def holdings(
+    directory: Path, by: By, *, top: int = ROWS_MAXIMUM, dask: str | None = None
+) -> Answer:
+    """Return totals of an index by owner, age, size or location.
+
+    Parameters
+    ----------
+    directory
+        The index.
+    top
+        Maximum rows: the users, groups, projects, OSTs or pools with most bytes, or the first
+        classes of age or size.
+    dask
+        Scheduler whose workers count.
+
+    Returns
+    -------
+    Answer
+        One row per group: the group, ``files``, ``allocated_bytes``, ``share`` of all bytes, and
+        ``unused_days``, the longest time that one of its files was unused. A file with objects on
+        several OSTs counts as a file on each, with its bytes divided among them. A file without a
+        pool counts under `trimtab.purge.index.questions.NO_POOL`.
 
     Raises
     ------
-    UsageError, ToolError, DataError
-        As `holdings` and `merged_tally` have them.
+    UsageError
+        The index lacks the column.
+    UnreadableError, DataError
+        The index cannot be read.
+    ToolError
+        Workers or the scheduler were lost.
     """
-    if dask is None:
-        return holdings(directory, by, top=top)
     manifest = load_manifest(directory)
     check(by, directory, manifest)
-    parts = totals_by_workers(directory, manifest, by, dask)
     with views.readable():
-        return answer(merged(parts, by), manifest, top)
+        return answer(merged(all_totals(directory, manifest, by, dask), by), manifest, top)

@@ -1,23 +1,31 @@
-"""What changed: files looked at, the directories above, and the rows of an index that differ."""
+"""What changed: files looked at, the directories above, and the rows that differ, committed."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from trimtab.drivers.lustre.changelog import ChangelogUsers
-from trimtab.purge.follow.decide import Clear
+from trimtab.model.identifier import new_identifier
+from trimtab.purge.follow.decide import TRIES_MAX
 from trimtab.purge.follow.place import Name, Places, place
-from trimtab.purge.index.delta import Delta, beneath, find
-from trimtab.purge.index.manifest import Manifest
+from trimtab.purge.index.delta import Again, Delta, beneath, commit, deltas, find, merge
+from trimtab.purge.index.manifest import Followed, Manifest
 from trimtab.purge.index.reading import joined
 from trimtab.purge.index.schema import columns
+from trimtab.units import enumerated, plural
 
+if TYPE_CHECKING:
+    from trimtab.loop.purging.changelogs import LiveChangelogs
+
+DELTAS_MAX: Final = 32
+"""More small shards are merged into one: each costs every reader a file."""
 _IN_THE_WAY_MAX: Final = 10
 _LEVELS_MAX: Final = 10_000
 _KEY: Final = ("id", "parent", "name")
@@ -54,49 +62,6 @@ class Looked:
     stripes: Mapping[bytes, bytes] = field(default_factory=dict)
 
 
-class Changelogs(Protocol):
-    """A Lustre as a follower uses it."""
-
-    def mdts(self) -> Sequence[str]:
-        """Return every MDT that this client knows."""
-        ...
-
-    def users(self) -> Mapping[str, ChangelogUsers]:
-        """Return who reads the changelog of each MDT whose server answers."""
-        ...
-
-    def read(self, mdt: str, after: int) -> tuple[bytes, bool]:
-        """Return records behind one, and whether they are all."""
-        ...
-
-    def clear(self, order: Clear) -> None:
-        """Tell an MDT what is not needed any more."""
-        ...
-
-    def look(self, files: Sequence[bytes]) -> Looked:
-        """Look at files by their FIDs."""
-        ...
-
-    def children(self, directories: Sequence[bytes]) -> tuple[set[bytes], Mapping[bytes, int]]:
-        """Return what lies in directories, and those that could not be read; a file has nothing."""
-        ...
-
-    def list(self, directories: Sequence[bytes]) -> tuple[pl.DataFrame, Mapping[bytes, int]]:
-        """Return what directories hold, and those that could not be read; no file is looked at.
-
-        Returns
-        -------
-        polars.DataFrame
-            ``directory`` (its FID), ``name`` and ``inode``, the number that the directory has of
-            the file; nothing of a directory that is gone.
-        """
-        ...
-
-    def mdts_of(self, files: Sequence[bytes]) -> Mapping[bytes, str | None]:
-        """Return the MDT of each file by its FID; ``None``: Lustre does not tell."""
-        ...
-
-
 class Search:
     """Files looked at, and the rows of an index that change by that.
 
@@ -112,7 +77,7 @@ class Search:
         Directories of which it is not known what lies in them, with the error number.
     """
 
-    def __init__(self, changelogs: Changelogs, directory: Path, manifest: Manifest) -> None:
+    def __init__(self, changelogs: LiveChangelogs, directory: Path, manifest: Manifest) -> None:
         self._changelogs, self._directory, self._manifest = changelogs, directory, manifest
         self._names: dict[bytes, list[Name]] = {}
         self._frames: list[pl.DataFrame] = []
@@ -276,3 +241,48 @@ def _moved(
 def _paths(rows: pl.DataFrame) -> dict[bytes, bytes]:
     directories = rows.filter(pl.col("type") == "d").select("id", "parent", "name")
     return {file: joined(parent, name) for file, parent, name in directories.iter_rows()}
+
+
+def committed(
+    directory: Path,
+    manifest: Manifest,
+    delta: Delta,
+    followed: Followed,
+    *,
+    again: Again,
+    now: datetime,
+) -> Manifest:
+    """Return the manifest of an index with changes, under a new identifier; see `commit`.
+
+    What was looked at too often in vain is not looked at again, and many small shards become one.
+    """
+    now_s = int(now.timestamp())
+    after = commit(
+        directory,
+        replace(manifest, index_id=new_identifier(now)),
+        delta,
+        followed,
+        again=again.without_hopeless(TRIES_MAX),
+        now_s=now_s,
+    )
+    if deltas(after) > DELTAS_MAX:
+        after = merge(directory, after, whole=False, now_s=now_s)
+    return after
+
+
+def stale_by(followed: Followed, search: Search, again: Again) -> tuple[str, ...]:
+    """Return why an index may be wrong after a search, what was known before included."""
+    return tuple(dict.fromkeys((*followed.stale, *_stale_reasons(search, again))))
+
+
+def _stale_reasons(search: Search, again: Again) -> Iterator[str]:
+    """Yield why an index may be wrong after a search, whatever the MDT."""
+    if search.overflowed:
+        files = plural(len(search.overflowed), "file", ",")
+        yield f"Lustre does not keep all names of {files}"
+    lost = [file for file, count in again.tried.items() if count >= TRIES_MAX]
+    if lost:
+        failed = {**search.failed, **search.unread}
+        reasons = sorted({os.strerror(failed[file]) for file in lost if file in failed})
+        why = f": {enumerated(reasons, 3)}" if reasons else ""
+        yield f"{plural(len(lost), 'file', ',')} could not be looked at{why}"

@@ -97,7 +97,7 @@ class LiveChangelogs:
         )
 
     def children(self, directories: Sequence[bytes]) -> tuple[set[bytes], Mapping[bytes, int]]:
-        """Return what lies in directories, and those that could not be read."""
+        """Return what lies in directories, and those that could not be read; a file has nothing."""
         from trimtab._core import children
 
         question = partial(children, self.root, directories, threads=self.threads)
@@ -106,7 +106,14 @@ class LiveChangelogs:
         return set(names), dict(failed)
 
     def list(self, directories: Sequence[bytes]) -> tuple[pl.DataFrame, Mapping[bytes, int]]:
-        """Return what directories hold, and those that could not be read."""
+        """Return what directories hold, and those that could not be read; no file is looked at.
+
+        Returns
+        -------
+        polars.DataFrame
+            ``directory`` (its FID), ``name`` and ``inode``, the number that the directory has of
+            the file; nothing of a directory that is gone.
+        """
         held: dict[str, list[object]] = {"directory": [], "name": [], "inode": []}
         failed = {}
         for directory, names, number in list_directories(self.root, directories):
@@ -120,5 +127,5 @@ class LiveChangelogs:
         return pl.DataFrame(held, schema=kinds), failed
 
     def mdts_of(self, files: Sequence[bytes]) -> Mapping[bytes, str | None]:
-        """Return the MDT of each file by its FID."""
+        """Return the MDT of each file by its FID; ``None``: Lustre does not tell."""
         return mdts_of_fids(self.root, files)

@@ -22,26 +22,24 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.drivers.lustre.changelog import ChangelogUsers, parse_records
-from trimtab.drivers.lustre.site import lustre_name
+from trimtab.drivers.lustre.placement import lustre_name
 from trimtab.drivers.lustre.writes import CHANGELOG_USER
 from trimtab.errors import Interrupted, RefusedError, ToolError, UsageError
 from trimtab.launch.interruption import interruptible
 from trimtab.launch.process import utc_now
 from trimtab.loop.purging.answering import require_answer
-from trimtab.loop.purging.changed_rows import Changelogs, Search
+from trimtab.loop.purging.changed_rows import Search, committed, stale_by
+from trimtab.loop.purging.changelogs import LiveChangelogs
+from trimtab.loop.purging.rescanning import rescan as look_again_at_mdts
 from trimtab.loop.sites import open_site
-from trimtab.model.identifier import new_identifier
-from trimtab.purge.follow.decide import TRIES_MAX, Seen, clears, decide, look_again
-from trimtab.purge.index.delta import Again, Delta, commit, deltas, merge, read_again
+from trimtab.purge.follow.decide import Seen, clears, decide, look_again
+from trimtab.purge.index.delta import Again, merge, read_again
 from trimtab.purge.index.manifest import Followed, FollowedMdt, Lack, Manifest, Source
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest
 from trimtab.record.system_errors import system_errors
 from trimtab.record.trusted import opened
-from trimtab.units import enumerated, plural
 from trimtab.visible import visible
 
-DELTAS_MAX: Final = 32
-"""More small shards are merged into one: each costs every reader a file."""
 _IDLE_SLACK_S: Final = 1
 """Idle times are whole seconds, rounded down."""
 
@@ -105,8 +103,6 @@ def follow(
     ToolError, DataError, UnreadableError
         A changelog, a server, the file system or the index cannot be read, or not be written.
     """
-    from trimtab.loop.purging.changelogs import LiveChangelogs
-
     site = open_site(where).site
     if site.driver != "lustre" or not site.servers.mds:
         raise UsageError(
@@ -122,8 +118,6 @@ def follow(
         require_answer(root, "following")
         changelogs = LiveChangelogs(root, file_system, site.servers, manifest, threads=threads)
         if rescan:
-            from trimtab.loop.purging.rescanning import rescan as look_again_at_mdts
-
             _require_followed(manifest)
             with interruptible():
                 return look_again_at_mdts(directory, changelogs, utc_now)
@@ -167,7 +161,9 @@ def _require_followed(manifest: Manifest) -> None:
         raise UsageError("the index is not followed", code="index-not-followed")
 
 
-def begin(directory: Path, changelogs: Changelogs, *, file_system: str, now_s: float) -> Manifest:
+def begin(
+    directory: Path, changelogs: LiveChangelogs, *, file_system: str, now_s: float
+) -> Manifest:
     """Return the manifest of an index that is followed from now on.
 
     Raises
@@ -276,7 +272,9 @@ def alone(directory: Path) -> Iterator[None]:
         yield
 
 
-def follow_once(directory: Path, changelogs: Changelogs, clock: Callable[[], datetime]) -> Round:
+def follow_once(
+    directory: Path, changelogs: LiveChangelogs, clock: Callable[[], datetime]
+) -> Round:
     """Return what one round brought; whoever calls holds the index `alone`.
 
     Raises
@@ -324,35 +322,8 @@ def follow_once(directory: Path, changelogs: Changelogs, clock: Callable[[], dat
     )
 
 
-def committed(
-    directory: Path,
-    manifest: Manifest,
-    delta: Delta,
-    followed: Followed,
-    *,
-    again: Again,
-    now: datetime,
-) -> Manifest:
-    """Return the manifest of an index with changes, under a new identifier; see `commit`.
-
-    What was looked at too often in vain is not looked at again, and many small shards become one.
-    """
-    now_s = int(now.timestamp())
-    after = commit(
-        directory,
-        replace(manifest, index_id=new_identifier(now)),
-        delta,
-        followed,
-        again=again.without_hopeless(TRIES_MAX),
-        now_s=now_s,
-    )
-    if deltas(after) > DELTAS_MAX:
-        after = merge(directory, after, whole=False, now_s=now_s)
-    return after
-
-
 def _read(
-    changelogs: Changelogs, followed: Followed, users: Mapping[str, ChangelogUsers]
+    changelogs: LiveChangelogs, followed: Followed, users: Mapping[str, ChangelogUsers]
 ) -> tuple[dict[str, Seen], list[str]]:
     known = {mdt.mdt: mdt for mdt in followed.mdts}
     seen: dict[str, Seen] = {}
@@ -367,7 +338,7 @@ def _read(
     return seen, silent
 
 
-def _seen(changelogs: Changelogs, mdt: FollowedMdt, users: ChangelogUsers) -> Seen:
+def _seen(changelogs: LiveChangelogs, mdt: FollowedMdt, users: ChangelogUsers) -> Seen:
     try:
         data, ended = changelogs.read(mdt.mdt, mdt.mark)
     except ToolError:
@@ -375,21 +346,3 @@ def _seen(changelogs: Changelogs, mdt: FollowedMdt, users: ChangelogUsers) -> Se
             raise
         return Seen(users)  # that its user is gone has to get into the index
     return Seen(users, tuple(parse_records(data)), ended)
-
-
-def stale_by(followed: Followed, search: Search, again: Again) -> tuple[str, ...]:
-    """Return why an index may be wrong after a search, what was known before included."""
-    return tuple(dict.fromkeys((*followed.stale, *_stale_reasons(search, again))))
-
-
-def _stale_reasons(search: Search, again: Again) -> Iterator[str]:
-    """Yield why an index may be wrong after a search, whatever the MDT."""
-    if search.overflowed:
-        files = plural(len(search.overflowed), "file", ",")
-        yield f"Lustre does not keep all names of {files}"
-    lost = [file for file, count in again.tried.items() if count >= TRIES_MAX]
-    if lost:
-        failed = {**search.failed, **search.unread}
-        reasons = sorted({os.strerror(failed[file]) for file in lost if file in failed})
-        why = f": {enumerated(reasons, 3)}" if reasons else ""
-        yield f"{plural(len(lost), 'file', ',')} could not be looked at{why}"

@@ -9,31 +9,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimtab.errors import TrimtabError, UsageError
+from trimtab.loop.purging.answering import Measure, usage_now
 from trimtab.loop.purging.by_shards import (
     TallyPart,
     chosen_by_workers,
     merged_tally,
     pieces,
-    shard_paths,
 )
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.exact_sizes import size_bias
-from trimtab.loop.purging.measuring import Measure, usage_now
 from trimtab.loop.purging.place import PurgePlace
-from trimtab.loop.purging.site import SiteSays, ask_site
-from trimtab.purge.horizon.answer import Answer, answer
+from trimtab.loop.purging.site import SiteSays, ask_site, use_over_time
+from trimtab.purge.horizon.answer import Answer, HorizonResult, answer
 from trimtab.purge.horizon.curve import Freed
 from trimtab.purge.horizon.forecast import Growth, forecast_growth
 from trimtab.purge.horizon.size_bias import SizeBias
 from trimtab.purge.horizon.targets import pool_groups
 from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.index.manifest import Lack, Manifest, SizesMode, TimeTrust
+from trimtab.purge.index.manifest import Lack, Manifest, SizesMode, TimeTrust, shard_paths
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.policy import Policy
 from trimtab.purge.rules import RulesInForce, rules_in_force
-from trimtab.purge.run.journal import journals, read
-from trimtab.purge.run.records import DoneLine, UndoneLine
-from trimtab.report.purge import HorizonResult
+from trimtab.purge.run.journal import freed_before
+from trimtab.report.documents.encode import mapped, shape
 from trimtab.units import format_bytes, plural
 from trimtab.visible import visible
 
@@ -86,32 +84,33 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What an index says of a policy.
+class PurgeHorizonDocument:
+    """The horizon of an index: the current cut-off, that of the lists, and the curve.
 
     Attributes
     ----------
-    policy
-        As it was asked for: target and forecast may be the question's.
+    directory
+        Of the index, as it was named.
     rules
         In force for this index and time.
-    files, allocated_bytes
+    total
         All regular files of the index.
     notes
         What a reader should know besides the answer's own words, a sentence each.
+    policy
+        As it was asked for: target and forecast may be the question's.
     bias
         By how much the index lists sizes wrong; ``None`` where no sample says.
     """
 
+    directory: Path
     manifest: Manifest
-    policy: Policy
+    answer: Answer
     rules: RulesInForce
     usage: Usage
-    answer: Answer
-    files: int
-    allocated_bytes: int
-    latest_future_s: int | None
-    notes: tuple[str, ...] = ()
+    total: Freed
+    notes: tuple[str, ...]
+    policy: Policy
     bias: SizeBias | None = None
 
     @property
@@ -123,12 +122,22 @@ class Found:
             self.answer,
             self.usage,
             tuple(self.rules.words),
-            Freed(self.files, self.allocated_bytes),
+            self.total,
             self.notes,
         )
 
 
-def ask_horizon(question: Question, *, now: datetime, measure: Measure = usage_now) -> Found:
+shape(
+    PurgeHorizonDocument,
+    omit=["policy", "bias"],
+    inline={"manifest": ("index_id", "root"), "answer": (), "total": ()},
+    derive={"directory": mapped("directory", str, str)},
+)
+
+
+def ask_horizon(
+    question: Question, *, now: datetime, measure: Measure = usage_now
+) -> PurgeHorizonDocument:
     """Return the horizon that a target asks for, and the whole curve beside it.
 
     Raises
@@ -163,15 +172,14 @@ def ask_horizon(question: Question, *, now: datetime, measure: Measure = usage_n
         growth=growth,
         bias=bias,
     )
-    return Found(
+    return PurgeHorizonDocument(
+        directory=question.directory,
         manifest=manifest,
-        policy=policy,
+        answer=horizon,
         rules=rules,
         usage=usage,
-        answer=horizon,
-        files=tally.files,
-        allocated_bytes=tally.allocated_bytes,
-        latest_future_s=tally.latest_future_s,
+        total=Freed(tally.files, tally.allocated_bytes),
+        policy=policy,
         notes=(*_notes(manifest, question), *_of_sizes(manifest, tally, bias), *notes),
         bias=bias,
     )
@@ -200,24 +208,6 @@ def _require_pools(policy: Policy, answers: SiteSays) -> None:
         )
     if answers.pools is not None and answers.osts is not None:
         pool_groups(policy.target_pool, answers.pools, answers.osts)
-
-
-def purged_before(place: PurgePlace) -> tuple[tuple[int, int], ...]:
-    """Return what runs of this host freed: seconds since 1970, and bytes.
-
-    Raises
-    ------
-    UnreadableError
-        A journal cannot be read.
-    """
-    freed = []
-    for path in journals(place.journals):
-        for line in read(path).lines:
-            if isinstance(line, DoneLine) and line.apply:
-                freed.append((int(line.at.timestamp()), line.freed_bytes))
-            elif isinstance(line, UndoneLine):
-                freed.append((int(line.at.timestamp()), -line.bytes))
-    return tuple(freed)
 
 
 def _policy(question: Question, manifest: Manifest) -> Policy:
@@ -259,7 +249,7 @@ def _tally(question: Question, policy: Policy, manifest: Manifest, rules: RulesI
     )
 
 
-def choose(question: Question, horizon: Found, before_s: int, out: Path) -> None:
+def choose(question: Question, horizon: PurgeHorizonDocument, before_s: int, out: Path) -> None:
     """Write the candidates of a cut-off to a file, the longest unused first.
 
     Raises
@@ -297,8 +287,6 @@ def _growth(
             code="site-missing",
             hint="--site NAME, whose snapshots trimtab watch NAME keeps",
         )
-    from trimtab.loop.purging.measuring import use_over_time
-
     notes: tuple[str, ...] = ()
     purged: tuple[tuple[int, int], ...] = ()
     try:
@@ -306,7 +294,7 @@ def _growth(
     except TrimtabError as error:
         return None, (f"how use has grown is not known: {error.message}",)
     try:
-        purged = () if question.place is None else purged_before(question.place)
+        purged = () if question.place is None else freed_before(question.place.journals)
     except (TrimtabError, OSError) as error:
         said_why = getattr(error, "message", None) or str(error)
         notes = (f"what purges took is not known, and growth may look too small: {said_why}",)

@@ -13,7 +13,7 @@ from trimtab.errors import Interrupted, TrimtabError
 from trimtab.launch.process import utc_now
 from trimtab.loop.event_log import add_event
 from trimtab.loop.purging.place import PurgePlace
-from trimtab.loop.purging.running import Ran, RunOptions, run_plan
+from trimtab.loop.purging.running import PurgeRunDocument, RunOptions, run_plan
 from trimtab.loop.sites import site_file, site_with_path, where_of
 from trimtab.loop.stores import open_store
 from trimtab.model.event import JOURNAL, EventKind
@@ -35,7 +35,7 @@ def run_logged(
     place: PurgePlace,
     version: str,
     progress: Callable[[Progress], None] | None = None,
-) -> Ran:
+) -> PurgeRunDocument:
     """Carry a plan out as `run_plan`, and write into the site's log book what it came to.
 
     The site is the one that the options name, else the one site file of this host that has the
@@ -57,7 +57,7 @@ def run_logged(
     return ran if trouble is None else replace(ran, notes=(*ran.notes, trouble))
 
 
-def _entries(ran: Ran) -> list[tuple[EventKind, str]]:
+def _entries(ran: PurgeRunDocument) -> list[tuple[EventKind, str]]:
     """Return what is to be written of a run.
 
     One that found nothing to delete is an entry too: only so can its absence be noticed. One that

@@ -15,36 +15,46 @@ from trimtab.loop.purging.place import PurgePlace
 from trimtab.purge.notice.accounts import find_account
 from trimtab.purge.notice.mailing import MailResult
 from trimtab.purge.notice.notify import Published, mail, publish, write_names
-from trimtab.purge.plan.key import SigningKey
 from trimtab.purge.plan.load import LoadedPlan, plan_in, published_before
-from trimtab.purge.policy import Policy
-from trimtab.purge.policy_file import parse_policy
 from trimtab.purge.run.collect import root_facts
 from trimtab.purge.run.reserve import clear, set_aside
+from trimtab.report.documents.encode import mapped, shape
 from trimtab.visible import visible
 
 
 @dataclass(frozen=True, slots=True)
-class Notified:
-    """What came of telling a plan's users.
+class PurgeNotifyDocument:
+    """A published plan; ``fresh`` is false if it was published before and no list was changed.
 
     Attributes
     ----------
-    previous
-        The plan of the same root that was published before.
-    passed_over
-        Other plans beside this one that cannot be read, and why.
     mails
         ``None`` where none were asked for.
-    no_room
-        Why no room was set aside for the plan's runs; ``None``: it was, or none is needed.
+    notes
+        What a person should look at, a sentence each: plans beside this one that cannot be read,
+        files of names that were written, and why no room was set aside for runs, too.
     """
 
     published: Published
-    previous: LoadedPlan | None
-    passed_over: tuple[str, ...]
     mails: MailResult | None
-    no_room: str | None = None
+    notes: tuple[str, ...]
+
+
+shape(
+    Published,
+    omit=["loaded", "publication", "fresh", "notes"],
+    derive={
+        "plan": "loaded.plan.id",
+        "directory": mapped("publication.directory", visible, str),
+        "fresh": "fresh",
+        "published_at": "publication.published_at",
+        "not_before": "publication.not_before",
+        "expires_at": "loaded.plan.expires_at",
+        "previous_plan": "publication.previous_plan_id",
+        "lists": "publication.lists",
+    },
+)
+shape(PurgeNotifyDocument, inline={"published": ()})
 
 
 def notify(
@@ -52,23 +62,26 @@ def notify(
     *,
     place: PurgePlace,
     with_mail: bool,
+    names: Sequence[str] = (),
     again: bool = False,
     accept_unknown: bool = False,
     clock: Callable[[], datetime] = utc_now,
     progress: Callable[[int, int], None] | None = None,
-) -> Notified:
+) -> PurgeNotifyDocument:
     """Publish a plan, and send the mails where that is asked for; a second time does neither.
 
     Parameters
     ----------
     directory
         Of the plan. Plans beside it are looked through for the one before.
+    names
+        Users whose names of files are written beside their lists.
     again
         Whether mails whose fate is not known are sent once more.
     """
     loaded, key = plan_in(directory, place.key, owner=place.owner)
-    previous, passed_over = published_beside(loaded, key, place)
-    notices = policy_of(loaded).notices
+    previous, passed_over = published_before(loaded, key, owner=place.owner)
+    notices = loaded.policy.notices
     published = publish(
         loaded,
         key,
@@ -86,7 +99,13 @@ def notify(
             mails = mail(
                 published.loaded, notices, mailer, clock=clock, again=again, owner=place.owner
             )
-    return Notified(published, previous, passed_over, mails, set_room_aside(loaded, previous))
+    no_room = set_room_aside(loaded, previous)
+    written = names_of(directory, names, place=place) if names else ()
+    notes = (*published.notes, *(f"not looked at: {reason}" for reason in passed_over))
+    notes += tuple(f"names written to {visible(str(path))}" for path in written)
+    if no_room is not None:
+        notes += (f"no space was reserved for runs on a full file system: {no_room}",)
+    return PurgeNotifyDocument(published, mails, notes)
 
 
 def names_of(directory: Path, users: Sequence[str], *, place: PurgePlace) -> tuple[Path, ...]:
@@ -106,7 +125,7 @@ def set_room_aside(loaded: LoadedPlan, previous: LoadedPlan | None) -> str | Non
 
     What was set aside for the plan before goes: one reserve a root is enough.
     """
-    plan, policy = loaded.plan, policy_of(loaded)
+    plan, policy = loaded.plan, loaded.policy
     if plan.file_system.kind == "lustre":
         return None  # files go by FID, nothing is moved
     try:
@@ -132,20 +151,3 @@ def set_room_aside(loaded: LoadedPlan, previous: LoadedPlan | None) -> str | Non
     except OSError as error:
         return error.strerror or str(error)
     return None
-
-
-def policy_of(loaded: LoadedPlan) -> Policy:
-    """Return the policy that a plan was made under, as the plan itself holds it."""
-    return parse_policy(loaded.plan.policy.text, "the plan's policy", None).policy
-
-
-def published_beside(
-    loaded: LoadedPlan, key: SigningKey, place: PurgePlace
-) -> tuple[LoadedPlan | None, tuple[str, ...]]:
-    """Return the plan beside one that was published before it, and what was passed over."""
-    others = [path for path in sorted(loaded.directory.parent.iterdir()) if _is_plan(path, loaded)]
-    return published_before(others, loaded.plan, key, owner=place.owner)
-
-
-def _is_plan(path: Path, loaded: LoadedPlan) -> bool:
-    return path != loaded.directory and not path.is_symlink() and (path / "plan.json").is_file()

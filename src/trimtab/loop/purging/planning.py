@@ -10,13 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trimtab.errors import RefusedError
-from trimtab.loop.purging.answering import require_answer
-from trimtab.loop.purging.by_shards import totals_by_workers
+from trimtab.loop.purging.answering import Measure, require_answer, usage_now
+from trimtab.loop.purging.by_shards import all_totals
 from trimtab.loop.purging.core_errors import core_errors
 from trimtab.loop.purging.exact_sizes import ExactCandidates, look_at_candidates
-from trimtab.loop.purging.horizons import Found, Question, ask_horizon, choose
+from trimtab.loop.purging.horizons import PurgeHorizonDocument, Question, ask_horizon, choose
 from trimtab.loop.purging.looking import look_on
-from trimtab.loop.purging.measuring import Measure, usage_now
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.model.identifier import new_identifier
 from trimtab.purge.exempt_paths import look_beneath, require_exempt_paths
@@ -24,7 +23,7 @@ from trimtab.purge.index import views
 from trimtab.purge.index.exact_size import Look
 from trimtab.purge.index.manifest import Manifest
 from trimtab.purge.index.manifest_file import MANIFEST
-from trimtab.purge.index.questions import By, totals
+from trimtab.purge.index.questions import By
 from trimtab.purge.plan.freeze import freeze, staging
 from trimtab.purge.plan.key import SigningKey, create_key, read_key
 from trimtab.purge.plan.model import (
@@ -41,26 +40,40 @@ from trimtab.purge.plan.model import (
 from trimtab.purge.plan.names import escape
 from trimtab.purge.policy_file import LoadedPolicy, policy_text
 from trimtab.purge.run.collect import root_facts
+from trimtab.report.documents.encode import mapped, shape
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A plan in its place.
+class PurgePlanDocument:
+    """A stored plan; it deletes nothing before ``earliest``, nor after ``expires_at``.
+
+    ``earliest`` counts from its creation; publishing the plan later delays it.
 
     Attributes
     ----------
     directory
         Of the plan.
-    horizon
-        The horizon that it follows from.
     new_key
         Whether the site's key was made for it.
+    notes
+        Warnings of the policy, and what a reader of the horizon should know.
+    horizon
+        The horizon that it follows from.
     """
 
     directory: Path
     plan: Plan
-    horizon: Found
     new_key: bool
+    notes: tuple[str, ...]
+    horizon: PurgeHorizonDocument
+
+
+shape(
+    PurgePlanDocument,
+    omit=["horizon"],
+    inline={"plan": ()},
+    derive={"directory": mapped("directory", str, str)},
+)
 
 
 def make_plan(
@@ -73,7 +86,7 @@ def make_plan(
     measure: Measure = usage_now,
     progress: Callable[[str, float], None] = lambda step, part: None,
     look: Look | None = None,
-) -> Made:
+) -> PurgePlanDocument:
     """Return the plan that a policy makes of an index, written to ``out``.
 
     Parameters
@@ -131,7 +144,8 @@ def make_plan(
             key=key,
             held_bytes=_held(question, horizon),
         )
-    return Made(staged.out, plan, horizon, new_key)
+    notes = (*policy.warnings, *horizon.notes)
+    return PurgePlanDocument(staged.out, plan, new_key, notes, horizon)
 
 
 def signing_key(place: PurgePlace) -> tuple[SigningKey, bool]:
@@ -150,7 +164,7 @@ def _require_files(looked: ExactCandidates) -> None:
         )
 
 
-def _held(question: Question, horizon: Found) -> dict[int, int]:
+def _held(question: Question, horizon: PurgeHorizonDocument) -> dict[int, int]:
     """Return what each user holds, set right where a sample says that listed sizes are wrong."""
     listed = held_by_users(question.directory, horizon.manifest, question.dask)
     return listed if horizon.bias is None else horizon.bias.held(listed)
@@ -164,10 +178,7 @@ def held_by_users(directory: Path, manifest: Manifest, dask: str | None = None) 
     import polars as pl
 
     with views.readable():
-        if dask is None:
-            rows = totals(views.files(views.names(directory, manifest)), By.USER)
-        else:
-            rows = totals_by_workers(directory, manifest, By.USER, dask)
+        rows = all_totals(directory, manifest, By.USER, dask)
         held = rows.group_by("uid").agg(pl.col("allocated_bytes").sum())
         frame = held.collect(engine="streaming")
     return {int(uid): int(held_bytes) for uid, held_bytes in frame.iter_rows()}
@@ -176,7 +187,7 @@ def held_by_users(directory: Path, manifest: Manifest, dask: str | None = None) 
 def _draft(
     question: Question,
     policy: LoadedPolicy,
-    horizon: Found,
+    horizon: PurgeHorizonDocument,
     before_s: int,
     now: datetime,
     *,
@@ -218,7 +229,7 @@ def _policy(policy: LoadedPolicy) -> PlannedPolicy:
     return PlannedPolicy(policy.policy.name, text, hashlib.sha256(text.encode()).hexdigest())
 
 
-def _file_system(horizon: Found) -> PlannedFileSystem:
+def _file_system(horizon: PurgeHorizonDocument) -> PlannedFileSystem:
     system = horizon.manifest.filesystem
     if system is None:
         raise RefusedError(
@@ -229,7 +240,7 @@ def _file_system(horizon: Found) -> PlannedFileSystem:
     return same_named(PlannedFileSystem, system, root=horizon.policy.root)
 
 
-def _index(question: Question, horizon: Found, *, exact: bool) -> PlannedIndex:
+def _index(question: Question, horizon: PurgeHorizonDocument, *, exact: bool) -> PlannedIndex:
     manifest = horizon.manifest
     data = (question.directory / MANIFEST).read_bytes()
     oldest_ns = manifest.oldest_ns

@@ -20,23 +20,26 @@ from trimtab.purge.run.collect import root_facts
 from trimtab.purge.run.facts import plan_line, root_line
 from trimtab.purge.run.journal import opened
 from trimtab.purge.run.records import PlanLine
+from trimtab.report.documents.encode import mapped, shape
 from trimtab.units import whole_second
 from trimtab.visible import visible
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
-    """What lies aside beneath a root, or lay there.
+class PurgeRecoverDocument:
+    """Files put aside by interrupted runs beneath a root, and the fate of each.
 
-    Attributes
-    ----------
-    interrupted
-        Plans of the root whose last batch has no end: `trimtab purge run` ends it.
+    ``fate`` is ``waits``, ``restored``, ``name_taken``, ``directory_gone``, ``origin_unknown``,
+    ``in_use`` or ``failed``. ``interrupted`` are plans whose last batch is unfinished.
     """
 
     root: str
+    restored: bool
     files: tuple[AsideFile, ...]
     interrupted: tuple[str, ...]
+
+
+shape(PurgeRecoverDocument, derive={"root": mapped("root", visible, str)})
 
 
 def files_aside(root: str, *, restore: bool = False, into: bytes | None = None) -> list[AsideFile]:
@@ -66,7 +69,7 @@ def recover(
     restore: bool = False,
     into: Path | None = None,
     now: Callable[[], datetime] = utc_now,
-) -> Recovered:
+) -> PurgeRecoverDocument:
     """List what interrupted runs put aside beneath a root, and put it back if asked to.
 
     Nothing is deleted and nothing replaced: a file whose name is taken stays where it is. With
@@ -90,7 +93,7 @@ def recover(
         _release(line, place, now())
     files = files_aside(str(root), restore=restore, into=_beneath(root, into))
     interrupted = tuple(plan.plan for plan, _ in interrupted_plans(place.journals, line))
-    return Recovered(str(root), tuple(files), interrupted)
+    return PurgeRecoverDocument(str(root), restore, tuple(files), interrupted)
 
 
 def _line_of(root: str) -> PlanLine:

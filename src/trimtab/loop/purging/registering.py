@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from trimtab.config.problems import did_you_mean
 from trimtab.drivers.lustre.changelogs import ask_users_by_server
-from trimtab.drivers.lustre.site import lustre_name
+from trimtab.drivers.lustre.placement import lustre_name
 from trimtab.errors import ToolError, UsageError
 from trimtab.launch.fleet import fan_out
 from trimtab.loop.acting.session import Place, apply_and_log, carrying_out, settle

@@ -8,30 +8,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trimtab.errors import RefusedError, UsageError
-from trimtab.loop.purging.horizons import Found, Question, ask_horizon, choose
-from trimtab.loop.purging.measuring import Measure, usage_now
+from trimtab.loop.purging.answering import Measure, usage_now
+from trimtab.loop.purging.horizons import Question, ask_horizon, choose
 from trimtab.purge.horizon.replay import Replay, replay
 from trimtab.purge.index.manifest import Manifest
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.index.views import readable, scanned
+from trimtab.report.documents.encode import shape
+from trimtab.units import EpochS
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
-    """A policy tried on an index of then, and held against one of later.
+class PurgeReplayDocument:
+    """What a past cut-off would have deleted, and its later use."""
 
-    Attributes
-    ----------
-    horizon
-        The horizon of then.
-    before_s
-        The cut-off that was tried, in seconds since 1970.
-    """
-
-    horizon: Found
-    before_s: int
-    later: Manifest
     replay: Replay
+    before_s: EpochS
+
+
+shape(PurgeReplayDocument, inline={"replay": ()})
 
 
 def replay_policy(
@@ -41,7 +36,7 @@ def replay_policy(
     before: datetime | None = None,
     reads_known: bool = False,
     measure: Measure = usage_now,
-) -> Replayed:
+) -> PurgeReplayDocument:
     """Return what a policy would have deleted of an earlier index, and what became of it.
 
     Parameters
@@ -90,7 +85,7 @@ def replay_policy(
                 later_s=afterwards.as_of_s,
                 reads_known=reads_known,
             )
-    return Replayed(horizon, before_s, afterwards, came)
+    return PurgeReplayDocument(came, before_s)
 
 
 def require_same(earlier: Manifest, later: Manifest) -> None:

@@ -35,8 +35,8 @@ import polars as pl
 from trimtab.drivers.lustre.changelog import NEEDED, ChangelogUser, ChangelogUsers
 from trimtab.drivers.lustre.writes import CHANGELOG_USER
 from trimtab.errors import RefusedError, ToolError
-from trimtab.loop.purging.changed_rows import Changelogs, Search
-from trimtab.loop.purging.following import committed, stale_by
+from trimtab.loop.purging.changed_rows import Search, committed, stale_by
+from trimtab.loop.purging.changelogs import LiveChangelogs
 from trimtab.purge.follow.decide import Clear
 from trimtab.purge.index.delta import Again, Delta, read_again
 from trimtab.purge.index.manifest import Followed, FollowedMdt, Manifest
@@ -76,7 +76,7 @@ class _Known:
     files: frozenset[bytes]
 
 
-def rescan(directory: Path, changelogs: Changelogs, clock: Callable[[], datetime]) -> Manifest:
+def rescan(directory: Path, changelogs: LiveChangelogs, clock: Callable[[], datetime]) -> Manifest:
     """Return the manifest of an index of which no MDT's changes are missing any more.
 
     Whoever calls holds the index alone. May be killed at any moment: what was put right stays, and
@@ -110,7 +110,7 @@ def rescan(directory: Path, changelogs: Changelogs, clock: Callable[[], datetime
 
 
 def _begun_anew(
-    mdt: str, changelogs: Changelogs, users: Mapping[str, ChangelogUsers]
+    mdt: str, changelogs: LiveChangelogs, users: Mapping[str, ChangelogUsers]
 ) -> FollowedMdt:
     """Return from where on an MDT is followed, once everything of before was looked at.
 
@@ -156,7 +156,7 @@ class _Work:
     """Files looked at in batches, each committed by itself."""
 
     _directory: Path
-    _changelogs: Changelogs
+    _changelogs: LiveChangelogs
     _clock: Callable[[], datetime]
     _directories: set[bytes] = field(default_factory=set)
     _files: set[bytes] = field(default_factory=set)
@@ -252,7 +252,7 @@ def _batches(files: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 
 
 def _known(
-    directory: Path, manifest: Manifest, changelogs: Changelogs, lost: frozenset[str]
+    directory: Path, manifest: Manifest, changelogs: LiveChangelogs, lost: frozenset[str]
 ) -> _Known:
     assert manifest.started_ns is not None
     settled_ns = manifest.started_ns - SETTLED_NS
@@ -305,7 +305,7 @@ def _listed(
     return set(held["id"].to_list()), set(files["id"].to_list())
 
 
-def _on(ids: pl.Series, changelogs: Changelogs, lost: frozenset[str]) -> set[bytes]:
+def _on(ids: pl.Series, changelogs: LiveChangelogs, lost: frozenset[str]) -> set[bytes]:
     """Return the files that are on one of some MDTs, or of which Lustre does not tell."""
     frame = ids.to_frame("id").with_columns(sequence=pl.col("id").bin.slice(0, 8))
     one_each = frame.group_by("sequence").agg(pl.col("id").first())
@@ -337,7 +337,7 @@ def _sums() -> tuple[pl.Expr, pl.Expr]:
 
 
 def _differing(
-    changelogs: Changelogs, known: _Known, root: bytes, touched: Collection[bytes]
+    changelogs: LiveChangelogs, known: _Known, root: bytes, touched: Collection[bytes]
 ) -> set[bytes]:
     """Return the directories that hold something else than the index has, but those touched."""
     paths = dict(known.directories.select("id", "path").iter_rows())

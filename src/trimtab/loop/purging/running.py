@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -20,18 +19,22 @@ from trimtab.launch.fleet import fan_out as reach
 from trimtab.launch.process import utc_now
 from trimtab.loop.purging.answering import require_answer
 from trimtab.loop.purging.core_errors import core_errors
-from trimtab.loop.purging.noticing import policy_of, published_beside
 from trimtab.loop.purging.place import PurgePlace, prepared
 from trimtab.loop.purging.recovering import files_aside, leftovers_of_others
 from trimtab.loop.purging.servers import servers_of
 from trimtab.loop.purging.untraced import bound_files, mount_tables
 from trimtab.model.identifier import new_identifier
-from trimtab.purge.exempt_paths import first_troubles, look_beneath, path_troubles
-from trimtab.purge.plan.load import LoadedPlan, open_candidates, plan_in, require_plan
+from trimtab.purge.plan.load import (
+    LoadedPlan,
+    open_candidates,
+    plan_in,
+    published_before,
+    require_plan,
+)
 from trimtab.purge.plan.model import Plan
-from trimtab.purge.policy import Policy, loosened
+from trimtab.purge.policy import Policy
 from trimtab.purge.policy_file import load_policy
-from trimtab.purge.run.arming import read_arming, who_now
+from trimtab.purge.run.arming import who_now
 from trimtab.purge.run.aside import stranded
 from trimtab.purge.run.facts import plan_line, terms_of
 from trimtab.purge.run.listing import CandidatesListing
@@ -39,13 +42,13 @@ from trimtab.purge.run.messages import Progress, StopReason
 from trimtab.purge.run.reserve import clear, set_aside
 from trimtab.purge.run.result import RunInterrupted, RunResult
 from trimtab.purge.run.runner import Job, Sharing, run
-from trimtab.purge.run.situation import Planned
 from trimtab.purge.run.state import IN_QUARANTINE
-from trimtab.purge.run.surroundings import HostSurroundings, Site
+from trimtab.purge.run.surroundings import remover_of, surroundings_of
+from trimtab.report.documents.encode import Problem, shape
 from trimtab.units import plural
 
 if TYPE_CHECKING:
-    from trimtab._core import Candidates, Removal
+    from trimtab._core import Removal
 
 _AGAIN: Final = "the same command recovers what was begun, and goes on"
 GOES_ON: Final = "what was deleted is in the journal: the same command goes on with the rest"
@@ -101,8 +104,12 @@ class RunOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    """What a run came to.
+class PurgeRunDocument:
+    """The result of a run; for a dry run, what the result would have been.
+
+    ``files`` and ``bytes`` are those of the plan, ``freed_bytes`` those actually freed.
+    ``outcomes`` are rows of the plan. ``unexplained`` are files moved aside by an interrupted run
+    that match no row: they are left there for a person to check.
 
     Attributes
     ----------
@@ -114,6 +121,18 @@ class Ran:
     result: RunResult
     notes: tuple[str, ...]
 
+    @property
+    def error(self) -> Problem | None:
+        """Why it did not do what was asked."""
+        return error_of(self.result)
+
+
+shape(
+    PurgeRunDocument,
+    inline={"loaded": ("plan", "root", "rows"), "result": ()},
+    derive={"error": "error"},
+)
+
 
 def run_plan(
     directory: Path,
@@ -123,7 +142,7 @@ def run_plan(
     version: str,
     fan_out: FanOut = reach,
     progress: Callable[[Progress], None] | None = None,
-) -> Ran:
+) -> PurgeRunDocument:
     """Return what a run of a plan came to, one that a signal ended too; see `runner.run`.
 
     Raises
@@ -143,12 +162,20 @@ def run_plan(
     with core_errors("the run"):
         candidates = open_candidates(loaded, owner=place.owner)
     plan, run_id, now_s = loaded.plan, new_identifier(utc_now()), int(time.time())
-    policy = policy_of(loaded) if options.policy is None else load_policy(options.policy).policy
+    policy = loaded.policy if options.policy is None else load_policy(options.policy).policy
     require_answer(policy.root, "the run")
     servers = servers_of(plan.file_system, options.site, fan_out=fan_out)
-    previous, _ = published_beside(loaded, key, place)
-    world = _world(
-        loaded, previous, policy, place, canary=options.apply, now_s=now_s, site=servers.site()
+    previous, _ = published_before(loaded, key, owner=place.owner)
+    world = surroundings_of(
+        loaded,
+        previous,
+        policy,
+        journals=place.journals,
+        owner=place.owner,
+        canary=options.apply,
+        now_s=now_s,
+        site=servers.site(),
+        leftovers=partial(leftovers_of_others, loaded, place),
     )
     asides = _quarantines(plan, run_id) if options.shared else [plan.quarantine] * 2
 
@@ -184,7 +211,7 @@ def run_plan(
     with contextlib.closing(world), core_errors("the run", hint=_AGAIN):
         result = _carried_out(job, options, plan, progress)
         _keep_room(loaded, policy, world.root, result)
-    return Ran(loaded, result, (*notes_of(plan, result), *servers.sentences()))
+    return PurgeRunDocument(loaded, result, (*notes_of(plan, result), *servers.sentences()))
 
 
 def _carried_out(
@@ -237,7 +264,7 @@ def _keep_room(loaded: LoadedPlan, policy: Policy, root: int | None, result: Run
         set_aside(root, plan.quarantine, threads=throttle.threads, rows=throttle.batch_files)
 
 
-def error_of(result: RunResult) -> TrimtabError | Interrupted | None:
+def error_of(result: RunResult) -> Problem | None:
     """Return why a run did not do what was asked; ``None`` where it did as far as it may.
 
     A cap that is reached and a plan without more files are how runs end.
@@ -261,102 +288,3 @@ def error_of(result: RunResult) -> TrimtabError | Interrupted | None:
             return ToolError(f"the run was stopped: {result.text}", code="run-stopped")
         case _:
             return None
-
-
-def remover_of(
-    loaded: LoadedPlan,
-    candidates: Candidates,
-    policy: Policy,
-    *,
-    now_s: int,
-    before_s: int | None = None,
-    root: int | None = None,
-    in_use: Sequence[bytes] = (),
-    quarantine: str | None = None,
-) -> Removal:
-    """Return the core's remover for a plan, under the policy in force.
-
-    The rules are the plan's; what the policy in force keeps comes on top, so that an exemption
-    that was granted since holds at once.
-
-    Parameters
-    ----------
-    candidates
-        The plan's (`open_candidates`).
-    before_s
-        The cut-off; ``None``: the plan's.
-    root
-        A descriptor of the root; ``None``: its path is opened.
-    in_use
-        Paths relative to the root that stay, whatever the rules say.
-    quarantine
-        Where files are put aside; ``None``: the plan's.
-    """
-    from trimtab._core import Removal, Rules
-
-    plan, rules = loaded.plan, loaded.plan.rules
-    exempt = partial(policy.exempt_numbers, at_s=now_s)
-    counted = {*rules.counted, *(name for name in policy.counted if name != "atime")}
-    return Removal(
-        candidates,
-        plan.file_system.root,
-        Rules(
-            counted=sorted(counted),
-            as_of_s=now_s,
-            old_enough_before_s=_old_enough_before_s(loaded, policy),
-            minimum_size_bytes=max(rules.minimum_size_bytes, policy.minimum_size_bytes),
-            exempt_paths=sorted({*rules.exempt_path_bytes, *policy.exempt_paths(now_s), *in_use}),
-            exempt_users=sorted({*rules.exempt_users, *exempt("user")}),
-            exempt_groups=sorted({*rules.exempt_groups, *exempt("group")}),
-            exempt_projects=sorted({*rules.exempt_projects, *exempt("project")}),
-            linked=rules.linked and policy.linked_files == "delete",
-        ),
-        before_s=plan.horizon.before_s if before_s is None else before_s,
-        quarantine=quarantine or plan.quarantine,
-        time_resolution_ns=plan.index.time_resolution_ns,
-        threads=policy.throttle.threads,
-        open_files=policy.open_files == "delete" and policy_of(loaded).open_files == "delete",
-        lustre=plan.file_system.kind == "lustre",
-        exact_sizes=plan.index.has_exact_sizes,
-        # Users save their files at any time after the scan that found them.
-        listed_s=math.ceil((plan.index.started_at or plan.index.ended_at).timestamp()),
-        root_descriptor=root,
-    )
-
-
-def _old_enough_before_s(loaded: LoadedPlan, policy: Policy) -> int:
-    """Return what the plan's rules say, or earlier where the policy's minimum age has risen."""
-    rules = loaded.plan.rules
-    more_s = max(0, policy.minimum_age_s - policy_of(loaded).minimum_age_s)
-    return rules.old_enough_before_s - more_s * (1 if rules.reads_count else 2)
-
-
-def _world(
-    loaded: LoadedPlan,
-    previous: LoadedPlan | None,
-    policy: Policy,
-    place: PurgePlace,
-    *,
-    canary: bool,
-    now_s: int,
-    site: Site,
-) -> HostSurroundings:
-    planned, plan = policy_of(loaded), loaded.plan
-    exempt = path_troubles(policy, look_beneath(policy.root), now_s=now_s, planned=planned)
-    return HostSurroundings(
-        policy,
-        Planned(
-            plan,
-            loaded.publication,
-            changes=loosened(planned, policy, at_s=now_s),
-            previous=None if previous is None else previous.plan.candidates,
-            exempt_troubles=first_troubles(list(exempt)),
-        ),
-        read_arming(place.journals, plan.id, loaded.sha256, owner=place.owner),
-        journals=place.journals,
-        canary=canary,
-        quarantine=plan.quarantine,
-        site=site,
-        leftovers=partial(leftovers_of_others, loaded, place),
-        owner=place.owner,
-    )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from trimtab.drivers.lustre.clocks import ask_clocks
 from trimtab.drivers.lustre.destroys import DeletedSpace, Pair, ask_deleted_space
 from trimtab.drivers.lustre.draining import Drain
-from trimtab.drivers.lustre.site import lustre_name
+from trimtab.drivers.lustre.placement import lustre_name
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.launch.fleet import FanOut
 from trimtab.launch.fleet import fan_out as reach

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from trimtab.errors import UsageError
 from trimtab.loop.purging.reads import read_recording
 from trimtab.loop.sites import open_driver, open_site
+from trimtab.loop.stores import open_store
 from trimtab.model.telemetry import NotAvailable, Snapshot
+from trimtab.purge.horizon.forecast import WINDOW_S
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.rules import ReadRecording
 from trimtab.visible import visible
 
-_HEXADECIMAL_DIGITS = 4
+_HEXADECIMAL_DIGITS: Final = 4
+_DAY_S: Final = 86400
+_SNAPSHOTS_A_DAY: Final = 4
+"""So many are read: growth is told by days, and a snapshot of 298 OSTs takes its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +94,28 @@ def ost_usages(snapshot: Snapshot) -> dict[int, Usage] | None:
         index = int(seen.target.name[-_HEXADECIMAL_DIGITS:], 16)
         usages[index] = Usage(int(used), int(available))
     return usages or None
+
+
+def use_over_time(
+    site: str, store_url: str | None, *, until: datetime
+) -> tuple[tuple[int, int], ...]:
+    """Return a site's use as its complete snapshots have it: seconds since 1970 and bytes used.
+
+    A snapshot in which an OST is missing would look like a purge.
+    """
+    import polars as pl
+
+    since = until - timedelta(seconds=WINDOW_S)
+    with open_store(store_url) as store:
+        snapshots = store.snapshots(site, since=since, until=until)
+        times = thinned(snapshot.at for snapshot in snapshots if snapshot.complete)
+        readings, _ = store.telemetry_frames(site, times, names=("used_bytes",), settings_at=())
+    data = readings.filter((pl.col("kind") != "mdt") & pl.col("number").is_not_null())
+    summed = data.group_by("at").agg(pl.col("number").sum()).sort("at")
+    return tuple((int(at.timestamp()), int(used)) for at, used in summed.iter_rows())
+
+
+def thinned(times: Iterable[datetime]) -> list[datetime]:
+    """Return the last time within each quarter of a day, in order."""
+    latest = {int(at.timestamp() * _SNAPSHOTS_A_DAY // _DAY_S): at for at in sorted(times)}
+    return list(latest.values())

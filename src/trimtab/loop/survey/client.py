@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from trimtab import __version__
+from trimtab.config.version import __version__
 from trimtab.errors import Interrupted, RefusedError, TrimtabError
 from trimtab.launch.allocation import Demand
 from trimtab.loop.probing.mount_check import why_wrong_mount

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from trimtab.drivers.lustre.site import lustre_name
+from trimtab.drivers.lustre.placement import lustre_name
 from trimtab.errors import RefusedError, ToolError, UsageError
 from trimtab.launch.interruption import shielded
 from trimtab.loop.probing.probe import Progress

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from trimtab import __version__
+from trimtab.config.version import __version__
 from trimtab.errors import DataError, Interrupted, ToolError, TrimtabError
 from trimtab.launch.interruption import lifted, shielded
 from trimtab.loop.probing.probe import Progress

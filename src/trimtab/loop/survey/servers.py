@@ -9,8 +9,7 @@ from trimtab.drivers.lustre.asking import sudo_of
 from trimtab.drivers.lustre.device_list import parse_device_list
 from trimtab.errors import ToolError
 from trimtab.launch.fleet import each
-from trimtab.launch.launchers import Execute
-from trimtab.launch.process import ProcessResult
+from trimtab.launch.process import Execute, ProcessResult
 from trimtab.launch.process import execute as run_process
 from trimtab.measure.measurement import tail
 from trimtab.model.site import Servers

@@ -26,11 +26,11 @@ from trimtab.loop.status import HISTORY, suspect_of
 from trimtab.loop.watching.agenda import Begin
 from trimtab.loop.watching.log import fields
 from trimtab.loop.watching.looking import Look, look
-from trimtab.model.check import HistoryPoint
 from trimtab.model.incident import Shape
 from trimtab.model.run import RunStatus
 from trimtab.model.series import ChangePoint
 from trimtab.model.site import Site
+from trimtab.model.verdict import HistoryPoint
 from trimtab.record.comparability import comparability_key
 from trimtab.record.slots import Slot
 

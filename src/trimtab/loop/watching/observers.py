@@ -9,7 +9,6 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Protocol
 
 from trimtab.errors import panics_as_errors
-from trimtab.loop.sites import driver_module
 from trimtab.loop.watching.log import fields
 from trimtab.model.driver import DRIVERS
 from trimtab.model.site import Site
@@ -79,7 +78,11 @@ def observers_of(
         from trimtab.loop.exporting.collecting import Collector
         from trimtab.loop.exporting.exporter import Exporter
 
-        name = driver_module(site).lustre_name(site) if DRIVERS[site.driver].named else None
+        name = None
+        if DRIVERS[site.driver].named:
+            from trimtab.drivers.lustre.placement import lustre_name
+
+            name = lustre_name(site)
         collector = Collector(
             site, store, clock=clock, file_system=name, receivers=alerting.standing
         )

@@ -12,7 +12,6 @@ from trimtab.loop.watching.lease import is_gone
 from trimtab.model.action import Plan
 from trimtab.model.site import Site
 from trimtab.record.slots import ItemState, Lease, Slot, SlotState, WatchState
-from trimtab.report.documents import values  # noqa: F401 (declares runs and plans)
 from trimtab.report.documents.encode import shape
 
 if TYPE_CHECKING:

@@ -20,14 +20,12 @@ from trimtab.measure.measurement import (
     Measurement,
     Phase,
     beginning,
-    first_reason,
-    status_of,
     tail,
 )
 from trimtab.measure.plain import present, whole_of
 from trimtab.measure.source import Source
 from trimtab.message import Message
-from trimtab.model.run import Access, RawOutput, RunStatus, Sample
+from trimtab.model.run import Access, RawOutput, Sample
 from trimtab.units import MIB
 
 KIND: Final = "elbencho"
@@ -131,7 +129,7 @@ class _Run:
         """Yield the result, unless no phase measured anything."""
         if all(row.operation in {"", *_BETWEEN} for row in self.rows):
             return
-        yield replace(_finished(self.draft(0, 0)), identity=self._identity())
+        yield replace(self.draft(0, 0).finished(rates_count=True), identity=self._identity())
 
     def draft(self, repetition: int, ordinal: int | None) -> Draft:
         """Return the figures of all phases."""
@@ -218,17 +216,6 @@ def _floor(amount: Amount | None, step: float) -> int | None:
 
 def _switch(text: str | None) -> bool | None:
     return {"0": False, "1": True}.get(text or "")
-
-
-def _finished(draft: Draft) -> Measurement:
-    """Return the result; files, directories and operations per second are separate figures."""
-    problems = tuple(draft.problems)
-    measured = draft.finished()
-    if measured.status is not RunStatus.FAILED:
-        return measured
-    if not problems and not any(sample.believed for sample in measured.samples):
-        problems = (first_reason(measured.samples, "the output contains no result"),)
-    return replace(measured, status=status_of(measured.samples, problems), problems=problems)
 
 
 @dataclass(frozen=True, slots=True)

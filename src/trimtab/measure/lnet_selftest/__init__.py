@@ -50,13 +50,6 @@ _METRICS: Final[dict[tuple[Side, Direction], str]] = {
 _HEADERS_BYTES: Final = 512
 """A message without data has about 160 bytes; a direction's mean near that has no data."""
 _HEADERS_FRACTION: Final = 0.02
-_BLOCK: Final = re.compile(
-    rf"^(?:{PROMPT})?\[LNet (?:Rates|Bandwidth) of [^\]\s]+\]\r?$", re.MULTILINE
-)
-_SESSION: Final = re.compile(
-    rf"^(?:{PROMPT})?SESSION: \S+ FEATURES: [0-9a-f]+ TIMEOUT: \d+ FORCE: (?:Yes|No)\r?$",
-    re.MULTILINE,
-)
 _NID: Final = re.compile(r"[0-9A-Za-z.:\[\],/*-]{1,120}@[a-z0-9]{1,16}")
 _BRACKET: Final = re.compile(r"\[([\d,/-]{1,100})\]")
 _PART: Final = re.compile(r"(\d{1,5})(?:-(\d{1,5})(?:/(\d{1,5}))?)?")
@@ -306,20 +299,13 @@ def _count(bracket: str) -> int | None:
     return total
 
 
-def _recognises(source: Source) -> bool:
-    head = source.head
-    block, session = "[LNet " in head, "SESSION: " in head
-    return (block and _BLOCK.search(head) is not None) or (
-        session and _SESSION.search(head) is not None
-    )
-
-
-_BEGINNING: Final = re.compile(
-    rb"^(?:%s)?"
-    rb"(?:\[LNet (?:Rates|Bandwidth) of [^\]\s]{1,99}\]|SESSION: \S{1,99} FEATURES: [0-9a-f])"
-    % PROMPT.encode(),
-    re.MULTILINE,
+_BEGINNING: Final = Mark(
+    (b"[LNet ", b"SESSION: "),
+    re.compile(
+        rb"^(?:%s)?"
+        rb"(?:\[LNet (?:Rates|Bandwidth) of [^\]\s]{1,99}\]|SESSION: \S{1,99} FEATURES: [0-9a-f])"
+        % PROMPT.encode(),
+        re.MULTILINE,
+    ),
 )
-FORMAT: Final = Format(
-    KIND, _recognises, read, beginning=Mark((b"[LNet ", b"SESSION: "), _BEGINNING)
-)
+FORMAT: Final = Format(KIND, _BEGINNING.stands_in, read, beginning=_BEGINNING)

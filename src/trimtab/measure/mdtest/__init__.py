@@ -20,8 +20,6 @@ from trimtab.measure.source import Format, Mark, Source
 
 __all__ = ["FORMAT", "KIND", "command", "read", "version"]
 
-_HEAD: Final = re.compile(r"^mdtest-\S{1,40} was launched with [0-9]+ total task", re.MULTILINE)
-
 
 def read(source: Source) -> tuple[Measurement, ...]:
     """Return a result for each test in an output; see `trimtab.measure.source`.
@@ -40,15 +38,14 @@ def read(source: Source) -> tuple[Measurement, ...]:
     return measurements
 
 
-def _recognises(source: Source) -> bool:
-    return _HEAD.search(source.head.replace("\r", "")) is not None
-
-
-_BEGINNING: Final = re.compile(
-    rb"^(?:-- started at [0-9/]{8,10} [0-9:]{8} --\s{1,9})?mdtest-\S{1,40} was launched with ",
-    re.MULTILINE,
+_BEGINNING: Final = Mark(
+    (b"mdtest-",),
+    re.compile(
+        rb"^(?:-- started at [0-9/]{8,10} [0-9:]{8} --\s{1,9})?mdtest-\S{1,40} was launched with ",
+        re.MULTILINE,
+    ),
 )
-FORMAT: Final = Format(KIND, _recognises, read, beginning=Mark((b"mdtest-",), _BEGINNING))
+FORMAT: Final = Format(KIND, _BEGINNING.stands_in, read, beginning=_BEGINNING)
 
 
 _VERSION_ARGUMENTS: Final = ("-a", "DUMMY", "-F", "-C", "-n", "1", "-d", "/dev/null/trimtab")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
 
 from trimtab.errors import UsageError
-from trimtab.purge.horizon.curve import AgeCurve, OwnerDays
+from trimtab.purge.horizon.curve import AgeCurve, Freed, OwnerDays
 from trimtab.purge.horizon.forecast import Growth
 from trimtab.purge.horizon.horizon import (
     AGES_DAYS,
@@ -32,8 +32,10 @@ from trimtab.purge.horizon.targets import (
     pool_groups,
 )
 from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.index.owners import printed_name
 from trimtab.purge.policy import Policy
 from trimtab.purge.rules import HOUR_S, RulesInForce, moment
+from trimtab.report.documents.encode import shape
 from trimtab.units import EpochS, format_bytes, format_percent, plural
 
 if TYPE_CHECKING:
@@ -316,3 +318,51 @@ def project_days(tally: Tally) -> OwnerDays:
 def ost_curves(tally: Tally) -> dict[int, AgeCurve]:
     """Return the curve of each OST that holds eligible objects, by OST index."""
     return {index: AgeCurve.from_buffers(*tally.hours_of_ost(index)) for index in tally.osts()}
+
+
+@dataclass(frozen=True, slots=True)
+class HorizonResult:
+    """The horizon of an index.
+
+    Attributes
+    ----------
+    root, index
+        Of the listed tree, in printable form; the id of its index.
+    rules, notes
+        Sentences: the rules in force, and what a reader should know.
+    total
+        All regular files of the index.
+    """
+
+    root: str
+    index: str
+    answer: Answer
+    usage: Usage
+    rules: tuple[str, ...]
+    total: Freed
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRow:
+    """One owner's part of the lists; ``least`` and ``most`` differ within a day."""
+
+    owned: OwnedBy
+    name: str | None
+
+
+def _owner_rows(owners: Iterable[OwnedBy], *, users: bool) -> list[OwnerRow]:
+    return [OwnerRow(owned, printed_name(owned.owner) if users else None) for owned in owners]
+
+
+shape(OwnerRow, inline={"owned": ()})
+shape(
+    Answer,
+    derive={
+        "users": (tuple[OwnerRow, ...], lambda answer: _owner_rows(answer.users, users=True)),
+        "projects": (
+            tuple[OwnerRow, ...],
+            lambda answer: _owner_rows(answer.projects, users=False),
+        ),
+    },
+)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trimtab.judge.bootstrap import block_length, widening
+from trimtab.report.documents.encode import bounds, shape
 from trimtab.units import format_bytes, format_duration
 
 if TYPE_CHECKING:
@@ -183,3 +184,10 @@ def _drawn(daily: Floats, length: int, generator: numpy.random.Generator) -> Flo
     starts = generator.integers(0, n, (DRAWS, -(-length // block)))
     days = (starts[:, :, None] + np.arange(block)).reshape(DRAWS, -1)[:, :length]
     return daily[days % n]
+
+
+shape(
+    Growth,
+    omit=["low_bytes", "high_bytes"],
+    derive={"interval": bounds("low_bytes", "high_bytes", int)},
+)

@@ -17,6 +17,7 @@ from trimtab.errors import UsageError
 from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed, OwnerDays
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.rules import moment
+from trimtab.report.documents.encode import shape
 from trimtab.units import (
     EpochHour,
     format_bytes,
@@ -351,3 +352,6 @@ def _percent(usage: Usage, horizon: Horizon) -> str:
         if not usage.excess_bytes(horizon.target) or text != format_percent(horizon.target, digits):
             return text
     return f"just over {format_exact_percent(horizon.target)}"
+
+
+shape(Horizon, derive={"shortfall_bytes": "shortfall_bytes"})

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import UsageError
 from trimtab.purge.horizon.curve import Freed
+from trimtab.purge.index.owners import USER_NAME
+from trimtab.report.documents.encode import shape
 from trimtab.units import EpochS, format_bytes, format_duration, format_percent, plural
 
 if TYPE_CHECKING:
@@ -238,3 +241,14 @@ def _users(counted: pl.DataFrame) -> tuple[UserReplay, ...]:
     hurt = [UserReplay(*row) for row in _both(counted, "uid") if row[2].files]
     hurt.sort(key=lambda user: (-user.missed.allocated_bytes, user.uid))
     return tuple(hurt[:USERS_MAXIMUM])
+
+
+shape(UserReplay, derive={"name": USER_NAME})
+shape(
+    Replay,
+    derive={
+        "deleted": "deleted",
+        "missed": "missed",
+        "words": (tuple[str, ...], attrgetter("words")),
+    },
+)

@@ -20,6 +20,7 @@ from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed
 from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.rules import moment
+from trimtab.report.documents.encode import mapped, shape
 from trimtab.units import EpochHour, enumerated, format_bytes, format_duration, format_percent
 from trimtab.visible import visible
 
@@ -333,3 +334,14 @@ def _limits(groups: tuple[GroupHorizon, ...]) -> tuple[str, str]:
         return f"{noun} is at or under {limit}", f"{limit} or under"
     each = ", ".join(f"{visible(row.name)} {format_percent(row.group.limit)}" for row in groups)
     return f"{noun} is at or under its limit ({each})", f"its limit or under ({each})"
+
+
+def _ost_names(indices: Iterable[int]) -> list[str]:
+    return list(map(ost_name, indices))
+
+
+shape(
+    GroupHorizon,
+    inline={"group": ("name", "limit")},
+    derive={"osts": mapped("group.osts", _ost_names, tuple[str, ...])},
+)

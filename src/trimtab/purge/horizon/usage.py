@@ -7,6 +7,7 @@ from fractions import Fraction
 from math import ceil
 
 from trimtab.errors import UsageError
+from trimtab.report.documents.encode import shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +88,6 @@ class Usage:
         return Usage(
             self.used_bytes - freed_bytes, self.available_bytes + freed_bytes, self.capacity_bytes
         )
+
+
+shape(Usage, derive={"fullness": "fullness"})

@@ -34,7 +34,9 @@ from trimtab.purge.index.manifest import (
     Lack,
     Manifest,
     Shard,
+    ShardPath,
     Source,
+    shard_paths,
 )
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.index.schema import columns
@@ -84,13 +86,9 @@ class Base:
     manifest: Manifest
     before_ns: int
 
-    def for_the_core(self) -> tuple[str, list[str | tuple[str, str]], int, bool]:
+    def for_the_core(self) -> tuple[str, list[ShardPath], int, bool]:
         """Return the base in the form of `trimtab._core.NamespaceScan`."""
-        shards: list[str | tuple[str, str]] = []
-        for shard in self.manifest.shards:
-            path = str(self.directory / shard.name)
-            gone = shard.superseded
-            shards.append(path if gone is None else (path, str(self.directory / gone.name)))
+        shards = shard_paths(self.directory, self.manifest)
         # A directory that moved away before it was read left no rows either.
         return self.manifest.index_id, shards, self.before_ns, self.manifest.vanished > 0
 

@@ -25,7 +25,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from trimtab.purge.index.manifest import Followed, Manifest, Shard, Superseded
-from trimtab.purge.index.manifest_file import save_manifest
+from trimtab.purge.index.manifest_file import save_manifest, write_synchronised
 from trimtab.purge.index.schema import columns
 from trimtab.purge.index.views import readable, rows_in_force, superseded_rows
 from trimtab.purge.index.write import ShardWriter, write_shard
@@ -285,18 +285,10 @@ def without(
     rows = np.unique(np.concatenate(gone)).astype("<u4")
     name = f"{shard.name.removesuffix('.parquet')}.superseded-{generation:06}"
     content = rows.tobytes()
-    _write(directory / name, content)
+    with system_errors(f"cannot write {visible(directory / name)}", code="index-unwritable"):
+        write_synchronised(directory / name, content)
     sha256 = hashlib.sha256(content).hexdigest()
     return replace(shard, superseded=Superseded(name, int(rows.size), sha256))
-
-
-def _write(file: Path, content: bytes) -> None:
-    with system_errors(f"cannot write {visible(file)}", code="index-unwritable"):
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as out:
-            out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
 
 
 def _write_again(directory: Path, again: Again, generation: int) -> Shard | None:

@@ -8,9 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from trimtab.report.documents.encode import shape
 from trimtab.units import EpochNs
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ELSEWHERE: Final = "beneath the root: other file systems, and not part of it"
 """End of a scan's note about mounts; an index does not show what they hide."""
@@ -516,3 +521,44 @@ def _lost_changes(followed: Followed) -> Iterator[str]:
             yield f"{mdt.mdt} must be scanned again (purge follow --rescan): {reason}"
     for reason in followed.stale:
         yield f"it must be scanned again: {reason}"
+
+
+ShardPath: TypeAlias = str | tuple[str, str]
+"""A shard, or a shard and the file with the numbers of its rows that count no more."""
+
+
+def shard_paths(directory: Path, manifest: Manifest) -> list[ShardPath]:
+    """Return the shards of an index as the core takes them."""
+    return [shard_path(directory, shard) for shard in manifest.shards]
+
+
+def shard_path(directory: Path, shard: Shard) -> ShardPath:
+    """Return the path of a shard; with that of the rows that count no more, where some do not."""
+    path = str(directory / shard.name)
+    if shard.superseded is None:
+        return path
+    return path, str(directory / shard.superseded.name)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDocument:
+    """An index as described by its manifest.
+
+    ``obstacles`` say why no file may be deleted by it; empty: a plan may be made from it.
+    """
+
+    directory: str
+    manifest: Manifest
+
+
+shape(
+    Manifest,
+    omit=["filesystem", "schema_version"],
+    derive={
+        "file_system": "filesystem",
+        "obstacles": (tuple[str, ...], attrgetter("obstacles")),
+        "names": "rows",
+        "size_bytes": "size_bytes",
+    },
+)
+shape(IndexDocument, inline={"manifest": ()})

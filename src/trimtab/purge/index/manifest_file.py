@@ -7,7 +7,6 @@ schema follows from the dataclasses of `trimtab.purge.index.manifest`.
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import os
 import urllib.parse
@@ -41,23 +40,23 @@ def save_manifest(manifest: Manifest, directory: Path) -> Path:
     file = directory / MANIFEST
     aside = directory / f".{MANIFEST}.{os.getpid()}"
     with system_errors(f"cannot write {visible(file)}", code="index-unwritable"):
-        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as out:
-            out.write(to_json(manifest).encode("ascii"))
-            out.flush()
-            os.fsync(out.fileno())
+        write_synchronised(aside, to_json(manifest).encode("ascii"))
         aside.rename(file)
         synchronise(directory)
     return file
 
 
-def load_manifest(directory: Path, *, verify: bool = False) -> Manifest:
-    """Return the manifest of an index after checking that its shards exist.
+def write_synchronised(file: Path, content: bytes) -> None:
+    """Write a file of an index to stable storage, in place of what has its name."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
 
-    Parameters
-    ----------
-    verify
-        Also read every shard and compare its hash, which takes minutes for a large index.
+
+def load_manifest(directory: Path) -> Manifest:
+    """Return the manifest of an index after checking that its shards exist.
 
     Raises
     ------
@@ -89,9 +88,9 @@ def load_manifest(directory: Path, *, verify: bool = False) -> Manifest:
     except DataError as error:
         raise error.of(shown) from error
     for shard in manifest.shards:
-        _check_shard(directory / shard.name, shard, verify=verify)
+        _check_shard(directory / shard.name, shard)
         if shard.superseded is not None:
-            _check_shard(directory / shard.superseded.name, shard.superseded, verify=verify)
+            _check_shard(directory / shard.superseded.name, shard.superseded)
     return manifest
 
 
@@ -225,14 +224,13 @@ def _contradictions(manifest: Manifest) -> Iterator[str]:
             yield f"shards: {visible(name)!r} is not a file name in the index"
 
 
-def _check_shard(file: Path, shard: Shard | Superseded, *, verify: bool) -> None:
+def _check_shard(file: Path, shard: Shard | Superseded) -> None:
     shown = visible(file)
     hint = "the index was damaged or changed: scan or import again"
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as source:
+        with os.fdopen(descriptor, "rb"):
             size_bytes = os.fstat(descriptor).st_size
-            sha256 = hashlib.file_digest(source, "sha256").hexdigest() if verify else None
     except OSError as error:
         raise DataError(
             f"the shard cannot be read: {error.strerror}",
@@ -243,13 +241,6 @@ def _check_shard(file: Path, shard: Shard | Superseded, *, verify: bool) -> None
     if size_bytes != shard.size_bytes:
         message = f"the shard has {size_bytes} bytes instead of {shard.size_bytes}"
         raise DataError(message, code="shard-changed", file=shown, hint=hint)
-    if sha256 is not None and shard.sha256 is not None and sha256 != shard.sha256:
-        raise DataError(
-            "the shard has changed since it was written",
-            code="shard-changed",
-            file=shown,
-            hint=hint,
-        )
 
 
 def _no_number(text: str) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import grp
 import pwd
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
+
+from trimtab.report.documents.encode import mapped
+from trimtab.visible import visible
 
 Key = TypeVar("Key")
 Entry = TypeVar("Entry")
@@ -38,3 +41,19 @@ def number_of(kind: str, name: str) -> int | None:
         return None if user is None else user.pw_uid
     group = entry_of(grp.getgrnam, name)
     return None if group is None else group.gr_gid
+
+
+def printed_name(uid: int) -> str | None:
+    """Return a user's name as visible text; ``None`` if the number has none."""
+    name = user_name(uid)
+    return None if name is None else visible(name)
+
+
+def owner_text(uid: int) -> str:
+    """Return a user's name, or the number if it has none."""
+    name = printed_name(uid)
+    return str(uid) if name is None else name
+
+
+USER_NAME: Final = mapped("uid", printed_name, str | None)
+"""Key of a document with the name of a ``uid``."""

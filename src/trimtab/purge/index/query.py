@@ -5,6 +5,7 @@ Answers are printable: names are visible text, identities in the usual notation.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,3 +164,52 @@ def _columns(rows: pl.LazyFrame) -> list[str]:
 
 def _first_line(text: str) -> str:
     return text.strip().partition("\n")[0]
+
+
+Plain = bool | int | float | str | None
+Cell = Plain | list[Plain]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRow:
+    """A column of an answer, with its Polars type."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeQueryDocument:
+    """The answer to a query; names of files are visible text."""
+
+    columns: tuple[ColumnRow, ...]
+    rows: tuple[dict[str, Cell], ...]
+    cut_off: bool
+    notes: tuple[str, ...]
+
+
+def query_document(answer: Answer) -> PurgeQueryDocument:
+    """Return the document of the answer to a query."""
+    frame = answer.frame
+    return PurgeQueryDocument(
+        tuple(ColumnRow(name, str(kind)) for name, kind in frame.schema.items()),
+        tuple(
+            {name: _cell(value) for name, value in row.items()}
+            for row in frame.iter_rows(named=True)
+        ),
+        answer.cut_off,
+        answer.notes,
+    )
+
+
+def _cell(value: object) -> Cell:
+    return [_plain(part) for part in value] if isinstance(value, (list, tuple)) else _plain(value)
+
+
+def _plain(value: object) -> Plain:
+    """Return a value supported by JSON; times and others as text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return str(value)

@@ -22,7 +22,6 @@ from trimtab.purge.index import identity, views
 from trimtab.purge.index.manifest import Lack, Manifest
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.index.owners import group_name, user_name
-from trimtab.purge.index.query import ROWS_MAXIMUM, Answer, answer
 from trimtab.units import format_bytes
 
 
@@ -49,39 +48,6 @@ SIZES_BYTES: Final = (
     1024**4,
 )  # fmt: skip
 """Lower bounds of the size classes."""
-
-
-def holdings(directory: Path, by: By, *, top: int = ROWS_MAXIMUM) -> Answer:
-    """Return totals of an index by owner, age, size or location.
-
-    Parameters
-    ----------
-    directory
-        The index.
-    top
-        Maximum rows: the users, groups, projects, OSTs or pools with most bytes, or the first
-        classes of age or size.
-
-    Returns
-    -------
-    Answer
-        One row per group: the group, ``files``, ``allocated_bytes``, ``share`` of all bytes, and
-        ``unused_days``, the longest time that one of its files was unused. A file with objects on
-        several OSTs counts as a file on each, with its bytes divided among them. A file without a
-        pool counts under `NO_POOL`.
-
-    Raises
-    ------
-    UsageError
-        The index lacks the column.
-    UnreadableError, DataError
-        The index cannot be read.
-    """
-    manifest = load_manifest(directory)
-    check(by, directory, manifest)
-    with views.readable():
-        files = views.files(views.names(directory, manifest))
-        return answer(merged(totals(files, by), by), manifest, top)
 
 
 _KEYS: Final = {By.USER: "uid", By.GROUP: "gid", By.AGE: "class", By.SIZE: "class"}

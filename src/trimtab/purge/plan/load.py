@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,11 +16,14 @@ from trimtab.purge.plan.freeze import CANDIDATES_FILE, PLAN_FILE, SIGNATURE_FILE
 from trimtab.purge.plan.key import SigningKey, read_key
 from trimtab.purge.plan.model import Plan
 from trimtab.purge.plan.publication import Publication, read_publication
+from trimtab.purge.policy import Policy
+from trimtab.purge.policy_file import parse_policy
 from trimtab.record.trusted import read_trusted, trusted_directory, trusted_file
+from trimtab.report.documents.encode import shape
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from trimtab._core import Candidates
+    from trimtab._core import Candidates as OpenedCandidates
 
 _PLAN_MAX_BYTES: Final = 1 << 28
 _SIGNATURE_MAX_BYTES: Final = 4096
@@ -47,6 +49,11 @@ class LoadedPlan:
     plan: Plan
     sha256: str
     publication: Publication | None
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that the plan was made under, as the plan itself holds it."""
+        return parse_policy(self.plan.policy.text, "the plan's policy", None).policy
 
     @property
     def candidates(self) -> Path:
@@ -133,7 +140,7 @@ def load_plan(
     return LoadedPlan(place, plan, sha256, publication)
 
 
-def open_candidates(loaded: LoadedPlan, *, owner: int = 0) -> Candidates:
+def open_candidates(loaded: LoadedPlan, *, owner: int = 0) -> OpenedCandidates:
     """Return the candidates of a plan, which yield only rows that match the signature.
 
     The footer is verified now, each row group when its rows are read, and rows are decoded from the
@@ -147,7 +154,7 @@ def open_candidates(loaded: LoadedPlan, *, owner: int = 0) -> Candidates:
     UnreadableError
         The candidates do not exist or cannot be read.
     """
-    from trimtab._core import Candidates
+    from trimtab._core import Candidates as OpenedCandidates
 
     parts = [
         (part.rows, part.size_bytes, bytes.fromhex(part.sha256))
@@ -157,19 +164,17 @@ def open_candidates(loaded: LoadedPlan, *, owner: int = 0) -> Candidates:
         trusted_directory(loaded.directory, "the plan", owner=owner, private=True) as opened,
         trusted_file(CANDIDATES_FILE, opened, "the candidates", owner=owner) as descriptor,
     ):
-        return Candidates(loaded.candidates, descriptor=descriptor, parts=parts)
+        return OpenedCandidates(loaded.candidates, descriptor=descriptor, parts=parts)
 
 
 def published_before(
-    directories: Sequence[Path], plan: Plan, key: SigningKey, *, owner: int = 0
+    loaded: LoadedPlan, key: SigningKey, *, owner: int = 0
 ) -> tuple[LoadedPlan | None, tuple[str, ...]]:
-    """Return the previously published plan of the same root, and the directories that were skipped.
+    """Return the plan of the same root published before one, from the directories beside it.
 
     Parameters
     ----------
-    directories
-        Directories that may have plans.
-    plan
+    loaded
         The plan whose predecessor is sought.
     key
         The site's key.
@@ -179,11 +184,16 @@ def published_before(
     Returns
     -------
     LoadedPlan or None, tuple of str
-        The latest plan made no later than ``plan``; for each skipped directory, the error.
+        The latest plan made no later than ``loaded``; for each plan that cannot be read, the error.
     """
     latest: LoadedPlan | None = None
     passed: list[str] = []
-    for directory in directories:
+    plan = loaded.plan
+    for directory in sorted(loaded.directory.parent.iterdir()):
+        if directory == loaded.directory or directory.is_symlink():
+            continue
+        if not (directory / PLAN_FILE).is_file():
+            continue
         try:
             other = load_plan(directory, key, owner=owner, candidates=False)
         except TrimtabError as error:
@@ -224,3 +234,10 @@ def _check_candidates(plan: Plan, descriptor: int) -> None:
             code="candidates-changed",
             hint="make a new plan, and find out who or what changed this one",
         )
+
+
+shape(
+    LoadedPlan,
+    omit=["directory", "sha256", "publication"],
+    derive={"plan": "plan.id", "root": "plan.file_system.root", "rows": "plan.candidates.files"},
+)

@@ -14,7 +14,9 @@ from typing import Any, ClassVar, Final, TypeVar
 
 from trimtab.errors import UsageError
 from trimtab.purge.index.manifest import FileSystemIdentity
+from trimtab.purge.index.owners import USER_NAME
 from trimtab.purge.plan.names import unescape
+from trimtab.report.documents.encode import shape
 from trimtab.units import EpochNs, EpochS
 
 FORMAT: Final = 4
@@ -423,3 +425,18 @@ class Plan(Strict):
     def before(self) -> datetime:
         """The cut-off as a time."""
         return datetime.fromtimestamp(self.horizon.before_s, UTC)
+
+
+shape(UserTotals, derive={"name": USER_NAME})
+shape(PlannedRules, omit=["exempt_paths", "exempt_users", "exempt_groups", "exempt_projects"])
+shape(
+    Plan,
+    omit=["format", "id", "quarantine"],
+    inline={"candidates": ("files", "size_bytes", "allocated_bytes", "users")},
+    derive={
+        "plan": "id",
+        "policy": "policy.name",
+        "policy_sha256": "policy.sha256",
+        "earliest": "earliest",
+    },
+)

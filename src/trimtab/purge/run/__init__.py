@@ -10,5 +10,5 @@
     runner    the small shell: claims rows, carries an instruction out, hands back the event
     account   totals of a run, journalled
 
-Only a `Remover` of the Rust core deletes; nothing here removes a user's file.
+Only a `Removal` of the Rust core deletes; nothing here removes a user's file.
 """

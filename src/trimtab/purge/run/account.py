@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import ToolError, TrimtabError
 from trimtab.launch.interruption import shielded
@@ -18,7 +18,7 @@ from trimtab.purge.run.decide import State, Terms
 from trimtab.purge.run.journal import Journal
 from trimtab.purge.run.listing import Listing
 from trimtab.purge.run.messages import Measured, Objection, Progress, Stop
-from trimtab.purge.run.protocols import RemovalBatch, Remover, Surroundings
+from trimtab.purge.run.protocols import Surroundings
 from trimtab.purge.run.records import (
     BeginLine,
     DoneLine,
@@ -47,6 +47,9 @@ from trimtab.purge.run.state import (
     row_count,
 )
 from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab._core import Removal, RemovalBatch
 
 SYNC_ROWS: Final = 10_000
 """Number of rows after which the file system is synchronised to stable storage."""
@@ -93,8 +96,8 @@ class Job:
     plan: PlanLine
     horizon_s: float
     terms: Callable[[Situation], Terms]
-    remover: Callable[[], Remover]
-    restorer: Callable[[], Remover]
+    remover: Callable[[], Removal]
+    restorer: Callable[[], Removal]
     codes: Mapping[int, str]
     listing: Listing
     surroundings: Surroundings
@@ -206,7 +209,7 @@ class Account:
             if self.unsynced_rows >= SYNC_ROWS:
                 self.sync()
 
-    def present(self, rows: Rows, restorer: Remover) -> Iterator[Rows]:
+    def present(self, rows: Rows, restorer: Removal) -> Iterator[Rows]:
         """Yield those deleted rows whose files exist."""
         for first in range(rows.first, rows.end, SYNC_ROWS):
             part = Rows(first, min(SYNC_ROWS, rows.end - first))

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from trimtab.purge.index.owners import USER_NAME
 from trimtab.purge.plan.names import escape
 from trimtab.purge.run.journal import journals, read
 from trimtab.purge.run.records import PlanLine
 from trimtab.purge.run.standing import Standing, replay
+from trimtab.report.documents.encode import shape
 from trimtab.units import plural
 from trimtab.visible import visible
 
@@ -107,3 +109,14 @@ def stranded(files: Iterable[AsideFile], quarantine: str) -> Iterator[str]:
         )
     if len(set_aside) > _SHOWN:
         yield f"{len(set_aside) - _SHOWN:,} more files with them"
+
+
+shape(
+    AsideFile,
+    omit=["quarantine"],
+    derive={
+        "place": (str, lambda file: escape(file.place)),
+        "origin": (str | None, lambda file: file.origin and escape(file.origin)),
+        "owner": USER_NAME,
+    },
+)

@@ -42,6 +42,7 @@ from trimtab.purge.run.records import (
     PlanLine,
     ReleasedLine,
     SharedLine,
+    UndoneLine,
     decode,
     decoded,
     encode,
@@ -133,6 +134,24 @@ def spent_since(
             if _is_end(line) and not isinstance(line, EndLine) and line.at >= since:
                 total += line.spent
     return total
+
+
+def freed_before(directory: Path) -> tuple[tuple[int, int], ...]:
+    """Return what the runs of all journals in a directory freed: seconds since 1970, and bytes.
+
+    Raises
+    ------
+    UnreadableError
+        A journal cannot be read.
+    """
+    freed = []
+    for path in journals(directory):
+        for line in read(path).lines:
+            if isinstance(line, DoneLine) and line.apply:
+                freed.append((int(line.at.timestamp()), line.freed_bytes))
+            elif isinstance(line, UndoneLine):
+                freed.append((int(line.at.timestamp()), -line.bytes))
+    return tuple(freed)
 
 
 def _written_at_s(path: Path) -> float:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from trimtab.errors import DataError, UsageError
 from trimtab.purge.run.state import Listed, Rows
+
+if TYPE_CHECKING:
+    from trimtab._core import Candidates
 
 
 class Listing(Protocol):
@@ -13,25 +16,6 @@ class Listing(Protocol):
 
     def listed(self, rows: Rows) -> Listed:
         """Return owners and sizes of some rows."""
-        ...
-
-
-class OpenCandidates(Protocol):
-    """The candidates of a plan: ``trimtab._core.Candidates``."""
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        ...
-
-    def listed(self, first: int, count: int, /) -> tuple[bytes, bytes]:
-        """Return owners and allocated bytes of rows, and of the rest of the last one's row group.
-
-        Raises
-        ------
-        RefusedError
-            They differ from what was signed.
-        """
         ...
 
 
@@ -49,7 +33,7 @@ class CandidatesListing:
         Number of rows in the plan; a different number is an error.
     """
 
-    def __init__(self, candidates: OpenCandidates, rows: int) -> None:
+    def __init__(self, candidates: Candidates, rows: int) -> None:
         if candidates.rows != rows:
             raise DataError(
                 f"there are {candidates.rows} candidates, but the plan has {rows}",

@@ -11,7 +11,8 @@ from trimtab.errors import DataError
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.plan.model import same_named
 from trimtab.purge.run.state import CAPPED, NOT_BEGUN, Outcome, Rows, Spent, Stretch, spent_on
-from trimtab.record.chain import StrictLine, unlinked, value_of
+from trimtab.record.chain import StrictLine, line_value, unlinked
+from trimtab.report.documents.encode import shape
 from trimtab.units import format_duration, plural
 
 if TYPE_CHECKING:
@@ -421,7 +422,7 @@ def decoded(text: bytes) -> Line:
     DataError
         It is not a line of a journal.
     """
-    return value_of(_adapter(), text, unreleased_hint=CHANGED_HINT)
+    return line_value(_adapter(), text, unreleased_hint=CHANGED_HINT)
 
 
 @functools.cache
@@ -431,3 +432,6 @@ def _adapter() -> TypeAdapter[Line]:
     from pydantic import Field, TypeAdapter
 
     return TypeAdapter(Annotated[Line, Field(discriminator="do")])
+
+
+shape(RunPace, derive={"rows_per_s": "rows_per_s"})

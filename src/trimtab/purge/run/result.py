@@ -10,6 +10,7 @@ from trimtab.errors import Interrupted, RefusedError
 from trimtab.purge.horizon.usage import Usage
 from trimtab.purge.run.messages import Objection, StopReason
 from trimtab.purge.run.records import RunPace
+from trimtab.report.documents.encode import shape
 from trimtab.units import plural
 
 
@@ -109,3 +110,10 @@ class RunInterrupted(Interrupted):
     def __init__(self, error: Interrupted, result: RunResult) -> None:
         super().__init__(error.message, error.hint)
         self.result = result
+
+
+shape(
+    RunResult,
+    omit=["id", "apply", "errors", "unwatched"],
+    derive={"run": "id", "applied": "apply", "trim_due": "trim_due"},
+)

@@ -35,7 +35,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trimtab.errors import Interrupted, TrimtabError
 from trimtab.launch.interruption import interruptible, shielded
@@ -66,7 +66,6 @@ from trimtab.purge.run.messages import (
     Wait,
     Waited,
 )
-from trimtab.purge.run.protocols import RemovalBatch, Remover
 from trimtab.purge.run.records import ClaimLine, NeedLine, TakeoverLine, done_line
 from trimtab.purge.run.result import RunInterrupted, RunResult
 from trimtab.purge.run.shared import GRACE, Claim
@@ -82,6 +81,9 @@ from trimtab.purge.run.state import (
     joined,
     row_count,
 )
+
+if TYPE_CHECKING:
+    from trimtab._core import Removal, RemovalBatch
 
 _LOOK: Final = Look(Rows(0, 0))
 """Look at the next rows, whichever these are by then."""
@@ -173,7 +175,7 @@ class Run(Account):
         super().__init__(job, journal, apply, progress)
         self.sharing = sharing
         self.lease_s = journal.shared.lease_s or 0.0
-        self.remover: Remover | None = None
+        self.remover: Removal | None = None
         self.by_others = Spent()
         self.seen: dict[tuple[str, int], float] = {}
         self.has_waited = False  # for other hosts, since the last measurement
@@ -411,7 +413,7 @@ class Run(Account):
             if known and not self.lease_s:
                 self.sync()
 
-    def _undone(self, restorer: Remover, known: dict[Unsettled, tuple[Rows, ...]]) -> bool:
+    def _undone(self, restorer: Removal, known: dict[Unsettled, tuple[Rows, ...]]) -> bool:
         """Journal rows whose files exist again, batch by batch.
 
         Return whether no one else wrote.

@@ -1,4 +1,4 @@
-"""Surroundings of a run on this host: its clock, files, and the mounted file system.
+"""Surroundings of a run on this host: its clock, files, the mounted file system, and the remover.
 
 Facts that only servers have (their clocks, objects being destroyed) come from functions passed in
 by the caller, who knows the site; without these they are unknown.
@@ -6,16 +6,21 @@ by the caller, who knows the site; without these they are unknown.
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from trimtab.purge.exempt_paths import first_troubles, look_beneath, path_troubles
 from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.policy import Policy
+from trimtab.purge.plan.load import LoadedPlan
+from trimtab.purge.policy import Policy, loosened
 from trimtab.purge.run import collect
+from trimtab.purge.run.arming import read_arming
 from trimtab.purge.run.reserve import give_back
 from trimtab.purge.run.situation import (
     ArmingFacts,
@@ -28,6 +33,9 @@ from trimtab.purge.run.situation import (
 from trimtab.record.system_errors import system_errors
 from trimtab.record.trusted import opened, synchronise_file_system
 from trimtab.visible import visible
+
+if TYPE_CHECKING:
+    from trimtab._core import Candidates, Removal
 
 LOOK_EVERY_S: Final = 1.0
 """Minimum interval of reading the mount table; the kill switch is checked before every batch."""
@@ -196,3 +204,113 @@ def _place_of(root: RootFacts) -> tuple[int | None, int | None, str | None] | No
     """Return the identity of the root's directory and mount."""
     system = root.file_system
     return None if system is None else (system.device, system.root_inode, system.mount)
+
+
+def surroundings_of(
+    loaded: LoadedPlan,
+    previous: LoadedPlan | None,
+    policy: Policy,
+    *,
+    journals: Path,
+    owner: int,
+    canary: bool,
+    now_s: int,
+    site: Site,
+    leftovers: Callable[[], tuple[str, ...]],
+) -> HostSurroundings:
+    """Return the surroundings of a plan's run, under the policy in force.
+
+    Parameters
+    ----------
+    previous
+        The plan that was published before.
+    journals
+        Directory of the journals, which also hold who armed the plan.
+    """
+    planned, plan = loaded.policy, loaded.plan
+    exempt = path_troubles(policy, look_beneath(policy.root), now_s=now_s, planned=planned)
+    return HostSurroundings(
+        policy,
+        Planned(
+            plan,
+            loaded.publication,
+            changes=loosened(planned, policy, at_s=now_s),
+            previous=None if previous is None else previous.plan.candidates,
+            exempt_troubles=first_troubles(list(exempt)),
+        ),
+        read_arming(journals, plan.id, loaded.sha256, owner=owner),
+        journals=journals,
+        canary=canary,
+        quarantine=plan.quarantine,
+        site=site,
+        leftovers=leftovers,
+        owner=owner,
+    )
+
+
+def remover_of(
+    loaded: LoadedPlan,
+    candidates: Candidates,
+    policy: Policy,
+    *,
+    now_s: int,
+    before_s: int | None = None,
+    root: int | None = None,
+    in_use: Sequence[bytes] = (),
+    quarantine: str | None = None,
+) -> Removal:
+    """Return the core's remover for a plan, under the policy in force.
+
+    The rules are the plan's; what the policy in force keeps comes on top, so that an exemption
+    that was granted since holds at once.
+
+    Parameters
+    ----------
+    candidates
+        The plan's (`open_candidates`).
+    before_s
+        The cut-off; ``None``: the plan's.
+    root
+        A descriptor of the root; ``None``: its path is opened.
+    in_use
+        Paths relative to the root that stay, whatever the rules say.
+    quarantine
+        Where files are put aside; ``None``: the plan's.
+    """
+    from trimtab._core import Removal, Rules
+
+    plan, rules = loaded.plan, loaded.plan.rules
+    exempt = partial(policy.exempt_numbers, at_s=now_s)
+    counted = {*rules.counted, *(name for name in policy.counted if name != "atime")}
+    return Removal(
+        candidates,
+        plan.file_system.root,
+        Rules(
+            counted=sorted(counted),
+            as_of_s=now_s,
+            old_enough_before_s=_old_enough_before_s(loaded, policy),
+            minimum_size_bytes=max(rules.minimum_size_bytes, policy.minimum_size_bytes),
+            exempt_paths=sorted({*rules.exempt_path_bytes, *policy.exempt_paths(now_s), *in_use}),
+            exempt_users=sorted({*rules.exempt_users, *exempt("user")}),
+            exempt_groups=sorted({*rules.exempt_groups, *exempt("group")}),
+            exempt_projects=sorted({*rules.exempt_projects, *exempt("project")}),
+            linked=rules.linked and policy.linked_files == "delete",
+        ),
+        before_s=plan.horizon.before_s if before_s is None else before_s,
+        quarantine=quarantine or plan.quarantine,
+        time_resolution_ns=plan.index.time_resolution_ns,
+        threads=policy.throttle.threads,
+        open_files=policy.open_files == "delete" and loaded.policy.open_files == "delete",
+        lustre=plan.file_system.kind == "lustre",
+        exact_sizes=plan.index.has_exact_sizes,
+        # Users save their files at any time after the scan that found them.
+        listed_s=math.ceil((plan.index.started_at or plan.index.ended_at).timestamp()),
+        root_descriptor=root,
+    )
+
+
+def _old_enough_before_s(loaded: LoadedPlan, policy: Policy) -> int:
+    """Return what the plan's rules say, or earlier where the policy's minimum age has risen."""
+    rules = loaded.plan.rules
+    more_s = max(0, policy.minimum_age_s - loaded.policy.minimum_age_s)
+    return rules.old_enough_before_s - more_s * (1 if rules.reads_count else 2)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from trimtab.model.action import Action
 from trimtab.model.compare import PlanEffect
-from trimtab.report.documents import judged  # noqa: F401 (declares comparisons)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ A frozen dataclass becomes an object with its fields as keys. The rules for all 
 * Missing values are null. NaN and infinities are errors. Text is ASCII with escapes, so a file
   name that is not UTF-8 survives the round trip: ``os.fsencode(json.loads(...))``.
 
-If a document differs from the model, `shape` declares how, once per type: omitted fields, derived
-keys, inlined values. `schema` derives the JSON Schema from the same tables.
+If a document differs from the model, `shape` declares how, once per type and beside it: omitted
+fields, derived keys, inlined values. Those of runs, readings, plans and errors, which lie below,
+stand at the end of this file. `schema` derives the JSON Schema from the same tables.
 """
 
 from __future__ import annotations
@@ -26,10 +27,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import date, datetime
 from functools import cache, partial, reduce
 from operator import attrgetter, or_
-from pathlib import Path, PurePath
 from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
+from trimtab.errors import Interrupted, TrimtabError
 from trimtab.message import Message, code_of
+from trimtab.model.action import Plan
+from trimtab.model.filesystem import PathDescription
+from trimtab.model.run import RawOutput, Sample
+from trimtab.model.telemetry import Reading, TargetSnapshot
 from trimtab.model.verdict import Interval
 from trimtab.units import Since1970
 from trimtab.visible import visible
@@ -141,6 +146,8 @@ def plain_of(kind: type) -> Getter:
     for base, convert in _LEAVES.items():
         if issubclass(kind, base):
             return convert
+    if _is_path(kind):
+        return lambda path: visible(str(path))
     if not _is_object(kind):
         raise TypeError(f"{kind.__name__} has no form in JSON")
     pairs = [(entry.key, entry.get) for entry in _entries(kind)]
@@ -155,8 +162,12 @@ _LEAVES: Final[dict[type, Getter]] = {
     frozenset: sorted,
     set: sorted,
     bytes: lambda name: visible(name.decode("utf-8", "surrogateescape")),
-    PurePath: lambda path: visible(str(path)),
 }
+
+
+def _is_path(kind: Any) -> bool:
+    # By what makes it one: pure rooms declare shapes, and load nothing that opens files.
+    return isinstance(kind, type) and hasattr(kind, "__fspath__")
 
 
 def _is_object(kind: Any) -> bool:
@@ -337,13 +348,12 @@ _SIMPLE: Final[dict[Any, dict[str, Any]]] = {
     date: {"type": "string", "format": "date"},
     Interval: {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2},
     bytes: {"type": "string"},
-    Path: {"type": "string"},
 }
 
 
 def _schema(hint: Any, definitions: dict[type, Any]) -> dict[str, Any]:
-    if hint in _SIMPLE:
-        return dict(_SIMPLE[hint])
+    if hint in _SIMPLE or _is_path(hint):
+        return dict(_SIMPLE.get(hint, _SIMPLE[str]))
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         return {"enum": list(arguments)}
@@ -370,3 +380,50 @@ def _reference(kind: type, definitions: dict[type, Any]) -> dict[str, Any]:
         definitions[kind] = {}  # reserved first: types may contain themselves
         definitions[kind] = _object(kind, definitions)
     return {"$ref": f"#/$defs/{kind.__name__}"}
+
+
+# Values that documents of every room hold
+
+Problem = TrimtabError | Interrupted
+"""Why a command could not do what was requested."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FailureDocument:
+    """Printed by any command with ``--json`` that has no other document."""
+
+    error: Problem
+
+
+def _sha256(output: RawOutput) -> str:
+    import hashlib
+
+    return hashlib.sha256(output.stdout).hexdigest()
+
+
+_ERROR_KEYS: Final = {
+    "message": (str, attrgetter("message")),
+    "code": (str, attrgetter("code")),
+    "hint": (str | None, attrgetter("hint")),
+    "exit_code": (int, attrgetter("exit_code")),
+}
+shape(TrimtabError, derive=_ERROR_KEYS)
+shape(Interrupted, derive=_ERROR_KEYS)
+
+shape(Sample, derive={"unit": "unit"})
+shape(
+    RawOutput,
+    omit=["stdout", "stderr"],
+    derive={
+        "stdout_bytes": mapped("stdout", len, int),
+        "sha256": (str, _sha256),
+    },
+)
+shape(Plan, derive={"id": "id"})
+shape(Reading, derive={"unit": "unit"})
+shape(PathDescription, derive={"is_flash": "is_flash"})
+shape(
+    TargetSnapshot,
+    inline={"target": ()},
+    derive={"fullness": (float | None, lambda seen: seen.fullness())},
+)

@@ -7,17 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from trimtab.explain.hints import Hint, JobRequest
-from trimtab.model.compare import CompareResult, Effect, TakenOut  # noqa: F401 (a document)
-from trimtab.model.correlation import Correlated, CorrelatedSeries  # noqa: F401 (a document)
 from trimtab.model.excluded_runs import Doubt
 from trimtab.model.incident import Assessment, Explanation, Incident, LoneRun
-from trimtab.model.ladder import CheckedClaim, Efficiency, Estimate, Ladder, Step, Track
-from trimtab.model.run import RunStatus
 from trimtab.model.series import SeriesJudgement, SiteJudgement
 from trimtab.model.sweep import Level, SweepAnalysis, SweepPoint
 from trimtab.model.verdict import Verdict
-from trimtab.report.documents import values  # noqa: F401 (declares runs and verdicts)
-from trimtab.report.documents.encode import bounds, mapped, shape
+from trimtab.report.documents.encode import mapped, shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,36 +96,4 @@ shape(
     inline={"key": ("probe", "metric", "unit", "apart")},
 )
 shape(Explanation, inline={"incident": ()})
-shape(CorrelatedSeries, inline={"key": ("probe", "kind", "metric", "unit")})
-shape(Effect, omit=["level"])
-shape(TakenOut, omit=["level"])
-shape(
-    Estimate,
-    omit=["low", "high", "values"],
-    derive={
-        "interval": bounds("low", "high"),
-        "n": (int, lambda rate: len(rate.values) or 1),
-    },
-)
-shape(Efficiency, omit=["low", "high"], derive={"interval": bounds("low", "high")})
-shape(Step, inline={"rung": ()})
-shape(
-    CheckedClaim,
-    omit=["low", "high", "loose_low", "loose_high"],
-    inline={"claim": ()},
-    derive={
-        "interval": bounds("low", "high"),
-        "interval_if_zeros_are_filling": bounds("loose_low", "loose_high"),
-    },
-)
-shape(Track, omit=["steps", "loss"], derive={"rungs": "steps", "largest_loss": "loss"})
-shape(Ladder, omit=["hardware", "claims"], derive={"printed": "claims"})
-shape(
-    SweepPoint,
-    derive={
-        "run": (str | None, lambda point: point.run and point.run.id),
-        "status": (RunStatus | None, lambda point: point.run and point.run.status),
-    },
-)
-shape(SweepAnalysis, omit=["points", "rounds"])
 shape(SweepDocument, inline={"analysis": ()})

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from trimtab.model.event import Event
 from trimtab.model.run import Run
-from trimtab.record.integrity import DamagedRun
+from trimtab.record.copying import Copied
+from trimtab.record.integrity import StoreCheck
 from trimtab.record.kept import KeptOutput
-from trimtab.report.documents import values  # noqa: F401 (declares runs and verdicts)
 from trimtab.report.documents.encode import shape
 
 
@@ -21,42 +21,11 @@ class OutputRow:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreTable:
-    """Rows of one table.
-
-    Attributes
-    ----------
-    damaged
-        Name of each damaged row: its id, if it has one.
-    """
-
-    table: str
-    rows: int
-    damaged: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class StoreCheckDocument:
-    """``trimtab store check --json``: what is intact in a store, and what is damaged.
-
-    Attributes
-    ----------
-    whole
-        Whether nothing is damaged.
-    problems
-        Problems of the database itself and of the raw outputs.
-    runs
-        Damaged runs, with their series.
-    by_server
-        Whether the database is PostgreSQL, whose server checks its own pages.
-    """
+    """``trimtab store check --json``: what is intact in a store, and what is damaged."""
 
     store: str
-    whole: bool
-    problems: tuple[str, ...]
-    tables: tuple[StoreTable, ...]
-    runs: tuple[DamagedRun, ...]
-    by_server: bool
+    check: StoreCheck
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,53 +47,11 @@ class ShowDocument:
 
 @dataclass(frozen=True, slots=True)
 class StoreCopyDocument:
-    """``trimtab store copy SOURCE TARGET --json``.
-
-    Attributes
-    ----------
-    rows
-        Rows copied, per table.
-    outputs
-        Raw outputs copied; 0 if both stores share their directory.
-    missing
-        Raw outputs missing or damaged beside the source, by their SHA-256.
-    damaged
-        Damaged rows that were left out, per table, by name.
-    """
+    """``trimtab store copy SOURCE TARGET --json``."""
 
     source: str
     target: str
-    rows: dict[str, int]
-    outputs: int
-    missing: tuple[str, ...]
-    damaged: dict[str, tuple[str, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class RebuiltSite:
-    """A site that was judged from scratch.
-
-    Attributes
-    ----------
-    dropped
-        Values stored before.
-    reason
-        Why none of its runs can be judged; ``None``: some can.
-    """
-
-    site: str
-    dropped: int
-    series: int
-    incidents: int
-    reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class StoreRebuildDocument:
-    """``trimtab store rebuild [SITE] --json``."""
-
-    store: str
-    sites: tuple[RebuiltSite, ...]
+    copied: Copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +63,5 @@ class EventsDocument:
 
 
 shape(OutputRow, inline={"output": ()})
+shape(StoreCheckDocument, inline={"check": ()})
+shape(StoreCopyDocument, inline={"copied": ()})

@@ -16,10 +16,8 @@ from trimtab.model.site import Checked
 from trimtab.model.survey import SLOW, Spread, Standing, Survey, SurveyPlan
 from trimtab.model.target import SiteState
 from trimtab.model.telemetry import TargetSnapshot
-from trimtab.model.verdict import Comparison, Verdict
-from trimtab.report.documents import targets  # noqa: F401 (declares the state of a site)
-from trimtab.report.documents.encode import SCHEMA_VERSION, dumps, plain_of, shape
-from trimtab.report.documents.values import Problem
+from trimtab.record.kept import value_of
+from trimtab.report.documents.encode import SCHEMA_VERSION, Problem, dumps, plain_of, shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +45,6 @@ class CheckDocument:
 
     result: CheckResult
     error: Problem | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeDocument:
-    """``trimtab probe --json``: the run, its results, and why it is incomplete.
-
-    Further runs follow if one command measured several things.
-    """
-
-    store: str
-    runs: tuple[Run, ...]
-    verdicts: tuple[Verdict, ...]
-    comparisons: tuple[Comparison, ...]
-    notes: tuple[str, ...]
-    error: Problem | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +127,8 @@ class ImportDocument:
 
 def survey_document(survey: Survey, store: str, error: TrimtabError | None) -> SurveyDocument:
     """Return the document of a completed survey."""
-    return SurveyDocument(
-        survey.plan,
-        applied=True,
-        slow_under=SLOW,
-        store=store,
-        targets=survey.standings,
-        spreads=survey.spreads,
-        notes=survey.notes,
-        runs=(survey.run,),
-        error=error,
-    )
+    more = {"applied": True, "slow_under": SLOW, "store": store, "targets": survey.standings}
+    return value_of(SurveyDocument, survey, **more, runs=(survey.run,), error=error)
 
 
 def import_json(files: Iterable[ImportedFile], *, store: str | None, site: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Names of a simulated file system's targets and servers, and their assignment."""
+"""Names of a simulated file system, its targets, servers and devices, and their assignment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _numbered(word: str, count: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Numbers of targets and servers.
+    """Numbers of targets and servers; `simulation.faults.carriers` gives those that serve OSTs now.
 
     Attributes
     ----------
@@ -52,18 +52,19 @@ class Layout:
         """Number of each OST's home server."""
         return np.arange(self.osts) // self.per_server
 
-    @property
-    def partner(self) -> Integers:
-        """Number of each OST's failover server; servers are paired.
-
-        With an odd number the last server has no partner and keeps its OSTs, as in
-        `simulation.faults.carriers`.
-        """
-        partner = self.home ^ 1
-        return np.where(partner < len(self.osses), partner, self.home)
-
 
 def layout_of(scenario: Scenario, osts: int | None = None) -> Layout:
     """Return the layout of a scenario, with ``osts`` if some were added."""
     count = scenario.osts.count if osts is None else osts
     return Layout(count, scenario.mdts.count, scenario.osts.per_server)
+
+
+def identity_of(scenario: Scenario) -> str:
+    """Return the identity of a scenario's file system."""
+    return f"twin:{scenario.name}:{scenario.seed}"
+
+
+def devices_of(scenario: Scenario) -> str:
+    """Describe the devices beneath an OST, top down."""
+    osts = scenario.osts
+    return f"md0 ({osts.raid.kind}), {osts.raid.drives} x {osts.drive.name}"

@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from trimtab import __version__
 from trimtab.config.targets import ost_name
+from trimtab.config.version import __version__
 from trimtab.measure import ior
 from trimtab.measure.obdfilter_survey.commands import SurveySpec
 from trimtab.measure.obdfilter_survey.commands import command as survey_argv
@@ -30,12 +30,15 @@ from trimtab.twin.instruments.ior import IorPhase, IorResult, Space
 from trimtab.twin.instruments.ior import parse_command as parse_ior_command
 from trimtab.twin.instruments.ior_output import print_ior
 from trimtab.twin.instruments.obdfilter_survey import SurveyCommand, SurveyResult, print_survey
-from trimtab.twin.scenario.model import ProbeLoad
+from trimtab.twin.scenario.model import ProbeLoad, Scenario
+from trimtab.twin.simulation.traffic import SURVEY_BYTES
 
 _DIRECTORY: Final = "{directory}"
 _OPEN_S: Final = 0.3
 """Assumed: maximum time for creating or opening all files, part of the total time."""
 FIRST_NODE: Final = 1000
+SURVEY: Final = SurveySpec(size_bytes=SURVEY_BYTES, tests=("write", "read"))
+"""What a survey of the simulation writes and reads on each OST."""
 LAUNCHER: Final = "slurm"
 """The launcher of a simulated site's probes."""
 
@@ -56,6 +59,12 @@ class Place:
     timezone: str = "UTC"
 
 
+def place_of(scenario: Scenario, path: str | None = None) -> Place:
+    """Return the place of a scenario's probes; ``path`` is its mount, by default its name."""
+    word = "".join(letter for letter in scenario.name if letter.isalnum())[:8] or "scratch"
+    return Place(scenario.name, word, path or f"/{scenario.name}", scenario.timezone)
+
+
 @lru_cache(maxsize=64)
 def node_names(count: int) -> tuple[str, ...]:
     """Return the batch system's names of compute nodes."""
@@ -67,9 +76,8 @@ def command_of(probe: ProbeLoad) -> tuple[str, ...]:
 
     Files are whole transfers, so they add up to the probe's bytes or slightly less.
     """
-    tasks = probe.nodes * probe.tasks_per_node
     transfer = probe.transfer_size_bytes
-    block = max(1, int(probe.bytes_written / tasks) // transfer) * transfer
+    block = max(1, int(probe.bytes_per_task) // transfer) * transfer
     return (
         *("ior", "-a", "POSIX", "-w", "-r", "-C", "-F", "-e", "-t", str(transfer)),
         *("-b", str(block), "-s", "1", "-o", f"{_DIRECTORY}/data"),
@@ -81,7 +89,7 @@ def ior_command(probe: ProbeLoad, path: str) -> LoadCommand:
     """Return the command of a probe; ``path`` is that of the file system."""
     directory = f"{path.rstrip('/')}/.trimtab-probe"
     words = tuple(word.replace(_DIRECTORY, directory) for word in command_of(probe))
-    return parse_ior_command(words, tasks=probe.nodes * probe.tasks_per_node, nodes=probe.nodes)
+    return parse_ior_command(words, tasks=probe.tasks, nodes=probe.nodes)
 
 
 def opening_s(took_s: float) -> float:
@@ -151,7 +159,7 @@ def ior_run(place: Place, probe: ProbeLoad, at: datetime, result: IorResult | Fa
         output = RawOutput(
             "command", command.argv, result.stdout, result.stderr, result.exit_code, at
         )
-        took_s, timed_out = 0.0, result.exit_code is None
+        took_s, timed_out = 0.0, False
     else:
         timed_out = result.finished is None
         took_s = sum(phase.elapsed_s for phase in result.phases)
@@ -233,12 +241,12 @@ def requested_parameters(probe: ProbeLoad) -> dict[str, object]:
     return {**measured.requested, "command": words}
 
 
-def survey_command(place: Place, spec: SurveySpec, servers: Mapping[int, str]) -> SurveyCommand:
+def survey_command(place: Place, servers: Mapping[int, str]) -> SurveyCommand:
     """Return the survey command for OSTs by number, each with its server."""
     targets = tuple(
         f"{server}:{place.file_system}-{ost_name(number)}" for number, server in servers.items()
     )
-    return SurveyCommand(spec, targets)
+    return SurveyCommand(SURVEY, targets)
 
 
 def survey_run(

@@ -1,14 +1,17 @@
-"""Checks whether a scenario is possible: each problem has the key, the reason and a hint."""
+"""Checks whether a scenario is possible, also after settings are replaced.
+
+Each problem has the key, the reason and a hint.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from trimtab.config.lines import Location
-from trimtab.config.problems import Problem, problem_of
+from trimtab.config.problems import Problem, problem_of, raised
 from trimtab.errors import UsageError
 from trimtab.twin.scenario.geometry import (
     GROUP_UNITS,
@@ -16,7 +19,14 @@ from trimtab.twin.scenario.geometry import (
     drives_capacity_bytes,
     ost_capacity_bytes,
 )
-from trimtab.twin.scenario.keys import apply_change, file_schema, find_key, known_keys
+from trimtab.twin.scenario.keys import (
+    apply_change,
+    file_schema,
+    find_key,
+    known_keys,
+    read_value,
+    with_value,
+)
 from trimtab.twin.scenario.model import Change, Fault, ProbeLoad, Raid, Scenario
 from trimtab.units import DAY_S, format_bytes, format_percent
 
@@ -172,7 +182,7 @@ def _probe(scenario: Scenario, probe: ProbeLoad) -> Iterator[Problem]:
             if not getattr(probe, key):
                 message = "IOR measures nothing without it"
                 yield Problem((*at, key), message, "more than 0", "probe-empty")
-        least = probe.nodes * probe.tasks_per_node * probe.transfer_size_bytes
+        least = probe.tasks * probe.transfer_size_bytes
         if 0 < probe.bytes_written < least:
             yield Problem(
                 (*at, "bytes_written"),
@@ -303,3 +313,95 @@ def _assumptions(scenario: Scenario) -> Iterator[Problem]:
             find_key(name, scenario)
         except UsageError as error:
             yield problem_of(error, ("assumptions", name))
+
+
+def replace_keys(
+    scenario: Scenario, values: Mapping[str, object], *, for_good: bool = False
+) -> Scenario:
+    """Return the scenario with some settings changed.
+
+    Parameters
+    ----------
+    scenario
+        The original, which is not modified.
+    values
+        Dotted key to text, read by the key's own type (``"48h"``, ``"75%"``, ``"never"``,
+        ``"true"``); any other value is used as is, in base SI, as in `Change.set`.
+    for_good
+        Remove these keys from later changes of the scenario; otherwise those still take effect.
+
+    Returns
+    -------
+    Scenario
+        The changed scenario, without assumptions for the changed keys.
+
+    Raises
+    ------
+    UsageError
+        A key is unknown, a value is not valid, or the resulting scenario is impossible.
+    """
+    changed = _with_values(scenario, values)
+    assumptions = {at: why for at, why in scenario.assumptions.items() if at not in values}
+    changed = replace(changed, assumptions=assumptions)
+    if for_good:
+        changed = replace(changed, changes=tuple(_without(changed.changes, values)))
+    for problem in problems(changed):
+        place = ".".join(problem.location)
+        raise raised(problem, place if place in values else f"with {', '.join(values)}: {place}")
+    return changed
+
+
+def replace_running(scenario: Scenario, values: Mapping[str, object]) -> Scenario:
+    """Return the scenario with settings changed at runtime.
+
+    Initial conditions and past changes are not checked again.
+
+    Parameters
+    ----------
+    values
+        As for `replace_keys`; all change at once.
+
+    Raises
+    ------
+    UsageError
+        A key cannot change, a value is invalid, OSTs would be removed, or the settings would newly
+        contradict each other.
+    """
+    for name in values:
+        if not find_key(name, scenario).changes:
+            raise UsageError(
+                f"{name} cannot change while the file system runs",
+                code="key-fixed",
+                hint="start another scenario with that value",
+            )
+    changed = _with_values(scenario, values)
+    if changed.osts.count < scenario.osts.count:
+        raise UsageError(
+            f"osts.count: {changed.osts.count} are fewer than {scenario.osts.count}",
+            code="osts-removed",
+            hint="OSTs can only be added",
+        )
+    for problem in new_problems(scenario, changed):
+        raise raised(problem, ".".join(problem.location))
+    return changed
+
+
+def _with_values(scenario: Scenario, values: Mapping[str, object]) -> Scenario:
+    for name, value in values.items():
+        key = find_key(name, scenario)
+        try:
+            inside = read_value(key, value) if isinstance(value, str) else value
+        except UsageError as error:
+            raise raised(problem_of(error, ()), name) from error
+        scenario = with_value(scenario, key, inside)
+    return scenario
+
+
+def _without(changes: Iterable[Change], names: Container[str]) -> Iterator[Change]:
+    """Yield changes without some keys; changes that become empty are omitted."""
+    for change in changes:
+        settings = {name: value for name, value in change.set.items() if name not in names}
+        if len(settings) == len(change.set):
+            yield change
+        elif settings:
+            yield replace(change, set=settings)

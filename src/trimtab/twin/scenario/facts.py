@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from trimtab.config.kinds import SIZE_OR_ZERO
-from trimtab.config.schedule import find_zone
 from trimtab.errors import UsageError
+from trimtab.report.documents.encode import mapped, shape
 from trimtab.twin.scenario.geometry import capacity_bytes, ost_capacity_bytes, server_count
 from trimtab.twin.scenario.keys import apply_change, find_key, known_keys, value_of
 from trimtab.twin.scenario.miniatures import sentence
@@ -75,7 +75,7 @@ def at_the_end(scenario: Scenario) -> Scenario:
 
 def local(at: datetime, scenario: Scenario) -> str:
     """Format a time in the site's time zone."""
-    return at.astimezone(find_zone(scenario.timezone)).strftime("%Y-%m-%d %H:%M")
+    return at.astimezone(scenario.zone).strftime("%Y-%m-%d %H:%M")
 
 
 def timeline(scenario: Scenario) -> tuple[Moment, ...]:
@@ -187,3 +187,47 @@ def _size(value: float) -> str:
         return str(SIZE_OR_ZERO.write(value)).strip('"')
     except UsageError:
         return format_bytes(value)  # fraction of a byte: shares of the drives' capacity
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioSummary:
+    """One scenario of a list; bytes are those at the start."""
+
+    scenario: Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class ScenariosDocument:
+    """The scenarios that come with Trimtab."""
+
+    scenarios: tuple[ScenarioSummary, ...]
+
+
+shape(Setting, omit=["text"])
+shape(
+    Scenario,
+    omit=[
+        *("osts", "mdts", "server", "clients", "users", "resolution", "allocator", "queue"),
+        *("trim", "placement", "purge", "gating"),
+    ],
+    derive={
+        "end": "end",
+        "capacity_bytes": (float, capacity_bytes),
+        "capacity_at_end_bytes": (
+            float,
+            lambda scenario: capacity_bytes(at_the_end(scenario)),
+        ),
+        "settings": (tuple[Setting, ...], settings),
+        "lifetimes": "users.lifetimes",
+    },
+)
+shape(
+    ScenarioSummary,
+    inline={"scenario": ("name", "title", "start", "end", "capacity_bytes")},
+    derive={
+        "osts": "scenario.osts.count",
+        "probes": mapped("scenario.probes", len, int),
+        "changes": mapped("scenario.changes", len, int),
+        "faults": mapped("scenario.faults", len, int),
+    },
+)

@@ -7,13 +7,13 @@ used in files, in changes at runtime, and in variations.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
 from trimtab.config.kinds import TEXT, Kind, inline_table, quoted, read_each, wrong_type
-from trimtab.config.problems import BadValue, did_you_mean, problem_of, raised
+from trimtab.config.problems import BadValue, did_you_mean
 from trimtab.config.schema import Entry, Schema, Table, key
 from trimtab.errors import UsageError
 from trimtab.twin.scenario.drives import PRESETS, preset
@@ -230,102 +230,6 @@ def _unquoted(value: str) -> object:
     except (ValueError, RecursionError):
         return None
     return None if isinstance(plain, str) else plain
-
-
-def replace_keys(
-    scenario: Scenario, values: Mapping[str, object], *, for_good: bool = False
-) -> Scenario:
-    """Return the scenario with some settings changed.
-
-    Parameters
-    ----------
-    scenario
-        The original, which is not modified.
-    values
-        Dotted key to text, read by the key's own type (``"48h"``, ``"75%"``, ``"never"``,
-        ``"true"``); any other value is used as is, in base SI, as in `Change.set`.
-    for_good
-        Remove these keys from later changes of the scenario; otherwise those still take effect.
-
-    Returns
-    -------
-    Scenario
-        The changed scenario, without assumptions for the changed keys.
-
-    Raises
-    ------
-    UsageError
-        A key is unknown, a value is not valid, or the resulting scenario is impossible.
-    """
-    from trimtab.twin.scenario.checks import problems
-
-    changed = _with_values(scenario, values)
-    assumptions = {at: why for at, why in scenario.assumptions.items() if at not in values}
-    changed = replace(changed, assumptions=assumptions)
-    if for_good:
-        changed = replace(changed, changes=tuple(_without(changed.changes, values)))
-    for problem in problems(changed):
-        place = ".".join(problem.location)
-        raise raised(problem, place if place in values else f"with {', '.join(values)}: {place}")
-    return changed
-
-
-def replace_running(scenario: Scenario, values: Mapping[str, object]) -> Scenario:
-    """Return the scenario with settings changed at runtime.
-
-    Initial conditions and past changes are not checked again.
-
-    Parameters
-    ----------
-    values
-        As for `replace_keys`; all change at once.
-
-    Raises
-    ------
-    UsageError
-        A key cannot change, a value is invalid, OSTs would be removed, or the settings would newly
-        contradict each other.
-    """
-    from trimtab.twin.scenario.checks import new_problems
-
-    for name in values:
-        if not find_key(name, scenario).changes:
-            raise UsageError(
-                f"{name} cannot change while the file system runs",
-                code="key-fixed",
-                hint="start another scenario with that value",
-            )
-    changed = _with_values(scenario, values)
-    if changed.osts.count < scenario.osts.count:
-        raise UsageError(
-            f"osts.count: {changed.osts.count} are fewer than {scenario.osts.count}",
-            code="osts-removed",
-            hint="OSTs can only be added",
-        )
-    for problem in new_problems(scenario, changed):
-        raise raised(problem, ".".join(problem.location))
-    return changed
-
-
-def _with_values(scenario: Scenario, values: Mapping[str, object]) -> Scenario:
-    for name, value in values.items():
-        key = find_key(name, scenario)
-        try:
-            inside = read_value(key, value) if isinstance(value, str) else value
-        except UsageError as error:
-            raise raised(problem_of(error, ()), name) from error
-        scenario = with_value(scenario, key, inside)
-    return scenario
-
-
-def _without(changes: Iterable[Change], names: Container[str]) -> Iterator[Change]:
-    """Yield changes without some keys; changes that become empty are omitted."""
-    for change in changes:
-        settings = {name: value for name, value in change.set.items() if name not in names}
-        if len(settings) == len(change.set):
-            yield change
-        elif settings:
-            yield replace(change, set=settings)
 
 
 def with_value(scenario: Scenario, key: Entry, value: Any) -> Scenario:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from typing import Final, Literal, get_args
 
@@ -31,6 +31,7 @@ from trimtab.config.kinds import (
     table_of,
     whole,
 )
+from trimtab.config.schedule import find_zone
 from trimtab.config.schema import key, table, tables
 from trimtab.model.site import LIMITS, ZONE
 from trimtab.twin.scenario.kinds import DURATION, FAULT_SIZE, OSTS, WHOLE_SIZE
@@ -315,6 +316,16 @@ class ProbeLoad:
         MOMENT, "First time at which it may run; default: the start.", None
     )
 
+    @property
+    def tasks(self) -> int:
+        """Return the number of tasks of a run, each of which writes a file."""
+        return self.nodes * self.tasks_per_node
+
+    @property
+    def bytes_per_task(self) -> float:
+        """Return the bytes that each task writes and reads."""
+        return self.bytes_written / self.tasks
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -409,3 +420,8 @@ class Scenario:
     def end(self) -> datetime:
         """Return its end, in UTC."""
         return self.start + timedelta(seconds=self.length_s)
+
+    @property
+    def zone(self) -> tzinfo:
+        """Return the time zone of its site."""
+        return find_zone(self.timezone)

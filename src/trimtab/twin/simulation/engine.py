@@ -15,13 +15,13 @@ from itertools import pairwise
 import numpy as np
 
 from trimtab._core import OstFleet
-from trimtab.config.schedule import find_zone
 from trimtab.config.targets import mdt_name, ost_name
 from trimtab.errors import UsageError
 from trimtab.model.event import Event, EventKind
-from trimtab.twin.arrays import Array, Integers
+from trimtab.twin.arrays import Array, Integers, OstRates
+from trimtab.twin.scenario.checks import replace_running
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
-from trimtab.twin.scenario.keys import replace_running, value_text
+from trimtab.twin.scenario.keys import value_text
 from trimtab.twin.scenario.model import Change, ProbeLoad, Scenario
 from trimtab.twin.simulation import laws, policies, traffic
 from trimtab.twin.simulation.accounts import Accounts
@@ -37,7 +37,7 @@ from trimtab.twin.simulation.faults import (
     log_faults,
 )
 from trimtab.twin.simulation.mdts import MdtTrims
-from trimtab.twin.simulation.measures import OstRates, OstTerms
+from trimtab.twin.simulation.measures import OstTerms
 from trimtab.twin.simulation.miniature import Miniature, drive_steps
 from trimtab.twin.simulation.operations import Operations, is_last_stretch
 from trimtab.twin.simulation.own_settings import (
@@ -108,7 +108,7 @@ class Simulation:
         self.scenario = scenario
         self.now = scenario.start.astimezone(UTC)
         self.end = self.now + timedelta(seconds=scenario.length_s)
-        self.zone = find_zone(scenario.timezone)
+        self.zone = scenario.zone
         faults = (acting(fault, scenario) for fault in scenario.faults)
         self.faults = tuple(sorted(faults, key=lambda fault: fault.at))
         self._apart = frozenset(ost for fault in self.faults for ost in fault.osts)
@@ -316,7 +316,7 @@ class Simulation:
             self.log.add(EventKind.NOTE, max(change.at, self.now), f"refused: {error.message}")
 
     def set_key(self, key: str, value: object) -> None:
-        """Set one setting by its dotted key; see `trimtab.twin.scenario.keys.replace_running`."""
+        """Set one setting by its dotted key; see `trimtab.twin.scenario.checks.replace_running`."""
         self._set({key: value}, self.now, "")
 
     def set_alone(self, kind: str, number: int, values: Mapping[str, object]) -> None:

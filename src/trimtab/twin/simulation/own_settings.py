@@ -12,7 +12,8 @@ from typing import Final
 
 from trimtab.errors import UsageError
 from trimtab.twin.arrays import Array
-from trimtab.twin.scenario.keys import replace_running, value_of
+from trimtab.twin.scenario.checks import replace_running
+from trimtab.twin.scenario.keys import value_of
 from trimtab.twin.scenario.model import Placement, Scenario
 
 _QUEUE: Final = frozenset({"queue.writeback_throttling", "queue.target_latency"})

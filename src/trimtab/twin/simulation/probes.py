@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Literal
 
 import numpy as np
 
 from trimtab.config.schedule import Schedule, parse_schedule
-from trimtab.message import Message
-from trimtab.twin.arrays import Array, Flags, Integers
+from trimtab.model.run import RunStatus
+from trimtab.twin.arrays import Array, Flags, Integers, OstRates
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.simulation import laws
 from trimtab.twin.simulation.demand import competing
-from trimtab.twin.simulation.measures import OstRates, OstTerms
+from trimtab.twin.simulation.measures import OstTerms
 from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.streams import stream
 from trimtab.twin.simulation.traffic import SURVEY_BYTES, Moved
@@ -23,14 +21,6 @@ from trimtab.twin.stack import client
 from trimtab.twin.stack.job import JobResult
 
 _INSTANT = timedelta(microseconds=1)
-Status = Literal["ok", "unfinished", "failed", "not_started"]
-
-
-_NO_NAMES: Final = Message("name-service", "the name service does not answer")
-_NOTHING_OPEN: Final = Message("no-space", "no OST accepts new files (ENOSPC)")
-_OST_FULL: Final = Message("no-space", "an OST filled up during the run (ENOSPC)")
-_OST_SILENT: Final = Message("no-answer", "an OST does not answer")
-_TIMED_OUT: Final = Message("timed-out", "longer than its timeout")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +33,15 @@ class JobRun:
         Start, aware UTC.
     write_bytes_per_s, read_bytes_per_s
         ``None`` unless it finished.
-    slowest
-        Number of the OST whose task was last to finish writing; ``None`` if none finished.
-    reason
-        Reason of a status other than ``ok``.
     """
 
     probe: str
     at: datetime
-    status: Status
+    status: RunStatus
     write_bytes_per_s: float | None = None
     read_bytes_per_s: float | None = None
     write_s: float | None = None
     read_s: float | None = None
-    slowest: int | None = None
-    reason: Message | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +50,9 @@ class SurveyRun:
 
     probe: str
     at: datetime
-    status: Status
+    status: RunStatus
     write_bytes_per_s: Array
     read_bytes_per_s: Array
-    reason: Message | None = None
 
 
 class Agenda:
@@ -152,17 +135,17 @@ def run_job(
     troubles = moment.terms.conditions
     if not troubles.names_resolve:
         # It fails before or during its run, depending on when it resolves names.
-        status: Status = "not_started" if draws.random() < 0.5 else "unfinished"
-        return JobRun(probe.name, at, status, reason=_NO_NAMES), nothing
+        begins = draws.random() >= 0.5
+        status = RunStatus.UNFINISHED if begins else RunStatus.NOT_STARTED
+        return JobRun(probe.name, at, status), nothing
     load = load_at(scenario, moment, at)
     if not moment.chosen.any():
-        return JobRun(probe.name, at, "failed", reason=_NOTHING_OPEN), nothing
-    tasks = probe.nodes * probe.tasks_per_node
-    ost_of_task = place_files(tasks, moment.chosen, moment.even, draws)
-    each = probe.bytes_written / tasks
+        return JobRun(probe.name, at, RunStatus.FAILED), nothing
+    ost_of_task = place_files(probe.tasks, moment.chosen, moment.even, draws)
+    each = probe.bytes_per_task
     files = np.bincount(ost_of_task, minlength=len(moment.room)).astype(np.float64)
     if (files * each > moment.room).any():
-        return JobRun(probe.name, at, "failed", reason=_OST_FULL), nothing
+        return JobRun(probe.name, at, RunStatus.FAILED), nothing
     could = rates.osts(scenario, moment.terms, from_clients=True)
     write_share, read_share = client.run_share(luck).tolist()
     shares = (write_share, read_share)
@@ -171,18 +154,15 @@ def run_job(
         laws.check_job(scenario, probe, could, ost_of_task, got)
     moved = _moved(files, each, beside=(could, load), got=got, timeout_s=probe.timeout_s)
     if got.write_s + got.read_s > probe.timeout_s:
-        ends = math.isfinite(got.write_s + got.read_s)
-        reason = _TIMED_OUT if ends else _OST_SILENT
-        return JobRun(probe.name, at, "unfinished", slowest=got.slowest, reason=reason), moved
+        return JobRun(probe.name, at, RunStatus.UNFINISHED), moved
     run = JobRun(
         probe.name,
         at,
-        "ok",
+        RunStatus.OK,
         got.write_bytes_per_s,
         got.read_bytes_per_s,
         got.write_s,
         got.read_s,
-        got.slowest,
     )
     return run, moved
 
@@ -233,9 +213,8 @@ def run_survey(
     takes = ~silent & (moment.room > SURVEY_BYTES)
     moved = _surveyed(write, read, takes, beside=(could, load))
     write, read = np.where(silent, np.nan, write), np.where(silent, np.nan, read)
-    if silent.any():
-        return SurveyRun(probe.name, at, "unfinished", write, read, _OST_SILENT), moved
-    return SurveyRun(probe.name, at, "ok", write, read), moved
+    status = RunStatus.UNFINISHED if silent.any() else RunStatus.OK
+    return SurveyRun(probe.name, at, status, write, read), moved
 
 
 def _surveyed(

@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trimtab.twin.arrays import Array, Flags, Integers
+from trimtab.twin.arrays import Array, Flags, Integers, OstRates
 from trimtab.twin.constants import FITTED, Constants
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.model import Clients, Osts, ProbeLoad, Raid, Scenario, Server
 from trimtab.twin.simulation.faults import Conditions
-from trimtab.twin.simulation.measures import OstRates, OstTerms
+from trimtab.twin.simulation.measures import OstTerms
 from trimtab.twin.stack import client, hardware, raid
 from trimtab.twin.stack import ost as ost_layer
-from trimtab.twin.stack.job import IorJob, JobResult, placed_job, survey_share
+from trimtab.twin.stack.job import JobResult, placed_job, survey_share
 
 
 class StackRates:
@@ -85,14 +85,12 @@ class StackRates:
     ) -> JobResult:
         """Return the result of a file-per-process job."""
         machine = self._hardware(scenario)
-        tasks = probe.nodes * probe.tasks_per_node
-        job = IorJob(probe.nodes, probe.tasks_per_node, probe.bytes_written / tasks)
         return placed_job(
             ost_of_task,
             rates.write,
             rates.read,
             clients=self._of_nodes(scenario.clients, machine.platform, probe.tasks_per_node),
-            job=job,
+            job=probe,
             competing=competing.write,
             competing_read=competing.read,
             client_share=client_share,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from trimtab.errors import UsageError
+from trimtab.report.documents.encode import mapped, shape
 from trimtab.twin.scenario.geometry import drives_capacity_bytes
 from trimtab.twin.scenario.model import Osts
 from trimtab.units import DAY_S
@@ -300,3 +301,19 @@ def _held(request: SizingRequest, osts: int, ost_bytes: float) -> tuple[Section,
             f"{request.years:g}"
         )
     return Section("how long data stays", figures), short
+
+
+shape(
+    Sizing,
+    omit=["request", "amplified", "sections"],
+    derive={
+        "drive": "request.drive.name",
+        "trim": mapped("request.trim", str, str),
+        "seed": "request.seed",
+        "figures": (
+            tuple[Figure, ...],
+            lambda sizing: [figure for section in sizing.sections for figure in section.figures],
+        ),
+        "schedules": "amplified",
+    },
+)

@@ -22,7 +22,6 @@ from trimtab.purge.index.importers.printf import (
 )
 from trimtab.purge.index.manifest import TimeTrust
 from trimtab.purge.index.reading import Reading, joined
-from trimtab.visible import shell_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,21 +32,6 @@ OPEN: Final = r"%D\t%i\t%y\t%n\t%U\t%G\t%s\t%b\t%A@\t%T@\t%C@\t%B@\t%p\0"
 """Earlier format, without the closing inode number."""
 SHORT: Final = r"%i\t%n\t%U\t%G\t%s\t%b\t%A@\t%T@\t%C@\t%p\0"
 """Format of many sites, for regular files (``-type f``)."""
-
-
-def script(root: str) -> str:
-    """Return shell commands that print a complete list of everything beneath a directory.
-
-    The list has its start time and, if find finished without an error, its end time.
-    """
-    find = shell_text(
-        ["find", root, "-ignore_readdir_race", "-xdev", "-mindepth", "1", "-printf", FULL]
-    )
-    return (
-        "printf 'trimtab-list 2 started=%s\\0' \"$(date +%s)\"\n"
-        f"{find} &&\n"
-        "printf 'trimtab-end ended=%s\\0' \"$(date +%s)\"\n"
-    )
 
 
 def read(

@@ -3,9 +3,9 @@ r"""Read lists of ``lfs find ROOT --printf FORMAT``, records that end with a lin
 lfs cannot print a NUL and does not escape names: a line feed in a name looks like the end of a
 record, and the rest could even look like another record. Two remedies:
 
-- A list with a token (`script`): every record begins with random digits that were unknown when the
-  names were created. A line without them continues the previous path, so every name is read
-  exactly.
+- A list with a token (the script in docs/purge-import.md): every record begins with random digits
+  that were unknown when the names were created. A line without them continues the previous path, so
+  every name is read exactly.
 - Without a token, a record is rejected together with following lines that are not records, and
   the list must not be used for deletion.
 
@@ -35,7 +35,6 @@ from trimtab.purge.index.importers.printf import (
 )
 from trimtab.purge.index.manifest import TimeTrust
 from trimtab.purge.index.reading import Reading
-from trimtab.visible import shell_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -53,20 +52,6 @@ POOLLESS: Final = r"%LF\t%y\t%n\t%U\t%G\t%LP\t%s\t%b\t%A@\t%T@\t%C@\t%W@\t%Lc\t%
 """Earlier format, without the pool."""
 SHORT: Final = r"%LF\t%U\t%G\t%LP\t%s\t%b\t%A@\t%T@\t%C@\t%W@\t%n\t%Li\t%Lo\t%p\n"
 """Format for regular files (``-type f``)."""
-
-
-def script(root: str) -> str:
-    """Return shell commands that print a complete list of everything beneath a directory.
-
-    The list has its start time and, if lfs finished without an error, its end time.
-    """
-    find = shell_text(["lfs", "find", root, "--printf"])
-    return (
-        "token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')\n"
-        'printf \'trimtab-list 2 started=%s token=%s\\n\' "$(date +%s)" "$token"\n'
-        f'{find} "$token\\t{FULL}" &&\n'
-        'printf \'%s\\ttrimtab-end ended=%s\\n\' "$token" "$(date +%s)"\n'
-    )
 
 
 def read(

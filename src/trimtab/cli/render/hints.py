@@ -1,0 +1,44 @@
+"""What ``trimtab hints`` shows on a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trimtab.cli import options
+from trimtab.cli.render.document import print_section
+from trimtab.cli.render.screen import console, print_wrapped
+from trimtab.explain.hints import Basis, paste_text
+from trimtab.report.sections import Section
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trimtab.explain.hints import Hint, JobRequest
+    from trimtab.report.kit import Tone
+
+_TONES: Final[dict[Basis, Tone | None]] = {
+    Basis.MEASURED: "healthy",
+    Basis.DOCUMENTED: None,
+    Basis.RULE_OF_THUMB: "warning",
+}
+
+
+def print_hints(request: JobRequest, hints: Sequence[Hint], directory: str) -> None:
+    """Print lines for a job script, followed by the reason of each."""
+    out, extent = console(), options.extent()
+    out.print("For the job script", style="bold")
+    for line in paste_text(request, hints, directory).splitlines():
+        out.print(line, soft_wrap=True)
+    if extent.brief:
+        return
+    out.print("Why", style="bold")
+    sources = list(dict.fromkeys(hint.source for hint in hints))
+    for hint in hints:
+        number = sources.index(hint.source) + 1
+        title = f"{hint.name} {hint.value}  {hint.basis.value} [{number}]"
+        print_section(out, Section(title, (f"{hint.reason}.",), tone=_TONES[hint.basis]))
+    if not extent.everything:
+        print_wrapped(out, "--all shows the sources, --brief the lines for the job script", "dim")
+        return
+    numbered = (f"[{number}] {source}" for number, source in enumerate(sources, start=1))
+    print_section(out, Section(lines=tuple(numbered)))
