@@ -44,6 +44,7 @@ def test_the_first_line_answers_what_since_when_why_and_what_to_do() -> None:
         "since 2026-11-16 12:00 UTC: hourly write_bandwidth 20 % lower; likely cause: no trim "
         "(93 %); next: trimtab explain scratch --at 2026-11-16T12:00Z"
     )
+    assert alert.lines[-1] == "Deciding measurement: trim one target"
     (alert,) = Ledger().incidents(NOON + HOUR, incident())
     assert "cause not found yet" in alert.title
 

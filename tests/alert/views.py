@@ -40,7 +40,8 @@ def incident(identifier: str = "a", **changes: Any) -> KeptIncident:
 
 def caused_by(cause: str) -> dict[str, Any]:
     """Return the part of an incident that names a cause."""
-    return {"document": {"causes": [{"id": cause, "title": "no trim", "confidence": 0.93}]}}
+    likeliest = {"id": cause, "title": "no trim", "confidence": 0.93}
+    return {"document": {"causes": [likeliest], "deciding": "trim one target"}}
 
 
 CAUSE = caused_by("trim-overdue")

@@ -69,7 +69,7 @@ def watch_command(
     if status or dry_run:
         return _show_state(where, store_url, dry_run=dry_run)
     if check:
-        from trimtab.loop.watching.upcoming import alert_if_gone
+        from trimtab.loop.alerting.alerting import alert_if_gone
 
         return alert_if_gone(where, store_url)
     from trimtab.loop.watching.start import watched

@@ -21,7 +21,7 @@ from trimtab.model.mounts import lustre_name
 from trimtab.model.site import Site
 from trimtab.site.load import LoadedSite, known_sites, load_site
 from trimtab.site.load import find_site as find_site_file
-from trimtab.visible import site_place, visible
+from trimtab.visible import shell_text, site_place, visible
 
 if TYPE_CHECKING:
     from trimtab.drivers.protocol import Clock, Driver
@@ -160,6 +160,25 @@ def site_file(where: str | None, *, only_sites: bool = False) -> LoadedSite | No
         here = None if only_sites or "/" in where else file_here(where)
         return None if here is None else load_site(here)
     return load_site(find_site_file(where))
+
+
+def acting_site(where: str) -> Site:
+    """Return the site of a name or a site file; a bare PATH has no policies.
+
+    Raises
+    ------
+    UsageError
+        There is no such site.
+    """
+    loaded = site_file(where)
+    if loaded is None:
+        raise UsageError(
+            f"{where!r} is no site: only a site file has policies",
+            code="site-unknown",
+            hint=did_you_mean(where, known_sites())
+            or f"write one: trimtab init {shell_text([where]) if '/' in where else 'PATH'}",
+        )
+    return loaded.site
 
 
 def site_named(name: str) -> Site | None:

@@ -22,7 +22,8 @@ from tests.loop.acting.year import Year
 from tests.loop.acting.year_site import POLICIES, SITE, START, KilledError, with_facts
 
 from trimtab.errors import TrimtabError
-from trimtab.loop.acting import observing, session, visit
+from trimtab.loop.acting import observing, session
+from trimtab.loop.acting import visit as visiting
 from trimtab.loop.acting.deadman import DeadMan, put_back
 from trimtab.loop.acting.journal import journalled, opened
 from trimtab.model.action import ActionKind, Outcome
@@ -65,7 +66,7 @@ class Applier:
             "Place": partial(session.Place, open_acting=opened_driver, sleep=year.sleep),
         }
         for attribute, stand_in in replaced.items():
-            patch.setattr(visit, attribute, stand_in)
+            patch.setattr(visiting, attribute, stand_in)
         patch.setattr(session, "dead_man", self._dead_man)
         patch.setattr(session, "this_process", name)
         patch.setattr(session, "is_gone", lambda holder: True)
@@ -115,13 +116,13 @@ class Applier:
         until = now + timedelta(minutes=10)
         self.store.take_right(SITE.name, "rival", now=now, until=until, gone=lambda holder: True)
 
-    def visit(self, policy: str) -> visit.PlanDocument | None:
+    def visit(self, policy: str) -> visiting.PlanDocument | None:
         """Visit the site; ``None``: it was refused, or the process was killed."""
         year = self.year
         year.begin_visit(policy)
         year.tell(f"visit: {policy}")
         try:
-            visited = visit.visit(SITE.name, None, policy, applying=True)
+            visited = visiting.visit(SITE.name, None, policy, applying=True)
         except TrimtabError as error:
             year.tell(f"refused: {error.code}")
             self.refused += 1
@@ -138,7 +139,7 @@ class Applier:
         self._check(visited)
         return visited
 
-    def _check(self, visited: visit.PlanDocument) -> None:
+    def _check(self, visited: visiting.PlanDocument) -> None:
         """Check a plan, and what a visit of balance that could do all it planned left behind."""
         stages: set[tuple[int, str]] = set()
         for instruction in visited.plan.instructions:

@@ -9,20 +9,17 @@ from typing import Final
 from trimtab.act.decision import narrowed, planned_by
 from trimtab.act.migrating import Index
 from trimtab.act.observed import Observed
-from trimtab.config.problems import did_you_mean
-from trimtab.errors import RefusedError, UsageError
+from trimtab.errors import RefusedError
 from trimtab.loop import event_log
 from trimtab.loop.acting.journal import directory_of, ends_open
 from trimtab.loop.acting.session import Place, carry_out, carrying_out, settle
-from trimtab.loop.sites import clock_of, know_site, open_driver, site_file
+from trimtab.loop.sites import acting_site, clock_of, know_site, open_driver
 from trimtab.loop.standing import standing_of
 from trimtab.loop.stores import open_store
 from trimtab.model.action import Action, Plan
-from trimtab.model.site import Site
 from trimtab.model.standing import SiteStanding
 from trimtab.report.documents.encode import shape
-from trimtab.site.load import known_sites
-from trimtab.visible import shell_text, visible
+from trimtab.visible import visible
 
 _MEASURED: Final = frozenset({"tunables", "again"})
 
@@ -52,25 +49,6 @@ class PlanDocument:
 
 
 shape(PlanDocument, omit=["standing"])
-
-
-def acting_site(where: str) -> Site:
-    """Return the site of a name or a site file; a bare PATH has no policies.
-
-    Raises
-    ------
-    UsageError
-        There is no such site.
-    """
-    loaded = site_file(where)
-    if loaded is None:
-        raise UsageError(
-            f"{where!r} is no site: only a site file has policies",
-            code="site-unknown",
-            hint=did_you_mean(where, known_sites())
-            or f"write one: trimtab init {shell_text([where]) if '/' in where else 'PATH'}",
-        )
-    return loaded.site
 
 
 def visit(

@@ -18,11 +18,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trimtab.alert.decide import decide, watch_gone
-from trimtab.errors import TrimtabError
+from trimtab.errors import ToolError, TrimtabError
 from trimtab.loop.alerting.courier import Courier
 from trimtab.loop.alerting.observing import SnapshotViews, observe
 from trimtab.loop.alerting.receivers import Receiver, receivers_of
-from trimtab.loop.watching.log import fields
+from trimtab.loop.watching.log import configured, fields
 from trimtab.model.alert import Alert, Delivery, DeliveryState, Phase
 from trimtab.model.finding import Severity
 from trimtab.model.site import Site
@@ -191,3 +191,34 @@ class Alerting:
         """Keep what could not be kept before, in its order."""
         while self._unkept and self._keep(self._unkept[0]):
             del self._unkept[0]
+
+
+def alert_if_gone(where: str, store_url: str | None) -> None:
+    """Alert and raise if no process watches a site and a slot is overdue.
+
+    Raises
+    ------
+    ToolError
+        No process watches it: `code` is ``watch-gone``.
+    """
+    from trimtab.loop.sites import clock_of
+    from trimtab.loop.stores import open_store
+    from trimtab.loop.watching.upcoming import overdue, watched_site
+
+    site = watched_site(where).site
+    clock = clock_of(site)
+    with open_store(store_url, site) as store:
+        late = overdue(site, store, clock())
+        if not late:
+            return
+        item, due_at = min(late.items(), key=lambda entry: entry[1])
+        slot = item.replace(":", " ")
+        log = configured(level="error", clock=clock, site=site.name)
+        alerting = Alerting(site, store, log=log, clock=clock, threads=False)
+        alerting.watch_gone(slot, due_at)
+        raise ToolError(
+            f"no process watches {site.name}: the {slot} of {due_at:%Y-%m-%d %H:%M} UTC was not "
+            "started",
+            code="watch-gone",
+            hint=f"systemctl status trimtab-watch@{site.name}; it resumes where it stopped",
+        )

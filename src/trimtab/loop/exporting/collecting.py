@@ -15,8 +15,8 @@ from trimtab.config.version import __version__
 from trimtab.loop.event_log import Place
 from trimtab.loop.judging import by_metric
 from trimtab.loop.purging.place import purge_place
-from trimtab.model.action import ActionKind
-from trimtab.model.event import EventKind
+from trimtab.model.action import Action, ActionKind
+from trimtab.model.event import Event, EventKind
 from trimtab.model.incident import GOING_ON
 from trimtab.model.site import Site
 from trimtab.record.kept import Series
@@ -24,7 +24,6 @@ from trimtab.record.slots import Slot, SlotState
 from trimtab.report.metrics import ReceiverNow, SeriesNow, SiteNow
 
 if TYPE_CHECKING:
-    from trimtab.model.telemetry import Snapshot
     from trimtab.record.store import Store
 
 
@@ -80,7 +79,7 @@ class Collector:
             series=self._series,
             runs=_of(store.run_counts(site.name), {probe.name for probe in site.probes}),
             snapshot=snapshot,
-            trimmed=self._trimmed(snapshot),
+            trimmed={} if snapshot is None else last_trims(snapshot, *self._trims()),
             causes=tuple(self._causes()),
             judged_at=None if judged is None else judged.at,
             actions=store.action_counts(site.name),
@@ -120,12 +119,11 @@ class Collector:
                 last = of_metric[-1]
                 yield SeriesNow(probe, kind, verdict, last.at, last.value)
 
-    def _trimmed(self, snapshot: Snapshot | None) -> dict[str, datetime]:
-        if snapshot is None:
-            return {}
-        name, trims = self._site.name, [ActionKind.TRIM]
-        actions = self._store.actions(name, since=self._clock() - TRIMS, kinds=trims)
-        return last_trims(snapshot, actions, self._store.events(site=name, kinds=[EventKind.TRIM]))
+    def _trims(self) -> tuple[tuple[Action, ...], tuple[Event, ...]]:
+        """Return the trims of the ledger and those of the log book."""
+        name, since = self._site.name, self._clock() - TRIMS
+        actions = self._store.actions(name, since=since, kinds=[ActionKind.TRIM])
+        return actions, self._store.events(site=name, kinds=[EventKind.TRIM])
 
     def _causes(self) -> Iterator[str]:
         for stored in self._store.incidents(self._site.name, states=GOING_ON):

@@ -12,8 +12,8 @@ from trimtab.drivers.lustre.placement import lustre_name
 from trimtab.errors import ToolError, UsageError
 from trimtab.launch.fleet import fan_out
 from trimtab.loop.acting.session import Place, apply_and_log, carrying_out, settle
-from trimtab.loop.acting.visit import acting_site, refuse_another
-from trimtab.loop.sites import clock_of, know_site
+from trimtab.loop.acting.visit import refuse_another
+from trimtab.loop.sites import acting_site, clock_of, know_site
 from trimtab.loop.stores import open_store
 from trimtab.model.action import Action, ActionKind, Plan
 from trimtab.purge.follow.registering import DEREGISTERING, REGISTERING, decide

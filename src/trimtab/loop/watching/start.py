@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trimtab.errors import UsageError
 from trimtab.launch.notify import from_environment
 from trimtab.loop.event_log import Place
 from trimtab.loop.probing.site_probe import runner_of
 from trimtab.loop.sites import open_acting_driver, open_driver, reach_of
 from trimtab.loop.standing import whole_standing
 from trimtab.loop.stores import open_store
-from trimtab.loop.watching.agenda import items
 from trimtab.loop.watching.log import configured
 from trimtab.loop.watching.looking import look_elsewhere
 from trimtab.loop.watching.observers import observers_of
-from trimtab.loop.watching.upcoming import watched_site
+from trimtab.loop.watching.upcoming import scheduled_site, watched_site
 from trimtab.loop.watching.watch import Watch
 from trimtab.loop.workers import frames_for_months
 from trimtab.model.run import Run
-from trimtab.model.site import Site
 from trimtab.model.standing import SiteStanding
 from trimtab.record.slots import Slot
 
@@ -59,10 +56,8 @@ def watched(
         As `Watch.run` says.
     """
     frames_for_months()  # this process may run for months, with one thread
-    loaded = watched_site(where)
+    loaded = watched_site(where) if once else scheduled_site(where)
     site = loaded.site
-    if not once and not items(site):
-        raise _nothing_scheduled(site)
     reach = reach_of(site)
     log = configured(form=log_form, level=log_level, clock=reach.clock, site=site.name)
     for warning in loaded.warnings:
@@ -87,11 +82,3 @@ def watched(
         runs = {slot.run: store.run(slot.run) for slot in slots if slot.run is not None}
         standing = whole_standing(store, Place(site.name, site)) if once else None
         return Watched(site.name, str(store.location), slots, runs, standing)
-
-
-def _nothing_scheduled(site: Site) -> UsageError:
-    return UsageError(
-        f"nothing is scheduled for {site.name}: there is nothing to wait for",
-        code="schedule-missing",
-        hint="give [snapshot] or a [probe.NAME] of its site file a schedule, or use --once",
-    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from trimtab.errors import ToolError
+from trimtab.errors import UsageError
 from trimtab.loop.watching.agenda import items
 from trimtab.loop.watching.lease import is_gone
 from trimtab.model.action import Plan
@@ -76,6 +76,24 @@ def watched_site(where: str) -> LoadedSite:
     return site_file(where, only_sites=True) or open_site(where)
 
 
+def scheduled_site(where: str) -> LoadedSite:
+    """Return the site as `watched_site` does.
+
+    Raises
+    ------
+    UsageError
+        Nothing is scheduled for it.
+    """
+    loaded = watched_site(where)
+    if not items(loaded.site):
+        raise UsageError(
+            f"nothing is scheduled for {loaded.site.name}: there is nothing to wait for",
+            code="schedule-missing",
+            hint="give [snapshot] or a [probe.NAME] of its site file a schedule, or use --once",
+        )
+    return loaded
+
+
 def shown_state(
     where: str, store_url: str | None, *, dry_run: bool
 ) -> tuple[WatchState, tuple[Plan, ...] | None, SiteStanding]:
@@ -102,38 +120,6 @@ def shown_state(
         if dry_run:
             plans = plans_of(Place(site, store, clock), open_driver(site, clock=clock))
     return state, plans, standing
-
-
-def alert_if_gone(where: str, store_url: str | None) -> None:
-    """Alert and raise if no process watches a site and a slot is overdue.
-
-    Raises
-    ------
-    ToolError
-        No process watches it: `code` is ``watch-gone``.
-    """
-    from trimtab.loop.alerting.alerting import Alerting
-    from trimtab.loop.sites import clock_of
-    from trimtab.loop.stores import open_store
-    from trimtab.loop.watching.log import configured
-
-    site = watched_site(where).site
-    clock = clock_of(site)
-    with open_store(store_url, site) as store:
-        late = overdue(site, store, clock())
-        if not late:
-            return
-        item, due_at = min(late.items(), key=lambda entry: entry[1])
-        slot = item.replace(":", " ")
-        log = configured(level="error", clock=clock, site=site.name)
-        alerting = Alerting(site, store, log=log, clock=clock, threads=False)
-        alerting.watch_gone(slot, due_at)
-        raise ToolError(
-            f"no process watches {site.name}: the {slot} of {due_at:%Y-%m-%d %H:%M} UTC was not "
-            "started",
-            code="watch-gone",
-            hint=f"systemctl status trimtab-watch@{site.name}; it resumes where it stopped",
-        )
 
 
 # What `trimtab watch` prints of it
