@@ -157,8 +157,8 @@ def run_plan(
     from trimtab._core import REMOVAL_OUTCOMES
 
     require_plan(directory)
-    prepared(place)
-    loaded, key = plan_in(directory, place.key, owner=place.owner, candidates=False)
+    key_file = prepared(place).key
+    loaded, key = plan_in(directory, key_file, owner=place.owner, candidates=False)
     with core_errors("the run"):
         candidates = open_candidates(loaded, owner=place.owner)
     plan, run_id, now_s = loaded.plan, new_identifier(utc_now()), int(time.time())
@@ -167,16 +167,10 @@ def run_plan(
     servers = servers_of(plan.file_system, options.site, fan_out=fan_out)
     previous, _ = published_before(loaded, key, owner=place.owner)
     world = surroundings_of(
-        loaded,
-        previous,
-        policy,
-        journals=place.journals,
-        owner=place.owner,
-        canary=options.apply,
-        now_s=now_s,
-        site=servers.site(),
+        loaded, previous, policy, journals=place.journals, owner=place.owner,
+        canary=options.apply, now_s=now_s, site=servers.site(),
         leftovers=partial(leftovers_of_others, loaded, place),
-    )
+    )  # fmt: skip
     asides = _quarantines(plan, run_id) if options.shared else [plan.quarantine] * 2
 
     def remover(aside: str, before_s: int | None = None) -> Removal:
@@ -187,16 +181,14 @@ def run_plan(
             in_use=in_use, quarantine=aside,
         )  # fmt: skip
 
+    terms = partial(
+        terms_of, apply=options.apply, whole_plan=options.whole_plan, ends_at_s=options.ends_at_s
+    )
     job = Job(
         id=run_id,
         plan=plan_line(plan, loaded.sha256),
         horizon_s=plan.horizon.before_s,
-        terms=partial(
-            terms_of,
-            apply=options.apply,
-            whole_plan=options.whole_plan,
-            ends_at_s=options.ends_at_s,
-        ),
+        terms=terms,
         remover=partial(remover, asides[0]),
         restorer=partial(remover, asides[1], BEFORE_ALL_TIMES_S),
         codes=dict(REMOVAL_OUTCOMES),
