@@ -51,7 +51,7 @@ def readings(simulation: Simulation, constants: Constants = FITTED) -> TargetSta
     )
 
 
-def space_of(simulation: Simulation) -> Space:
+def printed_space(simulation: Simulation) -> Space:
     """Return the usage of the file system, as IOR prints it."""
     state, weight = simulation.state, simulation.columns.weight
     capacity = float(state.capacity_bytes @ weight)
