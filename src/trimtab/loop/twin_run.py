@@ -28,7 +28,7 @@ from trimtab.twin.life import Life
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.scenario.write import to_toml as scenario_toml
 from trimtab.twin.simulation.engine import Simulation
-from trimtab.twin.simulation.readings import readings, space_of
+from trimtab.twin.simulation.readings import printed_space, readings
 from trimtab.twin.site_file import site_text
 from trimtab.twin.site_store import SiteWriter
 from trimtab.twin.truth import cause_of
@@ -213,7 +213,7 @@ class _Keeper:
         trace = simulation.trace
         for job in trace.jobs[self._jobs :]:
             self._statuses[job.status] = self._statuses.get(job.status, 0) + 1
-            writer.job(job, self._probes[job.probe], space_of(simulation))
+            writer.job(job, self._probes[job.probe], printed_space(simulation))
         self._jobs = len(trace.jobs)
         for survey in trace.surveys[self._surveys :]:
             rates = {"write": survey.write_bytes_per_s, "read": survey.read_bytes_per_s}
