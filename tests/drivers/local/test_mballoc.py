@@ -52,7 +52,9 @@ def test_mb_stats_of_every_kernel(names: list[str], family: str, scanned: bool) 
     assert statistics == AllocatorStatistics(
         family=family,
         requests=4349,
-        criteria=tuple(CriterionStatistics(name, i + 30, i + 10) for i, name in enumerate(names)),
+        criteria=tuple(
+            CriterionStatistics(name, i + 30, i + 10, i + 1) for i, name in enumerate(names)
+        ),
         groups_loaded=30,
         groups=32,
     )

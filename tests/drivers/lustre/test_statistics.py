@@ -140,8 +140,7 @@ def test_histograms() -> None:
     sizes = found["disk I/O size"]
     assert sizes.complete
     assert sizes.buckets == (Bucket(4096, 7, 1), Bucket(2**20, 0, 32))
-    assert sum(bucket.reads for bucket in sizes.buckets) == 7
-    assert sum(bucket.writes for bucket in sizes.buckets) == 33
+    assert (sizes.reads, sizes.writes) == (7, 33)
     assert found["pages per bulk r/w"].buckets[1] == Bucket(1024, 4, 6)
     assert found["block maps msec"].buckets == ()
     assert parse_brw_stats("") == {}

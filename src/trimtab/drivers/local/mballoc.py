@@ -36,11 +36,15 @@ _LIST_ORDER: Final = re.compile(r"list_order_(\d+)_groups:\s*(\d+)\Z")
 
 @dataclass(frozen=True, slots=True)
 class CriterionStatistics:
-    """Of one search criterion: useless loops and groups considered, ``None`` if not counted."""
+    """Of one search criterion: useless loops, groups considered, and hits.
+
+    ``None`` if the format does not count it.
+    """
 
     name: str
     useless_loops: int
     groups_considered: int | None = None
+    hits: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,12 @@ def parse_mb_stats(text: str) -> AllocatorStatistics | NotAvailable:
         family="criteria-by-number" if numbered else "criteria-by-name",
         requests=top["reqs"][0],
         criteria=tuple(
-            CriterionStatistics(name, section["useless_loops"], section.get("groups_considered"))
+            CriterionStatistics(
+                name,
+                section["useless_loops"],
+                section.get("groups_considered"),
+                section.get("hits"),
+            )
             for name, section in sections.items()
         ),
         groups_loaded=loaded if groups is not None else None,

@@ -87,6 +87,16 @@ class Histogram:
     buckets: tuple[Bucket, ...]
     complete: bool = True
 
+    @property
+    def reads(self) -> int:
+        """Reads, summed over the buckets."""
+        return sum(bucket.reads for bucket in self.buckets)
+
+    @property
+    def writes(self) -> int:
+        """Writes, summed over the buckets."""
+        return sum(bucket.writes for bucket in self.buckets)
+
 
 @dataclass(frozen=True, slots=True)
 class LnetStats:
