@@ -15,6 +15,7 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
@@ -109,6 +110,16 @@ def unlinked(text: bytes, *, hint: str, after: str = FIRST_SUM) -> Chain:
             )
         lines.append(b"{" + rest)
     return Chain(tuple(lines), last_sum, size, text[size:])
+
+
+@cache
+def line_adapter(lines: Any) -> TypeAdapter[Any]:
+    """Return how a journal's lines are written and read: a union of values told apart by ``do``."""
+    from typing import Annotated
+
+    from pydantic import Field, TypeAdapter
+
+    return TypeAdapter(Annotated[lines, Field(discriminator="do")])
 
 
 def line_value(adapter: TypeAdapter[Line], text: bytes, *, unreleased_hint: str) -> Line:

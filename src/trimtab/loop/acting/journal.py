@@ -31,7 +31,14 @@ from trimtab.launch.process import utc_now
 from trimtab.message import Message, code_of
 from trimtab.model.action import Action, ActionKind, Instruction, Outcome
 from trimtab.model.event import Event, EventKind
-from trimtab.record.chain import ChainedFile, StrictLine, line_value, locked, opened_chain
+from trimtab.record.chain import (
+    ChainedFile,
+    StrictLine,
+    line_adapter,
+    line_value,
+    locked,
+    opened_chain,
+)
 from trimtab.record.kept import value_of
 from trimtab.record.location import SYSTEM_DIRECTORY
 from trimtab.record.system_errors import system_errors
@@ -40,8 +47,6 @@ from trimtab.units import enumerated
 from trimtab.visible import visible
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
     from trimtab.record.store import Store
 
 SUFFIX: Final = ".journal.jsonl"
@@ -216,7 +221,7 @@ class Journal:
         UnreadableError
             It could not be written: nothing more may be done, since nobody would know of it.
         """
-        self._file.append(_adapter().dump_json(line))
+        self._file.append(line_adapter(Line).dump_json(line))
         self._written.append(line)
 
 
@@ -258,7 +263,7 @@ def opened(directory: Path, site: str, *, largest_bytes: int = LARGEST_BYTES) ->
         lines = []
         for number, text in enumerate(chain.lines, start=1):
             try:
-                lines.append(line_value(_adapter(), text, unreleased_hint=_UNRELEASED_HINT))
+                lines.append(line_value(line_adapter(Line), text, unreleased_hint=_UNRELEASED_HINT))
             except DataError as error:
                 shown = visible(os.fspath(path))
                 raise DataError(
@@ -305,7 +310,7 @@ def continued_in(path: Path, directory: int, file: ChainedFile, *, owner: int) -
             os.unlink(following.name, dir_fd=directory)  # of a process that was killed
         with opened_chain(following, directory, owner=owner) as chain:
             line = ContinuesLine(now, aside.name, file.last_sum)
-            chain.append(_adapter().dump_json(line))
+            chain.append(line_adapter(Line).dump_json(line))
         os.link(path.name, aside.name, src_dir_fd=directory, dst_dir_fd=directory)
         os.rename(following.name, path.name, src_dir_fd=directory, dst_dir_fd=directory)
         os.fsync(directory)
@@ -384,15 +389,6 @@ def _begun(line: BeginLine, site: str) -> Action:
         at=line.at,
         instruction=instruction,
     )
-
-
-@functools.cache
-def _adapter() -> TypeAdapter[Line]:
-    from typing import Annotated
-
-    from pydantic import Field, TypeAdapter
-
-    return TypeAdapter(Annotated[Line, Field(discriminator="do")])
 
 
 # What was done to a site, in its log book: incidents are compared with it

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from trimtab.errors import DataError
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.plan.model import same_named
 from trimtab.purge.run.state import CAPPED, NOT_BEGUN, Outcome, Rows, Spent, Stretch, spent_on
-from trimtab.record.chain import StrictLine, line_value, unlinked
+from trimtab.record.chain import StrictLine, line_adapter, line_value, unlinked
 from trimtab.report.documents.encode import shape
 from trimtab.units import format_duration, plural
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 FORMAT: Final = 1
 CHANGED_HINT: Final = (
@@ -377,7 +373,7 @@ def done_line(run: str, at: datetime, outcome: Outcome, *, apply: bool) -> DoneL
 
 def encode(line: Line) -> bytes:
     """Return a line as a JSON object, for `trimtab.record.chain`."""
-    return _adapter().dump_json(line)
+    return line_adapter(Line).dump_json(line)
 
 
 def decode(text: bytes) -> Chronicle:
@@ -422,16 +418,7 @@ def decoded(text: bytes) -> Line:
     DataError
         It is not a line of a journal.
     """
-    return line_value(_adapter(), text, unreleased_hint=CHANGED_HINT)
-
-
-@functools.cache
-def _adapter() -> TypeAdapter[Line]:
-    from typing import Annotated
-
-    from pydantic import Field, TypeAdapter
-
-    return TypeAdapter(Annotated[Line, Field(discriminator="do")])
+    return line_value(line_adapter(Line), text, unreleased_hint=CHANGED_HINT)
 
 
 shape(RunPace, derive={"rows_per_s": "rows_per_s"})
