@@ -23,15 +23,12 @@ from trimtab.model.run import RunStatus
 from trimtab.record.system_errors import system_errors
 from trimtab.twin.diary import Diary
 from trimtab.twin.emerging import Emerging
-from trimtab.twin.instruments.failures import no_name_service, no_space
-from trimtab.twin.instruments.ior import Space
 from trimtab.twin.kept import TwinRun
 from trimtab.twin.life import Life
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.scenario.write import to_toml as scenario_toml
 from trimtab.twin.simulation.engine import Simulation
-from trimtab.twin.simulation.probes import JobRun
-from trimtab.twin.simulation.readings import readings
+from trimtab.twin.simulation.readings import printed_space, readings
 from trimtab.twin.site_file import site_text
 from trimtab.twin.site_store import SiteWriter
 from trimtab.twin.truth import cause_of
@@ -215,7 +212,8 @@ class _Keeper:
         simulation, writer = self._simulation, self._writer
         trace = simulation.trace
         for job in trace.jobs[self._jobs :]:
-            self._job(job)
+            self._statuses[job.status] = self._statuses.get(job.status, 0) + 1
+            writer.job(job, self._probes[job.probe], printed_space(simulation))
         self._jobs = len(trace.jobs)
         for survey in trace.surveys[self._surveys :]:
             rates = {"write": survey.write_bytes_per_s, "read": survey.read_bytes_per_s}
@@ -243,36 +241,6 @@ class _Keeper:
         """
         columns = self._simulation.columns
         return None if columns.count == columns.osts else sorted(columns.first.tolist())
-
-    def _job(self, job: JobRun) -> None:
-        probe, place = self._probes[job.probe], self._writer.place
-        self._statuses[job.status] = self._statuses.get(job.status, 0) + 1
-        if job.status is RunStatus.NOT_STARTED:
-            self._writer.ior_run(job.at, probe, no_name_service())
-            return
-        if job.status is RunStatus.FAILED:
-            self._writer.ior_run(job.at, probe, no_space(place.path))
-            return
-        never = float("inf")
-        self._writer.ior(
-            job.at,
-            probe,
-            write_s=never if job.write_s is None else job.write_s,
-            read_s=never if job.read_s is None else job.read_s,
-            space=self._space(),
-        )
-
-    def _space(self) -> Space:
-        simulation = self._simulation
-        state, weight = simulation.state, simulation.columns.weight
-        capacity = float(state.capacity_bytes @ weight)
-        inodes = self._wanted.scenario.mdts.inodes * self._wanted.scenario.mdts.count
-        return Space(
-            capacity,
-            float(state.used_bytes @ weight) / capacity,
-            inodes,
-            float(simulation.accounts.inodes().sum()) / max(inodes, 1.0),
-        )
 
 
 def _write(path: Path, text: str) -> None:

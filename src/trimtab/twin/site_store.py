@@ -10,6 +10,7 @@ Everything is written in batches, each one transaction; leaving the writer write
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,10 +20,10 @@ import numpy as np
 
 from trimtab.model.event import Event
 from trimtab.model.identifier import identifier_of
-from trimtab.model.run import Run
+from trimtab.model.run import Run, RunStatus
 from trimtab.record.snapshots import Changes
 from trimtab.record.store import Store
-from trimtab.twin.instruments.failures import Failure
+from trimtab.twin.instruments.failures import Failure, no_name_service, no_space
 from trimtab.twin.instruments.ior import IorResult, Space
 from trimtab.twin.instruments.layout import devices_of, identity_of, layout_of
 from trimtab.twin.instruments.panel import Panel
@@ -37,6 +38,7 @@ from trimtab.twin.instruments.probes import (
 from trimtab.twin.instruments.snapshots import DRIVER
 from trimtab.twin.instruments.state import TargetState
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
+from trimtab.twin.simulation.probes import JobRun
 from trimtab.twin.truth import Truth
 
 _BATCH: Final = 250
@@ -98,6 +100,22 @@ class SiteWriter:
             space=space,
         )
         self.ior_run(at, probe, result)
+
+    def job(self, job: JobRun, probe: ProbeLoad, space: Space) -> None:
+        """Store a simulated run, with what IOR prints of a file system with that space."""
+        if job.status is RunStatus.NOT_STARTED:
+            self.ior_run(job.at, probe, no_name_service())
+            return
+        if job.status is RunStatus.FAILED:
+            self.ior_run(job.at, probe, no_space(self.place.path))
+            return
+        self.ior(
+            job.at,
+            probe,
+            write_s=math.inf if job.write_s is None else job.write_s,
+            read_s=math.inf if job.read_s is None else job.read_s,
+            space=space,
+        )
 
     def ior_run(self, at: datetime, probe: ProbeLoad, result: IorResult | Failure) -> None:
         """Store a run of IOR, or a failed one."""

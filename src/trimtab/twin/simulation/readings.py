@@ -10,6 +10,7 @@ import numpy as np
 
 from trimtab.twin.constants import FITTED, Constants
 from trimtab.twin.formulas import fifo
+from trimtab.twin.instruments.ior import Space
 from trimtab.twin.instruments.state import (
     CRITERIA,
     MdtState,
@@ -48,6 +49,20 @@ def readings(simulation: Simulation, constants: Constants = FITTED) -> TargetSta
         settings=settings_of(simulation.scenario),
         own_settings=_settings_of(simulation.own_settings),
         own_mdt_settings=_settings_of(simulation.own_mdt_settings),
+    )
+
+
+def printed_space(simulation: Simulation) -> Space:
+    """Return the usage of the file system, as IOR prints it."""
+    state, weight = simulation.state, simulation.columns.weight
+    capacity = float(state.capacity_bytes @ weight)
+    mdts = simulation.scenario.mdts
+    inodes = mdts.inodes * mdts.count
+    return Space(
+        capacity,
+        float(state.used_bytes @ weight) / capacity,
+        inodes,
+        float(simulation.accounts.inodes().sum()) / max(inodes, 1.0),
     )
 
 
