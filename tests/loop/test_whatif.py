@@ -13,10 +13,11 @@ from tests.support.command import trimtab
 
 from trimtab.cli.render.document import print_document
 from trimtab.errors import UnreadableError, UsageError
-from trimtab.loop.whatif import WhatIf, default_results, results_file, scenario_of, what_if
+from trimtab.loop.whatif import WhatIf, scenario_of, what_if
 from trimtab.report.whatif import whatif_document
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.whatif.figures import KINDS
+from trimtab.whatif.runs import default_results, results_file
 
 SMALL = """
 [scenario]

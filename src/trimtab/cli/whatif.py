@@ -70,10 +70,11 @@ def whatif_command(
     """
     from trimtab.cli.render.progress import NOTHING_KEPT, progress_bar
     from trimtab.errors import UsageError
-    from trimtab.loop.whatif import WhatIf, results_file, what_if
+    from trimtab.loop.whatif import WhatIf, what_if
     from trimtab.report import documents
     from trimtab.report.whatif import assumed, whatif_document
     from trimtab.report.write import check_report_path, write_report
+    from trimtab.whatif.runs import results_file
 
     if again and results is not None:
         raise UsageError("--again stores nothing: leave --results out", code="options-exclusive")

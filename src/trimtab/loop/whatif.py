@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.config.problems import did_you_mean
-from trimtab.errors import UnreadableError, UsageError
+from trimtab.errors import UsageError
 from trimtab.loop.dask_workers import answering
 from trimtab.loop.sites import open_site, with_dask
 from trimtab.loop.workers import processors
 from trimtab.model.dask import who_works
 from trimtab.model.driver import DRIVERS
 from trimtab.model.site import Site
-from trimtab.record.system_errors import system_errors
 from trimtab.twin.scenario.checks import replace_keys
 from trimtab.twin.scenario.load import is_path, load_scenario, preset_names
 from trimtab.twin.scenario.model import Scenario
@@ -154,37 +152,3 @@ def _is_site_file(path: Path) -> bool:
     if not path.is_file():
         return False
     return "site" in parse_toml(read_text(path, "scenario"), visible(str(path)))
-
-
-def results_file(named: str | None) -> tuple[Path | None, str | None]:
-    """Return where figures of runs are kept, and why nowhere, where nobody named a place.
-
-    Raises
-    ------
-    UnreadableError
-        Nothing can be written at the place that was named.
-    """
-    problem = "the figures of runs cannot be kept"
-    try:
-        with system_errors(problem, code="cannot-write", hint="--results FILE names another place"):
-            file = default_results() if named is None else Path(named)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.open("ab").close()
-    except (UnreadableError, RuntimeError) as error:  # the latter where there is no home at all
-        if named is not None:
-            raise
-        return None, f"{error}; --results FILE keeps them, so that a sweep can be taken up again"
-    return file, None
-
-
-def default_results(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return where figures of runs are kept if nothing else is said: they can be worked out again.
-
-    Examples
-    --------
-    >>> default_results({"XDG_CACHE_HOME": "/c"}).as_posix()
-    '/c/trimtab/whatif.jsonl'
-    """
-    cache = environment.get("XDG_CACHE_HOME", "")
-    directory = Path(cache) if cache.startswith("/") else Path.home() / ".cache"
-    return directory / "trimtab" / "whatif.jsonl"

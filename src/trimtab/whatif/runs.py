@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
@@ -11,6 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from trimtab.errors import UnreadableError
 from trimtab.record.system_errors import system_errors
 from trimtab.twin import version
 from trimtab.twin.scenario.model import Scenario
@@ -173,3 +175,37 @@ class FigureCache:
         with self._path.open("rb") as file:
             file.seek(-1, 2)
             return file.read(1) == b"\n"
+
+
+def results_file(named: str | None) -> tuple[Path | None, str | None]:
+    """Return where figures of runs are kept, and why nowhere, where nobody named a place.
+
+    Raises
+    ------
+    UnreadableError
+        Nothing can be written at the place that was named.
+    """
+    problem = "the figures of runs cannot be kept"
+    try:
+        with system_errors(problem, code="cannot-write", hint="--results FILE names another place"):
+            file = default_results() if named is None else Path(named)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.open("ab").close()
+    except (UnreadableError, RuntimeError) as error:  # the latter where there is no home at all
+        if named is not None:
+            raise
+        return None, f"{error}; --results FILE keeps them, so that a sweep can be taken up again"
+    return file, None
+
+
+def default_results(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return where figures of runs are kept if nothing else is said: they can be worked out again.
+
+    Examples
+    --------
+    >>> default_results({"XDG_CACHE_HOME": "/c"}).as_posix()
+    '/c/trimtab/whatif.jsonl'
+    """
+    cache = environment.get("XDG_CACHE_HOME", "")
+    directory = Path(cache) if cache.startswith("/") else Path.home() / ".cache"
+    return directory / "trimtab" / "whatif.jsonl"
