@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from trimtab.cli import options
 from trimtab.cli.render.document import show_page
-
-if TYPE_CHECKING:
-    from trimtab.twin.scenario.model import DriveModel, Raid
 
 
 def _rate(text: str) -> float:
@@ -121,19 +118,10 @@ def size_command(explained: bool, **options_given: Any) -> None:
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.report.size import size_document
-    from trimtab.whatif.sizing.request import SizingRequest
+    from trimtab.whatif.sizing.request import sizing_request
     from trimtab.whatif.sizing.sizing import size
 
-    drive = _drive(
-        options_given.pop("drive"),
-        capacity_bytes=options_given.pop("drive_capacity"),
-        write_bytes_per_s=options_given.pop("drive_write"),
-        spare=options_given.pop("spare"),
-        drive_writes_per_day=options_given.pop("dwpd"),
-    )
-    options_given["thresholds"] = _thresholds(options_given["thresholds"])
-    raid = _raid(options_given.pop("raid"), options_given.pop("drives_per_ost"))
-    request = SizingRequest(drive=drive, raid=raid, **options_given)
+    request = sizing_request(**options_given)
     with progress_bar() as progress:
         sizing = size(request, progress)
     if explained:
@@ -143,51 +131,3 @@ def size_command(explained: bool, **options_given: Any) -> None:
         lambda: size_document(sizing, explained=explained),
         more=() if explained else ("--explain shows the formula of each figure",),
     )
-
-
-def _thresholds(text: str) -> tuple[float, float, float]:
-    """Parse the free fractions in ``25/15/5``.
-
-    Raises
-    ------
-    UsageError
-        The text has another form.
-    """
-    from trimtab.units import parse_fraction
-    from trimtab.whatif.vary import settings_of
-
-    c1, c2, c3 = (parse_fraction(part) for part in settings_of("thresholds", text).values())
-    return c1, c2, c3
-
-
-def _drive(name: str | None, **figures: float | None) -> DriveModel:
-    """Return a known drive, with the given figures replaced."""
-    from dataclasses import replace
-
-    from trimtab.twin.scenario.drives import preset
-
-    base = preset(name or "pm1733").model
-    changed: Any = {key: value for key, value in figures.items() if value is not None}
-    return replace(base, name=f"{base.name}, changed", **changed) if changed else base
-
-
-def _raid(text: str, drives: int) -> Raid:
-    """Parse the layout in ``8+2+1``.
-
-    Raises
-    ------
-    UsageError
-        The text has another form.
-    """
-    from trimtab.errors import UsageError
-    from trimtab.twin.scenario.model import Raid
-
-    parts = text.split("+")
-    if not 2 <= len(parts) <= 3 or not all(part.isdecimal() and len(part) < 4 for part in parts):
-        raise UsageError(
-            f"--raid: {text[:40]!r} is not DATA+PARITY+SPARES",
-            code="raid-malformed",
-            hint="8+2+1; without spares 8+2",
-        )
-    data, parity, spares = (*map(int, parts), *([0] * (3 - len(parts))))
-    return Raid(drives=drives, data=data, parity=parity, spares=spares)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from trimtab.errors import UsageError
 from trimtab.model.site import LIMITS
+from trimtab.twin.scenario.drives import preset
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import (
     Allocator,
@@ -19,6 +20,8 @@ from trimtab.twin.scenario.model import (
     Server,
     ServerGeneration,
 )
+from trimtab.units import parse_fraction
+from trimtab.whatif.vary import settings_of
 
 TrimWord = Literal["never", "weekly", "nightly", "discard"]
 YEAR_DAYS: Final = 365.25
@@ -105,6 +108,61 @@ class SizingRequest:
     def gross_daily_bytes(self) -> float:
         """Bytes written per day, including benchmarks."""
         return self.daily_writes_bytes + self.daily_probe_writes_bytes
+
+
+def sizing_request(
+    *,
+    drive: str | None,
+    drive_capacity: float | None,
+    drive_write: float | None,
+    spare: float | None,
+    dwpd: float | None,
+    raid: str,
+    drives_per_ost: int,
+    thresholds: str,
+    **needs: Any,
+) -> SizingRequest:
+    """Return the request of the options of ``trimtab size``.
+
+    Parameters
+    ----------
+    drive
+        A known drive; the figures that are given replace its own.
+    raid, thresholds
+        As in ``8+2+1``, and free percentages as in ``25/15/5``.
+    needs
+        Other fields of `SizingRequest`.
+
+    Raises
+    ------
+    UsageError
+        A text has another form, or there is no such drive.
+    """
+    base = preset(drive or "pm1733").model
+    figures = {
+        "capacity_bytes": drive_capacity,
+        "write_bytes_per_s": drive_write,
+        "spare": spare,
+        "drive_writes_per_day": dwpd,
+    }
+    changed: Any = {key: value for key, value in figures.items() if value is not None}
+    if changed:
+        base = replace(base, name=f"{base.name}, changed", **changed)
+    c1, c2, c3 = (parse_fraction(part) for part in settings_of("thresholds", thresholds).values())
+    layout = _parse_raid(raid, drives_per_ost)
+    return SizingRequest(drive=base, raid=layout, thresholds=(c1, c2, c3), **needs)
+
+
+def _parse_raid(text: str, drives: int) -> Raid:
+    parts = text.split("+")
+    if not 2 <= len(parts) <= 3 or not all(part.isdecimal() and len(part) < 4 for part in parts):
+        raise UsageError(
+            f"--raid: {text[:40]!r} is not DATA+PARITY+SPARES",
+            code="raid-malformed",
+            hint="8+2+1; without spares 8+2",
+        )
+    data, parity, spares = (*map(int, parts), *([0] * (3 - len(parts))))
+    return Raid(drives=drives, data=data, parity=parity, spares=spares)
 
 
 def check(request: SizingRequest) -> None:
