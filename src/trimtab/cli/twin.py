@@ -68,7 +68,7 @@ def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
     """
     from trimtab.cli.render.progress import progress_bar
     from trimtab.errors import UsageError
-    from trimtab.report import documents
+    from trimtab.report.documents.simulated import AmplificationDocument
     from trimtab.report.scenario import amplification_document
     from trimtab.twin.amplification import Terms, simulate
     from trimtab.twin.scenario.drives import preset
@@ -86,7 +86,7 @@ def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
         result = simulate(terms, progress)
     name = None if assumed is None else assumed.name
     show_page(
-        lambda: documents.simulated.AmplificationDocument(result, name),
+        lambda: AmplificationDocument(result, name),
         lambda: amplification_document(result, assumed),
     )
 
@@ -95,15 +95,13 @@ def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
 @options.as_json
 def list_() -> None:
     """List the built-in scenarios."""
-    from trimtab.report import documents
+    from trimtab.report.documents.simulated import ScenariosDocument, ScenarioSummary
     from trimtab.report.scenario import scenarios_document
     from trimtab.twin.scenario.load import load_scenario, preset_names
 
     scenarios = [load_scenario(name) for name in preset_names()]
     show_page(
-        lambda: documents.simulated.ScenariosDocument(
-            tuple(map(documents.simulated.ScenarioSummary, scenarios))
-        ),
+        lambda: ScenariosDocument(tuple(map(ScenarioSummary, scenarios))),
         lambda: scenarios_document(scenarios),
     )
 

@@ -71,7 +71,7 @@ def whatif_command(
     from trimtab.cli.render.progress import NOTHING_KEPT, progress_bar
     from trimtab.errors import UsageError
     from trimtab.loop.whatif import WhatIf, what_if
-    from trimtab.report import documents
+    from trimtab.report.documents.simulated import WhatIfDocument
     from trimtab.report.whatif import assumed, whatif_document
     from trimtab.report.write import check_report_path, write_report
     from trimtab.whatif.runs import results_file
@@ -98,7 +98,7 @@ def whatif_command(
 
         write_report(Path(runs), runs_parquet(swept))
     show_page(
-        lambda: documents.simulated.WhatIfDocument(scenario, swept),
+        lambda: WhatIfDocument(scenario, swept),
         lambda: whatif_document(scenario.name, swept, assumed(scenario)),
         report,
     )
