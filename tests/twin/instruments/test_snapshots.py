@@ -202,4 +202,3 @@ def test_a_base_is_made_anew_when_many_snapshots_rest_on_it(monkeypatch):
 def test_names_are_lustres():
     assert [ost_name(number) for number in (0, 10, 297)] == ["OST0000", "OST000a", "OST0129"]
     assert Layout(7, 3, 2).osses == ("oss0000", "oss0001", "oss0002", "oss0003")
-    assert Layout(6, 3, 2).partner.tolist() == [1, 1, 0, 0, 2, 2]

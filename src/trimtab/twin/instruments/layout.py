@@ -23,7 +23,7 @@ def _numbered(word: str, count: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Numbers of targets and servers.
+    """Numbers of targets and servers; `simulation.faults.carriers` gives those that serve OSTs now.
 
     Attributes
     ----------
@@ -51,16 +51,6 @@ class Layout:
     def home(self) -> Integers:
         """Number of each OST's home server."""
         return np.arange(self.osts) // self.per_server
-
-    @property
-    def partner(self) -> Integers:
-        """Number of each OST's failover server; servers are paired.
-
-        With an odd number the last server has no partner and keeps its OSTs, as in
-        `simulation.faults.carriers`.
-        """
-        partner = self.home ^ 1
-        return np.where(partner < len(self.osses), partner, self.home)
 
 
 def layout_of(scenario: Scenario, osts: int | None = None) -> Layout:

@@ -33,6 +33,7 @@ from trimtab.twin.instruments.state import (
     expanded,
 )
 from trimtab.twin.scenario.model import AllocatorFamily
+from trimtab.twin.simulation.faults import carriers
 
 DRIVER: Final = "twin"
 SOURCE: Final = "simulated"
@@ -91,11 +92,6 @@ def snapshot_of(state: TargetState, layout: Layout, *, devices: str, seed: int =
 def whole_of(values: np.ndarray) -> np.ndarray:
     """Return counters as integers."""
     return np.round(values).astype(np.int64)
-
-
-def serving_of(whole: TargetState, layout: Layout) -> np.ndarray:
-    """Return the number of the server that serves each OST now."""
-    return np.where(whole.osts.failover_active, layout.partner, layout.home)
 
 
 def _network(state: TargetState, layout: Layout) -> np.ndarray:
@@ -196,7 +192,8 @@ def ost_columns(whole: TargetState, layout: Layout) -> Columns:
         ("network_errors_total", None): np.full(count, NETWORK_ERRORS),
         ("checksum_errors_total", None): [None] * count,
     }
-    serving, servers = serving_of(whole, layout), layout.osses
+    serving = carriers(state.failover_active, layout.per_server)
+    servers = layout.osses
     columns["server", None] = [servers[number] for number in serving.tolist()]
     columns["network_bytes_total", None] = whole_of(_network(whole, layout)[serving])
     return columns
@@ -365,7 +362,8 @@ def _mds_network(mdts: MdtState) -> np.ndarray:
 def machine_values(state: TargetState, layout: Layout) -> tuple[list[float], list[int]]:
     """Return CPU and network bytes of each server, OSSs first, of an expanded state."""
     cpu = np.zeros(len(layout.osses))
-    np.maximum.at(cpu, serving_of(state, layout), state.osts.server_cpu_fraction)
+    serving = carriers(state.osts.failover_active, layout.per_server)
+    np.maximum.at(cpu, serving, state.osts.server_cpu_fraction)
     mds = np.zeros(len(layout.mdses))
     np.maximum.at(mds, np.arange(layout.mdts) // MDTS_PER_SERVER, state.mdts.server_cpu_fraction)
     moved = [
