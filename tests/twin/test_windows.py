@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from trimtab._core import run_window
 from trimtab.errors import UsageError
 from trimtab.twin import windows
 from trimtab.twin.scenario.model import DriveModel, Queue, Raid
@@ -37,7 +38,7 @@ def test_the_order_and_the_threads_that_ask_change_nothing() -> None:
 
 def test_terms_that_round_to_the_same_are_simulated_once() -> None:
     first = windows.slowdown(TERMS)
-    again = windows.slowdown(replace(TERMS, amplification=1.71, reads_per_s=121.0, load=1.4))
+    again = windows.slowdown(replace(TERMS, amplification=1.71, load=1.4))
     assert again is first
     assert windows._simulated.cache_info().misses == 1
     assert windows.slowdown(replace(TERMS, amplification=1.78)) != first
@@ -65,11 +66,17 @@ def test_shared_drives_give_each_ost_its_part() -> None:
 
 
 def test_faults_are_seen() -> None:
-    healthy = windows.slowdown(replace(TERMS, amplification=1.0)).write_bytes_per_s
-    slow = windows.slowdown(replace(TERMS, amplification=1.0, slow=0.5)).write_bytes_per_s
-    rebuilding = replace(TERMS, amplification=1.0, failed=1, rebuilding=0.2)
+    group = windows._group(replace(TERMS, amplification=1.0))
+    healthy, slow, rebuilding = (
+        run_window(changed)["write_bytes_per_s"]
+        for changed in (
+            group,
+            replace(group, slow_drive=(0, 0.5)),
+            replace(group, failed_drives=1, rebuild_share=0.2),
+        )
+    )
     assert slow == pytest.approx(healthy / 2, rel=0.02)
-    assert windows.slowdown(rebuilding).write_bytes_per_s == pytest.approx(0.8 * healthy, rel=0.02)
+    assert rebuilding == pytest.approx(0.8 * healthy, rel=0.02)
 
 
 @pytest.mark.calibration

@@ -6,7 +6,6 @@ terms, so results do not depend on the order or number of threads.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,8 +19,8 @@ _AMPLIFICATION_STEP: Final = 0.1
 _LOAD_STEP: Final = 0.1
 _BUSY: Final = 0.95
 """Load from which a closed loop is simulated, as the demand exceeds the capacity."""
-_READS_STEPS: Final = 2
-"""Distinct rates of reads per factor of 2."""
+_READS_PER_S: Final = 128.0
+"""Small reads of an OST besides the writes: bitmaps, journal, users."""
 _DURATION_S: Final = 5.0
 _LINE: Final = 4096
 """Maximum outstanding operations with random arrivals."""
@@ -116,14 +115,6 @@ class Terms:
         Units programmed per host unit.
     load
         Demand on the group as a fraction of its drives' ceiling over ``amplification``.
-    reads_per_s
-        Small reads of the OST besides the writes: bitmaps, journal, users.
-    slow
-        Remaining fraction of one drive's speed; ``None``: all are healthy.
-    failed
-        Number of lost drives.
-    rebuilding
-        Fraction of every drive's speed used for rebuilding.
     """
 
     drive: DriveModel
@@ -131,13 +122,6 @@ class Terms:
     queue: Queue
     amplification: float
     load: float = 1.0
-    reads_per_s: float = 120.0
-    transfer_bytes: int = 1024**2
-    depth: int = 256
-    slow: float | None = None
-    failed: int = 0
-    rebuilding: float = 0.0
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +150,8 @@ class Window:
 def slowdown(terms: Terms) -> Window:
     """Return the window of these terms, after rounding.
 
-    Amplification and load are rounded to 0.1, reads to two steps per factor of 2, and to 0 below
-    one in ten seconds: within a step the factor changes by about as much as between seeds, 1 to 3
-    %.
+    Amplification and load are rounded to 0.1: within a step the factor changes by about as much as
+    between seeds, 1 to 3 %.
 
     Raises
     ------
@@ -185,16 +168,7 @@ def _rounded(terms: Terms) -> Terms:
         terms,
         amplification=max(1.0, round(amplification, 6)),
         load=max(_LOAD_STEP, round(load, 6)),
-        reads_per_s=_rounded_rate(terms.reads_per_s),
-        rebuilding=round(terms.rebuilding, 2),
-        slow=None if terms.slow is None else round(terms.slow, 2),
     )
-
-
-def _rounded_rate(per_s: float) -> float:
-    if per_s < 0.1:
-        return 0.0
-    return 2 ** (round(math.log2(per_s) * _READS_STEPS) / _READS_STEPS)
 
 
 @lru_cache(maxsize=4096)
@@ -205,7 +179,7 @@ def _simulated(terms: Terms) -> Window:
         requested = terms.load * (ceiling / terms.amplification)
         if terms.load < 1.0:
             # Operations that wait for a place in the queue still count as outstanding.
-            rate = requested / terms.transfer_bytes
+            rate = requested / group.transfer_bytes
             group = replace(group, depth=_LINE, operations_per_s=rate)
         figures = run_window(group)
     except ValueError as error:
@@ -230,15 +204,9 @@ def _group(terms: Terms) -> WindowTerms:
         # A scenario counts copies as parity; the core has mirrors with one copy and no parity.
         parity=0 if terms.raid.kind == "raid10" else terms.raid.parity,
         chunk_bytes=terms.raid.chunk_bytes,
-        transfer_bytes=terms.transfer_bytes,
         amplification=terms.amplification,
         throttle=terms.queue.writeback_throttling,
         throttle_target_s=terms.queue.target_latency_s,
-        depth=terms.depth,
-        reads_per_s=terms.reads_per_s,
-        slow_drive=None if terms.slow is None else (0, terms.slow),
-        failed_drives=terms.failed,
-        rebuild_share=terms.rebuilding,
+        reads_per_s=_READS_PER_S,
         duration_s=_DURATION_S,
-        seed=terms.seed,
     )
