@@ -15,10 +15,10 @@ from benchmarks.reproduction.statements import Row, SeededRow, needing, row
 
 from trimtab.twin.constants import FITTED, Constants
 from trimtab.twin.scenario.drives import preset
-from trimtab.twin.scenario.model import Clients, Osts, Raid, Server
+from trimtab.twin.scenario.model import Clients, Osts, ProbeLoad, Raid, Server
 from trimtab.twin.stack import client, network, ost, raid
 from trimtab.twin.stack.hardware import E1000, E2000, Hardware, hardware, small_operations_per_s
-from trimtab.twin.stack.job import IorJob, placed_job
+from trimtab.twin.stack.job import placed_job
 
 MIB: Final = 1024**2
 PM1733: Final = preset("pm1733").model
@@ -81,7 +81,7 @@ def _of(osts: Osts, write: bool, from_clients: bool, constants: Constants) -> fl
 def _probe(clients: Clients, constants: Constants) -> float:
     """Return the hourly probe's mean write on OSTs that write what the first surveys say."""
     limits = client.node_limits(clients, E1000, 64, constants=constants)
-    most = _job_write(15.1e9, 15.1e9, limits, IorJob(32, 64, 125e12 / 2048))
+    most = _job_write(15.1e9, 15.1e9, limits, _ior(32, 64, 125e12))
     return most * client.mean_run_share(constants)
 
 
@@ -89,10 +89,15 @@ def _whole(nodes: int, tasks: int, constants: Constants) -> float:
     """Return the acceptance test's write of file per process with so many nodes."""
     limits = client.node_limits(_CPU_NODE, E1000, tasks, cores=128, constants=constants)
     rates = ost.ceilings_of(_perlmutter(), from_clients=True, constants=constants).rates()
-    return _job_write(float(rates.write), float(rates.read), limits, IorJob(nodes, tasks, 1e9))
+    job = _ior(nodes, tasks, nodes * tasks * 1e9)
+    return _job_write(float(rates.write), float(rates.read), limits, job)
 
 
-def _job_write(write: float, read: float, limits: client.NodeLimits, job: IorJob) -> float:
+def _ior(nodes: int, tasks_per_node: int, bytes_written: float) -> ProbeLoad:
+    return ProbeLoad("job", "ior", "hourly", nodes, tasks_per_node, bytes_written=bytes_written)
+
+
+def _job_write(write: float, read: float, limits: client.NodeLimits, job: ProbeLoad) -> float:
     """Return what a job writes whose files go around 274 OSTs alike, bytes per second."""
     placed = np.arange(job.tasks) % 274
     rates = (np.full(274, write), np.full(274, read))

@@ -69,7 +69,7 @@ def test_a_job_that_moves_more_than_its_osts_breaks_the_law() -> None:
     scenario = small()
     probe = scenario.probes[0]
     osts, last = OstRates(np.full(8, 2e9), np.full(8, 4e9)), np.array([0])
-    tasks = np.arange(probe.nodes * probe.tasks_per_node) % 8
+    tasks = np.arange(probe.tasks) % 8
     each = np.full(8, 0.25e9)
     laws.check_job(
         scenario, probe, osts, tasks, JobResult(16e9, 32e9, 1.0, 1.0, each, each, last, "ost")

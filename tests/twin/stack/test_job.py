@@ -6,11 +6,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.twin.stack import slow_sharing
 
+from trimtab.twin.scenario.model import ProbeLoad
 from trimtab.twin.stack.client import NodeLimits
-from trimtab.twin.stack.job import IorJob, placed_job
+from trimtab.twin.stack.job import placed_job
 
 NODE = NodeLimits(20e9, 25e9, 5e9)
-PROBE = IorJob(32, 64, 61e9)
+
+
+def load(nodes: int, each: int, bytes_per_task: float) -> ProbeLoad:
+    """Return a probe whose tasks, so many on each node, write a file each."""
+    size = nodes * each * bytes_per_task
+    return ProbeLoad("hourly", "ior", "hourly", nodes, each, bytes_written=size)
+
+
+PROBE = load(32, 64, 61e9)
 
 
 def probe(write, *, job=PROBE, **options):
@@ -47,7 +56,7 @@ def test_a_job_ends_when_one_that_shares_anew_at_each_end_does(data: st.DataObje
         rates,
         rates * 2,
         clients=NodeLimits(of_node, of_node, 6.0),
-        job=IorJob(nodes, each, 10.0),
+        job=load(nodes, each, 10.0),
         competing=users,
         streams=streams,
     )
@@ -113,7 +122,7 @@ def test_a_silent_ost_never_lets_the_job_end() -> None:
 
 
 def test_a_placed_job_takes_the_files_where_they_are() -> None:
-    job = IorJob(2, 2, 1e9)
+    job = load(2, 2, 1e9)
     result = placed_job(
         np.array([0, 0, 0, 1]), np.array([3e9, 9e9]), np.full(2, 4e9), clients=NODE, job=job
     )
@@ -122,5 +131,5 @@ def test_a_placed_job_takes_the_files_where_they_are() -> None:
 
 
 def test_a_job_of_no_bytes_has_no_bandwidth() -> None:
-    result = probe(np.full(8, 1e9), job=IorJob(1, 2, 0.0))
+    result = probe(np.full(8, 1e9), job=load(1, 2, 0.0))
     assert (result.write_bytes_per_s, result.write_s) == (0, 0)

@@ -76,9 +76,8 @@ def command_of(probe: ProbeLoad) -> tuple[str, ...]:
 
     Files are whole transfers, so they add up to the probe's bytes or slightly less.
     """
-    tasks = probe.nodes * probe.tasks_per_node
     transfer = probe.transfer_size_bytes
-    block = max(1, int(probe.bytes_written / tasks) // transfer) * transfer
+    block = max(1, int(probe.bytes_per_task) // transfer) * transfer
     return (
         *("ior", "-a", "POSIX", "-w", "-r", "-C", "-F", "-e", "-t", str(transfer)),
         *("-b", str(block), "-s", "1", "-o", f"{_DIRECTORY}/data"),
@@ -90,7 +89,7 @@ def ior_command(probe: ProbeLoad, path: str) -> LoadCommand:
     """Return the command of a probe; ``path`` is that of the file system."""
     directory = f"{path.rstrip('/')}/.trimtab-probe"
     words = tuple(word.replace(_DIRECTORY, directory) for word in command_of(probe))
-    return parse_ior_command(words, tasks=probe.nodes * probe.tasks_per_node, nodes=probe.nodes)
+    return parse_ior_command(words, tasks=probe.tasks, nodes=probe.nodes)
 
 
 def opening_s(took_s: float) -> float:

@@ -182,7 +182,7 @@ def _probe(scenario: Scenario, probe: ProbeLoad) -> Iterator[Problem]:
             if not getattr(probe, key):
                 message = "IOR measures nothing without it"
                 yield Problem((*at, key), message, "more than 0", "probe-empty")
-        least = probe.nodes * probe.tasks_per_node * probe.transfer_size_bytes
+        least = probe.tasks * probe.transfer_size_bytes
         if 0 < probe.bytes_written < least:
             yield Problem(
                 (*at, "bytes_written"),

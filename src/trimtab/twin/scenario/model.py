@@ -316,6 +316,16 @@ class ProbeLoad:
         MOMENT, "First time at which it may run; default: the start.", None
     )
 
+    @property
+    def tasks(self) -> int:
+        """Return the number of tasks of a run, each of which writes a file."""
+        return self.nodes * self.tasks_per_node
+
+    @property
+    def bytes_per_task(self) -> float:
+        """Return the bytes that each task writes and reads."""
+        return self.bytes_written / self.tasks
+
 
 @dataclass(frozen=True, slots=True)
 class Change:

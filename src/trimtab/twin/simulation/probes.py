@@ -141,9 +141,8 @@ def run_job(
     load = load_at(scenario, moment, at)
     if not moment.chosen.any():
         return JobRun(probe.name, at, RunStatus.FAILED), nothing
-    tasks = probe.nodes * probe.tasks_per_node
-    ost_of_task = place_files(tasks, moment.chosen, moment.even, draws)
-    each = probe.bytes_written / tasks
+    ost_of_task = place_files(probe.tasks, moment.chosen, moment.even, draws)
+    each = probe.bytes_per_task
     files = np.bincount(ost_of_task, minlength=len(moment.room)).astype(np.float64)
     if (files * each > moment.room).any():
         return JobRun(probe.name, at, RunStatus.FAILED), nothing

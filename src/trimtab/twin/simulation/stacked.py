@@ -14,7 +14,7 @@ from trimtab.twin.simulation.faults import Conditions
 from trimtab.twin.simulation.measures import OstRates, OstTerms
 from trimtab.twin.stack import client, hardware, raid
 from trimtab.twin.stack import ost as ost_layer
-from trimtab.twin.stack.job import IorJob, JobResult, placed_job, survey_share
+from trimtab.twin.stack.job import JobResult, placed_job, survey_share
 
 
 class StackRates:
@@ -85,14 +85,12 @@ class StackRates:
     ) -> JobResult:
         """Return the result of a file-per-process job."""
         machine = self._hardware(scenario)
-        tasks = probe.nodes * probe.tasks_per_node
-        job = IorJob(probe.nodes, probe.tasks_per_node, probe.bytes_written / tasks)
         return placed_job(
             ost_of_task,
             rates.write,
             rates.read,
             clients=self._of_nodes(scenario.clients, machine.platform, probe.tasks_per_node),
-            job=job,
+            job=probe,
             competing=competing.write,
             competing_read=competing.read,
             client_share=client_share,

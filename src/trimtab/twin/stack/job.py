@@ -13,6 +13,7 @@ from typing import Final, Literal
 import numpy as np
 
 from trimtab.twin.constants import FITTED
+from trimtab.twin.scenario.model import ProbeLoad
 from trimtab.twin.stack.client import NodeLimits
 from trimtab.twin.stack.sharing import Array, Indices, fair_share
 
@@ -22,20 +23,6 @@ SURVEY_THREADS: Final = 64
 """Threads of a survey on one OST at its best point; assumed, no source has it."""
 _NEAR = 0.995
 """OSTs whose tasks end within 0.5 % of the last one count as slowest."""
-
-
-@dataclass(frozen=True, slots=True)
-class IorJob:
-    """A file-per-process job: each task writes ``bytes_per_task`` and reads them back."""
-
-    nodes: int
-    tasks_per_node: int
-    bytes_per_task: float
-
-    @property
-    def tasks(self) -> int:
-        """Processes of the job."""
-        return self.nodes * self.tasks_per_node
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +60,7 @@ def placed_job(
     per_ost_read: Array,
     *,
     clients: NodeLimits,
-    job: IorJob,
+    job: ProbeLoad,
     competing: Array | None = None,
     competing_read: Array | None = None,
     streams: Array | None = None,
