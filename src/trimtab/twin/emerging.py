@@ -158,5 +158,6 @@ def _losses(
     groups = walks * ost_capacity_bytes(scenario.osts) / GROUP_BYTES
     ceilings = ost.ceilings_of(machine)
     now = ceilings.rates(amplification, window=window, groups_considered=groups)
-    slower = 1 - now.write_drives / float(ceilings.rates().write_drives)
-    return slower[member], (1 - now.write / now.write_drives)[member]
+    drives = ceilings.drives(amplification, window)
+    slower = 1 - drives / float(ceilings.drives())
+    return slower[member], (1 - now.write / drives)[member]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from trimtab.twin.arrays import OstRates
 from trimtab.twin.scenario.model import Scenario
-from trimtab.twin.simulation.measures import OstRates
 from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.stack.job import JobResult
 

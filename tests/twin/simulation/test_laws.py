@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from tests.twin.simulation.small import DAY, START, small
 from tests.twin.simulation.stand_ins import FirstOrder, slow_layout, unthrottled
 
+from trimtab.twin.arrays import OstRates
 from trimtab.twin.scenario.checks import replace_keys
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Fault, Lifetime, Resolution, Scenario
 from trimtab.twin.simulation import laws
 from trimtab.twin.simulation.demand import competing
 from trimtab.twin.simulation.engine import Simulation
-from trimtab.twin.simulation.measures import OstRates
 from trimtab.twin.simulation.streams import stream
 from trimtab.twin.simulation.traffic import with_met
 from trimtab.twin.stack import client, ost

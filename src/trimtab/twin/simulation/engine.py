@@ -18,7 +18,7 @@ from trimtab._core import OstFleet
 from trimtab.config.targets import mdt_name, ost_name
 from trimtab.errors import UsageError
 from trimtab.model.event import Event, EventKind
-from trimtab.twin.arrays import Array, Integers
+from trimtab.twin.arrays import Array, Integers, OstRates
 from trimtab.twin.scenario.checks import replace_running
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.keys import value_text
@@ -37,7 +37,7 @@ from trimtab.twin.simulation.faults import (
     log_faults,
 )
 from trimtab.twin.simulation.mdts import MdtTrims
-from trimtab.twin.simulation.measures import OstRates, OstTerms
+from trimtab.twin.simulation.measures import OstTerms
 from trimtab.twin.simulation.miniature import Miniature, drive_steps
 from trimtab.twin.simulation.operations import Operations, is_last_stretch
 from trimtab.twin.simulation.own_settings import (

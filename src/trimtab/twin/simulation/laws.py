@@ -19,10 +19,9 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.twin.arrays import Array, Integers
+from trimtab.twin.arrays import Array, Integers, OstRates
 from trimtab.twin.constants import FITTED
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
-from trimtab.twin.simulation.measures import OstRates
 from trimtab.twin.simulation.state import State
 from trimtab.twin.simulation.traffic import Layers, Probed
 from trimtab.twin.stack.job import JobResult

@@ -1,4 +1,4 @@
-"""Inputs and results of the layers above the layout."""
+"""Inputs of the layers above the layout."""
 
 from __future__ import annotations
 
@@ -31,11 +31,3 @@ class OstTerms:
     window: Array
     server: Integers
     conditions: Conditions
-
-
-@dataclass(frozen=True, slots=True)
-class OstRates:
-    """Writes and reads of each real OST, bytes/s: its own capability, or users' demand."""
-
-    write: Array
-    read: Array

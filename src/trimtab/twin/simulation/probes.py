@@ -9,11 +9,11 @@ import numpy as np
 
 from trimtab.config.schedule import Schedule, parse_schedule
 from trimtab.model.run import RunStatus
-from trimtab.twin.arrays import Array, Flags, Integers
+from trimtab.twin.arrays import Array, Flags, Integers, OstRates
 from trimtab.twin.scenario.model import ProbeLoad, Scenario
 from trimtab.twin.simulation import laws
 from trimtab.twin.simulation.demand import competing
-from trimtab.twin.simulation.measures import OstRates, OstTerms
+from trimtab.twin.simulation.measures import OstTerms
 from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.streams import stream
 from trimtab.twin.simulation.traffic import SURVEY_BYTES, Moved

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trimtab.twin.arrays import Array, Flags, Integers
+from trimtab.twin.arrays import Array, Flags, Integers, OstRates
 from trimtab.twin.constants import FITTED, Constants
 from trimtab.twin.scenario.geometry import ost_capacity_bytes
 from trimtab.twin.scenario.model import Clients, Osts, ProbeLoad, Raid, Scenario, Server
 from trimtab.twin.simulation.faults import Conditions
-from trimtab.twin.simulation.measures import OstRates, OstTerms
+from trimtab.twin.simulation.measures import OstTerms
 from trimtab.twin.stack import client, hardware, raid
 from trimtab.twin.stack import ost as ost_layer
 from trimtab.twin.stack.job import JobResult, placed_job, survey_share

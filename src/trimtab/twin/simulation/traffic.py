@@ -20,10 +20,10 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.twin.arrays import Array, Flags, Integers
+from trimtab.twin.arrays import Array, Flags, Integers, OstRates
 from trimtab.twin.scenario.model import Clients, Gating
 from trimtab.twin.simulation.columns import Columns
-from trimtab.twin.simulation.measures import OstRates, OstTerms
+from trimtab.twin.simulation.measures import OstTerms
 from trimtab.twin.simulation.state import State
 from trimtab.twin.stack.sharing import Resource, max_min
 

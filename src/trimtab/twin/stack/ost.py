@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trimtab.twin.arrays import Array
+from trimtab.twin.arrays import Array, OstRates
 from trimtab.twin.constants import FITTED, Constants
 from trimtab.twin.stack import network, raid
 from trimtab.twin.stack.hardware import Hardware, small_operations_per_s
@@ -27,23 +27,6 @@ REQUEST_BYTES: Final = 1024**2
 BASE_CORE_S: Final = 0.4e-3
 """CPU time of a 1 MiB write without the allocator's; assumed. It must be below
 32 cores / (34 GB/s / 1 MiB) = 1 ms, since an E1000 writes that with faster drives (source S5)."""
-
-
-@dataclass(frozen=True, slots=True)
-class OstRates:
-    """Possible rates of OSTs, in bytes per second, one entry per OST.
-
-    Attributes
-    ----------
-    write, read
-        The lowest ceiling.
-    write_drives
-        Ceiling of the drives' writes alone.
-    """
-
-    write: Array
-    read: Array
-    write_drives: Array
 
 
 def request_core_s(groups_considered: ArrayLike, constants: Constants = FITTED) -> Array:
@@ -96,15 +79,20 @@ class Ceilings:
             Block groups of the real OST that one request of 1 MiB searches, per OST: useless loops
             per request times `Hardware.groups`, or the miniature's count scaled by groups.
         """
-        factor = window * self.drive_write_factor
-        drives = self.fresh_bytes_per_s * factor / amplification
+        drives = self.drives(amplification, window)
         request_s = BASE_CORE_S + groups_considered * self.group_s
         if self.checksum_s:
             request_s = request_s + self.checksum_s
         write = np.minimum(drives, self.work / request_s * REQUEST_BYTES)
         if self.line_bytes_per_s is not None:
             write = np.minimum(write, self.line_bytes_per_s) * self.path
-        return OstRates(write, self.read, drives)
+        return OstRates(write, self.read)
+
+    def drives(
+        self, amplification: Array | float = 1.0, window: Array | float = 1.0
+    ) -> Array | float:
+        """Return the drives' ceiling on writes, without processors and network."""
+        return self.fresh_bytes_per_s * (window * self.drive_write_factor) / amplification
 
 
 def ceilings_of(
