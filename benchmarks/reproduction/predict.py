@@ -127,7 +127,7 @@ def _raid_rows(constants: Constants) -> dict[str, Prediction]:
     machine = _perlmutter()
     write = raid.write_bytes_per_s(machine, constants)
     read = raid.read_bytes_per_s(machine, constants)
-    fio_write = 12 * machine.drive_write_bytes_per_s * raid.data_share(machine.raid)
+    fio_write = 12 * machine.drive_write_bytes_per_s * machine.raid.data_share
     fio_read = 12 * machine.drive_read_bytes_per_s
     small = raid.small_write_operations(machine.raid)
     ior_write = _of(PERLMUTTER, True, True, constants) / 274

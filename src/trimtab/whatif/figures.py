@@ -18,7 +18,6 @@ from trimtab.model.site import LIMITS
 from trimtab.twin.arrays import Array
 from trimtab.twin.scenario.geometry import GROUP_UNITS
 from trimtab.twin.simulation.probes import JobRun, SurveyRun
-from trimtab.twin.stack.raid import data_share
 from trimtab.units import DAY_S
 
 if TYPE_CHECKING:
@@ -147,7 +146,7 @@ def _of_flash(simulated: Simulation) -> Mapping[str, float | None]:
     flash = float(state.flash_written_total @ weight)
     raid = osts.raid
     drives = float(weight.sum()) * raid.drives / raid.shared
-    daily = flash / data_share(raid) / drives / (elapsed_s / DAY_S)
+    daily = flash / raid.data_share / drives / (elapsed_s / DAY_S)
     return {
         "write_amplification": flash / written,
         "flash_drive_writes_per_day": daily / osts.drive.capacity_bytes,

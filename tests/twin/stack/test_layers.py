@@ -44,13 +44,13 @@ OF_PLAIN = ost.ceilings_of(MACHINE, constants=PLAIN)
 def test_an_array_writes_its_data_share_of_the_drives() -> None:
     assert raid.write_bytes_per_s(MACHINE, PLAIN) == pytest.approx(10 * 3e9 * 0.8 * 0.9)
     assert raid.read_bytes_per_s(MACHINE, PLAIN) == pytest.approx(10 * 4e9)
-    mirrored = hardware(replace(OSTS, raid=Raid("raid10", 10)), Server())
+    mirrored = hardware(replace(OSTS, raid=Raid("raid10", 10, 1, 1)), Server())
     assert raid.write_bytes_per_s(mirrored, PLAIN) == pytest.approx(10 * 3e9 * 0.5 * 0.9)
 
 
 def test_a_small_write_is_three_reads_and_three_writes() -> None:
     assert raid.small_write_operations(Raid()) == 3
-    assert raid.small_write_operations(Raid("raid10")) == 2
+    assert raid.small_write_operations(Raid("raid10", data=1, parity=1)) == 2
     quick = replace(PLAIN, small_write_s=1e-9)
     assert raid.small_writes_per_s(MACHINE, quick) == pytest.approx(10 * 1e5 / 3)
     assert raid.small_writes_per_s(MACHINE, replace(PLAIN, small_write_s=1e-4)) == 1e4
@@ -62,7 +62,13 @@ LAYOUTS = st.builds(
     drives=st.integers(10, 64),
     spares=st.integers(0, 2),
     rebuild_share=st.floats(0.01, 0.99),
-) | st.builds(Raid, kind=st.just("raid10"), drives=st.integers(2, 64), data=st.just(1))
+) | st.builds(
+    Raid,
+    kind=st.just("raid10"),
+    drives=st.integers(2, 64),
+    data=st.just(1),
+    parity=st.just(1),
+)
 
 
 @given(LAYOUTS)

@@ -19,8 +19,7 @@ def drives_capacity_bytes(osts: Osts) -> float:
     15.36 TB in 8+2+1 give 135.2 TB.
     """
     raid = osts.raid
-    data = raid.data / (raid.data + raid.parity)
-    return (raid.drives - raid.spares) * osts.drive.capacity_bytes * data / raid.shared
+    return (raid.drives - raid.spares) * osts.drive.capacity_bytes * raid.data_share / raid.shared
 
 
 def ost_capacity_bytes(osts: Osts) -> float:

@@ -8,6 +8,7 @@ scenario runs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
 from datetime import datetime, timedelta, tzinfo
@@ -91,6 +92,15 @@ class Raid:
     rebuild_share: float = key(
         INNER_FRACTION, "Fraction of the drives' time for a rebuild; assumed.", 0.3
     )
+
+    @property
+    def data_share(self) -> float:
+        """Return the fraction of the bytes on the drives that is data.
+
+        >>> Raid().data_share
+        0.8
+        """
+        return self.data / (self.data + self.parity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +263,11 @@ class Users:
         SIZE.or_word("none"), "Quota of one user.", None, at="quota_bytes"
     )
     quota_inodes: float | None = changing(_AMOUNT.or_word("none"), "Quota of one user.", None)
+
+    @property
+    def file_mean_bytes(self) -> float:
+        """Return the mean file size."""
+        return self.size_median_bytes * math.exp(self.size_sigma**2 / 2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ class Accounts:
     def __init__(self, users: Users, seed: int, stored: Array, mdts: int) -> None:
         draws = stream(seed, "users")
         spread = draws.standard_normal(users.count) * _SIZE_SIGMA
-        mean = users.size_median_bytes * math.exp(users.size_sigma**2 / 2)
+        mean = users.file_mean_bytes
         self.file_bytes = np.append(mean * np.exp(spread - _SIZE_SIGMA**2 / 2), mean)
         initials = draws.choice(len(_INITIALS), users.count, p=_INITIALS / _INITIALS.sum())
         self.mdt = np.append(initials % mdts, 0)

@@ -99,7 +99,6 @@ def unevenness(written: Array, weight: Array, users: Users, draws: np.random.Gen
     written
         Bytes on one OST of each column.
     """
-    mean = users.size_median_bytes * math.exp(users.size_sigma**2 / 2)
-    files = np.maximum(written / mean * weight, 1e-9)
+    files = np.maximum(written / users.file_mean_bytes * weight, 1e-9)
     shape = np.minimum(files / math.exp(users.size_sigma**2), 1e15)
     return np.where(written > 0.0, draws.standard_gamma(shape) / shape, 0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import fields
 from typing import Any
 
@@ -91,8 +90,6 @@ def _of_a_drive(scenario: Scenario, total: np.ndarray) -> np.ndarray:
 def _osts(simulation: Simulation, constants: Constants) -> OstState:
     scenario, state, miniature = simulation.scenario, simulation.state, simulation.miniature
     loops = len(CRITERIA[scenario.allocator.family])
-    users = scenario.users
-    file_bytes = users.size_median_bytes * math.exp(users.size_sigma**2 / 2.0)
     of_the_state: dict[str, Any] = {
         array.name: getattr(state, array.name).copy()
         for array in fields(OstState)
@@ -101,7 +98,7 @@ def _osts(simulation: Simulation, constants: Constants) -> OstState:
     return OstState(
         **of_the_state,
         inodes_total=np.floor(state.capacity_bytes / _BYTES_PER_INODE_OST),
-        inodes_used=state.used_bytes / file_bytes,
+        inodes_used=state.used_bytes / scenario.users.file_mean_bytes,
         allocator_useless_loops_total=state.useless_loops_total[:loops].T.copy(),
         allocator_groups_considered_total=state.groups_considered_total[:loops].T.copy(),
         allocator_last_group=np.floor(miniature.last_group * state.capacity_bytes / GROUP_BYTES),

@@ -12,7 +12,7 @@ import numpy as np
 
 from trimtab.model.event import EventKind
 from trimtab.twin.arrays import Array
-from trimtab.twin.scenario.model import Lifetime, Users
+from trimtab.twin.scenario.model import Lifetime
 from trimtab.twin.simulation.accounts import Accepted, Accounts
 from trimtab.twin.simulation.demand import MEMORY_S, Demand, unevenness
 from trimtab.twin.simulation.faults import Trouble, added_bytes
@@ -198,7 +198,7 @@ class Usage:
         by_life = lives[:, None] * written[None, :]
         if filling is not None and filled is not None:
             state.slowed_bytes += float((filling - filled) @ weight)
-            oldest = _longest(users)
+            oldest = longest(users.lifetimes)
             by_life[oldest] += filled
             self.accounts.write_freely(float(filled @ weight), oldest)
         self.population.write(by_life)
@@ -246,9 +246,3 @@ def spread_fullness(mean: float, deviations: Array, weight: Array) -> Array:
 @lru_cache(maxsize=8)
 def _shares_of_lives(lifetimes: tuple[Lifetime, ...]) -> Array:
     return np.array([life.share for life in lifetimes])
-
-
-def _longest(users: Users) -> int:
-    """Return the longest lifetime, which applies to bytes from a fault."""
-    means = [math.inf if life.mean_s is None else life.mean_s for life in users.lifetimes]
-    return means.index(max(means))

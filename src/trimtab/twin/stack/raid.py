@@ -13,24 +13,13 @@ from trimtab.twin.scenario.model import Raid
 from trimtab.twin.stack.hardware import Hardware, small_operations_per_s
 
 
-def data_share(raid: Raid) -> float:
-    """Return the fraction of the bytes on the drives that is data.
-
-    >>> data_share(Raid())
-    0.8
-    """
-    if raid.kind == "raid10":
-        return 0.5
-    return raid.data / (raid.data + raid.parity)
-
-
 def small_write_operations(raid: Raid) -> int:
     """Return the drive writes (and as many reads) of a write smaller than a stripe.
 
     >>> small_write_operations(Raid())
     3
     """
-    return 2 if raid.kind == "raid10" else 1 + raid.parity
+    return 1 + raid.parity
 
 
 def shrunk(efficiency: float, host: float) -> float:
@@ -45,7 +34,7 @@ def shrunk(efficiency: float, host: float) -> float:
 def write_bytes_per_s(machine: Hardware, constants: Constants = FITTED) -> float:
     """Return the write throughput of an array of fresh drives."""
     efficiency = shrunk(constants.raid_write_efficiency, machine.platform.host(constants))
-    return machine.drives * machine.drive_write_bytes_per_s * data_share(machine.raid) * efficiency
+    return machine.drives * machine.drive_write_bytes_per_s * machine.raid.data_share * efficiency
 
 
 def read_bytes_per_s(machine: Hardware, constants: Constants = FITTED) -> float:
@@ -69,21 +58,17 @@ def small_writes_per_s(machine: Hardware, constants: Constants = FITTED) -> floa
     return min(drives / small_write_operations(machine.raid), serial)
 
 
-def lost_sources(raid: Raid) -> int:
-    """Return the chunks to read for a lost one: the other copy, or as many as the data chunks."""
-    return 1 if raid.kind == "raid10" else raid.data
-
-
 def degraded_read_factor(raid: Raid) -> float:
     """Return the factor on reads while a drive's data is missing.
 
-    One drive of ``drives`` is gone, and its data is read from others.
+    One drive of ``drives`` is gone, and each of its chunks is read from as many as the data chunks;
+    a mirror has one, its copy.
 
     >>> round(degraded_read_factor(Raid()), 3)
     0.579
     """
     missing = 1 / raid.drives
-    return (1 - missing) / (1 - missing + lost_sources(raid) * missing)
+    return (1 - missing) / (1 - missing + raid.data * missing)
 
 
 def short_factor(raid: Raid) -> float:
@@ -110,13 +95,13 @@ def rebuild_s(machine: Hardware, part: float = 1.0) -> float:
 
     Notes
     -----
-    Each byte takes the time of ``sources`` reads and a write. With spare space both are spread over
+    Each byte takes the time of ``data`` reads and a write. With spare space both are spread over
     all other drives; without it the new drive gets all writes.
 
     12 drives of 15.36 TB, 3.5 and 3.2 GB/s in 8+2+1, 30 % of their time: 3 h 22 min.
     """
     raid, others = machine.raid, machine.raid.drives - 1
-    read_s = lost_sources(raid) / machine.drive_read_bytes_per_s
+    read_s = raid.data / machine.drive_read_bytes_per_s
     write_s = 1 / machine.drive_write_bytes_per_s
     if raid.spares > 0:
         per_byte_s = (read_s + write_s) / (others * raid.rebuild_share)

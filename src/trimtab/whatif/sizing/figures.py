@@ -15,7 +15,6 @@ from trimtab.twin.simulation.faults import conditions
 from trimtab.twin.simulation.measures import OstTerms
 from trimtab.twin.simulation.stacked import StackRates
 from trimtab.twin.simulation.throttling import throttling
-from trimtab.twin.stack.raid import data_share
 from trimtab.units import DAY_S
 from trimtab.whatif.sizing.amplifying import Amplified, Case
 from trimtab.whatif.sizing.request import SizingRequest, TrimWord
@@ -234,7 +233,7 @@ def endurance_section(
     """Return writes of drives and flash, and the drives' rated life at that load."""
     raid, drive = request.raid, request.drive
     drives = osts * raid.drives / raid.shared
-    each = request.gross_daily_bytes / data_share(raid) / drives
+    each = request.gross_daily_bytes / raid.data_share / drives
     host = each / drive.capacity_bytes
     flash = host * amplified.simulated
     life = drive.drive_writes_per_day * _WARRANTY_YEARS / flash
