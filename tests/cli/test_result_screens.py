@@ -48,7 +48,7 @@ from trimtab.report.sections import Document, Section
 from trimtab.report.size import size_document
 from trimtab.report.sweep import sweep_document
 from trimtab.report.watch import state_document
-from trimtab.report.whatif import assumed, whatif_document
+from trimtab.report.whatif import whatif_document
 from trimtab.site.ladder_file import load_ladder
 from trimtab.twin.scenario.drives import preset
 from trimtab.twin.scenario.load import load_scenario, preset_names
@@ -75,7 +75,7 @@ def _horizon() -> Document:
 
 def _whatif() -> Document:
     scenario, swept = swept_policies()
-    return whatif_document(scenario.name, swept, assumed(scenario))
+    return whatif_document(scenario.name, swept, scenario.assumption_lines)
 
 
 def _ladder() -> Document:

@@ -29,7 +29,7 @@ from trimtab.report.judge import judge_document
 from trimtab.report.ladder import ladder_document
 from trimtab.report.sections import render_document
 from trimtab.report.sweep import sweep_document
-from trimtab.report.whatif import assumed, whatif_document
+from trimtab.report.whatif import whatif_document
 from trimtab.site.ladder_file import load_ladder
 from trimtab.twin.scenario.load import load_scenario
 from trimtab.twin.scenario.model import Scenario
@@ -150,7 +150,7 @@ def swept_policies() -> tuple[Scenario, Swept]:
 def whatif_page() -> str:
     """Return the page of six simulated policies."""
     scenario, swept = swept_policies()
-    return render_document(whatif_document(scenario.name, swept, assumed(scenario)))
+    return render_document(whatif_document(scenario.name, swept, scenario.assumption_lines))
 
 
 def check_page() -> str:

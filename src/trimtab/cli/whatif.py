@@ -72,7 +72,7 @@ def whatif_command(
     from trimtab.errors import UsageError
     from trimtab.loop.whatif import WhatIf, what_if
     from trimtab.report.documents.simulated import WhatIfDocument
-    from trimtab.report.whatif import assumed, whatif_document
+    from trimtab.report.whatif import whatif_document
     from trimtab.report.write import check_report_path, write_report
     from trimtab.whatif.runs import results_file
 
@@ -99,6 +99,6 @@ def whatif_command(
         write_report(Path(runs), runs_parquet(swept))
     show_page(
         lambda: WhatIfDocument(scenario, swept),
-        lambda: whatif_document(scenario.name, swept, assumed(scenario)),
+        lambda: whatif_document(scenario.name, swept, scenario.assumption_lines),
         report,
     )

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import altair
 
     from trimtab.model.verdict import Interval
-    from trimtab.twin.scenario.model import Scenario
 
 _COLUMNS_MOST: Final = 5
 _COSTS: Final = (
@@ -40,11 +39,6 @@ def runs_parquet(swept: Swept) -> bytes:
     file = io.BytesIO()
     run_table(swept).write_parquet(file)
     return file.getvalue()
-
-
-def assumed(scenario: Scenario) -> tuple[str, ...]:
-    """Return the assumptions of a scenario, one sentence each."""
-    return tuple(f"{name}: {why}" for name, why in sorted(scenario.assumptions.items()))
 
 
 def whatif_document(scenario: str, swept: Swept, assumptions: Sequence[str] = ()) -> Document:

@@ -59,14 +59,6 @@ def _figures(row: sweep.Row) -> list[FigureRow]:
     return [FigureRow(row.figure(kind.name), kind.unit) for kind in KINDS]
 
 
-def _assumptions(document: WhatIfDocument) -> list[str]:
-    assumptions = document.scenario.assumptions
-    return [
-        *document.swept.assumptions,
-        *(f"{key}: {why}" for key, why in sorted(assumptions.items())),
-    ]
-
-
 shape(Amplification, derive={"relative_error": "relative_error"})
 shape(AmplificationDocument, inline={"amplification": ()})
 shape(facts.Setting, omit=["text"])
@@ -130,7 +122,10 @@ shape(
         "until_s": "swept.until_s",
         "combinations": "swept.rows",
         "without_effect": "swept.without_effect",
-        "assumptions": (tuple[str, ...], _assumptions),
+        "assumptions": (
+            tuple[str, ...],
+            lambda document: (*document.swept.assumptions, *document.scenario.assumption_lines),
+        ),
     },
 )
 shape(

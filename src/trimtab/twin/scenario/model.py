@@ -437,6 +437,11 @@ class Scenario:
         return self.start + timedelta(seconds=self.length_s)
 
     @property
+    def assumption_lines(self) -> tuple[str, ...]:
+        """Return its assumptions, a line each, sorted."""
+        return tuple(f"{name}: {why}" for name, why in sorted(self.assumptions.items()))
+
+    @property
     def zone(self) -> tzinfo:
         """Return the time zone of its site."""
         return find_zone(self.timezone)
