@@ -44,7 +44,7 @@ from trimtab.model.verdict import HistoryPoint  # noqa: E402
 from trimtab.twin.driver import scenario_values  # noqa: E402
 from trimtab.twin.instruments.layout import layout_of  # noqa: E402
 from trimtab.twin.instruments.snapshots import snapshot_of  # noqa: E402
-from trimtab.twin.scenario.keys import replace_keys  # noqa: E402
+from trimtab.twin.scenario.checks import replace_keys  # noqa: E402
 from trimtab.twin.scenario.load import load_scenario  # noqa: E402
 from trimtab.twin.scenario.model import Scenario  # noqa: E402
 from trimtab.twin.simulation.engine import Simulation  # noqa: E402

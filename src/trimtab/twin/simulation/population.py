@@ -251,11 +251,11 @@ def ages_at_start(stored: float, daily_writes: float, lifetimes: Sequence[Lifeti
         held = np.array([_held(life, min(edge, days)) for edge in edges])
         parts.append(np.diff(held) * daily_writes / stored)
     rest = 1.0 - sum(float(part.sum()) for part in parts)
-    parts[longest(lifetimes)] += max(rest, 0.0) / (COHORTS - 1)
+    parts[longest_lived(lifetimes)] += max(rest, 0.0) / (COHORTS - 1)
     return parts
 
 
-def longest(lifetimes: Sequence[Lifetime]) -> int:
+def longest_lived(lifetimes: Sequence[Lifetime]) -> int:
     """Return which lifetime is the longest; bytes whose age is not known have it."""
     return max(range(len(lifetimes)), key=lambda at: lifetimes[at].mean_s or math.inf)
 

@@ -17,7 +17,7 @@ from trimtab.twin.simulation.accounts import Accepted, Accounts
 from trimtab.twin.simulation.demand import MEMORY_S, Demand, unevenness
 from trimtab.twin.simulation.faults import Trouble, added_bytes
 from trimtab.twin.simulation.placement import place
-from trimtab.twin.simulation.population import Population
+from trimtab.twin.simulation.population import Population, longest_lived
 from trimtab.twin.simulation.streams import stream
 from trimtab.units import DAY_S
 
@@ -198,7 +198,7 @@ class Usage:
         by_life = lives[:, None] * written[None, :]
         if filling is not None and filled is not None:
             state.slowed_bytes += float((filling - filled) @ weight)
-            oldest = longest(users.lifetimes)
+            oldest = longest_lived(users.lifetimes)
             by_life[oldest] += filled
             self.accounts.write_freely(float(filled @ weight), oldest)
         self.population.write(by_life)

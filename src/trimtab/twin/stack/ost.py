@@ -88,9 +88,7 @@ class Ceilings:
             write = np.minimum(write, self.line_bytes_per_s) * self.path
         return OstRates(write, self.read)
 
-    def drives(
-        self, amplification: Array | float = 1.0, window: Array | float = 1.0
-    ) -> Array | float:
+    def drives(self, amplification: Array | float = 1.0, window: Array | float = 1.0) -> Array:
         """Return the drives' ceiling on writes, without processors and network."""
         return self.fresh_bytes_per_s * (window * self.drive_write_factor) / amplification
 
