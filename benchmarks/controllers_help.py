@@ -25,33 +25,35 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.measured import measured_on  # noqa: E402
 
-from trimtab.act.decision import CONTROLLERS, decided  # noqa: E402
-from trimtab.act.observed import Observed  # noqa: E402
-from trimtab.judge.frame import frame_of  # noqa: E402
-from trimtab.judge.rolling import rolling  # noqa: E402
-from trimtab.message import Message  # noqa: E402
-from trimtab.model.action import Action, ActionKind, Instruction, Outcome  # noqa: E402
-from trimtab.model.policies import (  # noqa: E402
+from trimtab.act.decide.decision import CONTROLLERS, decided  # noqa: E402
+from trimtab.act.decide.site_observed import SiteObserved  # noqa: E402
+from trimtab.base.action import Action, ActionKind, Instruction, Outcome  # noqa: E402
+from trimtab.base.error import Message  # noqa: E402
+from trimtab.base.site import LIMITS, Site  # noqa: E402
+from trimtab.base.site_policy import (
     AllocatorPolicy,
     Policies,
     TrimPolicy,
     TunablesPolicy,
     parse_window,
 )
-from trimtab.model.site import LIMITS, Site  # noqa: E402
-from trimtab.model.telemetry import Snapshot  # noqa: E402
-from trimtab.model.verdict import HistoryPoint  # noqa: E402
-from trimtab.twin.driver import scenario_values  # noqa: E402
-from trimtab.twin.instruments.layout import layout_of  # noqa: E402
-from trimtab.twin.instruments.snapshots import snapshot_of  # noqa: E402
-from trimtab.twin.scenario.checks import replace_keys  # noqa: E402
-from trimtab.twin.scenario.load import load_scenario  # noqa: E402
-from trimtab.twin.scenario.model import Scenario  # noqa: E402
+from trimtab.base.snapshot import Snapshot  # noqa: E402
+from trimtab.base.verdict import HistoryPoint  # noqa: E402
+from trimtab.judge.rolling import rolling  # noqa: E402
+from trimtab.judge.series_frame import frame_of  # noqa: E402
+from trimtab.twin.instrument.simulated_reading import readings  # noqa: E402
+from trimtab.twin.instrument.simulated_site import site_layout_of  # noqa: E402
+from trimtab.twin.instrument.simulated_snapshot import snapshot_of  # noqa: E402
+from trimtab.twin.scenario import Scenario  # noqa: E402
+from trimtab.twin.scenario_check import replace_keys  # noqa: E402
+from trimtab.twin.scenario_file import load_scenario  # noqa: E402
 from trimtab.twin.simulation.engine import Simulation  # noqa: E402
-from trimtab.twin.simulation.readings import readings  # noqa: E402
-from trimtab.whatif.figures import figures_of  # noqa: E402
-from trimtab.whatif.runs import code_version  # noqa: E402
-from trimtab.whatif.sweep import seeds_interval  # noqa: E402
+from trimtab.twin.twin_driver import scenario_values  # noqa: E402
+from trimtab.twin.whatif.whatif_figure import (
+    code_version,  # noqa: E402
+    figures_of,  # noqa: E402
+)
+from trimtab.twin.whatif.whatif_sweep import seeds_interval  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "controllers_help.json"
 CLASSES: Final = 16
@@ -155,7 +157,7 @@ class Controlled:
             or action.at > now - KEPT[action.instruction.kind]
         ]
         for policy in due:
-            observed = Observed(
+            observed = SiteObserved(
                 self.site,
                 seen,
                 baseline=self._earlier,
@@ -178,7 +180,7 @@ class Controlled:
         """Return a snapshot with one target for each column."""
         state = readings(self.simulation)
         columns = len(state.osts)
-        layout = replace(layout_of(self.simulation.scenario, columns), per_server=1)
+        layout = replace(site_layout_of(self.simulation.scenario, columns), per_server=1)
         state = replace(state, column=np.arange(columns))
         return snapshot_of(state, layout, devices="md0")
 

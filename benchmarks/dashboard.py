@@ -40,7 +40,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.explain_a_year import SITE, contents, later_runs, prepare  # noqa: E402 (the tree is on the path)
 from benchmarks.measured import measured_on  # noqa: E402
 
-from trimtab.record.store import Store  # noqa: E402
+from trimtab.store.store import Store  # noqa: E402
 
 RESULT: Final = Path(__file__).with_name("results") / "dashboard.json"
 SECRET: Final = "s" * 40
@@ -84,7 +84,7 @@ def configuration(directory: Path) -> Path:
 @contextmanager
 def served(store: Path | str, directory: Path) -> Iterator[tuple[int, subprocess.Popen[str]]]:
     """Yield the port of a dashboard, and its process."""
-    argv = [sys.executable, "-m", "trimtab.cli.main", "serve", "--store", str(store), "--bind",
+    argv = [sys.executable, "-m", "trimtab.cli", "serve", "--store", str(store), "--bind",
             "127.0.0.1:0", "--config", str(configuration(directory))]  # fmt: skip
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -264,7 +264,7 @@ def kept_store(file: Path) -> Path:
     if not file.exists():
         prepare(file)
         search = ["incidents", SITE, "--json", "--store", str(file)]
-        argv = [sys.executable, "-m", "trimtab.cli.main", *search]
+        argv = [sys.executable, "-m", "trimtab.cli", *search]
         subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
     return file
 

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab._core import FlashDrive, run_window
-from trimtab.twin.windows import WindowTerms
+from trimtab.twin.simulation.ost_rate import WindowTerms
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))

@@ -39,13 +39,16 @@ from tests.incidents.generate import make_world  # noqa: E402
 from tests.incidents.world import Incident, Spec  # noqa: E402
 from tests.support import kept_world  # noqa: E402
 
-from trimtab.model.identifier import new_identifier  # noqa: E402
-from trimtab.model.run import Run  # noqa: E402
-from trimtab.record import schema  # noqa: E402
-from trimtab.record.queries import insert_samples  # noqa: E402
-from trimtab.record.rows import event_row, run_row  # noqa: E402
-from trimtab.record.snapshots import insert_snapshots  # noqa: E402
-from trimtab.record.store import Store  # noqa: E402
+from trimtab.base.event import new_identifier  # noqa: E402
+from trimtab.base.run import Run  # noqa: E402
+from trimtab.store import schema  # noqa: E402
+from trimtab.store.connection import (  # noqa: E402
+    event_row,
+    insert_samples,  # noqa: E402
+    run_row,
+)
+from trimtab.store.snapshot_record import insert_snapshots  # noqa: E402
+from trimtab.store.store import Store  # noqa: E402
 
 RESULTS = Path(__file__).with_name("results")
 OSTS, DAYS, YEAR_DAYS = 298, 35, 365
@@ -153,7 +156,7 @@ def command(name: str, store: Path | str) -> dict[str, Any]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     ended = subprocess.run(
-        [sys.executable, "-m", "trimtab.cli.main", name, SITE, "--json", "--store", str(store)],
+        [sys.executable, "-m", "trimtab.cli", name, SITE, "--json", "--store", str(store)],
         check=True,
         capture_output=True,
     )

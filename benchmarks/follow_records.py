@@ -34,29 +34,21 @@ from tests.fake_lustre.namespace import BEGAN_NS, DEVICE, encoded  # noqa: E402
 from tests.fake_lustre.namespace import ROOT as TOP  # noqa: E402
 
 from trimtab._core import look_up  # noqa: E402
-from trimtab.drivers.lustre.changelog import (  # noqa: E402
-    NEEDED,
-    ChangelogUser,
-    ChangelogUsers,
-    Record,
-    RecordType,
-)
-from trimtab.drivers.lustre.changelogs import READ_MAX_BYTES  # noqa: E402
-from trimtab.loop.purging import following  # noqa: E402
-from trimtab.loop.purging.changed_rows import Looked  # noqa: E402
-from trimtab.purge.follow.decide import Clear  # noqa: E402
-from trimtab.purge.index.manifest import (  # noqa: E402
-    FileSystemIdentity,
-    Manifest,
-    Source,
-    TimeTrust,
-)
+from trimtab.purge.follow import following  # noqa: E402
+from trimtab.purge.follow.follow_decision import Clear  # noqa: E402
+from trimtab.purge.follow.lustre_changes import LookedUp  # noqa: E402
+from trimtab.purge.index.manifest import FileSystemIdentity, IndexSource, Manifest, TimeTrust
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest  # noqa: E402
-from trimtab.purge.index.schema import columns, last_use_s  # noqa: E402
-from trimtab.purge.index.write import ShardWriter  # noqa: E402
+from trimtab.purge.index.shard import (  # noqa: E402
+    ShardWriter,  # noqa: E402
+    columns,
+    last_use_s,
+)
+from trimtab.reach.lustre.changelog import NEEDED, ChangelogUser, ChangelogUsers, Record, RecordType
+from trimtab.reach.lustre.changelog_reader import READ_MAX_BYTES  # noqa: E402
 
 if TYPE_CHECKING:
-    from trimtab.loop.purging.changelogs import LiveChangelogs
+    from trimtab.purge.follow.lustre_changes import LiveChangelogs
 
 RESULT = ROOT / "benchmarks" / "results" / "follow_records.json"
 FILES: Final = 99
@@ -313,7 +305,7 @@ class Lustre:
                 at += 1
             return bytes(data), at == len(self.records)
 
-    def look(self, files: Sequence[bytes]) -> Looked:
+    def look(self, files: Sequence[bytes]) -> LookedUp:
         """Return what files are now."""
         with self._apart():
             self.looked += len(files)
@@ -324,7 +316,7 @@ class Lustre:
                 for above, name in self.names_of(number)
             ]
             gone = frozenset(fid(number) for number in numbers if not self.names_of(number))
-            return Looked(TOP, self.frame(rows), gone)
+            return LookedUp(TOP, self.frame(rows), gone)
 
     def children(self, directories: Sequence[bytes]) -> tuple[set[bytes], Mapping[bytes, int]]:
         """Nothing is moved while it is scanned."""
@@ -378,7 +370,7 @@ def make_index(place: Path, lustre: Lustre) -> int:
         writer.add(lustre.frame(rows))
     manifest = Manifest(
         index_id="0", root=b"/scratch", filesystem=FileSystemIdentity("lustre", "scratch"),
-        source=Source.SCAN, tool="bench", started_ns=BEGAN_NS, ended_ns=BEGAN_NS + 1,
+        source=IndexSource.SCAN, tool="bench", started_ns=BEGAN_NS, ended_ns=BEGAN_NS + 1,
         times=TimeTrust.MDS_ONLY, time_resolution_ns=1, lacking=frozenset(), complete=True,
         shards=writer.finish(),
     )  # fmt: skip

@@ -58,7 +58,7 @@ def prepare(directory: Path) -> int:
 def imported(files: Path, place: Path) -> dict[str, float]:
     """Return what one import took, in seconds of time and of processors, and what was kept."""
     store = place / "t.db"
-    argv = [sys.executable, "-m", "trimtab.cli.main", "import", str(files)]
+    argv = [sys.executable, "-m", "trimtab.cli", "import", str(files)]
     argv += ["--site", "year", "--timezone", "UTC", "--store", str(store)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started_s = time.perf_counter()

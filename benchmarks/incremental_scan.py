@@ -28,9 +28,9 @@ from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the pa
 from tests.support import waiting_fuse  # noqa: E402
 from tests.support.silent_fuse import why_not  # noqa: E402
 
-from trimtab.loop.purging.scanning import ScanOptions, scan_index  # noqa: E402
-from trimtab.purge.index import carrying  # noqa: E402
+from trimtab.purge.index import carry_over  # noqa: E402
 from trimtab.purge.index.manifest import Manifest  # noqa: E402
+from trimtab.purge.index.scan import ScanOptions, scan_index  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "incremental_scan.json"
 FILES: Final = 19
@@ -55,7 +55,7 @@ def main() -> None:
     kept = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     result: dict[str, Any] = {
         "what": "an incremental scan beside a full one of the same tree",
-        "margin_s": carrying.MARGIN_S,
+        "margin_s": carry_over.MARGIN_S,
         **{name: kept[name] for name in PARTS if name in kept},
     }
     for name in asked.only:
@@ -83,7 +83,7 @@ def a_tree(asked: argparse.Namespace) -> list[Path]:
                 os.close(os.open(f"f{number}", os.O_CREAT | os.O_WRONLY, dir_fd=descriptor))
             os.close(descriptor)
         whole.touch()
-    time.sleep(max(0.0, whole.stat().st_mtime + carrying.MARGIN_S + 1 - time.time()))
+    time.sleep(max(0.0, whole.stat().st_mtime + carry_over.MARGIN_S + 1 - time.time()))
     return directories
 
 
@@ -147,7 +147,7 @@ def local(asked: argparse.Namespace) -> dict[str, Any]:
 
 def waiting(asked: argparse.Namespace) -> dict[str, Any]:
     """Compare where each call waits."""
-    carrying.KINDS |= {"fuse"}
+    carry_over.KINDS |= {"fuse"}
     terms = {"wait_s": WAIT_S, "directories": 400, "files": FILES}
     with (
         tempfile.TemporaryDirectory(dir=asked.directory) as point,

@@ -34,11 +34,11 @@ from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the pa
 from benchmarks.namespace_tally import build  # noqa: E402
 from tests.support.dask_cluster import local_cluster  # noqa: E402
 
-from trimtab.loop.dask_workers import answering  # noqa: E402
-from trimtab.loop.purging.by_shards import PIECE_BYTES, TallyPart, merged_tally  # noqa: E402
-from trimtab.purge.index.manifest import Lack, Manifest, Source, TimeTrust  # noqa: E402
-from trimtab.purge.policy import Policy  # noqa: E402
-from trimtab.purge.rules import ReadRecording, rules_in_force  # noqa: E402
+from trimtab.purge.index.dask_pieces import PIECE_BYTES, TallyPart, merged_tally  # noqa: E402
+from trimtab.purge.index.manifest import IndexSource, Lack, Manifest, TimeTrust  # noqa: E402
+from trimtab.purge.purge_policy import Policy  # noqa: E402
+from trimtab.purge.rules_in_force import ReadRecording, rules_in_force  # noqa: E402
+from trimtab.reach.dask_worker import answering  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "index_by_workers.json"
 MOST_OF_SINGLE: Final = 1.3
@@ -131,7 +131,7 @@ def parts_of(files: Sequence[Path], most_bytes: int) -> Iterator[TallyPart]:
 def _manifest() -> Manifest:
     now_ns = time.time_ns()
     return Manifest(
-        index_id="synthetic", root=b"/scratch", filesystem=None, source=Source.PARQUET,
+        index_id="synthetic", root=b"/scratch", filesystem=None, source=IndexSource.PARQUET,
         tool="synthetic", started_ns=now_ns, ended_ns=now_ns, times=TimeTrust.EXACT_NS,
         time_resolution_ns=1, lacking=frozenset({Lack.LAYOUT, Lack.POOL}), complete=True, shards=(),
     )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from trimtab.record.store import Store
+    from trimtab.store.store import Store
 
 STORE_CALLS: Final = frozenset(
     {"finish_slot", "claim_slot", "put_action", "renew_right", "renew_lease", "add_alert"}

@@ -26,11 +26,16 @@ from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the pa
 from tests.purge.plan.making import BEFORE_S, KEY, draft  # noqa: E402
 
 from trimtab import _core  # noqa: E402
-from trimtab.purge.plan.candidates import hashes_of  # noqa: E402
-from trimtab.purge.plan.freeze import freeze, staging  # noqa: E402
-from trimtab.purge.plan.load import LoadedPlan, load_plan, open_candidates  # noqa: E402
-from trimtab.purge.run.listing import CandidatesListing  # noqa: E402
-from trimtab.purge.run.state import Rows  # noqa: E402
+from trimtab.purge.plan.candidate import hashes_of  # noqa: E402
+from trimtab.purge.plan.plan_directory import (  # noqa: E402  # noqa: E402
+    LoadedPlan,
+    freeze,
+    load_plan,
+    open_candidates,
+    staging,
+)
+from trimtab.purge.run.exchange import CandidatesListing  # noqa: E402
+from trimtab.purge.run.rows import Rows  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "plan_by_groups.json"
 SHARD_ROWS = 1_000_000

@@ -24,19 +24,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.measured import measured_at
 from tests.fake_lustre.state import FakeLustre
 
-from trimtab.act import reverting
-from trimtab.act.decision import CONTROLLERS, decided
-from trimtab.act.observed import Observed
-from trimtab.drivers.lustre.driver import LustreDriver
-from trimtab.loop.acting.observing import observe
-from trimtab.message import Message
-from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan
-from trimtab.model.identifier import new_identifier
-from trimtab.model.policies import BalancePolicy, Policies, TrimPolicy, TunablesPolicy
-from trimtab.model.run import Run, RunStatus, Sample
-from trimtab.model.site import Servers, Site
-from trimtab.model.telemetry import Setting, Snapshot
-from trimtab.record.store import Store
+from trimtab.act.decide import reverting
+from trimtab.act.decide.decision import CONTROLLERS, decided
+from trimtab.act.decide.site_observed import SiteObserved
+from trimtab.act.observing import observe
+from trimtab.base.action import Action, ActionKind, Instruction, Outcome, Plan
+from trimtab.base.error import Message
+from trimtab.base.event import new_identifier
+from trimtab.base.run import Run, RunStatus, Sample
+from trimtab.base.site import Servers, Site
+from trimtab.base.site_policy import BalancePolicy, Policies, TrimPolicy, TunablesPolicy
+from trimtab.base.snapshot import Setting, Snapshot
+from trimtab.reach.lustre.lustre_driver import LustreDriver
+from trimtab.store.store import Store
 
 RESULTS = Path(__file__).with_name("results")
 GOAL_CPU_S = 1.0
@@ -129,7 +129,7 @@ def cpu_s(work: Callable[[], object]) -> float:
     return time.process_time() - begun
 
 
-def planned(observed: Observed, policy: str, now: datetime) -> Plan:
+def planned(observed: SiteObserved, policy: str, now: datetime) -> Plan:
     """Return what a policy makes of the site; ``revert`` takes back everything."""
     if policy == "revert":
         return reverting.decide(observed, None, now)

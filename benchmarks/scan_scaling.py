@@ -38,10 +38,10 @@ from tests.support import waiting_fuse  # noqa: E402
 from tests.support.dask_cluster import local_cluster  # noqa: E402
 from tests.support.silent_fuse import why_not  # noqa: E402
 
-from trimtab.loop.purging import scanning  # noqa: E402
-from trimtab.loop.purging.limits import Limits  # noqa: E402
-from trimtab.loop.purging.scanning import ScanOptions, scan_index  # noqa: E402
+from trimtab.purge.core_call import ScanLimits  # noqa: E402
+from trimtab.purge.index import scan  # noqa: E402
 from trimtab.purge.index.manifest import SizesMode  # noqa: E402
+from trimtab.purge.index.scan import ScanOptions, scan_index  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "scan_scaling.json"
 LEAST_OF_LINEAR: Final = 0.85
@@ -93,7 +93,7 @@ def workers_with_trimtab(count: int) -> Iterator[str]:
 
 
 def _imported() -> None:
-    import trimtab.loop.purging.spreading
+    import trimtab.purge.index.scan_workers
 
     assert trimtab._core
 
@@ -156,7 +156,9 @@ def waiting(asked: argparse.Namespace) -> dict[str, Any]:
 def limited(asked: argparse.Namespace) -> dict[str, Any]:
     """Return the same with a limit of calls a second, which the mount counts."""
     wait_s, threads, directories, calls_per_s = LIMIT
-    measured = with_workers(asked, wait_s, directories, threads=threads, limits=Limits(calls_per_s))
+    measured = with_workers(
+        asked, wait_s, directories, threads=threads, limits=ScanLimits(calls_per_s)
+    )
     terms = {"threads": threads, "calls_per_s": calls_per_s}
     return {"wait_ms": wait_s * 1000, **terms, "workers": measured}
 
@@ -193,11 +195,11 @@ def by_mdt(asked: argparse.Namespace) -> dict[str, Any]:
     wait_s, directories, mdts, calls_per_mdt_s = MDTS
     rows = []
     for count, limit in itertools.product(WORKERS[:3], (None, calls_per_mdt_s)):
-        terms = {"sizes": SizesMode.LAZY, "limits": Limits(calls_per_mdt_s=limit)}
+        terms = {"sizes": SizesMode.LAZY, "limits": ScanLimits(calls_per_mdt_s=limit)}
         with (
             workers_with_trimtab(count) if count > 1 else nullcontext() as dask,
             mounted(asked, wait_s, directories * mdts, mdts=mdts) as mount,
-            patch.object(scanning, "root_facts", waiting_fuse.facts_as_of_lustre),
+            patch.object(scan, "root_facts", waiting_fuse.facts_as_of_lustre),
         ):
             threads = 4 if dask else 6 * mdts
             scanned(mount.point, asked, mount.entries, dask=dask, threads=threads, **terms)

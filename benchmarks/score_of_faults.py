@@ -29,24 +29,24 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
 
-from trimtab.cli.opened import opened  # noqa: E402
-from trimtab.config.targets import ost_name  # noqa: E402
-from trimtab.loop.explaining.incidents import incidents_of  # noqa: E402
-from trimtab.loop.twin_run import Wanted, run_twin  # noqa: E402
-from trimtab.model.event import Event, EventKind  # noqa: E402
-from trimtab.model.incident import Explanation  # noqa: E402
-from trimtab.record.store import Store  # noqa: E402
-from trimtab.twin.scenario.geometry import capacity_bytes  # noqa: E402
-from trimtab.twin.scenario.load import load_scenario  # noqa: E402
-from trimtab.twin.scenario.model import (  # noqa: E402
-    Change,
+from trimtab.base.event import Event, EventKind  # noqa: E402
+from trimtab.base.incident import Explanation  # noqa: E402
+from trimtab.base.name_set import ost_name  # noqa: E402
+from trimtab.probe.verdict.incident_search import incidents_of  # noqa: E402
+from trimtab.site.place import opened  # noqa: E402
+from trimtab.store.store import Store  # noqa: E402
+from trimtab.twin.scenario import (
     Fault,
     Lifetime,
     ProbeLoad,
     Scenario,
+    ScenarioChange,
+    capacity_bytes,  # noqa: E402
 )
-from trimtab.twin.simulation.events import EventLog  # noqa: E402
-from trimtab.twin.simulation.faults import KINDS as FAULT_EVENTS  # noqa: E402
+from trimtab.twin.scenario_file import load_scenario  # noqa: E402
+from trimtab.twin.simulation.fault import KINDS as FAULT_EVENTS  # noqa: E402
+from trimtab.twin.simulation.fault import EventLog  # noqa: E402
+from trimtab.twin.twin_run import TwinRequest, run_twin  # noqa: E402
 
 RESULT: Final = ROOT / "benchmarks" / "results" / "score_of_faults.json"
 OSTS = 24
@@ -117,7 +117,7 @@ class Put:
         When it is over; ``None``: it stays.
     """
 
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ScenarioChange, ...] = ()
     faults: tuple[Fault, ...] = ()
     until: datetime | None = None
 
@@ -147,7 +147,7 @@ class Kind:
 
 def changed(key: str, value: object) -> Callable[[datetime, int, int], Put]:
     """Return a setting that changes and stays."""
-    return lambda at, _ost, _seed: Put(changes=(Change(at, {key: value}, "changed"),))
+    return lambda at, _ost, _seed: Put(changes=(ScenarioChange(at, {key: value}, "changed"),))
 
 
 def faulty(
@@ -179,12 +179,12 @@ def competing_job(at: datetime, _ost: int, _seed: int) -> Put:
 def growth(at: datetime, _ost: int, _seed: int) -> Put:
     """Return users who write two and a half times as much from then on."""
     more = round(2.5 * site().users.daily_writes_bytes)
-    return Put(changes=(Change(at, {"users.daily_writes": more}, "more users"),))
+    return Put(changes=(ScenarioChange(at, {"users.daily_writes": more}, "more users"),))
 
 
 def lost_client(at: datetime, _ost: int, _seed: int) -> Put:
     """Return one node fewer: probes run on the others, and no instrument has less."""
-    return Put(changes=(Change(at, {"clients.nodes": 255}, "node lost"),))
+    return Put(changes=(ScenarioChange(at, {"clients.nodes": 255}, "node lost"),))
 
 
 FULL: Final = frozenset({"targets-over-limit", "few-targets-open", "allocator-loops"})
@@ -240,7 +240,7 @@ def put_in(name: str, seed: int, length: Length = WHOLE) -> Put:
 def simulated(put: Put, seed: int, directory: Path, length: Length = WHOLE) -> Path:
     """Return the site file of the site of a seed, simulated in closed book."""
     scenario = replace(site(length), seed=seed, changes=put.changes, faults=put.faults)
-    wanted = Wanted(scenario, directory, closed_book=True)
+    wanted = TwinRequest(scenario, directory, closed_book=True)
     return run_twin(wanted, progress=lambda _text, _part: None).site_file
 
 

@@ -25,12 +25,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.measured import measured_at
 from tests.fake_lustre.state import FakeLustre
 
-from trimtab.drivers.lustre.asking import SUDO
-from trimtab.drivers.lustre.collecting import program
-from trimtab.drivers.lustre.driver import LustreDriver
-from trimtab.drivers.lustre.reads import server_request
-from trimtab.model.site import Servers, Ssh
-from trimtab.record.batch import Base, frame_of
+from trimtab.base.site import Servers, Ssh
+from trimtab.reach.lustre.lustre_driver import LustreDriver
+from trimtab.reach.lustre.read_table import server_request
+from trimtab.reach.lustre.server_answer import program
+from trimtab.reach.lustre.server_query import SUDO
+from trimtab.store.snapshot_batch import Base, frame_of
 
 RESULTS = Path(__file__).with_name("results")
 STAND_IN = """\

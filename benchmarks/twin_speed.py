@@ -59,7 +59,7 @@ class Timed:
 
 def one(kind: str) -> dict[str, float]:
     """Return what one simulation of nine months takes, in this process."""
-    from trimtab.twin.scenario.load import load_scenario
+    from trimtab.twin.scenario_file import load_scenario
     from trimtab.twin.simulation.engine import Simulation
     from trimtab.twin.simulation.miniature import core_fleet
 

@@ -30,7 +30,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from trimtab.loop.workers import frames_for_months, worker_pool  # noqa: E402 (on the path now)
+from trimtab.reach.worker_process import frames_for_months, worker_pool  # noqa: E402 (on the path now)
 
 frames_for_months()  # before anything else loads what works on them, as the command does
 
@@ -38,32 +38,32 @@ from benchmarks.killed_watch import Killed, Kills, Process, Receiver  # noqa: E4
 from benchmarks.measured import measured_on  # noqa: E402
 from benchmarks.score_of_faults import KINDS, OSTS, Length, site  # noqa: E402
 
-from trimtab.loop.probing import twin_site  # noqa: E402
-from trimtab.loop.probing.probe import RunContext  # noqa: E402
-from trimtab.loop.probing.site_probe import runner_of  # noqa: E402
-from trimtab.loop.watching.looking import look_elsewhere  # noqa: E402
-from trimtab.loop.watching.observers import observers_of  # noqa: E402
-from trimtab.loop.watching.watch import Watch  # noqa: E402
-from trimtab.model.action import Outcome  # noqa: E402
-from trimtab.model.alert import Alert, Phase  # noqa: E402
-from trimtab.model.identifier import new_identifier  # noqa: E402
-from trimtab.model.notifying import Webhook  # noqa: E402
-from trimtab.model.policies import (  # noqa: E402
+from trimtab.base.action import Outcome  # noqa: E402
+from trimtab.base.alert import Alert, Phase  # noqa: E402
+from trimtab.base.event import new_identifier  # noqa: E402
+from trimtab.base.notification import Webhook  # noqa: E402
+from trimtab.base.run import Run  # noqa: E402
+from trimtab.base.site import Site, SiteStore  # noqa: E402
+from trimtab.base.site_policy import (
     AllocatorPolicy,
     BalancePolicy,
     Policies,
     TrimPolicy,
     TunablesPolicy,
 )
-from trimtab.model.run import Run  # noqa: E402
-from trimtab.model.site import Site, SiteStore  # noqa: E402
-from trimtab.record.slots import SlotState  # noqa: E402
-from trimtab.record.store import Store  # noqa: E402
-from trimtab.twin.driver import TwinDriver  # noqa: E402
+from trimtab.probe.probe import RunContext  # noqa: E402
+from trimtab.probe.site_probe import runner_of  # noqa: E402
+from trimtab.store.slot import SlotState  # noqa: E402
+from trimtab.store.store import Store  # noqa: E402
+from trimtab.twin import twin_site  # noqa: E402
+from trimtab.twin.instrument.simulated_site import site_of  # noqa: E402
 from trimtab.twin.life import Life  # noqa: E402
-from trimtab.twin.scenario.keys import value_of  # noqa: E402
-from trimtab.twin.scenario.model import Change, Fault, Scenario  # noqa: E402
-from trimtab.twin.site_file import site_of  # noqa: E402
+from trimtab.twin.scenario import Fault, Scenario, ScenarioChange  # noqa: E402
+from trimtab.twin.scenario_key import value_of  # noqa: E402
+from trimtab.twin.twin_driver import TwinDriver  # noqa: E402
+from trimtab.watch.beside import observers_of  # noqa: E402
+from trimtab.watch.incident_watch import look_elsewhere  # noqa: E402
+from trimtab.watch.watch import Watch  # noqa: E402
 
 RESULT: Final = ROOT / "benchmarks" / "results" / "year_of_the_watch.json"
 MOUNT = "/twin"
@@ -138,7 +138,7 @@ def months(
     )
     draws = np.random.default_rng(seed)
     apart = timedelta(days=(days - quiet_days) / (rounds * len(KINDS)))
-    changes: list[Change] = []
+    changes: list[ScenarioChange] = []
     faults: list[Fault] = []
     stretches = []
     for number, (name, kind) in enumerate([*KINDS.items()] * rounds):
@@ -147,7 +147,7 @@ def months(
         put = kind.put(at, int(draws.integers(0, OSTS)), seed)
         for change in put.changes:
             before = {key: value_of(base, key) for key in change.set}
-            changes += [change, Change(repaired, before, "repaired")]
+            changes += [change, ScenarioChange(repaired, before, "repaired")]
         for fault in put.faults:
             until = repaired if fault.until is None else min(fault.until, repaired)
             faults.append(replace(fault, until=until))

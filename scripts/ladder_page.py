@@ -11,11 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from trimtab.judge.ladder.build import build_ladder
-from trimtab.loop.ladder import of_file
-from trimtab.model.ladder import CheckedClaim, Match
-from trimtab.report.ladder import MATCHES, computed_text, printed_text
-from trimtab.site.ladder_file import load_ladder
+from trimtab.judge.efficiency_ladder import CheckedClaim, Match
+from trimtab.judge.ladder_analysis import build_ladder
+from trimtab.probe.ladder import of_file
+from trimtab.probe.ladder_file import load_ladder
+from trimtab.probe.page_ladder import MATCHES, computed_text, printed_text
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))

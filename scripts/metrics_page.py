@@ -1,11 +1,11 @@
-"""Write the table of metrics into docs/metrics.md, from `trimtab.report.metrics`."""
+"""Write the table of metrics into docs/metrics.md, from `trimtab.watch.metrics`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
 
-from trimtab.report.metrics import METRICS, Metric
+from trimtab.watch.metrics import METRICS, Metric
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
 HEAD: Final = "| metric | labels besides `site` | |\n|---|---|---|\n"

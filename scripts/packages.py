@@ -20,7 +20,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 UNITS: Final = (
-    ROOT / "src/trimtab/loop/installing/trimtab-watch@.service",
+    ROOT / "src/trimtab/watch/trimtab-watch@.service",
     ROOT / "deploy/trimtab-web.service",
 )
 LAYOUT: Final = ROOT / "deploy/tmpfiles.d/trimtab.conf"

@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.purge_case import case  # noqa: E402 (the tree is on the path now)
 from scripts.page_blocks import remade, text_of, write_or_check  # noqa: E402
 
-from trimtab.purge.policy import Caps  # noqa: E402
+from trimtab.purge.purge_policy import RunCaps  # noqa: E402
 
 PAGE = ROOT / "benchmarks" / "reports" / "purge-case.md"
 RESULT = ROOT / "benchmarks" / "results" / "purge_case.json"
@@ -396,7 +396,7 @@ def _runs(freed: Result) -> int:
 
 def _runs_by(freed: Result) -> tuple[int, int]:
     """Return in how many runs, a day each, so much goes: by files and by bytes."""
-    usual = Caps()
+    usual = RunCaps()
     assert usual.files is not None
     assert usual.filesystem_fraction is not None
     most_bytes = usual.filesystem_fraction * case.CAPACITY_BYTES

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from real_year_data import SITES, One, Year
 from real_year_tables import DIP
 
-from trimtab.report.chart import ACCENT, ALARM, HEIGHT, INK, MUTED, WIDTH, finished
-from trimtab.report.render import render_svg
+from trimtab.show.chart import ACCENT, ALARM, HEIGHT, INK, MUTED, WIDTH, finished, render_svg
 
 if TYPE_CHECKING:
     import altair

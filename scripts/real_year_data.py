@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 import tokio_abc
 from tokio_abc import Failover, TableRun
 
+from trimtab.base.run import METRIC_UNITS, RunStatus
+from trimtab.base.series import SeriesJudgement, SeriesKey
+from trimtab.base.verdict import HistoryPoint, Interval
 from trimtab.judge.bootstrap import block_length, ratio_interval
-from trimtab.judge.frame import frame_of
-from trimtab.judge.series import judge_series
-from trimtab.model.run import METRIC_UNITS, RunStatus
-from trimtab.model.series import SeriesJudgement, SeriesKey
-from trimtab.model.verdict import HistoryPoint, Interval
+from trimtab.judge.series_analysis import judge_series
+from trimtab.judge.series_frame import frame_of
 
 if TYPE_CHECKING:
     import numpy

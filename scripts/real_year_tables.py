@@ -22,11 +22,11 @@ from real_year_data import (
     ratio_of_quantiles,
 )
 
+from trimtab.base.run import RunStatus
+from trimtab.base.series import Noise
+from trimtab.base.units import format_value
+from trimtab.base.verdict import Interval, VerdictStatus
 from trimtab.judge.spread import cov, mad_cv
-from trimtab.model.run import RunStatus
-from trimtab.model.series import Noise
-from trimtab.model.verdict import Interval, VerdictStatus
-from trimtab.units import format_value
 
 EDISON: Final = tuple(site for site in SITES if site.startswith("edison"))
 BESIDE: Final = timedelta(days=60)

@@ -27,8 +27,8 @@ PACKAGES: Final = ("trimtab", "trimtab.judge")
 
 def commands_page() -> str:
     """Return the page of every command with its options."""
-    from trimtab.cli.lazy import loaded
-    from trimtab.cli.main import COMMANDS, trimtab
+    from trimtab.cli import COMMANDS, trimtab
+    from trimtab.show.command_options import loaded
 
     lines = [
         "# Commands",
@@ -65,7 +65,7 @@ def _command(words: str, command: click.Command, parent: click.Context) -> Itera
 
 def tables() -> str:
     """Return the tables of the store."""
-    from trimtab.record import schema
+    from trimtab.store import schema
 
     lines = ["", f"Schema revision {schema.HEAD}."]
     for table in schema.metadata.tables.values():

@@ -10,11 +10,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from trimtab.config.kinds import OPERATIONS, RATE, SIZE
-from trimtab.config.schema import Entry, Group, Table
-from trimtab.twin.scenario.drives import PRESETS
-from trimtab.twin.scenario.keys import file_schema
-from trimtab.twin.scenario.load import load_scenario, preset_names
+from trimtab.base.toml_kind import OPERATIONS, RATE, SIZE
+from trimtab.base.toml_schema import Entry, Group, SchemaTable
+from trimtab.twin.drive_preset import PRESETS
+from trimtab.twin.scenario_file import load_scenario, preset_names
+from trimtab.twin.scenario_key import file_schema
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -43,7 +43,7 @@ def _tables() -> Iterator[tuple[str, Iterator[str]]]:
                 yield ".".join(entry.location), _keys(entry.item.root)
 
 
-def _keys(table: Table) -> Iterator[str]:
+def _keys(table: SchemaTable) -> Iterator[str]:
     yield "| key | value | default | changes | |"
     yield "|---|---|---|---|---|"
     if table.like is not None:

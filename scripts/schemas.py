@@ -25,8 +25,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from trimtab.report.documents.encode import schema
-from trimtab.site.schema import json_schema
+from trimtab.show.encode import schema
+from trimtab.site.site_file import json_schema
 
 ROOT = Path(__file__).resolve().parents[1]
 FINGERPRINTS = ROOT / "tests/report/documents/schemas.sha256"

@@ -42,12 +42,12 @@ from tests.incidents.world import World as OtherWorld  # noqa: E402
 from tests.worlds.faults import Fault  # noqa: E402
 from tests.worlds.record import Snapshots, make_world  # noqa: E402
 
+from trimtab.base.incident import Assessment, Explanation, Incident, Shape  # noqa: E402
 from trimtab.explain.causes import TABLE  # noqa: E402
-from trimtab.explain.explain import conclude, ranked_for  # noqa: E402
-from trimtab.explain.incidents import BadChecksums  # noqa: E402
+from trimtab.explain.explanation import conclude, ranked_for  # noqa: E402
+from trimtab.explain.incidents.failed_run import BadChecksums  # noqa: E402
 from trimtab.explain.ranking import CALIBRATION  # noqa: E402
-from trimtab.explain.site import standing_of  # noqa: E402
-from trimtab.model.incident import Assessment, Explanation, Incident, Shape  # noqa: E402
+from trimtab.explain.site_explanation import standing_of  # noqa: E402
 
 MONTH = timedelta(days=30)
 _CAUSES = {cause.id: cause for cause in TABLE}

@@ -14,8 +14,8 @@ from typing import Final
 
 import click
 
-from trimtab import __version__
-from trimtab.cli.main import completion_script, trimtab
+from trimtab.base.code_version import __version__
+from trimtab.cli import completion_script, trimtab
 
 COMPLETIONS: Final = {
     "bash": "bash-completion/completions/trimtab",

@@ -16,11 +16,11 @@ from tests.support.rewriting import rewrite_share
 from tests.support.slurm import slurm, slurm_cluster  # noqa: F401 (one Slurm for all tests)
 from tests.support.tiers import UnitGuard, give_tiers, is_chosen, slow_files_first
 
-from trimtab.record import database
-from trimtab.twin.simulation import laws
+from trimtab.store import database
+from trimtab.twin.simulation import traffic
 
 # A simulation that breaks a law of physics is a bug, whatever a test is about.
-os.environ[laws.VARIABLE] = "1"
+os.environ[traffic.VARIABLE] = "1"
 
 # A new store is what the migrations make, without their time; tests of the store do run them.
 database._upgrade = made_stores.make

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.extras import install_command
+from trimtab.base.error import install_command
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ import pickle
 
 import pytest
 
-from trimtab.errors import DataError, JobLost, ToolError, UsageError
-from trimtab.message import Message, code_of
+from trimtab.base.error import DataError, JobLost, Message, ToolError, UsageError, code_of
 
 
 def test_a_code_survives_another_process():

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.codes import raises
 
-from trimtab.errors import UsageError
-from trimtab.model.run import METRIC_UNITS, Sample
-from trimtab.units import (
+from trimtab.base.error import UsageError
+from trimtab.base.run import METRIC_UNITS, Sample
+from trimtab.base.units import (
     format_bytes,
     format_bytes_per_s,
     format_duration,

@@ -11,8 +11,8 @@ from pathlib import Path
 from benchmarks.allocator.trace import Phase
 from tests.support.loopback import Mounted
 
-from trimtab.drivers.local.mballoc import AllocatorStatistics, parse_mb_stats
-from trimtab.errors import ToolError
+from trimtab.base.error import ToolError
+from trimtab.reach.local.block_allocator import AllocatorStatistics, parse_mb_stats
 
 BLOCK_BYTES = 4096
 GROUP_BLOCKS = 32768

@@ -41,7 +41,7 @@ from benchmarks.judge import score  # noqa: E402 (the tree is on the path now)
 from benchmarks.measured import measured_at  # noqa: E402
 from tests.calibration import changes, series  # noqa: E402
 
-from trimtab.judge.changes import find_changes  # noqa: E402
+from trimtab.judge.change import find_changes  # noqa: E402
 
 HERE = Path(__file__).parent
 RESULT = ROOT / "benchmarks" / "results" / "judge_against_others.json"

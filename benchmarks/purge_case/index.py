@@ -14,18 +14,18 @@ from benchmarks.purge_case import case
 from benchmarks.purge_case.case import Mix
 from benchmarks.purge_case.places import Places, cost, document, taken
 
-from trimtab.loop.stores import open_store
-from trimtab.model.identifier import new_identifier
-from trimtab.model.telemetry import Reading, Snapshot, Target, TargetSnapshot
+from trimtab.base.event import new_identifier
+from trimtab.base.snapshot import Reading, Snapshot, Target, TargetSnapshot
 from trimtab.purge.index.manifest import (
     FileSystemIdentity,
+    IndexSource,
     Lack,
     Manifest,
     Shard,
-    Source,
     TimeTrust,
 )
 from trimtab.purge.index.manifest_file import save_manifest
+from trimtab.site.lookup import open_store
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 PROGRAM = "synthetic_index"
@@ -64,7 +64,7 @@ def _manifest(places: Places, directory: Path, rows: int, ended_s: int) -> Manif
         index_id=new_identifier(datetime.now(UTC)),
         root=os.fsencode(places.root),
         filesystem=FileSystemIdentity("lustre", "scratch"),
-        source=Source.PARQUET,
+        source=IndexSource.PARQUET,
         tool="synthetic",
         started_ns=(ended_s - 3600) * 10**9,
         ended_ns=ended_s * 10**9,

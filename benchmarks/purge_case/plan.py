@@ -10,20 +10,20 @@ from pathlib import Path
 
 from benchmarks.purge_case import case
 
-from trimtab.launch.process import utc_now
-from trimtab.loop.purging.horizons import Question
-from trimtab.loop.purging.place import purge_place
-from trimtab.loop.purging.planning import make_plan
-from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.fullness import Usage
+from trimtab.purge.horizon.horizon_question import HorizonQuestion
+from trimtab.purge.plan.plan_making import make_plan
 from trimtab.purge.policy_file import load_policy
-from trimtab.report.documents.encode import to_json
+from trimtab.reach.process import utc_now
+from trimtab.show.encode import to_json
+from trimtab.store.purge_place import purge_place
 
 
 def main() -> None:
     """Make the plan and print its document."""
     index, policy, site, store, out = sys.argv[1:]
     loaded, place = load_policy(Path(policy)), purge_place(None)
-    question = Question(Path(index), site=site, store_url=store, place=place)
+    question = HorizonQuestion(Path(index), site=site, store_url=store, place=place)
     usage = Usage(case.USED_BYTES, case.CAPACITY_BYTES - case.USED_BYTES)
     made = make_plan(
         question, loaded, Path(out), place=place, now=utc_now(), measure=lambda _: usage

@@ -10,8 +10,7 @@ from typing import Final
 from benchmarks.reproduction.life import Life, LifeRun
 from benchmarks.reproduction.statements import SeededRow, seeded_row
 
-from trimtab.twin.scenario.geometry import ost_capacity_bytes
-from trimtab.twin.scenario.model import Scenario
+from trimtab.twin.scenario import Scenario, ost_capacity_bytes
 
 WRITE_BYTES_PER_S: Final = 36e9
 READ_BYTES_PER_S: Final = 45e9

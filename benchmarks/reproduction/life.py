@@ -9,15 +9,13 @@ from datetime import datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.model.event import Event
-from trimtab.twin.scenario.geometry import ost_capacity_bytes
-from trimtab.twin.scenario.model import Scenario
+from trimtab.base.event import Event
+from trimtab.twin.instrument.simulated_reading import drive_percentage_used
+from trimtab.twin.scenario import Scenario, ost_capacity_bytes
 from trimtab.twin.simulation.engine import Simulation
-from trimtab.twin.simulation.probes import JobRun, SurveyRun
-from trimtab.twin.simulation.readings import drive_percentage_used
-from trimtab.twin.simulation.trace import NAMES
-from trimtab.twin.stack.hardware import Hardware, hardware
-from trimtab.whatif.runs import listener
+from trimtab.twin.simulation.hardware import OstHardware, hardware
+from trimtab.twin.simulation.probe_run import NAMES, JobRun, SurveyRun
+from trimtab.twin.whatif.whatif_figure import listener
 
 Array = NDArray[np.float64]
 
@@ -56,7 +54,7 @@ class Life:
     weight
         Real OSTs of each column, at the end.
     traced
-        By name of `trimtab.twin.simulation.trace.NAMES`: epochs x columns, NaN before a column was
+        By name of `trimtab.twin.simulation.probe_run.NAMES`: epochs x columns, NaN before a column was
         there.
     capacity_bytes
         Of the whole, at the end.
@@ -169,7 +167,7 @@ def _mark(simulation: Simulation) -> Mark:
     )
 
 
-def machine_of(scenario: Scenario) -> Hardware:
+def machine_of(scenario: Scenario) -> OstHardware:
     """Return what the layers need of a scenario's machines."""
     osts = replace(scenario.osts, capacity_bytes=ost_capacity_bytes(scenario.osts))
     return hardware(osts, scenario.server)

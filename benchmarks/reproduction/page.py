@@ -32,9 +32,9 @@ from benchmarks.reproduction.table import (
 )
 from scripts.page_blocks import remade, text_of, write_or_check
 
-from trimtab.config.version import code_version
-from trimtab.loop.workers import processors, side_by_side
-from trimtab.units import format_value
+from trimtab.base.code_version import code_version
+from trimtab.base.units import format_value
+from trimtab.reach.worker_process import processors, side_by_side
 
 ROOT = Path(__file__).resolve().parents[2]
 

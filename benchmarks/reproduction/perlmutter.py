@@ -13,15 +13,14 @@ from benchmarks.reproduction.life import Life, LifeRun, machine_of
 from benchmarks.reproduction.statements import SeededRow, seeded_row
 from numpy.typing import NDArray
 
-from trimtab.config.schedule import find_zone
-from trimtab.judge.frame import frame_of
+from trimtab.base.event import EventKind
+from trimtab.base.schedule import find_zone
+from trimtab.base.verdict import HistoryPoint
 from trimtab.judge.rolling import rolling
-from trimtab.model.event import EventKind
-from trimtab.model.verdict import HistoryPoint
-from trimtab.twin.scenario.geometry import ost_capacity_bytes
-from trimtab.twin.scenario.model import Scenario
-from trimtab.twin.simulation.probes import JobRun, SurveyRun
-from trimtab.twin.stack.ost import REQUEST_BYTES, request_core_s
+from trimtab.judge.series_frame import frame_of
+from trimtab.twin.scenario import Scenario, ost_capacity_bytes
+from trimtab.twin.simulation.ost_ceiling import REQUEST_BYTES, request_core_s
+from trimtab.twin.simulation.probe_run import JobRun, SurveyRun
 
 Array = NDArray[np.float64]
 

@@ -13,12 +13,21 @@ import numpy as np
 from benchmarks.reproduction.classes import FITTED_ON, classes_of
 from benchmarks.reproduction.statements import Row, SeededRow, needing, row
 
-from trimtab.twin.constants import FITTED, Constants
-from trimtab.twin.scenario.drives import preset
-from trimtab.twin.scenario.model import Clients, Osts, ProbeLoad, Raid, Server
-from trimtab.twin.stack import client, network, ost, raid
-from trimtab.twin.stack.hardware import E1000, E2000, Hardware, hardware, small_operations_per_s
-from trimtab.twin.stack.job import placed_job
+from trimtab.twin.drive_preset import preset
+from trimtab.twin.scenario import Clients, Osts, ProbeLoad, Raid, Server
+from trimtab.twin.simulation import hardware as network
+from trimtab.twin.simulation import hardware as raid
+from trimtab.twin.simulation import job as client
+from trimtab.twin.simulation import ost_ceiling
+from trimtab.twin.simulation.fitted_constant import FITTED, Constants
+from trimtab.twin.simulation.hardware import (
+    E1000,
+    E2000,
+    OstHardware,
+    hardware,
+    small_operations_per_s,
+)
+from trimtab.twin.simulation.job import placed_job
 
 MIB: Final = 1024**2
 PM1733: Final = preset("pm1733").model
@@ -67,14 +76,14 @@ class Prediction:
     high: float | None = None
 
 
-def _perlmutter() -> Hardware:
+def _perlmutter() -> OstHardware:
     return hardware(PERLMUTTER, _E1000_SERVER)
 
 
 def _of(osts: Osts, write: bool, from_clients: bool, constants: Constants) -> float:
     """Return bytes per second of all OSTs of fresh drives together."""
     machine = hardware(osts, _E2000_SERVER if osts.drive is PM1743 else _E1000_SERVER)
-    rates = ost.ceilings_of(machine, from_clients=from_clients, constants=constants).rates()
+    rates = ost_ceiling.ceilings_of(machine, from_clients=from_clients, constants=constants).rates()
     return osts.count * float(rates.write if write else rates.read)
 
 
@@ -88,7 +97,7 @@ def _probe(clients: Clients, constants: Constants) -> float:
 def _whole(nodes: int, tasks: int, constants: Constants) -> float:
     """Return the acceptance test's write of file per process with so many nodes."""
     limits = client.node_limits(_CPU_NODE, E1000, tasks, cores=128, constants=constants)
-    rates = ost.ceilings_of(_perlmutter(), from_clients=True, constants=constants).rates()
+    rates = ost_ceiling.ceilings_of(_perlmutter(), from_clients=True, constants=constants).rates()
     job = _ior(nodes, tasks, nodes * tasks * 1e9)
     return _job_write(float(rates.write), float(rates.read), limits, job)
 
@@ -125,8 +134,8 @@ def _drive_rows(constants: Constants) -> dict[str, Prediction]:
 
 def _raid_rows(constants: Constants) -> dict[str, Prediction]:
     machine = _perlmutter()
-    write = raid.write_bytes_per_s(machine, constants)
-    read = raid.read_bytes_per_s(machine, constants)
+    write = raid.array_write_bytes_per_s(machine, constants)
+    read = raid.array_read_bytes_per_s(machine, constants)
     fio_write = 12 * machine.drive_write_bytes_per_s * machine.raid.data_share
     fio_read = 12 * machine.drive_read_bytes_per_s
     small = raid.small_write_operations(machine.raid)
@@ -152,7 +161,7 @@ def _raid_rows(constants: Constants) -> dict[str, Prediction]:
             "arrays take small writes one by one; drives could do a third of theirs",
         ),
         "13-read": Prediction(
-            ost.small_reads_per_s(machine, constants) / small_fio, "cores of the server"
+            ost_ceiling.small_reads_per_s(machine, constants) / small_fio, "cores of the server"
         ),
         "14-write": Prediction(_of(E2000_2X16, True, False, constants), host),
         "14-read": Prediction(_of(E2000_2X16, False, False, constants), link),
@@ -182,8 +191,8 @@ def _network_rows(constants: Constants) -> dict[str, Prediction]:
     rows: dict[str, Prediction] = {}
     efficiency = "line rate x LNet"
     for number, line, platform in (("29", 50e9, E1000), ("31", 100e9, E2000)):
-        write = network.write_bytes_per_s(line, platform, constants)
-        read = network.read_bytes_per_s(line, constants)
+        write = network.port_write_bytes_per_s(line, platform, constants)
+        read = network.port_read_bytes_per_s(line, constants)
         for suffix in ("",) if number == "29" else ("-cpt4", "-cpt8", "-cpt16"):
             rows[f"{number}-write{suffix}"] = Prediction(write, efficiency)
             rows[f"{number}-read{suffix}"] = Prediction(read, efficiency)
@@ -194,8 +203,8 @@ def _network_rows(constants: Constants) -> dict[str, Prediction]:
         ("e2000-dual", 100e9, E2000),
     )
     for name, line, platform in ports:
-        write = network.write_bytes_per_s(line, platform, constants)
-        both = min(write, network.read_bytes_per_s(line, constants))
+        write = network.port_write_bytes_per_s(line, platform, constants)
+        both = min(write, network.port_read_bytes_per_s(line, constants))
         rows[f"30-{name}"] = Prediction(both, f"{efficiency}, the slower direction")
     return rows
 
@@ -206,7 +215,7 @@ def _server_rows(constants: Constants) -> dict[str, Prediction]:
         "26-write": Prediction(_of(PERLMUTTER, True, True, constants) / 274, "OST x client path"),
         "26-read": Prediction(_of(PERLMUTTER, False, True, constants) / 274, "OST x client path"),
         "26-write-iops": Prediction(raid.small_writes_per_s(machine, constants), "one array"),
-        "26-read-iops": Prediction(ost.small_reads_per_s(machine, constants), "32 cores"),
+        "26-read-iops": Prediction(ost_ceiling.small_reads_per_s(machine, constants), "32 cores"),
         "35-peak": Prediction(_of(PERLMUTTER, True, True, constants), "274 x one OST"),
     }
 
@@ -236,7 +245,7 @@ def _client_rows(constants: Constants) -> dict[str, Prediction]:
             4096
             * min(
                 691 * client.small_reads_per_s(48),
-                274 * ost.small_reads_per_s(_perlmutter(), constants),
+                274 * ost_ceiling.small_reads_per_s(_perlmutter(), constants),
             ),
             "half of the processes of the one node, on 691: each waits for one read at a time",
         ),
@@ -249,7 +258,7 @@ def _scaling_rows(constants: Constants) -> dict[str, Prediction]:
 
     def small(osts: Osts, server: Server, write: bool) -> float:
         machine = hardware(osts, server)
-        ost_rate = raid.small_writes_per_s if write else ost.small_reads_per_s
+        ost_rate = raid.small_writes_per_s if write else ost_ceiling.small_reads_per_s
         return osts.count * ost_rate(machine, constants)
 
     def nodes_to_peak(peak: float, per_node: float) -> float:

@@ -10,8 +10,8 @@ from typing import Final
 from benchmarks.reproduction.aging import THREE_QUARTERS, Point, point_at
 from benchmarks.reproduction.statements import SeededRow, seeded_row
 
-from trimtab.twin.scenario.model import Scenario
-from trimtab.twin.windows import Terms, Window, slowdown
+from trimtab.twin.scenario import Scenario
+from trimtab.twin.simulation.ost_rate import ThrottledWindow, ThrottlingTerms, slowdown
 
 _LIGHT: Final = 0.3
 """Load of the array at which latency is looked at: at more, writes wait for each other."""
@@ -19,10 +19,12 @@ _LIGHT: Final = 0.3
 
 def window(
     scenario: Scenario, amplification: float, *, load: float = 1.0, throttled: bool = True
-) -> Window:
+) -> ThrottledWindow:
     """Return seconds of one array of a scenario's drives."""
     queue = replace(scenario.queue, writeback_throttling=throttled)
-    return slowdown(Terms(scenario.osts.drive, scenario.osts.raid, queue, amplification, load=load))
+    return slowdown(
+        ThrottlingTerms(scenario.osts.drive, scenario.osts.raid, queue, amplification, load=load)
+    )
 
 
 def amplification_at(curves: Sequence[Sequence[Point]]) -> float:
@@ -55,7 +57,7 @@ def latency_rows(scenario: Scenario, curves: Sequence[Sequence[Point]]) -> list[
     return [slowest, seeded_row("7-few", [met], at)]
 
 
-def part_of_time(of: Window, what: str) -> float:
+def part_of_time(of: ThrottledWindow, what: str) -> float:
     """Return the part of the time that something was so, as the window was looked at."""
     sampled = of.figures["sampled"]
     return sampled[what] / sampled["looks"]

@@ -20,8 +20,8 @@ from benchmarks.reproduction.statements import (
 )
 from benchmarks.reproduction.tensions import Tension, tensions
 
-from trimtab.twin.scenario.load import load_scenario
-from trimtab.whatif.runs import Together, answered, code_version, seeded
+from trimtab.twin.scenario_file import load_scenario
+from trimtab.twin.whatif.whatif_figure import Together, answered, code_version, seeded
 
 DOCUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "nersc24": ("S1", "S2"),

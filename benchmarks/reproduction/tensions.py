@@ -9,10 +9,9 @@ from typing import Final
 
 from benchmarks.reproduction.statements import SeededRow
 
-from trimtab.twin.formulas import fifo
-from trimtab.twin.scenario.geometry import ost_capacity_bytes
-from trimtab.twin.scenario.load import load_scenario
-from trimtab.twin.scenario.model import Scenario
+from trimtab.twin.amplification import fifo
+from trimtab.twin.scenario import Scenario, ost_capacity_bytes
+from trimtab.twin.scenario_file import load_scenario
 
 Verdict = str
 _FILES: Final = 2048

@@ -6,12 +6,12 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, Final
 
-from trimtab.twin.scenario.checks import replace_keys
-from trimtab.twin.scenario.load import load_scenario
-from trimtab.twin.scenario.model import Lifetime, Scenario
-from trimtab.whatif.runs import Run, seeded
-from trimtab.whatif.sweep import summed
-from trimtab.whatif.vary import settings_of
+from trimtab.twin.scenario import Lifetime, Scenario
+from trimtab.twin.scenario_check import replace_keys
+from trimtab.twin.scenario_file import load_scenario
+from trimtab.twin.whatif.variation import settings_of
+from trimtab.twin.whatif.whatif_figure import SimulatedRun, seeded
+from trimtab.twin.whatif.whatif_sweep import summed
 
 DAYS: Final = 30
 CLASSES: Final = 16
@@ -81,7 +81,7 @@ def scenario_of(settings: dict[str, str]) -> Scenario:
 def measure(settings: dict[str, str], seeds: int) -> dict[str, Any]:
     """Return the figures of one combination over the seeds."""
     scenario = scenario_of(settings)
-    runs = [Run(one, DAYS * _DAY_S).answer() for one in seeded(scenario, seeds)]
+    runs = [SimulatedRun(one, DAYS * _DAY_S).answer() for one in seeded(scenario, seeds)]
     found: dict[str, Any] = {"settings": settings}
     for told in summed(runs, None):
         if told.name in TOLD:

@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.measured import measured_on  # noqa: E402
 from benchmarks.twin_questions import layouts, lives  # noqa: E402
 
-from trimtab.whatif.runs import code_version  # noqa: E402
+from trimtab.twin.whatif.whatif_figure import code_version  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "twin_questions.json"
 AGED = (0.70, 0.74, 0.75, 0.76, 0.78, 0.80, 0.85)

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from trimtab.twin.scenario.load import load_scenario
-from trimtab.twin.scenario.model import Scenario
-from trimtab.twin.simulation.throttling import throttling
-from trimtab.twin.stack.hardware import Hardware, hardware
-from trimtab.twin.stack.ost import ceilings_of
+from trimtab.twin.scenario import Scenario
+from trimtab.twin.scenario_file import load_scenario
+from trimtab.twin.simulation.hardware import OstHardware, hardware
+from trimtab.twin.simulation.ost_ceiling import ceilings_of
+from trimtab.twin.simulation.ost_rate import throttling
 
 SHARE: Final = 0.9
 """Of what an OST writes at the reference fullness: under it a limit is passed."""
@@ -105,6 +105,6 @@ def crossing(cases: Sequence[Case], ceiling_bytes_per_s: float) -> float | None:
 
 
 @cache
-def _machine() -> tuple[Scenario, Hardware]:
+def _machine() -> tuple[Scenario, OstHardware]:
     scenario = load_scenario("perlmutter")
     return scenario, hardware(scenario.osts, scenario.server)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from trimtab.cli.main import trimtab
+from trimtab.cli import trimtab
 
 LEFT_OUT: Final[Mapping[str, str]] = {
     "serve": "prints no document; its pages are goldens of the dashboard",

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tests.support.sentences import numbers
 
-from trimtab import __version__
+from trimtab.base.code_version import __version__
 
 VOLATILE: Final = frozenset(
     {

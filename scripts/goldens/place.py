@@ -119,7 +119,7 @@ def trimtab(
 
 def trimtab_here(*words: str) -> dict[str, Any]:
     """Return how ``trimtab ... --json`` ended in this process, on what stands in its drivers."""
-    from trimtab.cli.main import main
+    from trimtab.cli import main
 
     streams = [io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2)]
     code = None

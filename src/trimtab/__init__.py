@@ -15,11 +15,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from trimtab.config.version import __version__
+from trimtab.base.code_version import __version__
 
 if TYPE_CHECKING:
-    from trimtab.loop.library import SiteRecord, chart, judge_csv, to_pandas
-    from trimtab.loop.library import open_site as open
+    from trimtab.answers.library import SiteRecord, chart, judge_csv, to_pandas
+    from trimtab.answers.library import open_site as open
 
 _HOMES: Final = {
     "SiteRecord": "SiteRecord",
@@ -36,4 +36,4 @@ def __getattr__(name: str) -> object:
     """Return a public name, loading the module that holds it."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("trimtab.loop.library"), _HOMES[name])
+    return getattr(import_module("trimtab.answers.library"), _HOMES[name])

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.twin.windows import WindowTerms
+from trimtab.twin.simulation.ost_rate import WindowTerms
 
 INDEX_COLUMNS: Final[tuple[tuple[str, str, bool], ...]]
 """The columns of an index in the order of its shards: name, kind (``binary``, ``string``,

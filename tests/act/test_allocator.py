@@ -17,10 +17,10 @@ from tests.act.world import (
 )
 from tests.support.each import for_each
 
-from trimtab.act.allocator import decide
-from trimtab.model.action import ActionKind, Outcome
-from trimtab.model.policies import AllocatorPolicy
-from trimtab.model.telemetry import Snapshot
+from trimtab.act.decide.allocator_reset import decide
+from trimtab.base.action import ActionKind, Outcome
+from trimtab.base.site_policy import AllocatorPolicy
+from trimtab.base.snapshot import Snapshot
 
 POINTER = "ldiskfs/md12/mb_last_group"
 POINTERS = "ldiskfs/md12/mb_last_groups"

@@ -23,11 +23,11 @@ from tests.act.world import (
 )
 from tests.support.each import for_each
 
-from trimtab.act.balance import decide
-from trimtab.message import Message
-from trimtab.model.action import ActionKind, Outcome
-from trimtab.model.policies import BalancePolicy
-from trimtab.model.site import SiteLimits
+from trimtab.act.decide.balance import decide
+from trimtab.base.action import ActionKind, Outcome
+from trimtab.base.error import Message
+from trimtab.base.site import SiteLimits
+from trimtab.base.site_policy import BalancePolicy
 
 CLOSE, OPEN = ActionKind.CLOSE, ActionKind.OPEN
 HALF = BalancePolicy(most_closed=0.5)

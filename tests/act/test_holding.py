@@ -6,10 +6,10 @@ from typing import Any
 from tests.act.world import CREATE, NOW, WBT, action, ago, ost, seen, site, snapshot
 from tests.support.each import for_each
 
-from trimtab.act.holding import allowance, held, undone
-from trimtab.message import Message
-from trimtab.model.action import ActionKind, Outcome
-from trimtab.model.telemetry import HostSnapshot
+from trimtab.act.decide.holding import allowance, held, undone
+from trimtab.base.action import ActionKind, Outcome
+from trimtab.base.error import Message
+from trimtab.base.snapshot import HostSnapshot
 
 SET, CLOSE, OPEN, TRIM = ActionKind.SET, ActionKind.CLOSE, ActionKind.OPEN, ActionKind.TRIM
 RESET = ActionKind.RESET_ALLOCATOR

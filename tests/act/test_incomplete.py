@@ -24,11 +24,11 @@ from tests.act.world import (
 )
 from tests.support.each import for_each
 
-from trimtab.act import allocator, balance, migrating, reverting, trimming, tunables
-from trimtab.act.observed import Observed
-from trimtab.model.action import ActionKind, Plan
-from trimtab.model.policies import AllocatorPolicy, BalancePolicy, TunablesPolicy
-from trimtab.model.telemetry import HostSnapshot, not_available
+from trimtab.act.decide import allocator_reset, balance, migration, reverting, trimming, tunables
+from trimtab.act.decide.site_observed import SiteObserved
+from trimtab.base.action import ActionKind, Plan
+from trimtab.base.site_policy import AllocatorPolicy, BalancePolicy, TunablesPolicy
+from trimtab.base.snapshot import HostSnapshot, not_available
 
 POINTER = "ldiskfs/dm-0/mb_last_group"
 OSTS = [f"OST{number:04}" for number in range(16)]
@@ -51,7 +51,7 @@ WHERE = site(
 
 def file_system(
     *, lost: tuple[str, ...] = (), silent: str | None = None, drives: bool = True, **changes: Any
-) -> Observed:
+) -> SiteObserved:
     """Return 16 OSTs on eight servers and two MDTs, of which some are not seen."""
     rows = []
     for number in range(16):
@@ -99,7 +99,7 @@ GONE = {
     "server not answering": {"OST0012", "OST0013"},
     "MDT lost": {"MDT0001"},
 }
-FILE = migrating.File(
+FILE = migration.MovableFile(
     "[0x1:0x2:0x0]", "/a", "1 2 3", 2**40, NOW - timedelta(days=30), (OSTS[CLOSED],)
 )
 SET = action(
@@ -111,27 +111,27 @@ CLOSE = action(
 )  # fmt: skip
 
 
-def trim(observed: Observed) -> Plan:
+def trim(observed: SiteObserved) -> Plan:
     return trimming.decide(observed, NOW)
 
 
-def tune(observed: Observed) -> Plan:
+def tune(observed: SiteObserved) -> Plan:
     return tunables.decide(observed, NOW)
 
 
-def reset(observed: Observed) -> Plan:
-    return allocator.decide(observed, NOW)
+def reset(observed: SiteObserved) -> Plan:
+    return allocator_reset.decide(observed, NOW)
 
 
-def close(observed: Observed) -> Plan:
+def close(observed: SiteObserved) -> Plan:
     return balance.decide(replace(observed, actions=(CLOSE,)), NOW)
 
 
-def move(observed: Observed) -> Plan:
-    return migrating.decide(observed, migrating.Index(NOW, [FILE]), NOW)
+def move(observed: SiteObserved) -> Plan:
+    return migration.decide(observed, migration.MovableFiles(NOW, [FILE]), NOW)
 
 
-def revert(observed: Observed) -> Plan:
+def revert(observed: SiteObserved) -> Plan:
     return reverting.decide(replace(observed, actions=(SET, CLOSE)), None, NOW)
 
 

@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.act.world import CREATE, NOW, WBT, action, ost, seen, site
 
-from trimtab.act import balance, reverting, tunables
-from trimtab.act.ledger import closed_targets, still_counting
-from trimtab.model.action import Action, ActionKind, Outcome, Plan
-from trimtab.model.policies import TunablesPolicy
+from trimtab.act.decide import balance, reverting, tunables
+from trimtab.base.action import Action, ActionKind, Outcome, Plan, closed_targets, still_counting
+from trimtab.base.site_policy import TunablesPolicy
 
 DAY_S = 86400.0
 KINDS = (ActionKind.SET, ActionKind.CLOSE, ActionKind.OPEN)

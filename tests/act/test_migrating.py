@@ -6,10 +6,10 @@ from typing import Any
 from tests.act.world import NOW, action, ago, codes, held_by, ost, seen, site, snapshot
 from tests.support.each import for_each
 
-from trimtab.act.migrating import FEWEST_BYTES, File, Index, decide
-from trimtab.model.action import ActionKind, Outcome
-from trimtab.model.policies import Policies
-from trimtab.model.telemetry import TargetSnapshot
+from trimtab.act.decide.migration import FEWEST_BYTES, MovableFile, MovableFiles, decide
+from trimtab.base.action import ActionKind, Outcome
+from trimtab.base.site_policy import Policies
+from trimtab.base.snapshot import TargetSnapshot
 
 DAY_S = 86400.0
 GIB = 2**30
@@ -23,14 +23,14 @@ def full(number: int, fullness: float = 0.9, **changes: Any) -> TargetSnapshot:
     return ost(number, fullness, labelled=used | free, **readings)
 
 
-def file(number: int, gib: float, *targets: int, age_s: float = 30 * DAY_S) -> File:
+def file(number: int, gib: float, *targets: int, age_s: float = 30 * DAY_S) -> MovableFile:
     names = tuple(f"OST{target:04}" for target in targets or (0,))
     identity = f"[0x200000402:{number:#x}:0x0]"
-    return File(identity, f"/small/{number}", "1 2 3", round(gib * GIB), ago(age_s), names)
+    return MovableFile(identity, f"/small/{number}", "1 2 3", round(gib * GIB), ago(age_s), names)
 
 
-def index(*files: File, age_s: float = DAY_S) -> Index:
-    return Index(ago(age_s), files)
+def index(*files: MovableFile, age_s: float = DAY_S) -> MovableFiles:
+    return MovableFiles(ago(age_s), files)
 
 
 def moved(plan) -> list[str]:

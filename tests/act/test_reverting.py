@@ -23,9 +23,9 @@ from tests.act.world import (
 )
 from tests.support.each import for_each
 
-from trimtab.act.reverting import decide
-from trimtab.message import Message
-from trimtab.model.action import ActionKind, Instruction, Outcome, Plan
+from trimtab.act.decide.reverting import decide
+from trimtab.base.action import ActionKind, Instruction, Outcome, Plan
+from trimtab.base.error import Message
 
 SET, CLOSE, OPEN = ActionKind.SET, ActionKind.CLOSE, ActionKind.OPEN
 QOS = "lod/qos_threshold_rr"

@@ -20,13 +20,11 @@ from tests.act.world import (
 )
 from tests.support.each import for_each
 
-from trimtab.act.ledger import ended_at
-from trimtab.act.trimming import Written, decide, written_since
-from trimtab.message import Message
-from trimtab.model.action import ActionKind, Outcome
-from trimtab.model.policies import TrimPolicy, Window
-from trimtab.model.telemetry import not_available
-from trimtab.model.trim import TrimPractice
+from trimtab.act.decide.trimming import Written, decide, written_since
+from trimtab.base.action import ActionKind, Outcome, ended_at
+from trimtab.base.error import Message
+from trimtab.base.site_policy import TrimPolicy, Window
+from trimtab.base.snapshot import TrimPractice, not_available
 
 DAY_S = 86400.0
 YESTERDAY, LATELY = ago(DAY_S).isoformat(), ago(3600).isoformat()

@@ -22,10 +22,10 @@ from tests.act.world import (
 )
 from tests.support.each import for_each
 
-from trimtab.act.tunables import decide, matches
-from trimtab.message import Message
-from trimtab.model.action import ActionKind, Outcome
-from trimtab.model.policies import TunablesPolicy
+from trimtab.act.decide.tunables import decide, matches
+from trimtab.base.action import ActionKind, Outcome
+from trimtab.base.error import Message
+from trimtab.base.site_policy import TunablesPolicy
 
 HOUR_S = 3600.0
 OFF = TunablesPolicy(settings={"wbt_lat_usec": "0"})

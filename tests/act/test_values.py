@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.each import for_each
 
-from trimtab.act.values import differing, harm_of, is_same, unfolded
-from trimtab.drivers.lustre.settings import folded
+from trimtab.act.decide.setting_value import differing, harm_of, is_same, unfolded
+from trimtab.reach.lustre.lustre_setting import folded
 
 QOS, WBT = "lod/qos_threshold_rr", "drives/queue/wbt_lat_usec"
 TABLE = "ldiskfs/md0/prealloc_table"

@@ -5,12 +5,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from trimtab.act.observed import Observed
-from trimtab.message import Message
-from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan
-from trimtab.model.policies import Policies
-from trimtab.model.site import Servers, Site, SiteLimits
-from trimtab.model.telemetry import (
+from trimtab.act.decide.site_observed import SiteObserved
+from trimtab.base.action import Action, ActionKind, Instruction, Outcome, Plan
+from trimtab.base.error import Message
+from trimtab.base.site import Servers, Site, SiteLimits
+from trimtab.base.site_policy import Policies
+from trimtab.base.snapshot import (
     NotAvailable,
     Reading,
     Setting,
@@ -85,8 +85,10 @@ def snapshot(targets: Iterable[TargetSnapshot], age_s: float = 30.0, **changes: 
     return replace(Snapshot(ago(age_s), "lustre", True, tuple(targets)), **changes)
 
 
-def seen(targets: Iterable[TargetSnapshot], where: Site | None = None, **changes: Any) -> Observed:
-    return replace(Observed(where or site(), snapshot(targets)), **changes)
+def seen(
+    targets: Iterable[TargetSnapshot], where: Site | None = None, **changes: Any
+) -> SiteObserved:
+    return replace(SiteObserved(where or site(), snapshot(targets)), **changes)
 
 
 _NUMBERS = iter(range(10**9))
@@ -140,7 +142,7 @@ def writes(plan: Plan) -> list[tuple[str, str, str | None]]:
     return [(row.kind.value, row.target, row.value) for row in plan.instructions]
 
 
-def carried_out(observed: Observed, plan: Plan, at: datetime) -> Observed:
+def carried_out(observed: SiteObserved, plan: Plan, at: datetime) -> SiteObserved:
     """Return the site after every instruction of a plan was done, and read at that time."""
     assert observed.snapshot is not None
     targets = {row.target.name: row for row in observed.snapshot.targets}

@@ -6,11 +6,11 @@ from datetime import datetime
 
 from tests.alert.views import DAY, HOUR, NOON
 
-from trimtab.alert.decide import decide
-from trimtab.alert.observed import ActionView, Observed
-from trimtab.model.alert import Alert, Phase
-from trimtab.model.event import Event, EventKind
-from trimtab.model.purging import PurgeTrouble
+from trimtab.base.alert import Alert, Phase
+from trimtab.base.event import Event, EventKind
+from trimtab.explain.status import PurgeTrouble
+from trimtab.watch.alert.alert_decision import decide
+from trimtab.watch.alert.alert_table import ActionView, AlertView
 
 
 def test_a_policy_that_fails_is_told_once_a_day_and_an_old_failure_never_again() -> None:
@@ -18,7 +18,7 @@ def test_a_policy_that_fails_is_told_once_a_day_and_an_old_failure_never_again()
 
     def look(now: datetime, failed_at: datetime) -> list[Phase]:
         view = ActionView("trim", failed_at, {"failed": 2, "refused": 1}, "no such device")
-        alerts = decide(Observed("scratch", actions=(view,)), ledger, now)
+        alerts = decide(AlertView("scratch", actions=(view,)), ledger, now)
         ledger.extend(alerts)
         return [alert.phase for alert in alerts]
 
@@ -38,7 +38,7 @@ def test_a_purge_that_fails_is_told_once_a_day_at_most_and_when_it_works_again()
 
     def look(now: datetime, *failed_at: datetime) -> list[Phase]:
         troubles = tuple(PurgeTrouble("purge-failed", at, "it failed") for at in failed_at)
-        alerts = decide(Observed("scratch", purging=troubles), ledger, now)
+        alerts = decide(AlertView("scratch", purging=troubles), ledger, now)
         ledger.extend(alerts)
         return [alert.phase for alert in alerts]
 
@@ -61,7 +61,7 @@ def test_a_forged_approval_is_told_once() -> None:
     forged = Event(
         "0199", "scratch", EventKind.NOTE, NOON - HOUR, "plan", "dashboard approval: bob"
     )
-    seen = Observed("scratch", forged=(forged,))
+    seen = AlertView("scratch", forged=(forged,))
     (alert,) = decide(seen, (), NOON)
     assert (alert.name, alert.subject, alert.phase) == (
         "approval-forged",

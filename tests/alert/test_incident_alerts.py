@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.alert.views import CAUSE, DAY, HOUR, NOON, Ledger, caused_by, incident
 
-from trimtab.alert.incidents import FEWEST_RUNS, MISSING_FOR, NEWS, WORSE
-from trimtab.model.alert import Alert, Phase
-from trimtab.model.finding import Severity
-from trimtab.model.incident import SAME_INCIDENT
+from trimtab.base.alert import Alert, Phase
+from trimtab.base.finding import Severity
+from trimtab.base.incident import SAME_INCIDENT
+from trimtab.watch.alert.incident_alert import FEWEST_RUNS, MISSING_FOR, NEWS, WORSE
 
 
 def sent(alerts: list[Alert]) -> list[Phase]:
@@ -164,9 +164,9 @@ def test_nothing_is_closed_while_nobody_looks() -> None:
     ledger = Ledger()
     judged = NOON + HOUR
     ledger.incidents(judged, incident())
-    from trimtab.alert.decide import decide
-    from trimtab.alert.observed import Observed
+    from trimtab.watch.alert.alert_decision import decide
+    from trimtab.watch.alert.alert_table import AlertView
 
-    before = Observed("scratch", judged_at=judged - timedelta(minutes=1))
+    before = AlertView("scratch", judged_at=judged - timedelta(minutes=1))
     assert decide(before, ledger.alerts, NOON + 9 * DAY) == []
-    assert decide(Observed("scratch"), ledger.alerts, NOON + 9 * DAY) == []
+    assert decide(AlertView("scratch"), ledger.alerts, NOON + 9 * DAY) == []

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 
 from tests.loop.alerting.parcels_of import NOON, alert
 
-from trimtab.alert.parcels import DIGEST_FROM, parcels
-from trimtab.model.alert import Alert
-from trimtab.model.finding import Severity
-from trimtab.model.policies import Window
+from trimtab.base.alert import Alert
+from trimtab.base.finding import Severity
+from trimtab.base.site_policy import Window
+from trimtab.watch.alert.payload import DIGEST_FROM, parcels
 
 NIGHT = Window(20 * 60, 7 * 60)
 EVENING = NOON + timedelta(hours=10)

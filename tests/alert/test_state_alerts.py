@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 from tests.alert.views import DAY, HOUR, NOON, Ledger, snapshot
 
-from trimtab.alert.observed import SnapshotView
-from trimtab.model.alert import Alert, Phase
-from trimtab.model.finding import Severity
+from trimtab.base.alert import Alert, Phase
+from trimtab.base.finding import Severity
+from trimtab.watch.alert.alert_table import SnapshotView
 
 QUARTER = timedelta(minutes=15)
 

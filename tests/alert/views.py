@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from trimtab.alert.decide import decide
-from trimtab.alert.observed import Observed, PlaceView, SnapshotView
-from trimtab.alert.table import STATES
-from trimtab.model.alert import Alert
-from trimtab.model.finding import Severity
-from trimtab.model.target import Trouble
-from trimtab.record.kept import KeptIncident
+from trimtab.base.alert import Alert
+from trimtab.base.finding import Severity
+from trimtab.explain.status import Trouble
+from trimtab.store.kept import KeptIncident
+from trimtab.watch.alert.alert_decision import decide
+from trimtab.watch.alert.alert_table import STATES, AlertView, PlaceView, SnapshotView
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -91,14 +90,14 @@ class Ledger:
 
     def incidents(self, now: datetime, *incidents: KeptIncident) -> list[Alert]:
         """Return the new alerts where these incidents were found now."""
-        return self._decided(Observed("scratch", judged_at=now, incidents=incidents), now)
+        return self._decided(AlertView("scratch", judged_at=now, incidents=incidents), now)
 
     def look(self, view: SnapshotView) -> list[Alert]:
         """Return the new alerts after one more snapshot."""
         self.snapshots = (view, *self.snapshots)[:2]
-        return self._decided(Observed("scratch", snapshots=self.snapshots), view.at)
+        return self._decided(AlertView("scratch", snapshots=self.snapshots), view.at)
 
-    def _decided(self, observed: Observed, now: datetime) -> list[Alert]:
+    def _decided(self, observed: AlertView, now: datetime) -> list[Alert]:
         alerts = decide(observed, self.alerts, now)
         assert alerts == decide(observed, self.alerts, now)
         self.alerts += alerts

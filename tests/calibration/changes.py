@@ -1,4 +1,4 @@
-"""What `trimtab.judge.changes` tells where the truth is known."""
+"""What `trimtab.judge.change` tells where the truth is known."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.calibration.patterns import DAY_MIN, HABITS, YEAR_DAYS, Habit, Runs, 
 from tests.calibration.series import Case
 from tests.support.changes import changes_among
 
-from trimtab.judge.changes import find_changes
-from trimtab.model.series import ChangePoint
+from trimtab.base.series import ChangePoint
+from trimtab.judge.change import find_changes
 
 
 def tolerance(step: float) -> timedelta:

@@ -9,10 +9,10 @@ from datetime import timedelta
 import numpy as np
 from tests.calibration import series
 
-from trimtab.judge.compare import compare
+from trimtab.base.verdict import Interval
+from trimtab.judge.comparison import compare
+from trimtab.judge.comparison_result import Stretch
 from trimtab.judge.spread import cov_interval_of_history
-from trimtab.model.compare import Stretch
-from trimtab.model.verdict import Interval
 
 HOUR = timedelta(hours=1)
 
@@ -56,7 +56,7 @@ def cov_coverage(kind: str, n: int, phi: float, *, count: int, seed: int = 1) ->
 def ratio_coverage(kind: str, n: int, phi: float, *, count: int, seed: int = 1) -> Coverage:
     """Return the coverage of the interval of a before/after ratio, nothing having changed.
 
-    Through `trimtab.judge.compare.compare`, as a user meets it: hours of the week are balanced
+    Through `trimtab.judge.comparison.compare`, as a user meets it: hours of the week are balanced
     from a week a side on, and under 12 runs a side the exact interval answers.
     """
 

@@ -12,9 +12,9 @@ from tests.support.command import trimtab
 from tests.support.documents import misfits
 from tests.support.mailbox import mail_server, web_server
 
-from trimtab.model.alert import Delivery, DeliveryState, Phase
-from trimtab.record.slots import Slot, SlotState
-from trimtab.record.store import Store
+from trimtab.base.alert import Delivery, DeliveryState, Phase
+from trimtab.store.slot import Slot, SlotState
+from trimtab.store.store import Store
 
 
 def site_file(directory: Path, more: str = "") -> Path:

@@ -15,8 +15,8 @@ import pytest
 from tests.support import loopback, silent_fuse
 from tests.support.command import TRIMTAB, Ended, installed, trimtab
 
-from trimtab.record import checksums, schema
-from trimtab.record.store import Store
+from trimtab.store import checksum, schema
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.system
 
@@ -375,5 +375,5 @@ def test_a_spec_of_another_version_is_passed_over(store, target):
     with Store.open(store) as opened, opened._writing() as connection:
         words = {"spec": {"tasks": 1, "new": 2}}
         connection.execute(schema.run.update().values(parameters=words))
-        checksums.resum(connection, schema.run)
+        checksum.resum(connection, schema.run)
     assert trimtab("check", target, *SHORT, "--probe", "builtin", store=store).code == 0

@@ -11,7 +11,7 @@ import click
 import pytest
 from tests.support.command import TRIMTAB, trimtab
 
-from trimtab.cli.main import COMMANDS
+from trimtab.cli import COMMANDS
 
 pytestmark = pytest.mark.cli
 ROOT = Path(__file__).resolve().parents[2]

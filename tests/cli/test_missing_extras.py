@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trimtab.cli import main as cli
-from trimtab.extras import install_command
+from trimtab import cli
+from trimtab.base.error import install_command
 
 
 @pytest.mark.parametrize(

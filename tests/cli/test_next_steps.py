@@ -25,9 +25,9 @@ from tests.support.next_steps import (
 from tests.support.small_site import SITE, SmallSite, hour
 from tests.support.small_twin import small_scenario
 
-from trimtab.cli.main import main, trimtab
-from trimtab.loop.probing import twin_site
-from trimtab.loop.twin_run import Wanted, run_twin
+from trimtab.cli import main, trimtab
+from trimtab.twin import twin_site
+from trimtab.twin.twin_run import TwinRequest, run_twin
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src/trimtab"
@@ -152,7 +152,7 @@ def a_site_file(directory: Path) -> World:
 
 def a_twin(directory: Path) -> World:
     """Whose site file lies where the simulation was put."""
-    wanted = Wanted(small_scenario(), directory / "twin", until_s=6 * 3600.0)
+    wanted = TwinRequest(small_scenario(), directory / "twin", until_s=6 * 3600.0)
     site = run_twin(wanted, progress=lambda text, part: None).site_file
     os.environ.pop("TRIMTAB_STORE")
     names = ("snapshot", "targets", "site", "alerts", "trim", "status")

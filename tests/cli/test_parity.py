@@ -14,10 +14,10 @@ from click.testing import CliRunner
 from tests.support.command import TRIMTAB, installed, trimtab
 from tests.support.documents import misfits
 
-from trimtab.cli import options
-from trimtab.cli.lazy import loaded
-from trimtab.cli.main import COMMANDS
-from trimtab.cli.main import trimtab as root
+from trimtab.cli import COMMANDS
+from trimtab.cli import trimtab as root
+from trimtab.show import command_options
+from trimtab.show.command_options import loaded
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {
@@ -106,30 +106,30 @@ LONG_COMMANDS = {
     words: command
     for name, (place, _) in COMMANDS.items()
     for words, command in subcommands(name, loaded(place))
-    if len(long_option_names(command)) > options.OPTIONS_MOST
+    if len(long_option_names(command)) > command_options.OPTIONS_MOST
 }
 
 
 @pytest.mark.parametrize("words", LONG_COMMANDS)
 def test_more_than_twelve_options_stand_in_groups(words):
-    groups = [names.split() for names in options.OPTION_GROUPS[words].values()]
+    groups = [names.split() for names in command_options.OPTION_GROUPS[words].values()]
     grouped = [name for names in groups for name in names]
-    assert set(grouped) - set(options.OUTPUT.split()) <= set(
+    assert set(grouped) - set(command_options.OUTPUT.split()) <= set(
         long_option_names(LONG_COMMANDS[words])
     )
     assert sorted(set(grouped)) == sorted(grouped)
-    assert max(map(len, groups)) <= options.OPTIONS_MOST
+    assert max(map(len, groups)) <= command_options.OPTIONS_MOST
     shown = CliRunner().invoke(root, [*words.split(), "--help"]).output
     assert "\nOther:\n" not in shown
     assert "\nOptions:\n" not in shown
-    listed = shown.partition(f"\n{next(iter(options.OPTION_GROUPS[words]))}:\n")[2]
+    listed = shown.partition(f"\n{next(iter(command_options.OPTION_GROUPS[words]))}:\n")[2]
     assert re.findall(r"^  (?:-h, )?--([a-z-]+)", listed, re.M) == [
         name for name in grouped if name in long_option_names(LONG_COMMANDS[words])
     ]
 
 
 def test_only_commands_of_many_options_have_groups():
-    assert set(options.OPTION_GROUPS) == set(LONG_COMMANDS)
+    assert set(command_options.OPTION_GROUPS) == set(LONG_COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -157,7 +157,7 @@ def test_a_large_figure_without_its_unit_is_refused_with_what_to_type(words, typ
 
 
 def test_every_finding_is_documented():
-    from trimtab.explain.findings import TABLE
+    from trimtab.explain.finding_table import TABLE
 
     page = (ROOT / "docs" / "check.md").read_text()
     assert [name for name in TABLE if f"`{name}`" not in page] == []
@@ -235,7 +235,7 @@ def test_json_fits_its_published_schema(name, store, tmp_path):
 def modules_of(*words: object) -> set[str]:
     """Return the modules that a command has imported when it ends."""
     script = (
-        "import sys; from trimtab.cli.main import main\n"
+        "import sys; from trimtab.cli import main\n"
         f"try: main({[str(word) for word in words]!r})\n"
         "except SystemExit: print(' '.join(sys.modules), file=sys.stderr)"
     )
@@ -275,7 +275,7 @@ def test_a_table_is_judged_without_a_store(tmp_path):
     table = tmp_path / "table.csv"
     table.write_text("at,value\n" + "".join(f"2026-03-{day:02},{day}\n" for day in range(1, 31)))
     modules = modules_of("judge", "--csv", table)
-    assert "trimtab.judge.series" in modules
+    assert "trimtab.judge.series_analysis" in modules
     assert modules & {"scipy", "altair", "pydantic", "alembic", "jinja2", "sqlalchemy"} == set()
     idle = ("record.store", "record.schema", "explain.causes", "purge", "twin")
     assert within(modules, *idle) == []
@@ -284,7 +284,7 @@ def test_a_table_is_judged_without_a_store(tmp_path):
 def test_a_scan_loads_no_frames(tmp_path):
     (tmp_path / "tree").mkdir()
     modules = modules_of("purge", "scan", tmp_path / "tree", "--index", tmp_path / "index")
-    assert "trimtab.loop.purging.scanning" in modules
+    assert "trimtab.purge.index.scan" in modules
     assert modules & {"polars", "numpy", "scipy", "altair", "jinja2", "sqlalchemy.orm"} == set()
 
 

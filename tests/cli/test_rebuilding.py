@@ -11,7 +11,7 @@ from tests.support.command import trimtab
 from tests.support.documents import misfits
 from tests.support.small_site import SITE
 
-from trimtab.record.store import Store
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.cli
 

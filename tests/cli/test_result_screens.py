@@ -20,42 +20,40 @@ from tests.report.conftest import full_result
 from tests.report.pages import EXAMPLES, sweep_analysis, swept_policies
 from tests.report.purge_pages import USAGE, horizon_answer_of, purge_runs
 
-from trimtab.cli.options import Extent
-from trimtab.cli.render.document import SCREEN_LINES, print_document
-from trimtab.cli.render.imported import Tally, imported_document
-from trimtab.cli.render.purge_index import answer_document
-from trimtab.cli.render.sweep import extent_sections
-from trimtab.judge.ladder.build import build_ladder
-from trimtab.loop.ladder import of_file
-from trimtab.loop.sweep import SweepState
-from trimtab.message import Message
-from trimtab.model.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
-from trimtab.model.compare import PlanEffect
-from trimtab.model.imported import UNRECOGNISED, FileStatus, Imported, ImportedFile
-from trimtab.model.run import Sample
-from trimtab.model.site import Site
-from trimtab.model.standing import SiteStanding
-from trimtab.purge.horizon.answer import HorizonResult
-from trimtab.purge.horizon.curve import Freed
-from trimtab.purge.index.query import Answer
-from trimtab.record.slots import ItemState, Lease, Slot, SlotState, WatchState
-from trimtab.report.acting import ledger_document, plan_document
-from trimtab.report.check import check_document
-from trimtab.report.kit import row, table
-from trimtab.report.ladder import ladder_document
-from trimtab.report.purge import horizon_document, runs_document
-from trimtab.report.scenario import scenario_document, scenarios_document
-from trimtab.report.sections import Document, Section
-from trimtab.report.size import size_document
-from trimtab.report.sweep import sweep_document
-from trimtab.report.watch import state_document
-from trimtab.report.whatif import whatif_document
-from trimtab.site.ladder_file import load_ladder
-from trimtab.twin.scenario.drives import preset
-from trimtab.twin.scenario.load import load_scenario, preset_names
-from trimtab.whatif.sizing.amplifying import Miniature
-from trimtab.whatif.sizing.request import SizingRequest
-from trimtab.whatif.sizing.sizing import size
+from trimtab.act.page import ledger_document, plan_document
+from trimtab.base.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
+from trimtab.base.error import Message
+from trimtab.base.run import Sample
+from trimtab.base.site import Site
+from trimtab.explain.status import SiteStanding
+from trimtab.judge.comparison_result import PlanEffect
+from trimtab.judge.ladder_analysis import build_ladder
+from trimtab.probe.check.page import check_document
+from trimtab.probe.imports.import_result import UNRECOGNISED, FileStatus, Imported, ImportedFile
+from trimtab.probe.imports.page import Tally, imported_document
+from trimtab.probe.ladder import of_file
+from trimtab.probe.ladder_file import load_ladder
+from trimtab.probe.page_ladder import ladder_document
+from trimtab.probe.page_sweep import extent_sections, sweep_document
+from trimtab.probe.sweep import SweepState
+from trimtab.purge.horizon.age_curve import Freed
+from trimtab.purge.horizon.horizon_answer import HorizonResult
+from trimtab.purge.horizon.page import horizon_document, runs_document
+from trimtab.purge.index.index_query import QueryAnswer
+from trimtab.purge.index.screen import answer_document
+from trimtab.show.command_options import Extent
+from trimtab.show.document import Document, Section, row, table
+from trimtab.show.screen_document import SCREEN_LINES, print_document
+from trimtab.store.slot import ItemState, Lease, Slot, SlotState, WatchState
+from trimtab.twin.drive_preset import preset
+from trimtab.twin.page import scenario_document, scenarios_document
+from trimtab.twin.scenario_file import load_scenario, preset_names
+from trimtab.twin.whatif.ost_amplification import MiniatureSize
+from trimtab.twin.whatif.page_whatif import whatif_document
+from trimtab.twin.whatif.screen_size import size_document
+from trimtab.twin.whatif.sizing import size
+from trimtab.twin.whatif.sizing_request import SizingRequest
+from trimtab.watch.page import state_document
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 
@@ -95,7 +93,7 @@ def _size() -> None:
         daily_writes_bytes=2.5e15, drive=preset("pm1733").model, osts=274, limit=0.9,
         write_bytes_per_s=9e12,
     )  # fmt: skip
-    print_document(size_document(size(asked, miniature=Miniature(4, 32, 1))))
+    print_document(size_document(size(asked, miniature=MiniatureSize(4, 32, 1))))
 
 
 def _import() -> None:
@@ -117,7 +115,7 @@ def _query() -> None:
     held = [3 * 2**50, 2**40, 0]
     columns = {"user": ["anna", "bert", "carl"], "files": [2_100_000, 17, 1]}
     columns |= {"allocated_bytes": held, "share": [n / sum(held) for n in held]}
-    answer = Answer(pl.DataFrame(columns), cut_off=False, notes=("The index is 6 h old.",))
+    answer = QueryAnswer(pl.DataFrame(columns), cut_off=False, notes=("The index is 6 h old.",))
     print_document(answer_document(answer))
 
 

@@ -24,35 +24,37 @@ from tests.incidents.generate import make_world
 from tests.incidents.world import START, Incident, Spec
 from tests.support.kept_world import keep_world
 
-from trimtab import __version__
-from trimtab.cli.event import events_document
-from trimtab.cli.main import trimtab
-from trimtab.cli.options import _EXTENT, Extent
-from trimtab.cli.render.document import SCREEN_LINES, print_document
-from trimtab.cli.render.hints import print_hints
-from trimtab.cli.render.snapshot import snapshot_document
-from trimtab.explain.hints import JobRequest, Mpi, advise
-from trimtab.loop.comparing.compare import Request, compare_sides
-from trimtab.loop.correlating import correlate_site
-from trimtab.loop.event_log import Place
-from trimtab.loop.explaining.incidents import explain_at, incidents_of, keep_incidents
-from trimtab.loop.series_file import judge_file
-from trimtab.loop.show import show_run
-from trimtab.loop.site_judgement import judge_site
-from trimtab.loop.standing import standing_of, standings_of, with_series
-from trimtab.loop.status import status_of
-from trimtab.model.finding import Severity
-from trimtab.model.standing import SiteStanding
-from trimtab.model.target import SiteState, Trouble
-from trimtab.model.telemetry import Snapshot
-from trimtab.record.store import Store
-from trimtab.report.compare import compare_document
-from trimtab.report.correlate import correlated_document
-from trimtab.report.incidents import incidents_document, moment_document
-from trimtab.report.judge import judge_document
-from trimtab.report.runs import run_document, runs_document
-from trimtab.report.status import status_document
-from trimtab.report.targets import target_document, targets_document
+from trimtab.answers.page import (
+    correlated_document,
+    snapshot_document,
+    status_document,
+    target_document,
+    targets_document,
+)
+from trimtab.answers.site_correlation import correlate_site
+from trimtab.base.code_version import __version__
+from trimtab.base.finding import Severity
+from trimtab.base.snapshot import Snapshot
+from trimtab.cli import trimtab
+from trimtab.explain.hint import JobRequest, Mpi, advise
+from trimtab.explain.page import incidents_document, moment_document
+from trimtab.explain.screen import print_hints
+from trimtab.explain.status import SiteStanding, SiteState, Trouble
+from trimtab.judge.page import judge_document
+from trimtab.probe.compare import CompareRequest, compare_sides
+from trimtab.probe.imports.series_file import judge_file
+from trimtab.probe.page_compare import compare_document
+from trimtab.probe.verdict.incident_search import explain_at, incidents_of, keep_incidents
+from trimtab.probe.verdict.site_judgement import judge_site
+from trimtab.probe.verdict.site_standing import standing_of, standings_of, with_series
+from trimtab.probe.verdict.site_status import status_of
+from trimtab.show.command_options import _EXTENT, Extent
+from trimtab.show.screen_document import SCREEN_LINES, print_document
+from trimtab.site.command import events_document
+from trimtab.site.place import Place
+from trimtab.store.page import run_document, runs_document
+from trimtab.store.store import Store
+from trimtab.store.store_document import show_run
 
 pytestmark = pytest.mark.cli
 
@@ -98,7 +100,7 @@ def _screens(store: Store, directory: Path) -> dict[str, Print]:
     of_judgement = standing_of(store, place, judgement=judgement)
     searched = standing_of(store, place, explanations=explained.explanations)
     days = "world@2026-03-02..2026-03-07", "world@2026-03-08..2026-03-11"
-    compared = compare_sides(Request(*days, store_url=str(directory / "t.db")))
+    compared = compare_sides(CompareRequest(*days, store_url=str(directory / "t.db")))
     _write_series(directory / "series.csv")
     return {
         "status": partial(

@@ -16,24 +16,28 @@ from syrupy.assertion import SnapshotAssertion
 from tests.cli.test_screens import WIDTHS, printed
 from tests.loop.alerting.parcels_of import NOON, alert
 
-from trimtab.cli.options import Extent
-from trimtab.cli.render.alerts import alerts_document, trial_document
-from trimtab.cli.render.document import SCREEN_LINES, print_document
-from trimtab.cli.render.init import found_sections, installed_document, written_document
-from trimtab.cli.render.purge_plan import armed_document, notified_document, plan_document
-from trimtab.cli.render.purge_run import recovered_document
-from trimtab.cli.render.site import site_document
-from trimtab.cli.store import copied_document
-from trimtab.loop.alerting.receivers import ReceiverRow
-from trimtab.loop.initialise import Discovery
-from trimtab.message import Message
-from trimtab.model.alert import Delivery, DeliveryState
-from trimtab.model.site import Checked, Servers, Site
-from trimtab.model.standing import SiteStanding
+from trimtab.base.alert import Delivery, DeliveryState
+from trimtab.base.error import Message
+from trimtab.base.site import Checked, Servers, Site
+from trimtab.explain.status import SiteStanding
+from trimtab.probe.page_site import (
+    found_sections,
+    installed_document,
+    site_document,
+    written_document,
+)
+from trimtab.probe.site_draft import Discovery
 from trimtab.purge.horizon.horizon import HorizonStatus
-from trimtab.purge.run.aside import AsideFile
-from trimtab.record.copying import Copied
-from trimtab.report.documents.kept import StoreCopyDocument
+from trimtab.purge.plan.screen import armed_document, notified_document, plan_document
+from trimtab.purge.run.recovery import AsideFile
+from trimtab.purge.run.screen import recovered_document
+from trimtab.show.command_options import Extent
+from trimtab.show.screen_document import SCREEN_LINES, print_document
+from trimtab.store.command import copied_document
+from trimtab.store.maintenance import Copied
+from trimtab.store.store_document import StoreCopyDocument
+from trimtab.watch.alert.receiver import ReceiverRow
+from trimtab.watch.page import alerts_document, trial_document
 
 pytestmark = pytest.mark.cli
 DAY = datetime(2026, 11, 20, tzinfo=UTC)

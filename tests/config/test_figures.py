@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.each import for_each
 
-from trimtab.errors import UsageError
-from trimtab.model.hardware import Hardware, Parity, parse_figure, parse_parity
-from trimtab.site.load import parse_site
-from trimtab.units import parse_unit
+from trimtab.base.error import UsageError
+from trimtab.base.site_hardware import Hardware, Parity, parse_figure, parse_parity
+from trimtab.base.units import parse_unit
+from trimtab.site.site_file import parse_site
 
 SITE = '[site]\nname = "scratch"\ndriver = "local"\npath = "/scratch"\n[hardware]\n'
 

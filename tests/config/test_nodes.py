@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.each import for_each
 
-from trimtab.config import node_groups, nodes
-from trimtab.config.files import refuse_below_others
-from trimtab.config.nodes import fold_nodes, unfold_nodes
-from trimtab.errors import UsageError
+from trimtab.base import name_set
+from trimtab.base.error import UsageError
+from trimtab.base.name_set import fold_nodes, unfold_nodes
+from trimtab.base.small_file import refuse_below_others
 
 CLUSTERSHELL = {
     "Engine.EPoll", "Engine.Engine", "NodeSet", "NodeUtils", "RangeSet", "Worker.EngineClient",
@@ -54,7 +54,7 @@ def configured(directory: Path, monkeypatch: pytest.MonkeyPatch, groups: str) ->
     (place / "groups").write_text(groups)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(directory))
     # Root uses only what nobody else can exchange, and a temporary directory is not.
-    monkeypatch.setattr(node_groups, "refuse_below_others", lambda *_: None)
+    monkeypatch.setattr(name_set, "refuse_below_others", lambda *_: None)
     return place
 
 
@@ -160,7 +160,7 @@ def test_the_examples_of_the_package_are_no_groups(
     examples = Path(sys.prefix, "etc/clustershell/groups.d/local.cfg")
     if examples.exists():
         assert "oss: example4 example5" in examples.read_text()
-    monkeypatch.setattr(node_groups, "group_files", lambda: (tmp_path / "groups.conf",))
+    monkeypatch.setattr(name_set, "group_files", lambda: (tmp_path / "groups.conf",))
     with pytest.raises(UsageError) as caught:
         unfold_nodes(text)
     assert str(tmp_path / "groups.conf") in caught.value.message
@@ -176,12 +176,12 @@ def test_only_the_sites_and_the_persons_configuration_is_looked_at(
     site = Path("/etc/clustershell/groups.conf")
     for user, home in ((1000, "/home/ann"), (0, pwd.getpwuid(0).pw_dir)):
         monkeypatch.setattr(os, "geteuid", lambda user=user: user)
-        assert node_groups.group_files() == (
+        assert name_set.group_files() == (
             site, Path(home, ".config/clustershell/groups.conf"),
         )  # fmt: skip
     monkeypatch.setenv("XDG_CONFIG_HOME", "/srv/xdg")
     monkeypatch.setenv("CLUSTERSHELL_CFGDIR", "/srv/chosen")
-    assert [str(file.parent) for file in node_groups.group_files()] == [
+    assert [str(file.parent) for file in name_set.group_files()] == [
         "/etc/clustershell", "/srv/xdg/clustershell", "/srv/chosen",
     ]  # fmt: skip
 
@@ -260,7 +260,7 @@ def test_every_node_set_names_its_resolver() -> None:
 
     Those read paths and options of ssh, and classes to import, from the package's own files.
     """
-    source, made = Path(nodes.__file__).parents[1], 0
+    source, made = Path(name_set.__file__).parents[1], 0
     texts = {file: file.read_text() for file in source.rglob("*.py")}
     for file, text in texts.items():
         for node in ast.walk(ast.parse(text if "ClusterShell" in text else "")):

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from trimtab.config.lines import Lines, key_lines
-from trimtab.config.problems import SHOWN_PROBLEMS, Problem, config_error, unknown_key
+from trimtab.base.toml_problem import (
+    SHOWN_PROBLEMS,
+    Lines,
+    Problem,
+    config_error,
+    key_lines,
+    unknown_key,
+)
 
 NOWHERE = Lines()
 

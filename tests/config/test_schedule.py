@@ -14,8 +14,8 @@ from tests.support.codes import raises
 from tests.support.each import for_each
 from tests.support.slots import between
 
-from trimtab.config.schedule import find_zone, jitter_s, parse_schedule
-from trimtab.errors import UsageError
+from trimtab.base.error import UsageError
+from trimtab.base.schedule import find_zone, jitter_s, parse_schedule
 
 ZONES = ("UTC", "Europe/Berlin", "America/Los_Angeles", "Australia/Lord_Howe", "Pacific/Apia")
 TEXTS = (

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.codes import raises
 
-from trimtab.config.targets import fold_targets, unfold_targets
-from trimtab.errors import UsageError
+from trimtab.base.error import UsageError
+from trimtab.base.name_set import fold_targets, unfold_targets
 
 names = st.builds(
     lambda kind, index: f"{kind}{index:04x}",

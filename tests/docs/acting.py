@@ -1,4 +1,4 @@
-"""What sudoers and the page on safety must hold, worked out from `trimtab.drivers.lustre.writes`.
+"""What sudoers and the page on safety must hold, worked out from `trimtab.reach.lustre.write_table`.
 
 ``python -m tests.docs.acting sudoers`` prints deploy/sudoers.d/trimtab-act, ``... table`` the
 table of docs/act-safety.md.
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from trimtab.drivers.lustre.writes import (
+from trimtab.reach.lustre.write_table import (
     BY_KEY,
     LIST_PERMANENT,
     PERMANENT,

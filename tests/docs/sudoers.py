@@ -1,4 +1,4 @@
-"""What sudoers must allow for what is read, worked out from `trimtab.drivers.lustre.reads`."""
+"""What sudoers must allow for what is read, worked out from `trimtab.reach.lustre.read_table`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from trimtab.drivers.lustre.reads import COMMANDS, OF_FOLLOWING
+from trimtab.reach.lustre.read_table import COMMANDS, OF_FOLLOWING
 
 PATHS: Final = {"lctl": "/usr/sbin/lctl", "nvme": "/usr/sbin/nvme", "dmesg": "/usr/bin/dmesg"}
 CONTROLLER_DIGITS: Final = 3

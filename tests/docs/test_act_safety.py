@@ -16,7 +16,9 @@ from tests.docs import acting, sudoers
 from tests.docs.test_deploy import PYTHON, Account, granted
 from tests.support import loopback
 
-from trimtab.drivers.lustre.writes import (
+from trimtab.base.action import Outcome
+from trimtab.reach.lustre.server_write import parse_answer, program
+from trimtab.reach.lustre.write_table import (
     LIST_PERMANENT,
     PERMANENT,
     ROWS,
@@ -32,9 +34,7 @@ from trimtab.drivers.lustre.writes import (
     tee_words,
     trim_words,
 )
-from trimtab.drivers.lustre.writing import parse_answer, program
-from trimtab.launch.process import execute
-from trimtab.model.action import Outcome
+from trimtab.reach.process import execute
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "deploy" / "sudoers.d" / "trimtab-act"

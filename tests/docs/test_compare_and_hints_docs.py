@@ -10,11 +10,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from trimtab.cli.main import trimtab
-from trimtab.judge.compare import CompareTerms
-from trimtab.judge.summaries import compare_summaries
-from trimtab.judge.target_count import busy_targets
-from trimtab.loop.comparing.published import published, published_file
+from trimtab.cli import trimtab
+from trimtab.judge.comparison import CompareTerms, compare_summaries
+from trimtab.judge.effect_size import busy_targets
+from trimtab.probe.compare_side import published, published_file
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {

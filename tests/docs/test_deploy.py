@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 from tests.docs import sudoers
 
-from trimtab.drivers.lustre.asking import SUDO
-from trimtab.drivers.lustre.collecting import parse_answer, program
-from trimtab.drivers.lustre.reads import COMMANDS, LAST, server_request
-from trimtab.launch.process import ProcessResult, execute
+from trimtab.reach.lustre.read_table import COMMANDS, LAST, server_request
+from trimtab.reach.lustre.server_answer import parse_answer, program
+from trimtab.reach.lustre.server_query import SUDO
+from trimtab.reach.process import ProcessResult, execute
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 FILE = DEPLOY / "sudoers.d" / "trimtab"

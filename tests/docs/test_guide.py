@@ -20,8 +20,8 @@ from scripts.reference_pages import pages
 from tests.support.command import trimtab as run_trimtab
 from tests.support.next_steps import read
 
-from trimtab.explain.incidents.dips import A_MONTH
-from trimtab.model.incident import Shape
+from trimtab.base.incident import Shape
+from trimtab.explain.incidents.dip import A_MONTH
 
 ROOT = Path(__file__).parents[2]
 MADE = ROOT / "docs/commands.md"

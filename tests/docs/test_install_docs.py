@@ -11,12 +11,12 @@ from pathlib import Path
 import click
 import pytest
 
-from trimtab.cli.main import trimtab
-from trimtab.drivers.lustre.asking import ask_servers
-from trimtab.launch.process import ProcessResult
-from trimtab.loop.purging.place import DEFAULT
-from trimtab.model.site import Servers
-from trimtab.record.location import SYSTEM_DIRECTORY
+from trimtab.base.site import Servers
+from trimtab.cli import trimtab
+from trimtab.reach.lustre.server_query import ask_servers
+from trimtab.reach.process import ProcessResult
+from trimtab.store.location import SYSTEM_DIRECTORY
+from trimtab.store.purge_place import DEFAULT
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "install.md").read_text()

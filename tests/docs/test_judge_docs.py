@@ -6,11 +6,11 @@ from pathlib import Path
 
 from tests.judge.frames import hour, series
 
-from trimtab.judge import expected_minimum, probe_limit, survey_limit
-from trimtab.judge.dispersion import HALF_OF_VARIANCE, dispersion
-from trimtab.judge.occasions import OCCASIONS_MINIMUM
-from trimtab.judge.sensitivity import StripedProbe
-from trimtab.judge.targets import lower_tail, stragglers
+from trimtab.judge import lower_tail, straggler
+from trimtab.judge.effect_size import StripedProbe, probe_limit, survey_limit
+from trimtab.judge.lower_tail import expected_minimum
+from trimtab.judge.series_analysis import HALF_OF_VARIANCE, dispersion
+from trimtab.judge.spread import OCCASIONS_MINIMUM
 
 PAGE = " ".join((Path(__file__).parents[2] / "docs" / "judge.md").read_text().split())
 SEEDS = StripedProbe(
@@ -47,4 +47,4 @@ def test_the_limits_are_those_of_the_code() -> None:
     assert says(f"more than {HALF_OF_VARIANCE:.2f} times the MAD-CV")
     assert says(f"fewer than {OCCASIONS_MINIMUM} runs, or no spread at all")
     assert says(f"Fewer than {lower_tail.SURVEYS_MINIMUM} surveys have no interval")
-    assert says(f"fewer than {stragglers.SURVEYS_MINIMUM} surveys name none")
+    assert says(f"fewer than {straggler.SURVEYS_MINIMUM} surveys name none")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from tests.support.each import for_each
 
-from trimtab.judge.ladder.build import build_ladder
-from trimtab.loop.ladder import of_file
-from trimtab.model.ladder import Ladder, LimitKind, Match, Track
-from trimtab.site.ladder_file import load_ladder
+from trimtab.judge.efficiency_ladder import Ladder, LimitKind, Match, Track
+from trimtab.judge.ladder_analysis import build_ladder
+from trimtab.probe.ladder import of_file
+from trimtab.probe.ladder_file import load_ladder
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.support.each import for_each
 
-from trimtab.drivers.lustre import asking, collector, collector_tree, reads
-from trimtab.model.site import Servers, Ssh
-from trimtab.model.telemetry import TELEMETRY_UNITS
+from trimtab.base.site import Servers, Ssh
+from trimtab.base.snapshot import TELEMETRY_UNITS
+from trimtab.reach.lustre import collector, collector_tree, read_table, server_query
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "lustre.md").read_text()
@@ -48,12 +48,12 @@ def firsts(text: str) -> list[str]:
 
 def test_parameters_of_a_server() -> None:
     told = firsts(section(PAGE, "Parameters", "Of a server"))
-    assert sorted(told) == sorted({*reads.SERVER_PARAMETERS, *reads.SERVER_IMPORTS})
+    assert sorted(told) == sorted({*read_table.SERVER_PARAMETERS, *read_table.SERVER_IMPORTS})
 
 
 def test_parameters_of_the_client() -> None:
     told = firsts(section(PAGE, "Parameters", "Of the client"))
-    assert sorted(told) == sorted({*reads.CLIENT_PARAMETERS, *reads.CLIENT_IMPORTS})
+    assert sorted(told) == sorted({*read_table.CLIENT_PARAMETERS, *read_table.CLIENT_IMPORTS})
 
 
 def test_commands_on_a_server() -> None:
@@ -62,7 +62,7 @@ def test_commands_on_a_server() -> None:
         for command, key, rights, _ in rows(section(PAGE, "Commands", "On a server"))
     }
     read = {}
-    for key, command in reads.COMMANDS.items():
+    for key, command in read_table.COMMANDS.items():
         argv = " ".join(command["argv"])
         if key == "parameters":
             argv = "lctl get_param ..."
@@ -79,7 +79,7 @@ def test_files_of_a_server() -> None:
     told = firsts(part.partition("\n### ")[0])
     for title, directory in below.items():
         told += [directory + name for name in firsts(section(PAGE, "Files of a server", title))]
-    assert sorted(told) == sorted(reads.SERVER_FILES)
+    assert sorted(told) == sorted(read_table.SERVER_FILES)
 
 
 def test_files_of_block_devices() -> None:
@@ -95,7 +95,7 @@ def test_every_value_of_a_target_is_told_once() -> None:
 
 def test_limits() -> None:
     told = {row[0]: row[1] for row in rows(section(PAGE, "How, and how often"))}
-    request = reads.server_request(deadline_s=Servers().timeout_s, sudo=None)
+    request = read_table.server_request(deadline_s=Servers().timeout_s, sudo=None)
     commands = request["commands"]
     assert told == {
         "deadline of one server, for everything": f"{Servers().timeout_s:g} s",
@@ -108,9 +108,9 @@ def test_limits() -> None:
         "length of one file": f"{collector_tree.FILE_LIMIT_BYTES // MIB} MiB",
         "output of one command": f"{commands[0]['limit_bytes'] // MIB} MiB",
         "answer of one server": f"{request['limit_bytes'] // MIB} MiB",
-        "deadline of the client's commands, for all of them": f"{asking.CLIENT_TIMEOUT_S:g} s",
+        "deadline of the client's commands, for all of them": f"{server_query.CLIENT_TIMEOUT_S:g} s",
         "from the deadline of one of them to SIGKILL, and from there to leaving it behind": (
-            f"{asking.KILL_S:g} s each"
+            f"{server_query.KILL_S:g} s each"
         ),
         "connections at the same time": f"{Ssh().fanout}",
     }

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from trimtab.alert.table import NAMES
-from trimtab.report.metrics import METRICS
+from trimtab.watch.alert.alert_table import NAMES
+from trimtab.watch.metrics import METRICS
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = (ROOT / "deploy" / "prometheus" / "trimtab.rules.yml").read_text()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.twin.scenario.keys import known_keys
-from trimtab.twin.scenario.load import parse_scenario
+from trimtab.twin.scenario_file import parse_scenario
+from trimtab.twin.scenario_key import known_keys
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "scenarios.md").read_text()

@@ -11,11 +11,11 @@ from statistics import fmean
 import pytest
 from tests.twin.test_allocator import Site
 
-from trimtab.cli.main import COMMANDS
-from trimtab.cli.twin import twin_command as twin
-from trimtab.loop.twin_run import Wanted, run_twin
-from trimtab.twin.formulas import effective_spare, greedy
-from trimtab.twin.scenario.load import load_scenario
+from trimtab.cli import COMMANDS
+from trimtab.twin.amplification import effective_spare, greedy
+from trimtab.twin.command import twin_command as twin
+from trimtab.twin.scenario_file import load_scenario
+from trimtab.twin.twin_run import TwinRequest, run_twin
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -52,7 +52,7 @@ def test_every_command_that_the_page_shows_is_there() -> None:
 
 @pytest.mark.system
 def test_the_files_that_the_page_names_are_those_that_a_run_leaves(tmp_path: Path) -> None:
-    wanted = Wanted(load_scenario("template"), tmp_path / "template", until_s=3 * 3600.0)
+    wanted = TwinRequest(load_scenario("template"), tmp_path / "template", until_s=3 * 3600.0)
     run_twin(wanted, progress=lambda *_: None)
     table = TWIN[TWIN.index("| in `template/` |") : TWIN.index("`--directory` selects")]
     first = [line.split("|")[1] for line in table.splitlines()[2:] if line]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.drivers.host import Host
-from trimtab.errors import ToolError
-from trimtab.launch.bounded import PathState
-from trimtab.launch.process import ProcessResult
+from trimtab.base.error import ToolError
+from trimtab.reach.host import Host
+from trimtab.reach.process import ProcessResult
+from trimtab.reach.touch import PathState
 
 _TESTS = Path(__file__).parents[1]
 HOSTS = _TESTS / "fixtures" / "hosts"

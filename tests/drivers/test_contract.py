@@ -19,16 +19,15 @@ from tests.support.narrow import instance, present
 from tests.support.polling import eventually
 from tests.support.small_twin import small_life
 
-from trimtab.drivers.local.driver import LocalDriver
-from trimtab.drivers.lustre.driver import LustreDriver
-from trimtab.drivers.lustre.writing import Writer
-from trimtab.drivers.protocol import CAPABILITIES, Driver
-from trimtab.errors import RefusedError, TrimtabError, UsageError
-from trimtab.launch.process import ProcessResult, execute
-from trimtab.model.site import Servers
-from trimtab.model.telemetry import TELEMETRY_UNITS, NotAvailable, Setting, Snapshot
-from trimtab.model.trim import TrimPractice
-from trimtab.twin.driver import TwinDriver
+from trimtab.base.error import RefusedError, TrimtabError, UsageError
+from trimtab.base.site import Servers
+from trimtab.base.snapshot import TELEMETRY_UNITS, NotAvailable, Setting, Snapshot, TrimPractice
+from trimtab.reach.driver_protocol import CAPABILITIES, Driver
+from trimtab.reach.local.local_driver import LocalDriver
+from trimtab.reach.lustre.lustre_driver import LustreDriver
+from trimtab.reach.lustre.server_write import ServerWriter
+from trimtab.reach.process import ProcessResult, execute
+from trimtab.twin.twin_driver import TwinDriver
 
 pytestmark = pytest.mark.system
 
@@ -100,7 +99,7 @@ def _lustre(_directory: Path, _cleanup: ExitStack) -> Case:
         servers,
         execute=run,
         fan_out=fake.fan_out,
-        writer=Writer(servers, fake.file_system, 1, "test", fan_out=fake.fan_out),
+        writer=ServerWriter(servers, fake.file_system, 1, "test", fan_out=fake.fan_out),
     )
     first = driver.snapshot(AT).targets[0].target.name
     return Case(

@@ -7,9 +7,9 @@ import pytest
 from tests.support.codes import raises
 from tests.support.narrow import instance, present
 
-from trimtab.drivers.host import Host
-from trimtab.errors import RefusedError
-from trimtab.model.telemetry import NotAvailable
+from trimtab.base.error import RefusedError
+from trimtab.base.snapshot import NotAvailable
+from trimtab.reach.host import Host
 
 SOURCES = Path(__file__).parents[2] / "src" / "trimtab"
 
@@ -84,4 +84,4 @@ def test_no_other_source_names_mb_groups() -> None:
         if "mb_groups" in line and "``mb_groups``" not in line
     }
     # The two places that refuse to open it: on this host, and on a server.
-    assert naming == {Path("drivers/host.py"), Path("drivers/lustre/collector_tree.py")}
+    assert naming == {Path("reach/host.py"), Path("reach/lustre/collector_tree.py")}

@@ -10,15 +10,14 @@ import pytest
 from tests.support.memory_driver import MemoryDriver
 
 import trimtab
-from trimtab.drivers.local.driver import LocalDriver
-from trimtab.drivers.lustre.driver import LustreDriver
-from trimtab.drivers.lustre.registrar import Registrar
-from trimtab.drivers.protocol import ChangelogRegistrar, Driver
-from trimtab.errors import UsageError
-from trimtab.loop.sites import opener_of
-from trimtab.model.driver import DRIVERS
-from trimtab.twin.driver import TwinDriver
-from trimtab.twin.path import TwinPath
+from trimtab.base.error import UsageError
+from trimtab.base.filesystem import DRIVERS
+from trimtab.reach.driver_protocol import ChangelogRegistrar, Driver
+from trimtab.reach.local.local_driver import LocalDriver
+from trimtab.reach.lustre.changelog_reader import Registrar
+from trimtab.reach.lustre.lustre_driver import LustreDriver
+from trimtab.site.lookup import opener_of
+from trimtab.twin.twin_driver import TwinDriver, TwinPath
 
 PROTOCOLS: list[tuple[type, type]] = [
     (kind, Driver) for kind in (LocalDriver, LustreDriver, MemoryDriver, TwinDriver, TwinPath)

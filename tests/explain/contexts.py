@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from trimtab.explain.context import Context, Telemetry, Window
-from trimtab.model.incident import Incident, IncidentState, Shape
-from trimtab.model.series import ChangeStatus
+from trimtab.base.incident import Incident, IncidentState, Shape
+from trimtab.base.series import ChangeStatus
+from trimtab.explain.context import Context, Period, Telemetry
 
 T0 = datetime(2026, 3, 2, tzinfo=UTC)
 
@@ -34,8 +34,8 @@ def plain_context(**changes: Any) -> Context:
     """Return a context without telemetry, runs and surveys."""
     values: dict[str, Any] = {
         "incident": plain_incident(),
-        "bad": (Window(hours(49), hours(84)),),
-        "good": (Window(hours(0), hours(48)),),
+        "bad": (Period(hours(49), hours(84)),),
+        "good": (Period(hours(0), hours(48)),),
         "record_from": hours(0),
         "now": hours(84),
         "telemetry": Telemetry(pl.DataFrame(), pl.DataFrame()),

@@ -18,11 +18,11 @@ from tests.incidents.generate import make_world
 from tests.incidents.scenarios import Scenario
 from tests.incidents.world import Truth
 
+from trimtab.base.incident import NAMED, Assessment, Evidence, Explanation, Incident, Shape
 from trimtab.explain.causes import TABLE
-from trimtab.explain.explain import conclude, gather, ranked_for
+from trimtab.explain.explanation import conclude, gather, ranked_for
 from trimtab.explain.ranking import confidence
-from trimtab.explain.site import Known, context_of, standing_of
-from trimtab.model.incident import NAMED, Assessment, Evidence, Explanation, Incident, Shape
+from trimtab.explain.site_explanation import Known, context_of, standing_of
 
 CONFIDENT = 0.9
 """Of the causes given at this confidence or more, nine in ten have to be right."""

@@ -10,10 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.explain.breadth import Breadth, breadth
-from trimtab.explain.contrasts import MOST, Sign, between_targets, expected, in_time, presence
-from trimtab.message import Message
-from trimtab.model.incident import Found, Route
+from trimtab.base.error import Message
+from trimtab.base.incident import Found, Route
+from trimtab.explain.contrast import (
+    MOST,
+    Breadth,
+    Sign,
+    between_targets,
+    breadth,
+    expected,
+    in_time,
+    presence,
+)
 
 SIGN = Sign("x", Route.LOG, "something")
 T0 = datetime(2026, 3, 2, tzinfo=UTC)

@@ -6,14 +6,13 @@ import dataclasses
 
 import pytest
 
-from trimtab.explain.findings import TABLE, find_all
-from trimtab.explain.observed import Observed
-from trimtab.model.filesystem import BlockDevice, PathDescription
-from trimtab.model.finding import Severity
-from trimtab.model.run import Sample
-from trimtab.model.site import SiteLimits
-from trimtab.model.telemetry import Reading, Target, TargetSnapshot
-from trimtab.model.trim import TrimPractice
+from trimtab.base.filesystem import BlockDevice, PathDescription
+from trimtab.base.finding import Severity
+from trimtab.base.run import Sample
+from trimtab.base.site import SiteLimits
+from trimtab.base.snapshot import Reading, Target, TargetSnapshot, TrimPractice
+from trimtab.explain.finding_table import TABLE, find_all
+from trimtab.explain.observed_target import ObservedTarget
 
 GIB = 1024**3
 FLASH = BlockDevice(
@@ -40,8 +39,8 @@ def snapshot(*readings: Reading, used: float = 0.5) -> TargetSnapshot:
     return TargetSnapshot(Target("/scratch", "file-system"), (*space, *readings))
 
 
-def healthy(**changes) -> Observed:
-    observed = Observed(
+def healthy(**changes) -> ObservedTarget:
+    observed = ObservedTarget(
         path(),
         snapshot(
             Reading("errors_total", 0, source="sysfs"),
@@ -148,7 +147,7 @@ def test_a_healthy_system_yields_nothing():
 
 
 def test_nothing_known_yields_nothing():
-    bare = Observed(
+    bare = ObservedTarget(
         dataclasses.replace(path(), devices=(), kind="opaque"),
         TargetSnapshot(Target("/mnt", "file-system"), ()),
     )

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from tests.support import loopback
 
-from trimtab.drivers.local.driver import LocalDriver
-from trimtab.explain.findings import find_all
-from trimtab.explain.observed import Observed
+from trimtab.explain.finding_table import find_all
+from trimtab.explain.observed_target import ObservedTarget
+from trimtab.reach.local.local_driver import LocalDriver
 
 pytestmark = [pytest.mark.system, loopback.needs_loop_devices("ext4")]
 
@@ -26,7 +26,7 @@ _NO_LOG_FLUSH = 2
 def _findings(mount: loopback.Mounted) -> list[str]:
     driver = LocalDriver(str(mount.mount_point))
     now = driver.snapshot(datetime.now(UTC)).targets[0]
-    return [finding.id for finding in find_all([Observed(driver.description, now)])]
+    return [finding.id for finding in find_all([ObservedTarget(driver.description, now)])]
 
 
 def _abort(mount: loopback.Mounted) -> None:

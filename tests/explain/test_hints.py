@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.command import trimtab
 
-from trimtab.explain.hints import Basis, JobRequest, Kind, Mpi, advise, paste_text, setstripe_argv
+from trimtab.explain.hint import (
+    HintBasis,
+    HintKind,
+    JobRequest,
+    Mpi,
+    advise,
+    paste_text,
+    setstripe_argv,
+)
 
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
 
@@ -47,7 +55,7 @@ def test_lockahead_costs_and_says_so():
         h for h in advise(JobRequest(osts=4, nodes=32)) if h.name == "cray_cb_write_lock_mode"
     )
     assert hint.reason.code == "lockahead"
-    assert hint.basis is Basis.MEASURED
+    assert hint.basis is HintBasis.MEASURED
 
 
 def test_without_a_second_aggregator_there_is_no_lock_to_wait_for():
@@ -71,11 +79,11 @@ def test_romio_gets_a_stripe_for_each_aggregator():
 
 def test_openmpi_is_told_romio_and_what_ompio_would_take():
     request = JobRequest(osts=8, nodes=4, mpi=Mpi.OPENMPI)
-    mca = values(request, Kind.MCA)
+    mca = values(request, HintKind.MCA)
     assert mca["io"] == "^ompio"
     assert mca["fs_lustre_stripe_size"] == str(MIB)
     assert mca["fs_lustre_stripe_width"] == "4"
-    assert values(request, Kind.MPI_IO)["striping_factor"] == "4"
+    assert values(request, HintKind.MPI_IO)["striping_factor"] == "4"
 
 
 def test_every_ost_is_minus_one():
@@ -187,7 +195,7 @@ def test_the_text_gives_the_program_what_was_said(tmp_path):
             ["bash", "-c", script + "env"], cwd=tmp_path, capture_output=True, text=True, check=True
         )
         environment = dict(line.split("=", 1) for line in ended.stdout.splitlines() if "=" in line)
-        hints = values(request, Kind.MPI_IO)
+        hints = values(request, HintKind.MPI_IO)
         if mpi is Mpi.CRAY:
             pattern, *pairs = environment["MPICH_MPIIO_HINTS"].split(":")
             assert pattern == "*"

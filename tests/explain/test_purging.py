@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from trimtab.explain.purging import purge_troubles
-from trimtab.model.event import JOURNAL, Event, EventKind
-from trimtab.model.purging import PlanSlot
+from trimtab.base.event import JOURNAL, Event, EventKind
+from trimtab.explain.status import PlanSlot
+from trimtab.explain.trouble import purge_troubles
 
 START = datetime(2026, 1, 4, 2, tzinfo=UTC)
 DAY, WEEK = timedelta(days=1), timedelta(days=7)

@@ -14,14 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.explain.contexts import hours, plain_context, plain_incident
 
-from trimtab.explain.causes import TABLE, few_targets_open
-from trimtab.explain.causes.cause import Cause
-from trimtab.explain.contrasts import Sign
-from trimtab.explain.explain import conclude, explain, ranked_for
+from trimtab.base.error import Message
+from trimtab.base.incident import NAMED, Evidence, IncidentState, Route, Shape
+from trimtab.base.series import SeriesKey
+from trimtab.explain.causes import TABLE
+from trimtab.explain.causes.storage import few_targets_open
+from trimtab.explain.context import Cause
+from trimtab.explain.contrast import Sign
+from trimtab.explain.explanation import conclude, explain, ranked_for
 from trimtab.explain.ranking import confidence, rank, weigh
-from trimtab.message import Message
-from trimtab.model.incident import NAMED, Evidence, IncidentState, Route, Shape
-from trimtab.model.series import SeriesKey
 
 
 def cause(name: str, *, prior: float = 0.05, brings_about: tuple[str, ...] = ()) -> Cause:

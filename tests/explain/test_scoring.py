@@ -15,7 +15,7 @@ from tests.explain.scoring import CONFIDENT, Played, listed_causes, play, verdic
 from tests.incidents.scenarios import scenarios
 from tests.support.counts import repetitions
 
-from trimtab.model.incident import NAMED, Explanation
+from trimtab.base.incident import NAMED, Explanation
 
 pytestmark = pytest.mark.calibration
 

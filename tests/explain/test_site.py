@@ -15,17 +15,16 @@ from tests.incidents.generate import make_world
 from tests.incidents.world import Incident as Fault
 from tests.incidents.world import Site, Spec, World
 
+from trimtab.base.incident import NAMED, Shape
 from trimtab.explain.causes import TABLE
-from trimtab.explain.context import SURVEYS, Telemetry
-from trimtab.explain.site import (
+from trimtab.explain.context import BAD_TIMES, GOOD_TIMES, SURVEYS, Telemetry
+from trimtab.explain.site_explanation import (
     Known,
     context_of,
     explain_incidents,
     explain_moment,
     standing_of,
 )
-from trimtab.explain.stretches import BAD_TIMES, GOOD_TIMES
-from trimtab.model.incident import NAMED, Shape
 
 
 @cache

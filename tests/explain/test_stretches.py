@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.explain.contexts import hours, plain_incident
 
-from trimtab.explain.context import Window
-from trimtab.explain.stretches import (
+from trimtab.base.incident import Incident, Shape
+from trimtab.base.series import SeriesKey
+from trimtab.explain.context import (
     BAD_TIMES,
     GOOD_TIMES,
+    Period,
     Stretches,
     snapshot_times,
     windows_of,
     without,
 )
-from trimtab.model.incident import Incident, Shape
-from trimtab.model.series import SeriesKey
 
 KEY = SeriesKey("s", "p", "ior", "write_bandwidth", "B/s")
 NOW = hours(24 * 35)
@@ -38,37 +38,37 @@ def incident(start: float, end: float | None, **changes: Any) -> Incident:
 
 def test_a_dip_is_held_against_the_week_before() -> None:
     stretches = windows_of(incident(400, 410), frames(), hours(0), NOW)
-    assert stretches.bad == (Window(hours(400), hours(411)),)
-    assert stretches.good == (Window(hours(400 - 168), hours(399)),)
+    assert stretches.bad == (Period(hours(400), hours(411)),)
+    assert stretches.good == (Period(hours(400 - 168), hours(399)),)
 
 
 def test_a_level_that_stays_is_looked_at_where_it_began() -> None:
     stretches = windows_of(incident(300, None, shape=Shape.STEP), frames(), hours(0), NOW)
-    assert stretches.bad == (Window(hours(300), hours(396)),)
-    assert stretches.good == (Window(hours(132), hours(297)),)
+    assert stretches.bad == (Period(hours(300), hours(396)),)
+    assert stretches.good == (Period(hours(132), hours(297)),)
 
 
 def test_where_the_record_begins_with_it_the_hours_after_it_count() -> None:
     stretches = windows_of(incident(10, 20), frames(), hours(0), NOW)
-    assert stretches.good == (Window(hours(0), hours(9)), Window(hours(22), hours(22 + 168)))
+    assert stretches.good == (Period(hours(0), hours(9)), Period(hours(22), hours(22 + 168)))
     first = windows_of(incident(0, None, shape=Shape.STEP), frames(), hours(0), NOW)
     assert first.good == ()
 
 
 def test_what_has_no_beginning_has_no_good_hours() -> None:
     stretches = windows_of(incident(0, None, shape=Shape.STANDING), frames(), hours(0), NOW)
-    assert (stretches.bad, stretches.good) == ((Window(hours(0), NOW),), ())
+    assert (stretches.bad, stretches.good) == ((Period(hours(0), NOW),), ())
 
 
 def test_hours_of_other_incidents_are_no_good_ones() -> None:
     other = incident(350, 360, id="other")
     stretches = windows_of(incident(400, 410), frames(), hours(0), NOW, others=[other])
     assert stretches.good == (
-        Window(hours(232), hours(350)), Window(hours(361), hours(399)),
+        Period(hours(232), hours(350)), Period(hours(361), hours(399)),
     )  # fmt: skip
     lasts = incident(100, None, id="lasts", shape=Shape.STEP)
     again = windows_of(incident(400, 410), frames(), hours(0), NOW, others=[lasts])
-    assert again.good == (Window(hours(232), hours(399)),)
+    assert again.good == (Period(hours(232), hours(399)),)
 
 
 def test_few_snapshots_are_loaded_and_the_beginning_is_among_them() -> None:
@@ -101,8 +101,8 @@ def test_the_hours_between_the_slow_runs_of_a_dip_are_good_ones() -> None:
     dip = incident(400, 420, effect=0.5)
     stretches = windows_of(dip, {KEY: frame}, hours(0), NOW)
     assert stretches.bad == (
-        Window(hours(400), hours(402)), Window(hours(410), hours(411)),
-        Window(hours(420), hours(421)),
+        Period(hours(400), hours(402)), Period(hours(410), hours(411)),
+        Period(hours(420), hours(421)),
     )  # fmt: skip
     good = [any(window.holds(hours(h + 0.5)) for window in stretches.good) for h in range(400, 421)]
     assert good[5:8] == [True] * 3
@@ -111,7 +111,7 @@ def test_the_hours_between_the_slow_runs_of_a_dip_are_good_ones() -> None:
     most = frame.with_columns(
         value=pl.when(pl.int_range(pl.len()).is_between(400, 412)).then(0.5).otherwise(1.0)
     )
-    whole = (Window(hours(400), hours(421)),)
+    whole = (Period(hours(400), hours(421)),)
     assert windows_of(dip, {KEY: most}, hours(0), NOW).bad == whole
     # Surveys that show slow targets were made at hours of their own.
     of_targets = incident(400, 420, effect=0.5, targets=("OST0001",))
@@ -135,13 +135,13 @@ def test_sparse_snapshots_around_a_short_dip_are_loaded() -> None:
 
 
 _WINDOW = st.tuples(st.integers(0, 50), st.integers(1, 20)).map(
-    lambda pair: Window(hours(pair[0]), hours(pair[0] + pair[1]))
+    lambda pair: Period(hours(pair[0]), hours(pair[0] + pair[1]))
 )
 
 
 @given(st.lists(_WINDOW, max_size=4), st.lists(_WINDOW, max_size=4))
 def test_cutting_windows_is_what_it_is_hour_by_hour(
-    windows: list[Window], taken: list[Window]
+    windows: list[Period], taken: list[Period]
 ) -> None:
     left = without(windows, taken)
     for half in range(1, 150, 2):

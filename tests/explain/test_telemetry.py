@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.explain.contexts import hours, plain_context
 
 from trimtab.explain.context import READINGS, SETTINGS, Telemetry
-from trimtab.explain.telemetry import CLIENTS, MDTS, OSTS, SERVERS, observe
+from trimtab.explain.telemetry_frame import CLIENTS, MDTS, OSTS, SERVERS, observe
 
 
 def row(hour: float, name: str, number: float | None, **changes: Any) -> dict[str, Any]:

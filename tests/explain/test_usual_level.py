@@ -14,16 +14,16 @@ import pytest
 from tests.explain.contexts import hours, plain_incident
 from tests.support.small_site import SITE, SmallSite, hour
 
+from trimtab.base.incident import Shape
+from trimtab.base.run import Run
+from trimtab.base.series import SeriesKey
 from trimtab.explain.context import SURVEYS
-from trimtab.explain.site import Known, speeds_at
-from trimtab.loop.event_log import Place
-from trimtab.loop.explaining.incidents import explain_at, incidents_of
-from trimtab.loop.site_judgement import judge_site
-from trimtab.model.incident import Shape
-from trimtab.model.run import Run
-from trimtab.model.series import SeriesKey
-from trimtab.record.store import Store
-from trimtab.report.text import key_label
+from trimtab.explain.site_explanation import Known, speeds_at
+from trimtab.probe.verdict.incident_search import explain_at, incidents_of
+from trimtab.probe.verdict.site_judgement import judge_site
+from trimtab.show.text import key_label
+from trimtab.site.place import Place
+from trimtab.store.store import Store
 
 WRITES, READS = (
     SeriesKey(SITE, "hourly", "ior", metric, "B/s")

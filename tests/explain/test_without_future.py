@@ -20,12 +20,12 @@ from tests.incidents.generate import make_world
 from tests.incidents.world import START, Cause, Incident, Spec, World
 from tests.support.kept_world import keep_world
 
-from trimtab.explain.site import Known, explain_moment
-from trimtab.loop.event_log import Place
-from trimtab.loop.explaining.incidents import incidents_of
-from trimtab.model.event import EventKind
-from trimtab.model.incident import Evidence, Explanation, IncidentState
-from trimtab.record.store import Store
+from trimtab.base.event import EventKind
+from trimtab.base.incident import Evidence, Explanation, IncidentState
+from trimtab.explain.site_explanation import Known, explain_moment
+from trimtab.probe.verdict.incident_search import incidents_of
+from trimtab.site.place import Place
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.calibration
 

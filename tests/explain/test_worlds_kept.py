@@ -25,19 +25,17 @@ from tests.support.kept_world import keep_world
 from tests.worlds.record import Snapshots, World, make_world
 from tests.worlds.site import draw_site
 
-from trimtab.explain.incidents import BadChecksums
-from trimtab.explain.site import explain_incidents
-from trimtab.loop.event_log import Place
-from trimtab.loop.explaining.incidents import incidents_of as kept_incidents
-from trimtab.loop.importing.importer import import_files
-from trimtab.loop.importing.storing import Terms
-from trimtab.loop.site_judgement import judge_site
-from trimtab.model.hardware import Hardware
-from trimtab.model.incident import Explanation, IncidentState
-from trimtab.record.store import Store
-from trimtab.twin.instruments.ior import parse_command
-from trimtab.twin.instruments.ior_output import print_ior
-from trimtab.twin.instruments.probes import ior_result
+from trimtab.base.incident import Explanation, IncidentState
+from trimtab.base.site_hardware import Hardware
+from trimtab.explain.incidents.failed_run import BadChecksums
+from trimtab.explain.site_explanation import explain_incidents
+from trimtab.probe.imports.importer import ImportTerms, import_files
+from trimtab.probe.verdict.incident_search import incidents_of as kept_incidents
+from trimtab.probe.verdict.site_judgement import judge_site
+from trimtab.site.place import Place
+from trimtab.store.store import Store
+from trimtab.twin.instrument.probe_output import ior_result
+from trimtab.twin.instrument.simulated_ior import parse_command, print_ior
 
 pytestmark = pytest.mark.calibration
 
@@ -194,7 +192,7 @@ def test_runs_of_a_world_are_told_alike_after_import(count: int, tmp_path: Path)
         alone = replace(world, runs=runs, surveys=[], events=[], snapshots=())
         expected = from_memory(alone)
         with Store.open(tmp_path / f"{seed}.db") as store:
-            terms = Terms(site=world.site["name"], probe="main", timezone="UTC")
+            terms = ImportTerms(site=world.site["name"], probe="main", timezone="UTC")
             files = list(import_files([str(folder)], terms, store))
             assert all("time limit" in file.reason for file in files if file.reason)
             assert shown(from_store(store, world)) == shown(expected), seed

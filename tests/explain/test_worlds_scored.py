@@ -9,8 +9,8 @@ from scripts.score_worlds import play, scores
 from scripts.worlds_page import RESULTS
 from tests.worlds.faults import FORMS
 
+from trimtab.base.incident import NAMED
 from trimtab.explain.causes import TABLE
-from trimtab.model.incident import NAMED
 
 pytestmark = pytest.mark.calibration
 

@@ -14,16 +14,17 @@ from typing import Any
 import polars as pl
 from tests.incidents.world import World
 
+from trimtab.base.event import Event, EventKind
+from trimtab.base.incident import Incident
+from trimtab.base.run import METRIC_UNITS, RunStatus
+from trimtab.base.series import SeriesJudgement, SeriesKey
+from trimtab.base.site import SiteLimits
+from trimtab.base.site_hardware import Figure, Hardware, Parity
 from trimtab.explain.context import READINGS, SETTINGS, SURVEYS, CpuProfile, RunFact, Telemetry
-from trimtab.explain.incidents import BadChecksums, find_troubles
-from trimtab.explain.site import Known
-from trimtab.judge.series import judge_series
-from trimtab.model.event import Event, EventKind
-from trimtab.model.hardware import Figure, Hardware, Parity
-from trimtab.model.incident import Incident
-from trimtab.model.run import METRIC_UNITS, RunStatus
-from trimtab.model.series import SeriesJudgement, SeriesKey
-from trimtab.model.site import SiteLimits
+from trimtab.explain.incidents.detection import find_troubles
+from trimtab.explain.incidents.failed_run import BadChecksums
+from trimtab.explain.site_explanation import Known
+from trimtab.judge.series_analysis import judge_series
 
 _SERIES_COLUMNS: dict[str, Any] = {
     "at": pl.Datetime("us", "UTC"), "value": pl.Float64, "unfinished": pl.Boolean,

@@ -16,9 +16,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from trimtab.drivers.lustre.writer import carry_out, put_back_due
-from trimtab.drivers.lustre.writer_looks import mounts_of
-from trimtab.drivers.lustre.writer_machine import STATE_DIRECTORY
+from trimtab.reach.lustre.writer import carry_out, put_back_due
+from trimtab.reach.lustre.writer_machine import STATE_DIRECTORY
+from trimtab.reach.lustre.writer_order import mounts_of
 
 from . import answers, faults
 from .answering import ValueTree

@@ -19,15 +19,8 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
-from trimtab.drivers.lustre.collector import EACH_LIMIT, FORMAT, STDERR_LIMIT_BYTES, Lines
-from trimtab.drivers.lustre.collector_tree import (
-    LISTED,
-    READ,
-    Refused,
-    allowed,
-    read_one,
-    tasks,
-)
+from trimtab.reach.lustre.collector import EACH_LIMIT, FORMAT, STDERR_LIMIT_BYTES, KeptLines
+from trimtab.reach.lustre.collector_tree import LISTED, READ, PathRefused, allowed, read_one, tasks
 
 from .commands import COMMANDS, answer, run
 from .state import FakeLustre, Output
@@ -99,7 +92,7 @@ class ValueTree:
         """Return the names in a directory, none where it cannot be listed."""
         try:
             return self.listing(path)
-        except (OSError, Refused):
+        except (OSError, PathRefused):
             return []
 
     def place(self, path: str) -> str:
@@ -261,7 +254,7 @@ def _shape(
             else:
                 value = read_one(tree, kind, path)
                 getattr(shape, kind)[path] = value
-        except Refused as refusal:
+        except PathRefused as refusal:
             shape.skipped.append([path, str(refusal)])
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
@@ -293,7 +286,7 @@ def _command(state: FakeLustre, host: str, command: dict[str, Any], runs: Any) -
     output: Output = runs(state, host, tuple(argv)) if known else Output()
     timeout_s = command.get("timeout_s") or 1e9
     timed_out = output.hang_s >= timeout_s
-    lines = Lines(command, command.get("limit_bytes") or 64 << 20)
+    lines = KeptLines(command, command.get("limit_bytes") or 64 << 20)
     stdout, truncated = _kept(lines, output.stdout, whole=not timed_out)
     return {
         "key": command.get("key"),
@@ -310,7 +303,7 @@ def _command(state: FakeLustre, host: str, command: dict[str, Any], runs: Any) -
     }
 
 
-def _kept(lines: Lines, stdout: str, *, whole: bool) -> tuple[str, bool]:
+def _kept(lines: KeptLines, stdout: str, *, whole: bool) -> tuple[str, bool]:
     """Return what the collector keeps of an output: as its ``Lines`` do, faster where they can."""
     if len(stdout) > lines.limit_bytes // 4 or not (whole and stdout.isascii()):
         lines.feed(stdout.encode("utf-8", "surrogateescape"))

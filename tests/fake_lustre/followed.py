@@ -12,16 +12,15 @@ import polars as pl
 from tests.fake_lustre.namespace import ROOT, FakeNamespace
 from tests.purge.index.imports import load_verified
 
-from trimtab.drivers.lustre.changelog import RecordType
-from trimtab.loop.purging import following, rescanning
-from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source, TimeTrust
+from trimtab.purge.follow import following, rescanning
+from trimtab.purge.index.index_view import scanned
+from trimtab.purge.index.manifest import FileSystemIdentity, IndexSource, Manifest, TimeTrust
 from trimtab.purge.index.manifest_file import save_manifest
-from trimtab.purge.index.schema import columns
-from trimtab.purge.index.views import scanned
-from trimtab.purge.index.write import ShardWriter
+from trimtab.purge.index.shard import ShardWriter, columns
+from trimtab.reach.lustre.changelog import RecordType
 
 if TYPE_CHECKING:
-    from trimtab.loop.purging.changelogs import LiveChangelogs
+    from trimtab.purge.follow.lustre_changes import LiveChangelogs
 
 NAMES = (b"a", b"b", b"c\nd", b"[0x1:0x2:0x3]:0", b"\xff")
 
@@ -134,7 +133,7 @@ def scan(
     writer.add(rows)
     manifest = Manifest(
         index_id="0", root=b"/scratch", filesystem=FileSystemIdentity("lustre", "scratch"),
-        source=Source.SCAN, tool="test", started_ns=started_ns, ended_ns=lustre.now_ns,
+        source=IndexSource.SCAN, tool="test", started_ns=started_ns, ended_ns=lustre.now_ns,
         times=TimeTrust.MDS_ONLY, time_resolution_ns=1, lacking=frozenset(), complete=True,
         shards=writer.finish(),
     )  # fmt: skip

@@ -22,16 +22,10 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from trimtab.drivers.lustre.changelog import (
-    NEEDED,
-    ChangelogUser,
-    ChangelogUsers,
-    Record,
-    RecordType,
-)
-from trimtab.loop.purging.changed_rows import Looked
-from trimtab.purge.follow.decide import Clear
-from trimtab.purge.index.schema import columns, last_use_s
+from trimtab.purge.follow.follow_decision import Clear
+from trimtab.purge.follow.lustre_changes import LookedUp
+from trimtab.purge.index.shard import columns, last_use_s
+from trimtab.reach.lustre.changelog import NEEDED, ChangelogUser, ChangelogUsers, Record, RecordType
 
 ROOT = struct.pack(">QII", 0x2_0000_0007, 1, 0)
 DEVICE = 77
@@ -345,7 +339,7 @@ class FakeNamespace:
         log.cleared_ns = self._tick()
         self._purge(log)
 
-    def look(self, files: Sequence[bytes]) -> Looked:
+    def look(self, files: Sequence[bytes]) -> LookedUp:
         self.meanwhile()
         rows, gone, failed, stripes = [], set(), {}, {}
         for fid in files:
@@ -360,7 +354,7 @@ class FakeNamespace:
                 copy = self._copy(node)
                 rows += [(self.linked(parent, name), name, copy) for parent, name in node.names]
             self.meanwhile()
-        return Looked(ROOT, self._frame(rows), frozenset(gone), failed, stripes=stripes)
+        return LookedUp(ROOT, self._frame(rows), frozenset(gone), failed, stripes=stripes)
 
     def children(self, directories: Sequence[bytes]) -> tuple[set[bytes], dict[bytes, int]]:
         found: set[bytes] = set()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from trimtab.launch.process import ProcessResult
+from trimtab.reach.process import ProcessResult
 
 from . import faults
 from .acting import act
@@ -19,7 +19,7 @@ def execute(
     state: FakeLustre, argv: Sequence[str], *, timeout_s: float, **options: Any
 ) -> ProcessResult:
     """Return how a command ran on the client; one that would hang has timed out at once."""
-    from trimtab.errors import ToolError
+    from trimtab.base.error import ToolError
 
     name = argv[0].rsplit("/", 1)[-1]
     if name not in (*COMMANDS, "sudo"):

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from trimtab.purge.index.exact_size import Asked, Exact
+from trimtab.purge.core_call import AskedFile, Exact
 from trimtab.purge.index.manifest import (
     FileSystemIdentity,
+    IndexSource,
     Lack,
     Manifest,
     Shard,
-    Source,
     TimeTrust,
 )
 
@@ -57,12 +57,12 @@ class StaleNamespace:
     lost_osts: set[int] = field(default_factory=set)
     asked: int = 0
 
-    def look(self, files: Sequence[Asked]) -> Sequence[Exact]:
+    def look(self, files: Sequence[AskedFile]) -> Sequence[Exact]:
         """Answer as all servers of each file do."""
         self.asked += len(files)
         return [self._exact(file) for file in files]
 
-    def _exact(self, asked: Asked) -> Exact:
+    def _exact(self, asked: AskedFile) -> Exact:
         file = self.files.get(asked.id)
         if file is None:
             return Exact(errno=errno.ENOENT)
@@ -111,8 +111,7 @@ def write_index(files: Iterable[StaleFile], directory: Path, *, root: bytes) -> 
     """Return the manifest of an index as a scan makes it, with what the MDTs have been told."""
     import polars as pl
 
-    from trimtab.purge.index.schema import columns, completed
-    from trimtab.purge.index.write import ShardWriter
+    from trimtab.purge.index.shard import ShardWriter, columns, completed
 
     rows = list(files)
     times = [round((NOW_S - file.age_days * DAY_S) * 10**9) for file in rows]
@@ -140,7 +139,7 @@ def write_index(files: Iterable[StaleFile], directory: Path, *, root: bytes) -> 
     shards: tuple[Shard, ...] = writer.finish()
     return Manifest(
         index_id="0199", root=root, filesystem=FileSystemIdentity("lustre", "scratch"),
-        source=Source.SCAN, tool="fake", started_ns=(NOW_S - 60) * 10**9, ended_ns=NOW_S * 10**9,
+        source=IndexSource.SCAN, tool="fake", started_ns=(NOW_S - 60) * 10**9, ended_ns=NOW_S * 10**9,
         times=TimeTrust.MDS_ONLY, time_resolution_ns=1,
         lacking=frozenset({Lack.PROJECT, Lack.LAYOUT, Lack.POOL}), complete=True, shards=shards,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from trimtab.launch.process import ProcessResult
+    from trimtab.reach.process import ProcessResult
 
     from .install import Installed
 
@@ -490,7 +490,7 @@ class FakeLustre:
         return links(self, host)
 
     def execute(self, argv: Sequence[str], *, timeout_s: float, **options: Any) -> ProcessResult:
-        """Stand for `trimtab.launch.process.execute` on the client, in simulated time."""
+        """Stand for `trimtab.reach.process.execute` on the client, in simulated time."""
         from .processes import execute
 
         return execute(self, argv, timeout_s=timeout_s, **options)
@@ -498,7 +498,7 @@ class FakeLustre:
     def fan_out(
         self, nodes: Sequence[str], argv: Sequence[str], **options: Any
     ) -> dict[str, ProcessResult]:
-        """Stand for `trimtab.launch.fleet.fan_out`, in this process and in simulated time."""
+        """Stand for `trimtab.reach.fleet.fan_out`, in this process and in simulated time."""
         from .processes import fan_out
 
         return fan_out(self, nodes, argv, **options)

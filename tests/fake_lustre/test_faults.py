@@ -8,14 +8,14 @@ import pytest
 from tests.fake_lustre.state import FakeLustre, Fault
 from tests.support.narrow import present
 
-from trimtab.drivers.lustre.collecting import Answer, parse_answer, program
-from trimtab.drivers.lustre.reads import server_request
-from trimtab.errors import ToolError
+from trimtab.base.error import ToolError
+from trimtab.reach.lustre.read_table import server_request
+from trimtab.reach.lustre.server_answer import ServerAnswer, parse_answer, program
 
 PROGRAM = program(server_request(deadline_s=20, sudo=None))
 
 
-def ask(state: FakeLustre, node: str) -> Answer:
+def ask(state: FakeLustre, node: str) -> ServerAnswer:
     """Return the answer of one server."""
     return parse_answer(node, state.fan_out([node], ["python3"], timeout_s=25, stdin=PROGRAM)[node])
 

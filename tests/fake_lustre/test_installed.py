@@ -15,13 +15,13 @@ from tests.fake_lustre.install import Installed
 from tests.fake_lustre.machine import UNNAMED
 from tests.fake_lustre.state import FakeLustre, Fault
 
-from trimtab.drivers.lustre.collecting import program
-from trimtab.drivers.lustre.reads import server_request
-from trimtab.drivers.lustre.writing import Writer
-from trimtab.launch import fleet
-from trimtab.launch.process import execute
-from trimtab.model.action import Outcome
-from trimtab.model.site import Servers, Ssh
+from trimtab.base.action import Outcome
+from trimtab.base.site import Servers, Ssh
+from trimtab.reach import fleet
+from trimtab.reach.lustre.read_table import server_request
+from trimtab.reach.lustre.server_answer import program
+from trimtab.reach.lustre.server_write import ServerWriter
+from trimtab.reach.process import execute
 
 pytestmark = pytest.mark.system
 
@@ -101,7 +101,7 @@ def test_the_writing_program_meets_mounts_devices_files_and_a_log(
     write = {"do": "set", "row": "queue/nr_requests", "fields": {"device": "md0"}, "place": place}
     with installed.changing() as state:
         write["fields"] = {"device": state.target("OST0000").device}
-    told = Writer(servers, "scratch", 7, "root@test").act(
+    told = ServerWriter(servers, "scratch", 7, "root@test").act(
         "oss1",
         [
             {**write, "before": "256", "value": "64"},

@@ -10,7 +10,7 @@ import pytest
 from tests.fake_lustre.namespace import ROOT, FakeNamespace
 
 from trimtab._core import GONE_ERRNOS
-from trimtab.drivers.lustre.listing_child import settled
+from trimtab.reach.lustre.lustre_child import settled
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "lustre" / "2.17.0" / "fid"
 FID = r"\[0x[0-9a-f]+:0x[0-9a-f]+:0x0\]"

@@ -6,16 +6,16 @@ import pytest
 from tests.fake_lustre.state import FakeLustre
 from tests.support.narrow import present
 
-from trimtab.drivers.local.mballoc import (
+from trimtab.base.snapshot import NotAvailable
+from trimtab.reach.local.block_allocator import (
     AllocatorStatistics,
     parse_mb_alloc_stats,
     parse_mb_stats,
     parse_structs_summary,
 )
-from trimtab.drivers.lustre.collecting import parse_answer, program
-from trimtab.drivers.lustre.lfs_df import parse_lfs_df
-from trimtab.drivers.lustre.reads import server_request
-from trimtab.model.telemetry import NotAvailable
+from trimtab.reach.lustre.lfs_df import parse_lfs_df
+from trimtab.reach.lustre.read_table import server_request
+from trimtab.reach.lustre.server_answer import parse_answer, program
 
 
 def test_before_2_16_there_is_no_no_create_and_brw_stats_are_obdfilters() -> None:

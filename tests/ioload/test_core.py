@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from trimtab import __version__, _core
+from trimtab import _core
+from trimtab.base.code_version import __version__
 
 STUB = Path(inspect.getfile(__import__("trimtab"))).parent / "_core.pyi"
 

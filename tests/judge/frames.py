@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import polars as pl
 from tests.judge.history import START
 
-from trimtab.model.series import ChangePoint, ChangeStatus, SeriesKey
+from trimtab.base.series import ChangePoint, ChangeStatus, SeriesKey
 
 KEY = SeriesKey("alba", "ior", "ior", "write_bandwidth", "B/s")
 

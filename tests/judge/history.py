@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from trimtab.model.verdict import HistoryPoint
+from trimtab.base.verdict import HistoryPoint
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 

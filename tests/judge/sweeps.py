@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 
-from trimtab.model.sweep import MeasuredPoint
+from trimtab.judge.sweep_result import MeasuredPoint
 
 METRIC = "write_bandwidth"
 

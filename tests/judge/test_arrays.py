@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from trimtab.judge.arrays import benjamini_hochberg, median
+from trimtab.judge.array import benjamini_hochberg, median
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), min_size=1))

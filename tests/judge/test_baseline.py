@@ -10,7 +10,7 @@ from tests.judge.history import points
 from tests.support.known import known
 from tests.support.sentences import numbers
 
-from trimtab.judge.baseline import compare_with_earlier
+from trimtab.judge.run_verdict import compare_with_earlier
 
 EARLIER = points([95.0, 100, 105, 98, 102, 101], step_s=6 * 3600.0)
 

@@ -11,11 +11,11 @@ from tests.judge.history import noise, points
 from tests.support.counts import at_most, series_counts
 from tests.support.known import known
 
+from trimtab.base.verdict import TrendDirection, VerdictStatus
 from trimtab.judge import spread
-from trimtab.judge.baseline import compare_with_earlier
+from trimtab.judge.run_verdict import compare_with_earlier
 from trimtab.judge.trend import trend
 from trimtab.judge.variability import judge_history
-from trimtab.model.verdict import TrendDirection, VerdictStatus
 
 NOMINAL = 0.025
 trials = series_counts(gate=300, soak=3000)

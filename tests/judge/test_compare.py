@@ -14,13 +14,21 @@ from tests.support.counts import at_most, series_counts
 from tests.support.known import known
 from tests.support.sentences import numbers
 
-from trimtab.judge.compare import CompareTerms, compare
-from trimtab.judge.effect import minimum_detectable_effect
-from trimtab.judge.hour_weights import hour_weights
-from trimtab.judge.summaries import compare_summaries, fieller_interval
-from trimtab.judge.target_count import TargetCount, busy_targets, taken_out
-from trimtab.message import code_of
-from trimtab.model.compare import Basis, Change, Stretch, Summary
+from trimtab.base.error import code_of
+from trimtab.judge.comparison import (
+    CompareTerms,
+    compare,
+    compare_summaries,
+    fieller_interval,
+    hour_weights,
+)
+from trimtab.judge.comparison_result import Basis, Change, Stretch, Summary
+from trimtab.judge.effect_size import (
+    TargetCount,
+    busy_targets,
+    minimum_detectable_effect,
+    taken_out,
+)
 
 HOUR = timedelta(hours=1)
 trials = series_counts(gate=40, soak=1500)

@@ -10,7 +10,7 @@ from tests.judge.frames import hour, series
 from tests.judge.history import noise
 from tests.support.known import known
 
-from trimtab.judge.correlate import correlate, rate_of
+from trimtab.judge.correlation import correlate, rate_of
 
 
 def telemetry(values, *, step_s=3600.0, offset_s=300.0):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.judge.frames import hour, series
 from tests.judge.history import noise
 
-from trimtab.judge.daily import daily, missing
+from trimtab.judge.series_frame import daily, missing
 
 
 def test_each_day_has_its_own_mean_deviation_and_cov_with_unfinished_runs_as_0():

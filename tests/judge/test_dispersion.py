@@ -15,9 +15,9 @@ from tests.measure.recorded import REAL_DATA
 from tests.support.known import known
 from tests.support.sentences import numbers
 
-from trimtab.judge.dispersion import dispersion
+from trimtab.base.series import Noise
+from trimtab.judge.series_analysis import dispersion
 from trimtab.judge.spread import cov, mad_cv, quartile_dispersion
-from trimtab.model.series import Noise
 
 
 def kinds(many, **more):

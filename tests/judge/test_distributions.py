@@ -7,7 +7,7 @@ import pytest
 from scipy import special, stats
 from tests.support.each import for_each
 
-from trimtab.judge.distributions import (
+from trimtab.judge.quantile import (
     beta_binomial_above,
     beta_lower,
     binomial_above,

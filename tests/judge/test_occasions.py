@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.judge.occasions import occasions, usual_gap_s
+from trimtab.judge.spread import occasions, usual_gap_s
 
 HOUR, DAY = 3600.0, 86400.0
 

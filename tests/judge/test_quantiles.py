@@ -5,7 +5,7 @@ import pytest
 from scipy import special
 from tests.support.each import for_each
 
-from trimtab.judge.quantiles import (
+from trimtab.judge.quantile import (
     chi_square_quantile,
     chi_square_quantiles,
     normal_quantile,

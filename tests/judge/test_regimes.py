@@ -3,9 +3,9 @@
 import pytest
 from tests.judge.frames import change, hour, series
 
-from trimtab.judge.series import confirmed_times, regimes
+from trimtab.base.series import ChangeStatus
+from trimtab.judge.series_analysis import confirmed_times, regimes
 from trimtab.judge.spread import cov
-from trimtab.model.series import ChangeStatus
 
 
 def test_a_change_is_the_first_run_of_the_next_stretch():

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from tests.judge.frames import hour, series
 from tests.judge.history import noise
 
-from trimtab.judge.frame import normalised, points_of
+from trimtab.base.verdict import VerdictStatus
 from trimtab.judge.rolling import rolling
+from trimtab.judge.series_frame import normalised, points_of
 from trimtab.judge.variability import judge_history
-from trimtab.model.verdict import VerdictStatus
 
 MET, MISSED, CANNOT_TELL = VerdictStatus.MET, VerdictStatus.MISSED, VerdictStatus.CANNOT_TELL
 

@@ -36,11 +36,11 @@ from tests.judge.frames import KEY
 from tests.support.changes import changes_among
 from tests.support.known import known
 
-from trimtab.judge.changes.walk_forward import CONFIRM_RUNS
-from trimtab.judge.series import judge_series
-from trimtab.message import code_of
-from trimtab.model.series import ChangePoint, SeriesJudgement
-from trimtab.model.verdict import VerdictStatus
+from trimtab.base.error import code_of
+from trimtab.base.series import ChangePoint, SeriesJudgement
+from trimtab.base.verdict import VerdictStatus
+from trimtab.judge.series_analysis import judge_series
+from trimtab.judge.walk_forward import CONFIRM_RUNS
 
 OCCASIONS = {HOUR_MIN: 24 * 45, DAY_MIN: 120, 7 * DAY_MIN: 40}
 """How long a series is, by what its habit repeats."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.support.sentences import numbers
 
-from trimtab.judge.sensitivity import StripedProbe, probe_limit, survey_limit
+from trimtab.judge.effect_size import StripedProbe, probe_limit, survey_limit
 
 # NERSC's hourly probe: 32 nodes with 64 tasks each, 673 GB/s, 274 OSTs, a file a process. It
 # moves about 250 TB, written and read back: 125 TB written [S1, III, VI.B; S2].

@@ -11,17 +11,16 @@ from tests.judge.frames import KEY, change, hour, series
 from tests.judge.history import noise, points
 from tests.support.known import known
 
-from trimtab.errors import UsageError
-from trimtab.judge.changes import Changes
-from trimtab.judge.frame import frame_of, normalised
-from trimtab.judge.series import judge_series
+from trimtab.base.error import UsageError, code_of
+from trimtab.base.series import ChangeStatus, InvalidRun, Noise
+from trimtab.base.verdict import VerdictStatus
+from trimtab.judge.change import LevelChanges
+from trimtab.judge.series_analysis import judge_series
+from trimtab.judge.series_frame import frame_of, normalised
 from trimtab.judge.trend import trend
 from trimtab.judge.variability import judge_history
-from trimtab.message import code_of
-from trimtab.model.series import ChangeStatus, InvalidRun, Noise
-from trimtab.model.verdict import VerdictStatus
 
-NONE = Changes((), seasonal=False, autocorrelation=0.0, scale=0.05)
+NONE = LevelChanges((), seasonal=False, autocorrelation=0.0, scale=0.05)
 
 
 def with_changes(*found):

@@ -12,8 +12,9 @@ from tests.support.counts import at_most, series_counts
 from tests.support.known import known
 from tests.support.sentences import numbers
 
-from trimtab.judge.scaling import scaling
-from trimtab.judge.settings import (
+from trimtab.base.error import code_of
+from trimtab.base.run import Run, RunStatus, Sample
+from trimtab.judge.best_setting import (
     best_settings,
     dunnett_quantile,
     factor_effects,
@@ -22,10 +23,9 @@ from trimtab.judge.settings import (
     heat_map,
     ordered_levels,
 )
-from trimtab.judge.sweep import analyse_sweep, measured_points
-from trimtab.message import code_of
-from trimtab.model.run import Run, RunStatus, Sample
-from trimtab.model.sweep import MeasuredPoint, Shape
+from trimtab.judge.scaling import scaling
+from trimtab.judge.sweep_analysis import analyse_sweep, measured_points
+from trimtab.judge.sweep_result import MeasuredPoint, ScalingShape
 
 trials = series_counts(gate=40, soak=1000)
 NODES = (1, 2, 4, 8, 16, 32)
@@ -353,15 +353,15 @@ def knees(trials, rate, **options):
 @pytest.mark.parametrize("growth", [0.0, 0.4, 1.0])
 def test_a_straight_line_rarely_has_a_knee(growth, trials):
     found = knees(trials, lambda nodes: nodes**growth, scatter=0.08)
-    assert sum(one.shape is Shape.KNEE for one in found) / trials <= at_most(0.02, trials)
-    expected = Shape.FLAT if growth == 0 else Shape.GROWING
+    assert sum(one.shape is ScalingShape.KNEE for one in found) / trials <= at_most(0.02, trials)
+    expected = ScalingShape.FLAT if growth == 0 else ScalingShape.GROWING
     assert sum(one.shape is expected for one in found) / trials > 0.85
 
 
 @pytest.mark.parametrize("limit", [4, 8, 12.5])
 def test_a_knee_is_found_and_held(limit, trials):
     found = knees(trials, lambda nodes: min(nodes, limit), scatter=0.05)
-    assert all(one.shape is Shape.KNEE for one in found)
+    assert all(one.shape is ScalingShape.KNEE for one in found)
     held = [
         one.knee_interval.low <= limit <= one.knee_interval.high
         for one in found
@@ -372,7 +372,7 @@ def test_a_knee_is_found_and_held(limit, trials):
 
 def test_a_soft_approach_is_found(trials):
     found = knees(trials, lambda nodes: nodes / (1 + nodes / 4), scatter=0.03)
-    assert all(one.shape is Shape.KNEE for one in found)
+    assert all(one.shape is ScalingShape.KNEE for one in found)
     assert np.median([one.knee or math.nan for one in found]) == pytest.approx(4, rel=0.1)
     assert any("saturates" in one.reason for one in found)
 
@@ -380,13 +380,13 @@ def test_a_soft_approach_is_found(trials):
 def test_a_curve_like_that_of_the_e2000():
     """Peak at 16 nodes for bandwidth, still rising at 32 for read IOPS (one scalable unit)."""
     bandwidth = scaling(curve(lambda nodes: min(11 * nodes, 150)), METRIC, "nodes")
-    assert bandwidth.shape is Shape.KNEE
+    assert bandwidth.shape is ScalingShape.KNEE
     assert bandwidth.enough == 16
     assert bandwidth.knee == pytest.approx(150 / 11, rel=0.1)
     assert bandwidth.reason.code == "knee"
     assert numbers(bandwidth.reason)[-2] == 16
     iops = scaling(curve(lambda nodes: nodes**0.8), METRIC, "nodes")
-    assert iops.shape is Shape.GROWING
+    assert iops.shape is ScalingShape.GROWING
     assert iops.enough == 32
     assert iops.reason.code == "growing"
     assert numbers(iops.reason)[:2] == [1, 32]
@@ -395,7 +395,7 @@ def test_a_curve_like_that_of_the_e2000():
 
 def test_beyond_the_peak_it_falls():
     found = scaling(curve(lambda n: min(n, 8) * max(1, n / 8) ** -0.4), METRIC, "nodes")
-    assert found.shape is Shape.KNEE
+    assert found.shape is ScalingShape.KNEE
     assert found.enough == 8
     assert known(found.growth_after) < -0.1
     assert "beyond it falls" in found.reason
@@ -405,21 +405,21 @@ def test_a_bend_that_still_pays_is_no_knee():
     found = scaling(
         curve(lambda n: min(n, 8) * max(1, n / 8) ** 0.7, scatter=0.01), METRIC, "nodes"
     )
-    assert found.shape is Shape.GROWING
+    assert found.shape is ScalingShape.GROWING
     assert found.reason.code == "growth-changes"
     assert found.knee is None
 
 
 def test_a_knee_at_the_end_of_what_was_measured_says_or_more():
     found = scaling(curve(lambda n: min(n, 16), scatter=0.01), METRIC, "nodes")
-    assert found.shape is Shape.KNEE
+    assert found.shape is ScalingShape.KNEE
     assert "or more" in found.reason
 
 
 def test_of_a_time_the_speed_is_looked_at():
     points = curve(lambda nodes: 1 / min(nodes, 8), metric="output_time")
     found = scaling(points, "output_time", "nodes")
-    assert found.shape is Shape.KNEE
+    assert found.shape is ScalingShape.KNEE
     assert found.enough == 8
 
 
@@ -437,16 +437,16 @@ def test_of_a_time_the_speed_is_looked_at():
 )
 def test_what_is_not_enough_for_a_knee(points, code):
     found = scaling(points, METRIC, "nodes")
-    assert found.shape is Shape.CANNOT_TELL
+    assert found.shape is ScalingShape.CANNOT_TELL
     assert found.reason.code == code
 
 
 def test_without_scatter_there_is_still_an_answer():
     exact = scaling(curve(lambda n: min(n, 8), scatter=0.0, drift=0.0), METRIC, "nodes")
-    assert exact.shape is Shape.KNEE
+    assert exact.shape is ScalingShape.KNEE
     assert exact.knee == pytest.approx(8)
     line = scaling(curve(lambda n: n, scatter=0.0, drift=0.0), METRIC, "nodes")
-    assert line.shape is Shape.GROWING
+    assert line.shape is ScalingShape.GROWING
 
 
 @pytest.mark.calibration
@@ -484,7 +484,7 @@ def test_a_whole_sweep():
     (scale,) = found.scaling
     assert scale.factor == "nodes"
     assert scale.fixed["nps"] == 1
-    assert scale.shape is Shape.KNEE
+    assert scale.shape is ScalingShape.KNEE
 
 
 def test_an_empty_sweep():
@@ -524,5 +524,5 @@ def test_runs_become_points():
 def test_all_stripes_are_no_amount():
     points = [*curve(lambda n: min(n, 8)), MeasuredPoint({"nodes": -1}, {METRIC: (1e9, 1e9, 1e9)})]
     found = scaling(points, METRIC, "nodes")
-    assert found.shape is Shape.KNEE
+    assert found.shape is ScalingShape.KNEE
     assert found.points[0].amount == 1

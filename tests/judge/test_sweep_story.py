@@ -7,9 +7,9 @@ from tests.judge.sweeps import METRIC, sweep
 from tests.support.counts import at_most, series_counts
 from tests.support.known import known
 
-from trimtab.judge.settings import best_settings, factor_effects
-from trimtab.judge.sweep import analyse_sweep
-from trimtab.model.sweep import MeasuredPoint
+from trimtab.judge.best_setting import best_settings, factor_effects
+from trimtab.judge.sweep_analysis import analyse_sweep
+from trimtab.judge.sweep_result import MeasuredPoint
 
 trials = series_counts(gate=40, soak=1000)
 

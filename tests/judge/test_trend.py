@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.judge.history import noise, points
 from tests.support.sentences import numbers
 
+from trimtab.base.verdict import TrendDirection
 from trimtab.judge.trend import trend
-from trimtab.model.verdict import TrendDirection
 
 
 def judged(series, metric="write_bandwidth", **more):

@@ -15,8 +15,8 @@ from tests.judge.history import noise, points, with_cov
 from tests.support.known import known
 from tests.support.sentences import numbers
 
+from trimtab.base.verdict import HistoryPoint, Interval, Scope, VerdictStatus
 from trimtab.judge.variability import judge_history, judge_repetitions
-from trimtab.model.verdict import HistoryPoint, Interval, Scope, VerdictStatus
 
 MET, MISSED, CANNOT_TELL = VerdictStatus.MET, VerdictStatus.MISSED, VerdictStatus.CANNOT_TELL
 HOUR_S = 3600.0

@@ -10,15 +10,15 @@ from datetime import UTC, datetime
 import pytest
 from tests.support.narrow import instance
 
-from trimtab.errors import UsageError
-from trimtab.launch.allocation import Demand, HostAllocation
-from trimtab.launch.launchers import Local, OpenMpi
+from trimtab.base.error import UsageError
+from trimtab.reach.allocation import HostAllocation, NodeDemand
+from trimtab.reach.launcher import Local, OpenMpi
 
 
 @pytest.mark.system
 def test_commands_run_here_through_the_launcher() -> None:
     program = "import sys; print(sys.argv[1])"
-    allocation = Local().allocate(Demand("x", tasks_per_node=4))
+    allocation = Local().allocate(NodeDemand("x", tasks_per_node=4))
     assert allocation.facts["started_at"] is None
     with allocation:
         result = allocation.execute((sys.executable, "-c", program, "a b"), tasks=4, timeout_s=60)
@@ -42,7 +42,7 @@ def test_mpirun_is_put_in_front() -> None:
         seen.append(argv)
 
     launcher = OpenMpi("mpirun", "4.1.4", cores=8, as_root=False)
-    with launcher.allocate(Demand("x"), run=run) as allocation:  # type: ignore[arg-type]
+    with launcher.allocate(NodeDemand("x"), run=run) as allocation:  # type: ignore[arg-type]
         allocation.execute(("ior",), tasks=3, timeout_s=1)
     assert seen == [("mpirun", "--bind-to", "none", "-n", "3", "ior")]
     assert allocation.facts["version"] == "4.1.4"
@@ -53,7 +53,7 @@ def test_an_unset_clock_costs_no_node_hours_that_were_not_spent() -> None:
     allocation = HostAllocation(
         "local",
         lambda argv, _tasks: tuple(argv),
-        Demand("x"),
+        NodeDemand("x"),
         run=lambda *_argv, **_options: pytest.fail("nothing is to be run"),
         clock=lambda: next(moments),
     )
@@ -66,12 +66,15 @@ def test_an_unset_clock_costs_no_node_hours_that_were_not_spent() -> None:
 @pytest.mark.parametrize(
     ("demand", "words"),
     [
-        (Demand("x", nodes=2), "only on this host, but 2 nodes"),
-        (Demand("x", options={"partition": "main"}), "launcher local has no option 'partition'"),
-        (Demand("x", options={"a\x1b[2J": ""}), r"launcher local has no option 'a\\\\x1b"),
+        (NodeDemand("x", nodes=2), "only on this host, but 2 nodes"),
+        (
+            NodeDemand("x", options={"partition": "main"}),
+            "launcher local has no option 'partition'",
+        ),
+        (NodeDemand("x", options={"a\x1b[2J": ""}), r"launcher local has no option 'a\\\\x1b"),
     ],
 )
-def test_what_this_host_cannot_be_is_refused(demand: Demand, words: str) -> None:
+def test_what_this_host_cannot_be_is_refused(demand: NodeDemand, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         Local().allocate(demand)
 
@@ -80,4 +83,4 @@ def test_what_this_host_cannot_be_is_refused(demand: Demand, words: str) -> None
 @pytest.mark.parametrize("value", [0, -1, float("nan")])
 def test_a_demand_for_nothing_is_a_bug(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=name):
-        Demand("x", **{name: value})  # type: ignore[arg-type]
+        NodeDemand("x", **{name: value})  # type: ignore[arg-type]

@@ -21,10 +21,10 @@ from tests.support.codes import raises
 from tests.support.narrow import present
 from tests.support.silent_fuse import silent_mount
 
-from trimtab.errors import NoAnswer, RefusedError, ToolError, UsageError
-from trimtab.launch import bounded, child, child_main, orphans, touch
-from trimtab.launch.bounded import Failure, Removal, error_of
-from trimtab.launch.child import ask_child
+from trimtab.base.error import NoAnswer, RefusedError, ToolError, UsageError
+from trimtab.reach import bounded, child_main, process, touch
+from trimtab.reach.bounded import ask_child, error_of
+from trimtab.reach.touch import PathFailure, Removal
 
 pytestmark = pytest.mark.system
 
@@ -455,7 +455,7 @@ def test_sizes_and_names_are_bounded(tmp_path: Path) -> None:
 )
 def test_every_refusal_has_its_error(name: str, kind: type[Exception]) -> None:
     number = getattr(errno, name)
-    error = error_of(Failure("statvfs", name, os.strerror(number)), "/scratch\n")
+    error = error_of(PathFailure("statvfs", name, os.strerror(number)), "/scratch\n")
     assert type(error) is kind
     assert "/scratch\\n" in error.message
     assert name in error.message
@@ -539,15 +539,15 @@ def test_silent_file_system_costs_the_deadline_and_no_more(tmp_path: Path, mute:
         # Not a measure of speed: without the deadline this would never end.
         assert time.monotonic() - began_s < 60
         assert caught.value.exit_code == 3
-        waiting = list(orphans._pids)
+        waiting = list(process._pids)
         assert waiting or not mute
     # Released by the end of the mount, they are collected by whoever comes next.
     for _ in range(200):
-        orphans.reap()
-        if not set(waiting) & set(orphans._pids):
+        process.reap()
+        if not set(waiting) & set(process._pids):
             break
         time.sleep(0.01)
-    assert not set(waiting) & set(orphans._pids)
+    assert not set(waiting) & set(process._pids)
 
 
 def test_child_that_is_killed_is_a_tool_error() -> None:
@@ -557,7 +557,7 @@ def test_child_that_is_killed_is_a_tool_error() -> None:
 
 
 def test_answer_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "_LIMIT_BYTES", 1000)
+    monkeypatch.setattr(bounded, "_LIMIT_BYTES", 1000)
     with raises(ToolError, "output-limit"):
         ask_child(partial(bytes, 2000), "/scratch", deadline_s=10)
 
@@ -572,7 +572,7 @@ def test_child_kills_itself_when_nobody_waits_any_more(tmp_path: Path) -> None:
     """The process that asked may have been killed: the child must not stay in a dead mount."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    argv = [sys.executable, "-I", "-S", "-c", child._MAIN, child._ROOT]
+    argv = [sys.executable, "-I", "-S", "-c", bounded._MAIN, bounded._ROOT]
     question = pickle.dumps((partial(os.open, str(fifo), os.O_RDONLY), -0.8))
     result = subprocess.run(argv, input=question, capture_output=True, timeout=60, check=False)
     assert result.returncode == -14  # SIGALRM

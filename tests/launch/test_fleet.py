@@ -18,14 +18,13 @@ from tests.support.codes import raises
 from tests.support.narrow import present
 from tests.support.processes import gone
 
-from trimtab.drivers.lustre.collecting import parse_answer, program
-from trimtab.errors import Interrupted, ToolError, UsageError
-from trimtab.launch import process
-from trimtab.launch.fleet import checked_node, fan_out, ssh_command
-from trimtab.launch.interruption import interruptible
-from trimtab.launch.orphans import session_members
-from trimtab.launch.process import execute
-from trimtab.model.site import Ssh
+from trimtab.base.error import Interrupted, ToolError, UsageError
+from trimtab.base.site import Ssh
+from trimtab.reach import process
+from trimtab.reach.fleet import checked_node, fan_out, ssh_command
+from trimtab.reach.interruption import interruptible
+from trimtab.reach.lustre.server_answer import parse_answer, program
+from trimtab.reach.process import execute, session_members
 
 pytestmark = pytest.mark.system
 

@@ -16,13 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.errors import Interrupted, ToolError
-from trimtab.launch.interruption import (
-    SIGNALS,
-    interruptible,
-    lifted,
-    shielded,
-)
+from trimtab.base.error import Interrupted, ToolError
+from trimtab.reach.interruption import SIGNALS, interruptible, lifted, shielded
 
 
 def send(number: int = signal.SIGINT) -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from tests.support.narrow import instance
 
-from trimtab.errors import ToolError
-from trimtab.launch.launchers import (
+from trimtab.base.error import ToolError
+from trimtab.base.snapshot import NotAvailable
+from trimtab.reach.launcher import (
     LAUNCHERS,
     Local,
     OpenMpi,
@@ -20,8 +21,7 @@ from trimtab.launch.launchers import (
     find_open_mpi,
     physical_cores,
 )
-from trimtab.launch.process import ProcessResult, execute
-from trimtab.model.telemetry import NotAvailable
+from trimtab.reach.process import ProcessResult, execute
 
 OPEN_MPI_4 = b"mpirun (Open MPI) 4.1.4\n\nReport bugs to http://www.open-mpi.org/community/help/\n"
 OPEN_MPI_5 = b"mpirun (Open MPI) 5.0.3\n"

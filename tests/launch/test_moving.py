@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.launch.moving import MovingRate, moved_by_children
+from trimtab.reach.process import MovingRate, moved_by_children
 
 WRITER = """
 import subprocess, sys

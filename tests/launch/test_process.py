@@ -18,10 +18,9 @@ from tests.support.narrow import present
 from tests.support.processes import gone
 from tests.support.silent_fuse import silent_mount
 
-from trimtab.errors import Interrupted, ToolError
-from trimtab.launch.interruption import interruptible
-from trimtab.launch.orphans import reap, session_members
-from trimtab.launch.process import ProcessResult, execute
+from trimtab.base.error import Interrupted, ToolError
+from trimtab.reach.interruption import interruptible
+from trimtab.reach.process import ProcessResult, execute, reap, session_members
 
 pytestmark = pytest.mark.system
 

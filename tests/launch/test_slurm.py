@@ -18,23 +18,22 @@ import pytest
 from tests.support.narrow import instance, present
 from tests.support.slurm import Cluster
 
-from trimtab.errors import Interrupted, JobLost, NeverStarted, ToolError, UsageError
-from trimtab.launch.allocation import Allocation, Demand
-from trimtab.launch.interruption import interruptible
-from trimtab.launch.launchers import find_launcher
-from trimtab.launch.process import ProcessResult, execute
-from trimtab.launch.slurm.client import Client, Patience
-from trimtab.launch.slurm.launcher import Slurm, find_slurm
-from trimtab.launch.slurm.view import JobView
-from trimtab.measure import ioload
-from trimtab.measure.phases import PhaseRequest
-from trimtab.measure.table import find as find_benchmark
-from trimtab.model.run import ProbeSpec, RawOutput, RunStatus
-from trimtab.model.telemetry import NotAvailable
+from trimtab.base.error import Interrupted, JobLost, NeverStarted, ToolError, UsageError
+from trimtab.base.run import ProbeSpec, RawOutput, RunStatus
+from trimtab.base.snapshot import NotAvailable
+from trimtab.formats import ioload
+from trimtab.formats.format_table import find as find_benchmark
+from trimtab.formats.phase import PhaseRequest
+from trimtab.reach.allocation import Allocation, NodeDemand
+from trimtab.reach.interruption import interruptible
+from trimtab.reach.launcher import Slurm, find_launcher, find_slurm
+from trimtab.reach.process import ProcessResult, execute
+from trimtab.reach.slurm_client import Client, SlurmPatience
+from trimtab.reach.slurm_job import JobView
 
 pytestmark = pytest.mark.system
 
-QUICK = Patience(first_pause_s=0.1, longest_pause_s=1.0)
+QUICK = SlurmPatience(first_pause_s=0.1, longest_pause_s=1.0)
 
 
 @pytest.fixture
@@ -107,8 +106,8 @@ def demand(
     *,
     options: dict[str, str] | None = None,
     pending_limit_s: float = 60.0,
-) -> Demand:
-    return Demand(
+) -> NodeDemand:
+    return NodeDemand(
         name,
         nodes=nodes,
         tasks_per_node=tasks_per_node,

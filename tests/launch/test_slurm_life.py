@@ -13,11 +13,11 @@ import pytest
 from tests.support.codes import raises
 from tests.support.narrow import instance
 
-from trimtab.errors import JobLost, NeverStarted, ToolError, TrimtabError
-from trimtab.launch.allocation import Demand
-from trimtab.launch.process import ProcessResult
-from trimtab.launch.slurm.allocation import SlurmAllocation
-from trimtab.launch.slurm.client import Client, Patience
+from trimtab.base.error import JobLost, NeverStarted, ToolError, TrimtabError
+from trimtab.reach.allocation import NodeDemand
+from trimtab.reach.process import ProcessResult
+from trimtab.reach.slurm_allocation import SlurmAllocation
+from trimtab.reach.slurm_client import Client, SlurmPatience
 
 SILENCE = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
 FORGOTTEN = "slurm_load_jobs error: Invalid job id specified"
@@ -52,7 +52,7 @@ class Answers:
     )
 
     def run(self, argv: Sequence[str], *, timeout_s: float, **_options: object) -> ProcessResult:
-        """Stand for `trimtab.launch.process.execute`."""
+        """Stand for `trimtab.reach.process.execute`."""
         self.asked.append(tuple(argv))
         name, arguments = argv[0], argv[1:]
         code, stdout, stderr = getattr(self, f"_{name}")(arguments)
@@ -110,10 +110,10 @@ RUNNING, PENDING = ("RUNNING", "None"), ("PENDING", "Priority")
 
 
 def allocation(answers: Answers, **demand: float) -> SlurmAllocation:
-    patience = Patience(monotonic=lambda: answers.now_s, sleep=answers.sleep)
+    patience = SlurmPatience(monotonic=lambda: answers.now_s, sleep=answers.sleep)
     return SlurmAllocation(
         Client(PROGRAMS, answers.run, patience),
-        Demand("p", 2, 2, **demand),  # type: ignore[arg-type]
+        NodeDemand("p", 2, 2, **demand),  # type: ignore[arg-type]
     )
 
 

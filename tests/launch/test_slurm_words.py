@@ -14,19 +14,35 @@ from tests.support.codes import raises
 from tests.support.each import for_each
 from tests.support.narrow import instance, present
 
-from trimtab.errors import ToolError, UsageError
-from trimtab.launch.allocation import Demand
-from trimtab.launch.process import ProcessResult
-from trimtab.launch.slurm import states
-from trimtab.launch.slurm.allocation import FIRST_STEP_S, GIVING_BACK_S
-from trimtab.launch.slurm.client import Patience, clean_environment, silence_of
-from trimtab.launch.slurm.launcher import Slurm, find_slurm
-from trimtab.launch.slurm.options import KNOWN, sbatch_options, srun_options
-from trimtab.launch.slurm.script import batch_arguments, batch_script, job_name, limit_minutes
-from trimtab.launch.slurm.states import Stage, never_starts, stage_of, state_behind
-from trimtab.launch.slurm.step import CREATED_WITHIN_S, step_arguments, step_of
-from trimtab.launch.slurm.view import of_sacct, of_squeue, unfold
-from trimtab.model.telemetry import NotAvailable
+from trimtab.base.error import ToolError, UsageError
+from trimtab.base.snapshot import NotAvailable
+from trimtab.reach import slurm_job
+from trimtab.reach.allocation import NodeDemand
+from trimtab.reach.launcher import Slurm, find_slurm
+from trimtab.reach.process import ProcessResult
+from trimtab.reach.slurm_allocation import FIRST_STEP_S, GIVING_BACK_S
+from trimtab.reach.slurm_batch import (
+    CREATED_WITHIN_S,
+    KNOWN,
+    batch_arguments,
+    batch_script,
+    job_name,
+    limit_minutes,
+    sbatch_options,
+    srun_options,
+    step_arguments,
+    step_of,
+)
+from trimtab.reach.slurm_client import SlurmPatience, clean_environment, silence_of
+from trimtab.reach.slurm_job import (
+    JobStage,
+    never_starts,
+    of_sacct,
+    of_squeue,
+    stage_of,
+    state_behind,
+    unfold,
+)
 
 SQUEUE_22_05 = """
 BOOT_FAIL CANCELLED COMPLETED CONFIGURING COMPLETING DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY
@@ -64,19 +80,31 @@ def ran(
 
 @for_each("state", sorted({*SQUEUE_22_05.split(), *SACCT_22_05.split(), *CODES_26_05.split()}))
 def test_every_state_of_slurm_is_in_one_set(state: str) -> None:
-    sets = (states.WAITING, states.RUNNING, states.PAUSED, states.ENDING, states.ENDED)
+    sets = (
+        slurm_job.WAITING,
+        slurm_job.RUNNING,
+        slurm_job.PAUSED,
+        slurm_job.ENDING,
+        slurm_job.ENDED,
+    )
     assert sum(state in one for one in sets) == 1
-    assert stage_of(state) is not Stage.UNKNOWN
+    assert stage_of(state) is not JobStage.UNKNOWN
 
 
 def test_no_other_word_is_taken_for_a_state() -> None:
     known = {*SQUEUE_22_05.split(), *SACCT_22_05.split(), *CODES_26_05.split()}
-    sets = (states.WAITING, states.RUNNING, states.PAUSED, states.ENDING, states.ENDED)
+    sets = (
+        slurm_job.WAITING,
+        slurm_job.RUNNING,
+        slurm_job.PAUSED,
+        slurm_job.ENDING,
+        slurm_job.ENDED,
+    )
     assert known == frozenset().union(*sets)
-    assert states.HELD <= states.WAITING
-    assert set(states.MEANING) == states.ENDED | states.PAUSED
+    assert slurm_job.HELD <= slurm_job.WAITING
+    assert set(slurm_job.MEANING) == slurm_job.ENDED | slurm_job.PAUSED
     for word in ("", "running", "R", "?", "BEWITCHED"):
-        assert stage_of(word) is Stage.UNKNOWN
+        assert stage_of(word) is JobStage.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -246,17 +274,17 @@ def test_no_text_becomes_more_than_one_argument(name: str, value: str) -> None:
 
 @pytest.mark.system
 def test_the_script_varies_in_a_number_alone() -> None:
-    script = batch_script(Demand("x", time_limit_s=61.0)).decode()
+    script = batch_script(NodeDemand("x", time_limit_s=61.0)).decode()
     assert script.splitlines()[-3:] == ["sleep 420 &", "held=$!", 'wait "$held"']
     checked = subprocess.run(
         ("sh", "-n"), input=script, text=True, capture_output=True, check=False
     )
     assert checked.returncode == 0, checked.stderr
-    assert [limit_minutes(Demand("x", time_limit_s=s)) for s in (0.1, 60, 61)] == [1, 1, 2]
+    assert [limit_minutes(NodeDemand("x", time_limit_s=s)) for s in (0.1, 60, 61)] == [1, 1, 2]
 
 
 def test_the_job_is_asked_for_as_a_whole() -> None:
-    demand = Demand("p", 4, 8, time_limit_s=600, options={"partition": "probe", "mpi": "pmi2"})
+    demand = NodeDemand("p", 4, 8, time_limit_s=600, options={"partition": "probe", "mpi": "pmi2"})
     arguments = batch_arguments(demand)
     assert arguments[:6] == (
         "--job-name=trimtab-p",
@@ -279,7 +307,7 @@ def test_a_name_that_is_more_than_a_name_is_refused(name: str) -> None:
     ("tasks", "spread"), [(1, ("1", "1")), (4, ("4", "1")), (6, ("4", "2")), (32, ("4", "8"))]
 )
 def test_tasks_are_spread_evenly(tasks: int, spread: tuple[str, str]) -> None:
-    arguments = step_arguments("7", Demand("x", 4, 8), tasks, ("ior", "-w"))
+    arguments = step_arguments("7", NodeDemand("x", 4, 8), tasks, ("ior", "-w"))
     assert f"--nodes={spread[0]}" in arguments
     assert f"--ntasks-per-node={spread[1]}" in arguments
     assert arguments[-2:] == ("ior", "-w")
@@ -410,7 +438,7 @@ def test_pauses_grow_to_half_a_minute() -> None:
     def sleep(pause_s: float) -> None:
         now[0] += pause_s
 
-    patience = Patience(monotonic=lambda: now[0], sleep=sleep)
+    patience = SlurmPatience(monotonic=lambda: now[0], sleep=sleep)
     assert list(patience.pauses(120)) == [0, 1, 3, 7, 15, 31, 61, 91, 120]
     assert list(patience.pauses(0)) == [0]
 
@@ -498,12 +526,12 @@ def test_the_page_names_every_option_and_no_other() -> None:
 
 def test_the_page_says_what_becomes_of_every_end() -> None:
     table = PAGE.partition("## What becomes of a run")[2].partition("## ")[0]
-    assert set(re.findall(r"`([A-Z_]{4,})`", table)) == states.ENDED | states.PAUSED
+    assert set(re.findall(r"`([A-Z_]{4,})`", table)) == slurm_job.ENDED | slurm_job.PAUSED
 
 
 def test_the_page_tells_the_limits_that_hold() -> None:
     limits = PAGE.partition("## Limits")[2]
-    patience = Patience()
+    patience = SlurmPatience()
     assert (patience.first_pause_s, patience.longest_pause_s) == (1.0, 30.0)
     assert "1 s, doubled up to 30 s" in limits
     assert (patience.controller_s, GIVING_BACK_S, FIRST_STEP_S) == (120.0, 60.0, 300.0)

@@ -14,7 +14,7 @@ from tests.support.command import installed, trimtab
 from tests.support.documents import misfits
 from tests.support.kept_world import keep_world
 
-from trimtab.record.store import Store
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.cli
 

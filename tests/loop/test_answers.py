@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from tests.support.codes import raises
 
-from trimtab.errors import ToolError
-from trimtab.loop.answers import NotOfType, answer_type, packed, plain_file, unpacked
-from trimtab.loop.dask_workers import _read
-from trimtab.loop.purging.by_shards import SelectPart, TallyPart, TotalsPart
-from trimtab.loop.purging.spreading import Part
-from trimtab.whatif.runs import Run
+from trimtab.base.error import ToolError
+from trimtab.base.typed_json import NotOfType, answer_type, packed, plain_file, unpacked
+from trimtab.purge.index.dask_pieces import SelectPart, TallyPart, TotalsPart
+from trimtab.purge.index.scan_workers import ScanPart
+from trimtab.reach.dask_worker import _read
+from trimtab.twin.whatif.whatif_figure import SimulatedRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def test_large_values_come_back_as_they_were() -> None:
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_figures_that_are_not_finite_come_back(number: float) -> None:
-    kind = answer_type(Run)
+    kind = answer_type(SimulatedRun)
     (again,) = unpacked(kind, packed(kind, {"a": number})).values()
     assert repr(again) == repr(number)
 
@@ -112,7 +112,7 @@ def test_a_table_or_tally_that_is_none_is_refused(data: bytes) -> None:
         unpacked(answer_type(TallyPart), json.dumps(text).encode())
 
 
-@pytest.mark.parametrize("question", [Run, TallyPart, SelectPart, TotalsPart, Part])
+@pytest.mark.parametrize("question", [SimulatedRun, TallyPart, SelectPart, TotalsPart, ScanPart])
 def test_every_question_has_answers_that_can_be_sent(question: type) -> None:
     with pytest.raises(NotOfType):
         unpacked(answer_type(question), b"7")

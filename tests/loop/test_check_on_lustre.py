@@ -9,12 +9,12 @@ import pytest
 from tests.fake_lustre.install import Installed, install
 from tests.fake_lustre.state import FakeLustre
 
-from trimtab.drivers.host import Host
-from trimtab.drivers.local.describe import MOUNT_TABLE
-from trimtab.loop.check import CheckOptions, check
-from trimtab.model.check import CheckResult
-from trimtab.model.mounts import find_mount, parse_mountinfo
-from trimtab.model.telemetry import NotAvailable
+from trimtab.base.filesystem import find_mount, parse_mountinfo
+from trimtab.base.snapshot import NotAvailable
+from trimtab.probe.check.check import CheckOptions, check
+from trimtab.probe.documents_probe import CheckResult
+from trimtab.reach.host import Host
+from trimtab.reach.local.path_description import MOUNT_TABLE
 
 pytestmark = pytest.mark.system
 

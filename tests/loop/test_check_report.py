@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.report.conftest import run, samples
 
-from trimtab.report.write import report_of
+from trimtab.reach.report_file import report_of
 
 REPORT = Path("/reports/scratch-0123.html")
 

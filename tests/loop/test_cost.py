@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.loop.status import cost_of
-from trimtab.model.identifier import new_identifier
-from trimtab.model.run import Run, RunStatus
-from trimtab.record.kept import ImportedRun
-from trimtab.record.store import Store
+from trimtab.base.event import new_identifier
+from trimtab.base.run import Run, RunStatus
+from trimtab.probe.verdict.site_status import cost_of
+from trimtab.store.kept import ImportedRun
+from trimtab.store.store import Store
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 GIB = 2**30

@@ -18,14 +18,14 @@ from dask import config
 from tests.support import dask_chaos
 from tests.support.codes import raises
 
-from trimtab.errors import RefusedError, TrimtabError, UsageError
-from trimtab.loop import dask_workers
-from trimtab.loop.dask_trust import (
+from trimtab.base.error import RefusedError, TrimtabError, UsageError
+from trimtab.reach import dask_worker
+from trimtab.reach.dask_worker import (
+    answering,
     nothing_unpickled,
     require_own_configuration,
     scheduler_address,
 )
-from trimtab.loop.dask_workers import answering
 
 pytestmark = pytest.mark.system
 
@@ -122,7 +122,7 @@ def test_no_pickle_of_a_scheduler_or_a_worker_runs(
     tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a client of Dask it does: that is how the test knows that it was sent."""
-    monkeypatch.setattr(dask_workers, "_WORKERS_S", 5.0)
+    monkeypatch.setattr(dask_worker, "_WORKERS_S", 5.0)
     dask_chaos.preload()
     file, mark = tmp_path / "scheduler.json", tmp_path / "mark"
     here, there = dask_chaos.FORKS.Pipe()
@@ -301,7 +301,7 @@ def test_local_workers_listen_on_nothing(tmp_path: Path) -> None:
         (tmp_path / "tree" / f"d{number}").mkdir()
     argv = ["purge", "scan", str(tmp_path / "tree"), "--index", str(tmp_path / "index"),
             "--dask", "local:2", "--calls-per-second", "40"]  # fmt: skip
-    script = "import sys; from trimtab.cli.main import main; sys.exit(main())"
+    script = "import sys; from trimtab.cli import main; sys.exit(main())"
     seen: list[set[int]] = []
     with subprocess.Popen(
         [sys.executable, "-c", script, *argv],

@@ -21,11 +21,11 @@ from tests.support.dask_cluster import local_cluster
 from tests.support.slurm import Cluster
 
 import trimtab
-from trimtab.errors import DataError, ToolError, UsageError
-from trimtab.loop import dask_workers
-from trimtab.loop.dask_workers import answering
-from trimtab.loop.whatif import WhatIf, what_if
-from trimtab.whatif.sweep import Swept
+from trimtab.base.error import DataError, ToolError, UsageError
+from trimtab.reach import dask_worker
+from trimtab.reach.dask_worker import answering
+from trimtab.twin.whatif.whatif import WhatIf, what_if
+from trimtab.twin.whatif.whatif_sweep import Swept
 
 pytestmark = pytest.mark.system
 SCRIPT = Path(__file__).parents[2] / "deploy/slurm/trimtab-dask.sbatch"
@@ -116,7 +116,7 @@ def test_what_died_with_its_worker_is_answered_by_another(scheduler: str, tmp_pa
 def test_what_kills_every_worker_is_given_up(
     scheduler: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dask_workers, "_TRIES", 2)
+    monkeypatch.setattr(dask_worker, "_TRIES", 2)
     with (
         raises(ToolError, "worker-killed"),
         answering(None, scheduler, most=1, hint="") as together,
@@ -133,7 +133,7 @@ def test_workers_that_are_all_gone_end_it(monkeypatch: pytest.MonkeyPatch, tmp_p
             assert next(answers)[0] == 0
             wait_until(lambda: len(list(tmp_path.iterdir())) >= 3)
             cluster.scale(0)
-            monkeypatch.setattr(dask_workers, "_WORKERS_S", 0.5)
+            monkeypatch.setattr(dask_worker, "_WORKERS_S", 0.5)
             list(answers)
 
 
@@ -147,13 +147,13 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 def test_workers_of_another_version_are_refused(
     scheduler: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dask_workers, "code_version", lambda *_: "0.0.1+other")
+    monkeypatch.setattr(dask_worker, "code_version", lambda *_: "0.0.1+other")
     with raises(ToolError, "workers-differ"):
         answers_of(scheduler, [Question(0)])
 
 
 def test_no_scheduler_and_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask_workers, "_WORKERS_S", 0.5)
+    monkeypatch.setattr(dask_worker, "_WORKERS_S", 0.5)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)  # root would not try these
     with raises(ToolError, "scheduler-unreachable"):
         answers_of("tcp://127.0.0.1:9", [Question(0)])
@@ -180,7 +180,7 @@ def test_as_many_processes_are_started_here_as_were_asked_for(
         started.append(workers)
         yield
 
-    monkeypatch.setattr(dask_workers, "side_by_side", here)
+    monkeypatch.setattr(dask_worker, "side_by_side", here)
     with answering(processes, scheduler, most=most, hint=""):
         assert started == [count]
 
@@ -205,7 +205,7 @@ def test_a_what_if_of_a_site_goes_to_its_workers(
         used.append((processes, dask))
         return answering(1 if dask is None else processes, dask, **terms)
 
-    monkeypatch.setattr("trimtab.loop.whatif.answering", noted)
+    monkeypatch.setattr("trimtab.twin.whatif.whatif.answering", noted)
     question = WhatIf(str(site), until_s=3600.0, classes=1, dask=asked, workers=workers)
     _, swept = what_if(question)
     assert used == [(workers, scheduler if of_site else None)]
@@ -266,7 +266,7 @@ def test_a_scheduler_that_is_lost_ends_it(tmp_path: Path, monkeypatch: pytest.Mo
                 waiting = [Question(n, leaves=tmp_path, waits_for=999) for n in range(1, 9)]
                 answers = together([Question(0), *waiting])
                 assert next(answers)[0] == 0
-                monkeypatch.setattr(dask_workers, "_WORKERS_S", 3.0)
+                monkeypatch.setattr(dask_worker, "_WORKERS_S", 3.0)
                 cluster.kill()
                 next(answers)
         finally:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from tests.support.command import trimtab
 
-from trimtab.errors import UsageError
-from trimtab.loop.event_log import add_event
-from trimtab.model.event import EventKind
-from trimtab.record.store import Store
+from trimtab.base.error import UsageError
+from trimtab.base.event import EventKind
+from trimtab.site.place import add_event
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.system
 

@@ -13,22 +13,22 @@ from tests.fake_lustre.state import FakeLustre
 from tests.support import loopback
 from tests.support.command import trimtab
 
-from trimtab.errors import ToolError, UsageError
-from trimtab.loop.initialise import Discovery, Wanted, discover
-from trimtab.model.mounts import find_mount, parse_mountinfo
+from trimtab.base.error import ToolError, UsageError
+from trimtab.base.filesystem import find_mount, parse_mountinfo
+from trimtab.probe.site_draft import Discovery, DraftRequest, discover
 
 
 @pytest.mark.parametrize("name", ["Bad Name", "", "-a", "a" * 65, "a\n", "../x", "\x1b[1m"])
 def test_a_bad_name_is_told_as_the_fault_of_its_option(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match=r"^--name: '.*' is not a name$") as caught:
-        discover(Wanted(str(tmp_path), name=name))
+        discover(DraftRequest(str(tmp_path), name=name))
     assert "lower-case letters, digits and, between them, dashes" in (caught.value.hint or "")
     assert caught.value.message.isprintable()
 
 
 @pytest.mark.system
 def test_a_good_name_is_taken(tmp_path: Path) -> None:
-    assert discover(Wanted(str(tmp_path), name="a-1")).site.name == "a-1"
+    assert discover(DraftRequest(str(tmp_path), name="a-1")).site.name == "a-1"
 
 
 OF_LUSTRE = [
@@ -47,7 +47,7 @@ def test_what_is_of_lustre_is_refused_elsewhere(
     tmp_path: Path, given: dict, driver: str | None
 ) -> None:
     with pytest.raises(UsageError) as caught:
-        discover(Wanted(str(tmp_path), driver=driver, **given))
+        discover(DraftRequest(str(tmp_path), driver=driver, **given))
     assert caught.value.code == "not-lustre"
 
 
@@ -86,7 +86,7 @@ def discovered(state: FakeLustre, mount: Path, late: list[str]) -> tuple[Discove
         return answers
 
     names = ",".join(server.name for server in state.servers)
-    wanted = Wanted(str(mount), driver="lustre", servers=names)
+    wanted = DraftRequest(str(mount), driver="lustre", servers=names)
     return discover(wanted, execute=state.execute, reach=reach), deadlines
 
 
@@ -119,11 +119,11 @@ def test_a_directory_that_is_no_mount_point_is_told(tmp_path: Path) -> None:
     mount = find_mount(mounts, str(inside.resolve()))
     assert mount is not None
     told = f"{inside} is no mount point: it is part of {mount.mount_point} ({mount.source})"
-    assert told in discover(Wanted(str(inside))).not_found
+    assert told in discover(DraftRequest(str(inside))).not_found
     # The mount itself is one, and so is a link to it.
     (tmp_path / "link").symlink_to(mount.mount_point)
     for path in (mount.mount_point, str(tmp_path / "link")):
-        assert not any("no mount point" in one for one in discover(Wanted(path)).not_found)
+        assert not any("no mount point" in one for one in discover(DraftRequest(path)).not_found)
 
 
 @pytest.mark.system
@@ -133,9 +133,11 @@ def test_a_mount_and_a_directory_of_it(tmp_path: Path) -> None:
     with loopback.mounted(tmp_path, fs="ext4") as mounted:
         inside = mounted.mount_point / "inside"
         inside.mkdir()
-        found = discover(Wanted(str(mounted.mount_point))).not_found
+        found = discover(DraftRequest(str(mounted.mount_point))).not_found
         assert not any("no mount point" in one for one in found)
-        (told,) = [one for one in discover(Wanted(str(inside))).not_found if "mount point" in one]
+        (told,) = [
+            one for one in discover(DraftRequest(str(inside))).not_found if "mount point" in one
+        ]
         assert told.startswith(
             f"{inside} is no mount point: it is part of {mounted.mount_point} (/dev/loop"
         )

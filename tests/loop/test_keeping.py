@@ -15,22 +15,21 @@ import pytest
 from tests.support.counts import repetitions, seeded
 from tests.support.small_site import SITE, SmallSite, hour
 
+from trimtab.base.event import Event, EventKind, identifier_of
+from trimtab.base.run import Run, RunStatus, Sample
+from trimtab.base.typed_json import packed
+from trimtab.explain.status import SlowTargetStatus
 from trimtab.judge import variability
-from trimtab.loop import keeping as kept
-from trimtab.loop import site_judgement
-from trimtab.loop.answers import packed
-from trimtab.loop.event_log import Place
-from trimtab.loop.explaining.incidents import incidents_of
-from trimtab.loop.keeping import keeping
-from trimtab.loop.site_judgement import Terms, judge_site
-from trimtab.loop.standing import whole_standing
-from trimtab.loop.status import status_of
-from trimtab.model.event import Event, EventKind
-from trimtab.model.identifier import identifier_of
-from trimtab.model.run import Run, RunStatus, Sample
-from trimtab.model.status import SlowTargetStatus
-from trimtab.record.store import Store
-from trimtab.report.documents.encode import dumps
+from trimtab.probe.verdict import site_judgement
+from trimtab.probe.verdict.incident_search import incidents_of
+from trimtab.probe.verdict.site_judgement import JudgeTerms, judge_site
+from trimtab.probe.verdict.site_standing import whole_standing
+from trimtab.probe.verdict.site_status import status_of
+from trimtab.show.encode import dumps
+from trimtab.site.place import Place
+from trimtab.store import keeping as kept
+from trimtab.store.keeping import keeping
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.cli
 HOURS = 24 * 20
@@ -139,12 +138,12 @@ def rename_a_probe(store: Store, random: Any, path: Path) -> None:
     """Change rows in place, as a repair by hand does, with their checksums."""
     from sqlalchemy import update
 
-    from trimtab.record import checksums, schema
+    from trimtab.store import checksum, schema
 
     this = schema.run.c.number == random.randrange(1, HOURS)
     with store._writing() as connection:
         connection.execute(update(schema.run).where(this).values(path=f"/x{random.random()}"))
-        checksums.resum(connection, schema.run, this)
+        checksum.resum(connection, schema.run, this)
 
 
 def log_an_event(store: Store, random: Any, path: Path) -> None:
@@ -182,15 +181,15 @@ def test_whatever_happened_it_is_what_judging_from_nothing_gives(tmp_path, histo
 def test_other_terms_are_not_mixed_up(tmp_path):
     with Store.open(small_site(tmp_path / "t.db")) as store:
         whole = judge_site(store, PLACE).judgement
-        strict = judge_site(store, PLACE, Terms(goal=0.001)).judgement
-        part = judge_site(store, PLACE, Terms(until=hour(100).isoformat())).judgement
-        only = judge_site(store, PLACE, Terms(metric="read_bandwidth")).judgement
+        strict = judge_site(store, PLACE, JudgeTerms(goal=0.001)).judgement
+        part = judge_site(store, PLACE, JudgeTerms(until=hour(100).isoformat())).judgement
+        only = judge_site(store, PLACE, JudgeTerms(metric="read_bandwidth")).judgement
         store.drop_derived()
-        assert judge_site(store, PLACE, Terms(goal=0.001)).judgement == strict != whole
-        assert judge_site(store, PLACE, Terms(metric="read_bandwidth")).judgement == only
+        assert judge_site(store, PLACE, JudgeTerms(goal=0.001)).judgement == strict != whole
+        assert judge_site(store, PLACE, JudgeTerms(metric="read_bandwidth")).judgement == only
         assert judge_site(store, PLACE).judgement == whole
         store.drop_derived()
-        assert judge_site(store, PLACE, Terms(until=hour(100).isoformat())).judgement == part
+        assert judge_site(store, PLACE, JudgeTerms(until=hour(100).isoformat())).judgement == part
 
 
 def test_another_version_of_the_program_judges_again(tmp_path, monkeypatch):
@@ -242,7 +241,7 @@ def test_a_look_reads_a_series_once_and_again_when_its_rows_are_others(tmp_path,
 
 
 def test_a_store_that_may_only_be_read_answers_the_same(tmp_path, monkeypatch):
-    from trimtab.errors import UnreadableError
+    from trimtab.base.error import UnreadableError
 
     def refused(*_: object) -> None:
         raise UnreadableError("the store may only be read", code="store-read-only")

@@ -11,17 +11,16 @@ from typing import Any
 import pytest
 from tests.support.command import trimtab
 
-from trimtab.drivers.local.driver import LocalDriver
-from trimtab.judge.ladder.build import build_ladder
-from trimtab.loop.ladder import ladder_of, of_store, with_data_sheet
-from trimtab.model.event import Event, EventKind
-from trimtab.model.hardware import Hardware, Parity, parse_figure
-from trimtab.model.identifier import new_identifier
-from trimtab.model.ladder import Basis, Coverage, LimitKind, Rung
-from trimtab.model.run import Run, RunStatus, Sample
-from trimtab.model.site import Servers, Site
-from trimtab.model.telemetry import Reading, Snapshot, Target, TargetSnapshot
-from trimtab.record.store import Store
+from trimtab.base.event import Event, EventKind, new_identifier
+from trimtab.base.run import Run, RunStatus, Sample
+from trimtab.base.site import Servers, Site
+from trimtab.base.site_hardware import Hardware, Parity, parse_figure
+from trimtab.base.snapshot import Reading, Snapshot, Target, TargetSnapshot
+from trimtab.judge.efficiency_ladder import Coverage, IntervalBasis, LimitKind, Rung
+from trimtab.judge.ladder_analysis import build_ladder
+from trimtab.probe.ladder import ladder_of, of_store, with_data_sheet
+from trimtab.reach.local.local_driver import LocalDriver
+from trimtab.store.store import Store
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 HARDWARE = Hardware(
@@ -132,7 +131,7 @@ def test_runs_of_a_week_tell_more_than_repetitions(store: Store) -> None:
         for day in range(10)
     ]
     found = only(store)
-    assert found.rate.basis is Basis.RUNS
+    assert found.rate.basis is IntervalBasis.RUNS
     assert found.rate.values == tuple((75.0 + day) * GB for day in (7, 6, 5, 4, 3, 2, 1, 0))
     assert set(found.runs) == {run.id for run in runs[:8]}
 
@@ -141,7 +140,7 @@ def test_few_runs_leave_the_repetitions_of_the_newest(store: Store) -> None:
     keep(store, "ior", [10.0, 11.0], at=NOW - timedelta(days=1))
     newest = keep(store, "ior", [70.0, 80.0])
     found = only(store)
-    assert found.rate.basis is Basis.REPETITIONS
+    assert found.rate.basis is IntervalBasis.REPETITIONS
     assert found.rate.values == (70.0 * GB, 80.0 * GB)
     assert found.runs == (newest.id,)
 
@@ -266,7 +265,7 @@ def test_surveys_of_several_days_tell_how_they_scatter(store: Store) -> None:
         )
     found = only(store)
     assert found.rate.values == (86 * GB, 82 * GB, 80 * GB)
-    assert found.rate.basis is Basis.RUNS
+    assert found.rate.basis is IntervalBasis.RUNS
     assert len(found.runs) == 3
 
 

@@ -11,8 +11,8 @@ import pytest
 from tests.record.values import NOON, a_run, an_event
 
 import trimtab
-from trimtab.errors import UsageError
-from trimtab.record.store import Store
+from trimtab.base.error import UsageError
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.system  # the store is asked for by a child process
 FRAMES = ("runs", "samples", "events", "readings")

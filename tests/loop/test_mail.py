@@ -11,9 +11,9 @@ from typing import Literal
 import pytest
 from tests.support.mailbox import Post, certificate, mail_server
 
-from trimtab.errors import Undelivered
-from trimtab.loop.mail import Mailer
-from trimtab.model.notifying import MailServer
+from trimtab.base.error import Undelivered
+from trimtab.base.notification import MailServer
+from trimtab.reach.mail import Mailer
 
 pytestmark = pytest.mark.system
 PASSWORD = "wonderful"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.support.codes import raises
 
-from trimtab.errors import UsageError
-from trimtab.loop.monthly import month_of
-from trimtab.report.monthly import check_out
+from trimtab.answers.month import month_of
+from trimtab.answers.page_month import check_out
+from trimtab.base.error import UsageError
 
 NOW = datetime(2026, 11, 1, 0, 30, tzinfo=UTC)
 

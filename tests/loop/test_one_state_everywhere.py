@@ -10,19 +10,17 @@ from tests.drivers.lustre.test_troubles import CASES
 from tests.fake_lustre.state import FakeLustre
 from tests.support.each import for_each
 
-from trimtab.alert.table import STATES
-from trimtab.drivers.lustre.driver import LustreDriver
-from trimtab.loop.alerting.observing import observe
-from trimtab.loop.event_log import Place
-from trimtab.loop.overview import glance_of, overview, present_of
-from trimtab.loop.standing import standing_of, standings_of
-from trimtab.loop.status import status_of
-from trimtab.loop.targets import recall
-from trimtab.loop.watching.upcoming import watch_state
-from trimtab.model.overview import PurgeOverview
-from trimtab.model.site import Servers, Site
-from trimtab.record.store import Store
-from trimtab.report.headline import headline, site_troubles
+from trimtab.answers.site_overview import PurgeOverview, glance_of, overview, present_of
+from trimtab.base.site import Servers, Site
+from trimtab.explain.headline import headline, site_troubles
+from trimtab.probe.verdict.site_standing import recall, standing_of, standings_of
+from trimtab.probe.verdict.site_status import status_of
+from trimtab.reach.lustre.lustre_driver import LustreDriver
+from trimtab.site.place import Place
+from trimtab.store.store import Store
+from trimtab.watch.alert.alert_table import STATES
+from trimtab.watch.alert.alert_view import observe
+from trimtab.watch.watch_state import watch_state
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 STATES_OF_A_TARGET = (
@@ -86,7 +84,7 @@ def test_no_two_commands_contradict_each_other(state: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("state", ["unmounted", "OSS dead"])
 def test_a_lost_target_is_an_alert_with_the_first_snapshot(state: str, tmp_path: Path) -> None:
-    from trimtab.alert.decide import decide
+    from trimtab.watch.alert.alert_decision import decide
 
     fake = FakeLustre.pair()
     site = _site(fake)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from tests.support.codes import raises
 
-from trimtab.errors import UsageError
-from trimtab.loop.event_log import Place
-from trimtab.loop.site_judgement import judge_site
-from trimtab.loop.status import status_of
-from trimtab.loop.verdicts import bring_up_to_date
-from trimtab.model.identifier import new_identifier
-from trimtab.model.run import Run, RunStatus
-from trimtab.record.store import Store
+from trimtab.base.error import UsageError
+from trimtab.base.event import new_identifier
+from trimtab.base.run import Run, RunStatus
+from trimtab.probe.verdict.site_judgement import judge_site
+from trimtab.probe.verdict.site_status import status_of
+from trimtab.probe.verdict.up_to_date import bring_up_to_date
+from trimtab.site.place import Place
+from trimtab.store.store import Store
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 

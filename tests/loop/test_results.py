@@ -12,28 +12,22 @@ from tests.report.pages import swept_policies
 from tests.report.purge_pages import TIB, USAGE, horizon_answer_of
 from tests.support.codes import raises
 
-from trimtab.errors import UsageError
-from trimtab.loop.results import (
-    WhatIfResult,
-    add_result,
-    results_of,
-    whatif_result,
-)
-from trimtab.message import Message
-from trimtab.purge.horizon.answer import Answer, HorizonResult
-from trimtab.purge.horizon.curve import Freed
+from trimtab.base.error import Message, UsageError
+from trimtab.purge.fullness import Usage
+from trimtab.purge.horizon.age_curve import Freed
+from trimtab.purge.horizon.group_horizon import GroupHorizon, GroupHorizons, OstGroup
 from trimtab.purge.horizon.horizon import HorizonStatus
-from trimtab.purge.horizon.targets import Group, GroupHorizon, GroupHorizons
-from trimtab.purge.horizon.usage import Usage
-from trimtab.record.kept import KeptResult
-from trimtab.record.store import Store
-from trimtab.report.whatif import whatif_document
+from trimtab.purge.horizon.horizon_answer import HorizonAnswer, HorizonResult
+from trimtab.store.kept import KeptResult
+from trimtab.store.store import Store
+from trimtab.twin.kept_result import WhatIfResult, add_result, results_of, whatif_result
+from trimtab.twin.whatif.page_whatif import whatif_document
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 SITE = "scratch"
 
 
-def kept_horizon(answer: Answer, root: str = "/scratch") -> HorizonResult:
+def kept_horizon(answer: HorizonAnswer, root: str = "/scratch") -> HorizonResult:
     """Return a horizon as it is kept."""
     total = Freed(21_000_000, 26_500 * TIB)
     words = ("Files younger than 14 d stay.",)
@@ -45,10 +39,10 @@ def kept_whatif() -> WhatIfResult:
     return whatif_result(*swept_policies())
 
 
-def with_groups(answer: Answer) -> Answer:
+def with_groups(answer: HorizonAnswer) -> HorizonAnswer:
     """Return the answer with what each OST needs, and each pool."""
 
-    def horizons(*groups: Group) -> GroupHorizons:
+    def horizons(*groups: OstGroup) -> GroupHorizons:
         rows = tuple(
             GroupHorizon(
                 group, Usage(9 * TIB, TIB), HorizonStatus.REACHED, TIB, 400_000,
@@ -59,8 +53,8 @@ def with_groups(answer: Answer) -> Answer:
         needed, hour = answer.needed, (answer.as_of_s // 3600 - 14 * 24)
         return GroupHorizons(hour, needed.cut_off_hour, needed.target, needed.freed, rows)
 
-    osts = horizons(Group("OST", "OST0000", (0,), 0.75), Group("OST", "OST001f", (31,), 0.75))
-    return replace(answer, osts=osts, pools=horizons(Group("pool", "flash", (0, 31), 0.8)))
+    osts = horizons(OstGroup("OST", "OST0000", (0,), 0.75), OstGroup("OST", "OST001f", (31,), 0.75))
+    return replace(answer, osts=osts, pools=horizons(OstGroup("pool", "flash", (0, 31), 0.8)))
 
 
 @pytest.fixture

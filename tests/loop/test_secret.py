@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.errors import Undelivered
-from trimtab.loop.secret import secret_of
+from trimtab.base.error import Undelivered
+from trimtab.reach.mail import secret_of
 
 
 def failure(reference: str) -> Undelivered:

@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.command import TRIMTAB, trimtab
 
-from trimtab.errors import DataError, TrimtabError, UnreadableError, UsageError
-from trimtab.loop.series_file import Columns, FileTerms, judge_file
+from trimtab.base.error import DataError, TrimtabError, UnreadableError, UsageError
+from trimtab.probe.imports.series_file import FileTerms, judge_file
+from trimtab.probe.imports.table_column import NamedColumns
 
 FIRST = datetime(2026, 9, 1, tzinfo=UTC)
 HOURS = 240
@@ -143,7 +144,7 @@ def test_one_table_may_hold_several_series(tmp_path: Path) -> None:
     ]
     path = tmp_path / "s.csv"
     path.write_text("at,ost,bw\n" + "\n".join(rows))
-    terms = FileTerms(columns=Columns(value="bw", by="ost"))
+    terms = FileTerms(columns=NamedColumns(value="bw", by="ost"))
     series = judge_file(str(path), terms).judgement.series
     assert [one.key.probe for one in series] == ["0", "1", "2"]
     assert all(one.overall.n == HOURS for one in series)
@@ -152,21 +153,21 @@ def test_one_table_may_hold_several_series(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "columns", "kind", "code"),
     [
-        (b"", Columns(), DataError, "file-empty"),
-        (b"   \n ", Columns(), DataError, "file-empty"),
-        (b"a,b\n1,2\n", Columns(), UsageError, "column-missing"),
-        (b"at,x,y\n2026-01-01,1,2\n", Columns(), UsageError, "column-ambiguous"),
-        (b"at,x\n2026-01-01,one\n", Columns(), UsageError, "column-missing"),
-        (b"at,x\n2026-01-01,1\n", Columns(time="when"), UsageError, "column-missing"),
-        (b"at,x\n2026-01-01,1\n", Columns(time="x"), DataError, "column-without-times"),
-        (b"at,x\n2026-01-01,one\n", Columns(value="x"), DataError, "column-without-numbers"),
-        (b"at,x\n2026-01-01,1\n", Columns(by="z"), UsageError, "column-missing"),
-        (b"PAR1rubbish", Columns(), DataError, "table-unreadable"),
-        (b"at,x\n2026-01-01,1,2,3\n", Columns(), DataError, "table-unreadable"),
+        (b"", NamedColumns(), DataError, "file-empty"),
+        (b"   \n ", NamedColumns(), DataError, "file-empty"),
+        (b"a,b\n1,2\n", NamedColumns(), UsageError, "column-missing"),
+        (b"at,x,y\n2026-01-01,1,2\n", NamedColumns(), UsageError, "column-ambiguous"),
+        (b"at,x\n2026-01-01,one\n", NamedColumns(), UsageError, "column-missing"),
+        (b"at,x\n2026-01-01,1\n", NamedColumns(time="when"), UsageError, "column-missing"),
+        (b"at,x\n2026-01-01,1\n", NamedColumns(time="x"), DataError, "column-without-times"),
+        (b"at,x\n2026-01-01,one\n", NamedColumns(value="x"), DataError, "column-without-numbers"),
+        (b"at,x\n2026-01-01,1\n", NamedColumns(by="z"), UsageError, "column-missing"),
+        (b"PAR1rubbish", NamedColumns(), DataError, "table-unreadable"),
+        (b"at,x\n2026-01-01,1,2,3\n", NamedColumns(), DataError, "table-unreadable"),
     ],
 )
 def test_what_is_no_series_is_told(
-    tmp_path: Path, content: bytes, columns: Columns, kind: type[TrimtabError], code: str
+    tmp_path: Path, content: bytes, columns: NamedColumns, kind: type[TrimtabError], code: str
 ) -> None:
     path = tmp_path / "s.csv"
     path.write_bytes(content)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.measure.recorded import REAL_DATA
 
-from trimtab.errors import UsageError
-from trimtab.loop.series_file import FileTerms, judge_file
-from trimtab.loop.tables.columns import Columns
-from trimtab.report.headline import headline, of_judgement
+from trimtab.base.error import UsageError
+from trimtab.explain.headline import headline, of_judgement
+from trimtab.probe.imports.series_file import FileTerms, judge_file
+from trimtab.probe.imports.table_column import NamedColumns
 
 CASES = REAL_DATA / "cases"
 pytestmark = [
@@ -61,7 +61,7 @@ def test_a_missing_head_is_told_with_the_line_to_add() -> None:
 
 
 def test_operations_of_elbencho_are_series() -> None:
-    terms = FileTerms(Columns("ISO date", "MiB/s [last]", by="operation"))
+    terms = FileTerms(NamedColumns("ISO date", "MiB/s [last]", by="operation"))
     series = judge_file(str(CASES / "elbencho-csv/elbencho.csv"), terms).judgement.series
     levels = {entry.key.probe: entry.regimes[-1].median or 0.0 for entry in series}
     assert sorted(round(level, -2) for level in levels.values()) == [4900, 8900]

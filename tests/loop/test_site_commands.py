@@ -17,12 +17,12 @@ from tests.fake_lustre.state import FakeLustre, Fault
 from tests.support import loopback
 from tests.support.command import TRIMTAB, Ended, trimtab
 
-from trimtab.drivers.local.driver import LocalDriver
-from trimtab.errors import RefusedError
-from trimtab.loop.probing.probe import RunContext
-from trimtab.loop.probing.site_probe import SiteProbeRunner
-from trimtab.loop.sites import utc_now
-from trimtab.site.load import load_site
+from trimtab.base.error import RefusedError
+from trimtab.probe.probe import RunContext
+from trimtab.probe.site_probe import SiteProbeRunner
+from trimtab.reach.local.local_driver import LocalDriver
+from trimtab.reach.process import utc_now
+from trimtab.site.site_file import load_site
 
 pytestmark = pytest.mark.system
 

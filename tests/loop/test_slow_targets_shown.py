@@ -13,14 +13,13 @@ from tests.support.narrow import present
 from tests.support.small_site import SITE, SmallSite
 from tests.support.watched import a_site
 
-from trimtab.errors import UsageError
-from trimtab.loop.event_log import Place
-from trimtab.loop.site_judgement import Terms, judge_site
-from trimtab.loop.standing import standing_of
-from trimtab.loop.status import slow_targets
-from trimtab.loop.targets import keep, look, recall
-from trimtab.record.store import Store
-from trimtab.report.headline import headline, site_troubles
+from trimtab.base.error import UsageError
+from trimtab.explain.headline import headline, site_troubles
+from trimtab.probe.verdict.site_judgement import JudgeTerms, judge_site
+from trimtab.probe.verdict.site_standing import keep, look, recall, standing_of
+from trimtab.probe.verdict.site_status import slow_targets
+from trimtab.site.place import Place
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.system  # the place of a store is asked for in a child
 
@@ -67,7 +66,7 @@ def test_a_mistyped_probe_is_no_question_about_targets(tmp_path: Path) -> None:
     with Store.open(path) as store:
         assert judge_site(store, Place(SITE, None)).judgement.tails
         with raises(UsageError, "no-series") as refused:
-            judge_site(store, Place(SITE, None), Terms(probe="hurly"))
+            judge_site(store, Place(SITE, None), JudgeTerms(probe="hurly"))
     assert refused.value.hint == "did you mean 'hourly'?"
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from tests.support.command import trimtab
 
-from trimtab.loop.status import status_of
-from trimtab.model.identifier import identifier_of
-from trimtab.model.run import Run, RunStatus, Sample
-from trimtab.record.store import Store
-from trimtab.report.status import plain
+from trimtab.answers.page import plain
+from trimtab.base.event import identifier_of
+from trimtab.base.run import Run, RunStatus, Sample
+from trimtab.probe.verdict.site_status import status_of
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.cli
 

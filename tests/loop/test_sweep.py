@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.errors import Interrupted, ToolError, UsageError
-from trimtab.loop.probing.probe import ProbeOutcome, RunContext
-from trimtab.loop.probing.site_probe import SiteProbeRunner
-from trimtab.loop.sweep import SweepWork, state_of
-from trimtab.model.identifier import identifier_of
-from trimtab.model.run import Run, RunStatus, Sample
-from trimtab.model.site import Site, SiteProbe
-from trimtab.record.store import Store
-from trimtab.site.sweep_file import Sweep, levels_now, load_sweep, varied
+from trimtab.base.error import Interrupted, ToolError, UsageError
+from trimtab.base.event import identifier_of
+from trimtab.base.run import Run, RunStatus, Sample
+from trimtab.base.site import Site, SiteProbe
+from trimtab.probe.probe import ProbeOutcome, RunContext
+from trimtab.probe.site_probe import SiteProbeRunner
+from trimtab.probe.sweep import SweepWork, state_of
+from trimtab.probe.sweep_file import Sweep, levels_now, load_sweep, varied
+from trimtab.store.store import Store
 
 MIB = 1024**2
 PROBE = SiteProbe(

@@ -9,16 +9,15 @@ from pathlib import Path
 import pytest
 from tests.loop.test_sweep import GOOD, MIB, PROBE, SWEEP, Recorder, now, store, work
 
-from trimtab.cli.main import main
-from trimtab.errors import RefusedError, ToolError, UsageError
-from trimtab.judge.sweep import analyse_sweep, measured_points
-from trimtab.loop.probing.probe import ProbeOutcome, RunContext
-from trimtab.loop.sweep import SweepWork, points_of, state_of
-from trimtab.model.excluded_runs import doubts
-from trimtab.model.run import Run, RunStatus, Sample
-from trimtab.model.site import Site, SiteLauncher, SiteProbe
-from trimtab.record.store import Store
-from trimtab.site.sweep_file import Sweep, load_sweep, varied
+from trimtab.base.error import RefusedError, ToolError, UsageError
+from trimtab.base.run import Run, RunStatus, Sample, doubts
+from trimtab.base.site import Site, SiteLauncher, SiteProbe
+from trimtab.cli import main
+from trimtab.judge.sweep_analysis import analyse_sweep, measured_points
+from trimtab.probe.probe import ProbeOutcome, RunContext
+from trimtab.probe.sweep import SweepWork, points_of, state_of
+from trimtab.probe.sweep_file import Sweep, load_sweep, varied
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.system
 

@@ -17,27 +17,25 @@ from tests.support.small_twin import START, small_scenario
 from tests.support.watched import Ended as Killed
 from tests.support.watched import a_log
 
-from trimtab.errors import RefusedError
-from trimtab.loop.acting.visit import visit
-from trimtab.loop.check import CheckOptions, check
-from trimtab.loop.event_log import Place
-from trimtab.loop.probing import twin_site
-from trimtab.loop.probing.reach import Reach
-from trimtab.loop.probing.site_probe import SiteProbeRunner
-from trimtab.loop.sites import clock_of, know_site, open_acting_driver, open_driver, reach_of
-from trimtab.loop.standing import whole_standing
-from trimtab.loop.targets import look
-from trimtab.loop.twin_run import Wanted, run_twin
-from trimtab.loop.watching.watch import Watch
-from trimtab.model.run import RunStatus
-from trimtab.model.site import Site
-from trimtab.record.store import Store
-from trimtab.report.acting import plan_answer
-from trimtab.report.headline import site_troubles
-from trimtab.site.load import load_site
-from trimtab.twin.diary import Diary
-from trimtab.twin.life import Life
-from trimtab.twin.scenario.model import Fault, ProbeLoad
+from trimtab.act.page import plan_answer
+from trimtab.act.visit import visit
+from trimtab.base.error import RefusedError
+from trimtab.base.run import RunStatus
+from trimtab.base.site import Site
+from trimtab.explain.headline import site_troubles
+from trimtab.probe.check.check import CheckOptions, check
+from trimtab.probe.site_probe import SiteProbeRunner
+from trimtab.probe.verdict.site_standing import look, whole_standing
+from trimtab.site.lookup import clock_of, know_site, open_acting_driver, open_driver, reach_of
+from trimtab.site.path_access import Reach
+from trimtab.site.place import Place
+from trimtab.site.site_file import load_site
+from trimtab.store.store import Store
+from trimtab.twin import twin_site
+from trimtab.twin.life import Diary, Life
+from trimtab.twin.scenario import Fault, ProbeLoad
+from trimtab.twin.twin_run import TwinRequest, run_twin
+from trimtab.watch.watch import Watch
 
 pytestmark = pytest.mark.cli
 
@@ -52,7 +50,7 @@ Command = Callable[..., Ended]
 def a_site(directory: Path, **changes: Any) -> Site:
     """Return a site of which two days were simulated."""
     scenario = small_scenario(**{"probes": (PROBE,), **changes})
-    wanted = Wanted(scenario, directory, until_s=2 * 86400.0)
+    wanted = TwinRequest(scenario, directory, until_s=2 * 86400.0)
     return load_site(run_twin(wanted, progress=lambda text, part: None).site_file).site
 
 

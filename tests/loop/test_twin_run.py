@@ -19,17 +19,16 @@ import pytest
 from tests.support.command import TRIMTAB, trimtab
 from tests.support.small_twin import START, small_scenario
 
-from trimtab.errors import Interrupted, RefusedError, UsageError
-from trimtab.loop.probing.reach import THIS_HOST
-from trimtab.loop.sites import reach_of
-from trimtab.loop.twin_run import Wanted, run_twin
-from trimtab.model.run import RunStatus
-from trimtab.record.store import Store
-from trimtab.site.load import load_site
-from trimtab.twin.diary import Diary
-from trimtab.twin.life import Life
-from trimtab.twin.scenario.model import Change, Fault, ProbeLoad
-from trimtab.twin.scenario.write import to_toml
+from trimtab.base.error import Interrupted, RefusedError, UsageError
+from trimtab.base.run import RunStatus
+from trimtab.site.lookup import reach_of
+from trimtab.site.path_access import THIS_HOST
+from trimtab.site.site_file import load_site
+from trimtab.store.store import Store
+from trimtab.twin.life import Diary, Life
+from trimtab.twin.scenario import Fault, ProbeLoad, ScenarioChange
+from trimtab.twin.scenario_file import to_toml
+from trimtab.twin.twin_run import TwinRequest, run_twin
 
 MIB = 2.0**20
 DAY_S = 86400.0
@@ -77,7 +76,7 @@ def kept(directory: Path, name: str = "small.db") -> dict[str, Any]:
 def simulated(directory: Path, days: float = 2.0, seed: int = 0, **changes: Any) -> Path:
     """Return the site file of a simulated stretch, made in this process."""
     scenario = small_scenario(**{"probes": PROBES, "seed": seed, **changes})
-    wanted = Wanted(scenario, directory, until_s=days * DAY_S)
+    wanted = TwinRequest(scenario, directory, until_s=days * DAY_S)
     return run_twin(wanted, progress=lambda text, part: None).site_file
 
 
@@ -145,7 +144,7 @@ def test_a_directory_that_cannot_be_made_is_said_before_anything_is_simulated(
 @pytest.mark.system
 def test_another_store_holds_it_and_not_twice(tmp_path: Path) -> None:
     scenario, store = small_scenario(probes=PROBES), f"sqlite:///{tmp_path / 'elsewhere.db'}"
-    first = Wanted(scenario, tmp_path / "one", store, until_s=DAY_S)
+    first = TwinRequest(scenario, tmp_path / "one", store, until_s=DAY_S)
     found = run_twin(first, progress=lambda text, part: None)
     assert not (tmp_path / "one" / "small.db").exists()
     assert load_site(found.site_file).site.store.url == store
@@ -199,7 +198,7 @@ def test_an_interruption_keeps_what_was_simulated_and_life_goes_on(
 
     scenario, directory = small_scenario(probes=PROBES), tmp_path / "cut"
     with pytest.raises(Interrupted):
-        run_twin(Wanted(scenario, directory, until_s=2 * DAY_S), progress=progress)
+        run_twin(TwinRequest(scenario, directory, until_s=2 * DAY_S), progress=progress)
     assert len(told) == after
     now = START + timedelta(hours=after)
     assert Diary(directory).time() == now
@@ -249,7 +248,7 @@ def test_one_that_was_killed_is_not_taken_for_whole(tmp_path: Path) -> None:
     ended = trimtab("targets", site_file, store=tmp_path / "other.db")
     assert ended.code == 4
     assert "killed" in ended.stderr
-    again = Wanted(small_scenario(), tmp_path / "life")
+    again = TwinRequest(small_scenario(), tmp_path / "life")
     with pytest.raises(RefusedError, match="already"):
         run_twin(again, progress=lambda text, part: None)
     shutil.rmtree(tmp_path / "life")
@@ -258,7 +257,7 @@ def test_one_that_was_killed_is_not_taken_for_whole(tmp_path: Path) -> None:
 
 @pytest.mark.system
 def test_snapshots_are_as_far_apart_as_asked_for(tmp_path: Path) -> None:
-    wanted = Wanted(small_scenario(), tmp_path, until_s=2 * DAY_S, snapshot_every_s=6 * 3600.0)
+    wanted = TwinRequest(small_scenario(), tmp_path, until_s=2 * DAY_S, snapshot_every_s=6 * 3600.0)
     found = run_twin(wanted, progress=lambda text, part: None)
     with Store.open(f"sqlite:///{tmp_path / 'small.db'}") as store:
         times = sorted(one.at for one in store.snapshots("small"))
@@ -272,7 +271,7 @@ def test_a_name_that_no_site_may_have_is_known_before_anything_is_simulated(
 ) -> None:
     with pytest.raises(UsageError):
         run_twin(
-            Wanted(small_scenario(name="No Site!"), tmp_path, until_s=DAY_S),
+            TwinRequest(small_scenario(name="No Site!"), tmp_path, until_s=DAY_S),
             progress=lambda text, part: pytest.fail("it began"),
         )
 
@@ -298,14 +297,14 @@ def test_a_closed_book_has_no_line_of_what_is_scripted(tmp_path: Path) -> None:
                 osts=(1,),
             ),
         ),
-        "changes": (Change(START + timedelta(hours=10), {"clients.checksums": True}),),
+        "changes": (ScenarioChange(START + timedelta(hours=10), {"clients.checksums": True}),),
         "trim": replace(small_scenario().trim, every_s=DAY_S),
     }
     scenario = small_scenario(probes=PROBES, **scripted)
     states = {}
     for closed in (False, True):
         directory = tmp_path / str(closed)
-        wanted = Wanted(scenario, directory, until_s=2 * DAY_S, closed_book=closed)
+        wanted = TwinRequest(scenario, directory, until_s=2 * DAY_S, closed_book=closed)
         run_twin(wanted, progress=lambda text, part: None)
         states[closed] = kept(directory)
     kinds = {closed: {event.kind.value for event in states[closed]["events"]} for closed in states}

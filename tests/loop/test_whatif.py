@@ -11,13 +11,12 @@ import polars as pl
 import pytest
 from tests.support.command import trimtab
 
-from trimtab.cli.render.document import print_document
-from trimtab.errors import UnreadableError, UsageError
-from trimtab.loop.whatif import WhatIf, scenario_of, what_if
-from trimtab.report.whatif import whatif_document
-from trimtab.twin.scenario.load import load_scenario
-from trimtab.whatif.figures import KINDS
-from trimtab.whatif.runs import default_results, results_file
+from trimtab.base.error import UnreadableError, UsageError
+from trimtab.show.screen_document import print_document
+from trimtab.twin.scenario_file import load_scenario
+from trimtab.twin.whatif.page_whatif import whatif_document
+from trimtab.twin.whatif.whatif import WhatIf, scenario_of, what_if
+from trimtab.twin.whatif.whatif_figure import KINDS, default_results, results_file
 
 SMALL = """
 [scenario]

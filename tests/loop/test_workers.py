@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from trimtab.errors import Interrupted, ToolError
-from trimtab.loop.workers import one_by_one, side_by_side
+from trimtab.base.error import Interrupted, ToolError
+from trimtab.reach.worker_process import one_by_one, side_by_side
 
 pytestmark = pytest.mark.system
 
@@ -113,7 +113,7 @@ def test_a_process_of_months_has_one_thread_for_frames_and_its_children_have_all
     of_polars = "import polars; print(polars.thread_pool_size())"
     asked = (
         "import os, subprocess, sys\n"
-        "from trimtab.loop.workers import frames_for_months\n"
+        "from trimtab.reach.worker_process import frames_for_months\n"
         f"frames_for_months()\n{of_polars}\n"
         f"sys.stdout.flush(); subprocess.run([sys.executable, '-c', {of_polars!r}])\n"
     )
@@ -127,7 +127,7 @@ def test_a_process_of_months_has_one_thread_for_frames_and_its_children_have_all
 def test_a_process_of_months_keeps_nothing_of_frames_that_are_gone() -> None:
     asked = (
         "from pathlib import Path\n"
-        "from trimtab.loop.workers import frames_for_months\n"
+        "from trimtab.reach.worker_process import frames_for_months\n"
         "frames_for_months()\n"
         "import polars as pl\n"
         "def pages(): return int(Path('/proc/self/statm').read_text().split()[1])\n"

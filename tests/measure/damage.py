@@ -12,8 +12,8 @@ from functools import lru_cache
 import pytest
 from tests.support.counts import repetitions
 
-from trimtab.measure.measurement import Measurement
-from trimtab.model.run import RawOutput, RunStatus
+from trimtab.base.run import RawOutput, RunStatus
+from trimtab.formats.measurement import Measurement
 
 Parse = Callable[[RawOutput], Measurement]
 

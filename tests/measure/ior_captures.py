@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.measure.recorded import FIXTURES
 
-from trimtab.measure.source import Source
+from trimtab.formats.source import OutputFile
 
 FOLDER: Final = FIXTURES / "ior"
 OK, PARTIAL, FAILED = "ok", "partial", "failed"
@@ -68,7 +68,7 @@ def captures() -> list[tuple[str, str, Path]]:
     ]
 
 
-def capture(version: str, case: str) -> Source:
+def capture(version: str, case: str) -> OutputFile:
     """Return one of them, to be read."""
     path = FOLDER / version / f"{case}.out"
-    return Source(path.name, path.read_bytes())
+    return OutputFile(path.name, path.read_bytes())

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from tests.measure.damage import RUBBISH, cuts, flips
 
-from trimtab.errors import DataError
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.source import Format, Source
-from trimtab.measure.table import formats
-from trimtab.model.run import RunStatus, Sample
+from trimtab.base.error import DataError
+from trimtab.base.run import RunStatus, Sample
+from trimtab.formats.format_table import formats
+from trimtab.formats.measurement import Measurement
+from trimtab.formats.source import OutputFile, OutputFormat
 
 Key = tuple[str | None, str, int | None, str | None, str]
 
@@ -64,15 +64,15 @@ def believed(
     return [s.value for s in of_metric if s.believed and s.value is not None]
 
 
-def source(path: Path, change: Callable[[bytes], bytes] = lambda content: content) -> Source:
+def source(path: Path, change: Callable[[bytes], bytes] = lambda content: content) -> OutputFile:
     """Return a file with those beside it, as an import finds them."""
     names = dict.fromkeys(name for form in formats() for name in form.companions(path.name))
     paths = {name: path.parent / name for name in names}
     beside = {name: other.read_bytes() for name, other in paths.items() if other.is_file()}
-    return Source(path.name, change(path.read_bytes()), beside)
+    return OutputFile(path.name, change(path.read_bytes()), beside)
 
 
-def read_or_none(form: Format, source: Source) -> tuple[Measurement, ...] | None:
+def read_or_none(form: OutputFormat, source: OutputFile) -> tuple[Measurement, ...] | None:
     """Return the results, ``None`` where it says that there is none; any other error escapes."""
     try:
         found = form.read(source)
@@ -85,14 +85,14 @@ def read_or_none(form: Format, source: Source) -> tuple[Measurement, ...] | None
     return found
 
 
-def recognised(source: Source) -> list[str]:
+def recognised(source: OutputFile) -> list[str]:
     """Return the kinds of the formats that claim a file: one, or none."""
     return [form.kind for form in formats() if form.recognises(source)]
 
 
 def check_cut(
-    form: Format,
-    source: Source,
+    form: OutputFormat,
+    source: OutputFile,
     *,
     seed: int = 0,
     as_whole: Callable[[Key], bool] = lambda key: False,
@@ -107,7 +107,7 @@ def check_cut(
     """
     whole = values(form.read(source))
     for content in cuts(source.content, seed):
-        found = read_or_none(form, Source(source.name, content, source.beside))
+        found = read_or_none(form, OutputFile(source.name, content, source.beside))
         for key, value in values(found or ()).items():
             if as_whole(key):
                 assert any(one.status is not RunStatus.OK for one in found or ())
@@ -116,11 +116,11 @@ def check_cut(
             assert value == whole[key], f"cut at {len(content)}: {key}"
 
 
-def check_line_ends(form: Format, source: Source) -> None:
+def check_line_ends(form: OutputFormat, source: OutputFile) -> None:
     """Give it the line ends of Windows and a byte order mark: every number must be the same."""
     whole = values(form.read(source))
     for content in (source.content.replace(b"\n", b"\r\n"), b"\xef\xbb\xbf" + source.content):
-        other = Source(source.name, content, source.beside)
+        other = OutputFile(source.name, content, source.beside)
         assert form.recognises(other)
         assert values(form.read(other)) == whole
 
@@ -149,10 +149,10 @@ def prefixed(content: bytes, prefix: bytes) -> bytes:
     return b"".join(prefix + line + b"\n" for line in lines) + (prefix + last if last else b"")
 
 
-def check_rubbish(form: Format) -> None:
+def check_rubbish(form: OutputFormat) -> None:
     """Give it everything that is no output of it: a data error or a failed result, no numbers."""
     for content in RUBBISH:
-        source = Source("rubbish", content)
+        source = OutputFile("rubbish", content)
         form.recognises(source)
         if form.recognises(source):
             continue  # a fragment of its own, which the cuts are for
@@ -160,25 +160,25 @@ def check_rubbish(form: Format) -> None:
         assert values(found or ()) == {}, content[:60]
 
 
-def check_changed(form: Format, source: Source, *, seed: int = 0) -> None:
+def check_changed(form: OutputFormat, source: OutputFile, *, seed: int = 0) -> None:
     """Change bytes, lose and double lines: it must not crash, hang, or invent negative numbers."""
     for content in flips(source.content, seed):
-        changed = Source(source.name, content, source.beside)
+        changed = OutputFile(source.name, content, source.beside)
         form.recognises(changed)
         found = read_or_none(form, changed)
         assert all(value >= 0 for value in values(found or ()).values())
 
 
-def check_damaged(form: Format, source: Source) -> None:
+def check_damaged(form: OutputFormat, source: OutputFile) -> None:
     """Cut it, change it, and give it other line ends."""
     check_cut(form, source)
     check_line_ends(form, source)
     check_changed(form, source)
 
 
-def sources(paths: Iterable[Path]) -> list[Source]:
+def sources(paths: Iterable[Path]) -> list[OutputFile]:
     """Return files as sources, named as they lie; skips the test where there is none."""
-    found = [Source(str(path), path.read_bytes()) for path in paths]
+    found = [OutputFile(str(path), path.read_bytes()) for path in paths]
     if not found:
         pytest.skip("the collection of real outputs is not here")
     return found

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.model.run import RawOutput
+from trimtab.base.run import RawOutput
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 _DEFAULT = Path(__file__).parent.parent.parent.parent / "shared" / "data"

@@ -18,14 +18,12 @@ from tests.measure.damage import sampled
 from tests.measure.of_formats import by_name, figure
 from tests.measure.recorded import FIXTURES, REAL_DATA
 
-from trimtab.errors import DataError
-from trimtab.extras import install_command
-from trimtab.measure import darshan
-from trimtab.measure.darshan import FORMAT
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.source import Source
-from trimtab.message import code_of
-from trimtab.model.run import RunStatus
+from trimtab.base.error import DataError, code_of, install_command
+from trimtab.base.run import RunStatus
+from trimtab.formats import darshan
+from trimtab.formats.darshan import FORMAT
+from trimtab.formats.measurement import Measurement
+from trimtab.formats.source import OutputFile
 
 REAL = REAL_DATA / "darshan"
 KEPT = FIXTURES / "darshan"
@@ -47,13 +45,13 @@ def dumped(path: Path, *, environment: tuple[tuple[str, str], ...] = ()) -> tupl
     return done.returncode, done.stdout
 
 
-def real(name: str) -> Source:
+def real(name: str) -> OutputFile:
     path = REAL / name
     if not path.exists():
         pytest.skip(f"no recorded data under {REAL_DATA} (set TRIMTAB_REAL_DATA)")
     code, out = dumped(path)
     assert code == 0
-    return Source(str(path), out)
+    return OutputFile(str(path), out)
 
 
 def group(rank: int, target: int | None, **changes: Any) -> dict[str, Any]:
@@ -94,7 +92,7 @@ def dump(*groups: dict[str, Any], **changes: Any) -> bytes:
 
 
 def measured(*groups: dict[str, Any], **changes: Any) -> Measurement:
-    (one,) = FORMAT.read(Source("x", dump(*groups, **changes)))
+    (one,) = FORMAT.read(OutputFile("x", dump(*groups, **changes)))
     return one
 
 
@@ -239,7 +237,7 @@ def test_a_damaged_time_costs_what_is_made_of_it_and_nothing_else(damage: float 
     keys = {"read_s": set(), "write_s": {"write_time"}, "metadata_s": {"metadata_time"}}
     for key, lost in keys.items():
         broken = [{**groups[0], key: damage}, *groups[1:]]
-        (one,) = FORMAT.read(Source("x", with_sum(dump(*groups), groups[0], broken[0], key)))
+        (one,) = FORMAT.read(OutputFile("x", with_sum(dump(*groups), groups[0], broken[0], key)))
         assert one.status is RunStatus.PARTIAL
         assert one.codes == ("time-damaged",)
         for sample, other in zip(one.samples, whole.samples, strict=True):
@@ -263,16 +261,18 @@ def with_sum(content: bytes, group: dict[str, Any], other: dict[str, Any], key: 
 
 
 def test_a_damaged_time_of_a_shared_file_leaves_its_slowest_process() -> None:
-    (one,) = FORMAT.read(Source("x", dump(shared(2))))
+    (one,) = FORMAT.read(OutputFile("x", dump(shared(2))))
     (other,) = FORMAT.read(
-        Source("x", with_sum(dump(shared(2)), shared(2), shared(2, metadata_s=-1.0), "metadata_s"))
+        OutputFile(
+            "x", with_sum(dump(shared(2)), shared(2), shared(2, metadata_s=-1.0), "metadata_s")
+        )
     )
     assert figure(other, "write_bandwidth").value == figure(one, "write_bandwidth").value
     assert figure(other, "metadata_time", "sum").value is None
 
 
 def test_times_that_are_none_are_dumped_as_none() -> None:
-    from trimtab.measure.darshan import dump as process
+    from trimtab.formats import darshan_dump as process
 
     assert [process._seconds(value) for value in (1.5, 0, -1e-300, float("nan"), float("inf"))] == [
         *(1.5, 0.0),
@@ -284,9 +284,9 @@ def test_a_line_that_was_lost_or_altered_is_noticed() -> None:
     whole = dump(group(0, 1), group(1, 2), group(2, 3)).splitlines(keepends=True)
     for index in range(len(whole)):
         with pytest.raises(DataError):
-            FORMAT.read(Source("x", b"".join(whole[:index] + whole[index + 1 :])))
+            FORMAT.read(OutputFile("x", b"".join(whole[:index] + whole[index + 1 :])))
         with pytest.raises(DataError):
-            FORMAT.read(Source("x", b"".join(whole[: index + 1] + whole[index:])))
+            FORMAT.read(OutputFile("x", b"".join(whole[: index + 1] + whole[index:])))
 
 
 @given(st.integers(0, 3), st.sampled_from(["bytes_written", "write_s", "metadata_s"]), st.data())
@@ -299,24 +299,26 @@ def test_an_altered_figure_is_noticed(index: int, key: str, data: st.DataObject)
     content = content.replace(json.dumps(groups[index]).encode(), json.dumps(altered).encode())
     if abs(value - groups[index][key]) > 1e-8 * sum(one[key] for one in groups):
         with pytest.raises(DataError):
-            FORMAT.read(Source("x", content))
+            FORMAT.read(OutputFile("x", content))
 
 
 def test_errors_of_the_process_are_told_with_the_line() -> None:
     with pytest.raises(DataError) as caught:
-        FORMAT.read(Source("x", b'{"darshan_dump":1}\n{"job":{"processes":1}}\n{"error":"why"}\n'))
+        FORMAT.read(
+            OutputFile("x", b'{"darshan_dump":1}\n{"job":{"processes":1}}\n{"error":"why"}\n')
+        )
     assert (caught.value.line, caught.value.reason) == (3, "why")
     with pytest.raises(DataError, match="why"):
-        FORMAT.read(Source("x", b'{"error":"why"}\n'))
+        FORMAT.read(OutputFile("x", b'{"error":"why"}\n'))
 
 
 def test_a_binary_log_is_recognised_and_says_what_it_takes() -> None:
     for order in ("little", "big"):
         content = b"3.41\0\0\0\0" + (6567223).to_bytes(8, order) + b"\0" * 900
         assert darshan.is_log(content)
-        assert of_formats.recognised(Source("x", content)) == ["darshan"]
+        assert of_formats.recognised(OutputFile("x", content)) == ["darshan"]
         with pytest.raises(DataError) as caught:
-            FORMAT.read(Source("x", content))
+            FORMAT.read(OutputFile("x", content))
         assert install_command("darshan") in (caught.value.hint or "")
     assert not darshan.is_log(b"3.41\0\0\0\0" + b"\0" * 900)
     assert not darshan.is_log(b"")
@@ -328,7 +330,7 @@ def test_without_pydarshan_the_reason_has_the_command(tmp_path: Path) -> None:
     code, out = dumped(tmp_path / "x.darshan", environment=(("PYTHONPATH", str(tmp_path)),))
     assert code == 1
     with pytest.raises(DataError) as caught:
-        FORMAT.read(Source("x", out))
+        FORMAT.read(OutputFile("x", out))
     assert install_command("darshan") in caught.value.reason
 
 
@@ -348,7 +350,7 @@ def test_a_log_that_is_cut_is_refused(tmp_path: Path) -> None:
         code, out = dumped.__wrapped__(cut)
         assert code != 0, part
         with pytest.raises(DataError):
-            FORMAT.read(Source("x", out))
+            FORMAT.read(OutputFile("x", out))
     # Only what is not read of it is lost here: the figures are those of the whole.
     cut.write_bytes(content[:-1])
     assert dumped.__wrapped__(cut) == dumped(whole)
@@ -371,7 +373,7 @@ def test_our_own_logs_are_dumped_as_they_were(path: Path) -> None:
 @sampled
 @pytest.mark.parametrize("path", sorted(KEPT.glob("*/*.json")), ids=lambda path: path.stem)
 def test_damage(path: Path) -> None:
-    source = Source(str(path), path.read_bytes())
+    source = OutputFile(str(path), path.read_bytes())
     assert of_formats.recognised(source) == ["darshan"]
     assert FORMAT.read(source)[0].status is RunStatus.OK
     of_formats.check_damaged(FORMAT, source)
@@ -380,7 +382,7 @@ def test_damage(path: Path) -> None:
 @sampled
 def test_damage_of_a_dump_with_osts() -> None:
     groups = [group(rank, rank) for rank in range(6)] + [shared(3)]
-    source = Source("x", dump(*groups))
+    source = OutputFile("x", dump(*groups))
     of_formats.check_damaged(FORMAT, source)
 
 
@@ -405,7 +407,7 @@ def test_slowest_rank_is_that_of_darshans_own_accumulator() -> None:
     compared = 0
     for path, line in zip(paths, done.stdout.splitlines(), strict=True):
         time_s, moved = json.loads(line)
-        posix = by_name(FORMAT.read(Source("x", dumped(path)[1])))["posix"]
+        posix = by_name(FORMAT.read(OutputFile("x", dumped(path)[1])))["posix"]
         read, written = (figure(posix, key).value or 0 for key in ("bytes_read", "bytes_written"))
         assert read + written == moved
         if not read:

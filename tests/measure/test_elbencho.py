@@ -11,13 +11,13 @@ from tests.measure.of_formats import believed, check_cut, check_damaged, figure,
 from tests.measure.recorded import FIXTURES, REAL_DATA, fixture
 from tests.support.codes import raises
 
-from trimtab.errors import DataError, UsageError
-from trimtab.measure.elbencho import FORMAT, PHASES, command, parse, version
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.phases import PhaseRequest
-from trimtab.measure.source import Source
-from trimtab.model.run import ProbeSpec, RawOutput, RunStatus
-from trimtab.model.telemetry import NotAvailable
+from trimtab.base.error import DataError, UsageError
+from trimtab.base.run import ProbeSpec, RawOutput, RunStatus
+from trimtab.base.snapshot import NotAvailable
+from trimtab.formats.elbencho import FORMAT, PHASES, command, parse, version
+from trimtab.formats.measurement import Measurement
+from trimtab.formats.phase import PhaseRequest
+from trimtab.formats.source import OutputFile
 
 MIB = 2**20
 OUTPUTS = sorted((FIXTURES / "elbencho").glob("*/*.*"))
@@ -27,13 +27,13 @@ HEAD = (
 )
 
 
-def recorded(name: str, of: str = "3.1-10") -> Source:
+def recorded(name: str, of: str = "3.1-10") -> OutputFile:
     path = FIXTURES / "elbencho" / of / name
-    return Source(path.name, path.read_bytes())
+    return OutputFile(path.name, path.read_bytes())
 
 
 def read(text: str) -> tuple[Measurement, ...]:
-    source = Source("elbencho.txt", text.encode())
+    source = OutputFile("elbencho.txt", text.encode())
     assert FORMAT.recognises(source)
     return FORMAT.read(source)
 
@@ -71,7 +71,7 @@ def test_the_case_of_thirty_days() -> None:
     path = REAL_DATA / "cases" / "elbencho-csv" / "elbencho.csv"
     if not path.is_file():
         pytest.skip("the collection of real outputs is not here")
-    measured = FORMAT.read(Source(path.name, path.read_bytes()))
+    measured = FORMAT.read(OutputFile(path.name, path.read_bytes()))
     assert len(measured) == 30
     for metric, at in (("write_bandwidth", 4900), ("read_bandwidth", 8900)):
         rates = [rate / MIB for one in measured for rate in believed(one, metric)]
@@ -241,6 +241,6 @@ def test_versions_before_the_json_has_parameters_are_too_old() -> None:
 
 @pytest.mark.parametrize("path", OUTPUTS, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_no_recorded_number_is_wrong(path: Path) -> None:
-    source = Source(path.name, path.read_bytes())
+    source = OutputFile(path.name, path.read_bytes())
     if path.name != "progress.csv" and FORMAT.recognises(source):
         assert all(value > 0 for value in values(FORMAT.read(source)).values())

@@ -11,13 +11,12 @@ from tests.measure.damage import sampled
 from tests.measure.recorded import Recording, fixture, kept, real, require
 from tests.support.each import for_each
 
-from trimtab.errors import UsageError
-from trimtab.measure import fio
-from trimtab.measure.command_line import size_of
-from trimtab.measure.fio.latency import upper_edges
-from trimtab.measure.phases import PhaseRequest
-from trimtab.message import code_of
-from trimtab.model.run import ProbeSpec, RunStatus
+from trimtab.base.error import UsageError, code_of
+from trimtab.base.plain import size_of
+from trimtab.base.run import ProbeSpec, RunStatus
+from trimtab.formats import fio
+from trimtab.formats.fio_figure import upper_edges
+from trimtab.formats.phase import PhaseRequest
 
 MIB = 2**20
 SPEC = ProbeSpec("check", "fio", 4, MIB, 1024 * MIB, 5, 5.0)

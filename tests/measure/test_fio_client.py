@@ -11,10 +11,10 @@ from tests.measure.damage import sampled
 from tests.measure.of_formats import believed, check_cut, figure, values
 from tests.measure.recorded import FIXTURES
 
-from trimtab.measure.fio import FORMAT, read
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.source import Source
-from trimtab.model.run import RunStatus
+from trimtab.base.run import RunStatus
+from trimtab.formats.fio import FORMAT, read
+from trimtab.formats.measurement import Measurement
+from trimtab.formats.source import OutputFile
 
 TEXT = (FIXTURES / "fio" / "3.33" / "client-groups.out").read_text()
 GROUP = re.compile(r"(READ|WRITE): bw=\S+ \(\S+\), .*, io=([\d.]+)MiB .*, run=\d+-(\d+)msec")
@@ -22,7 +22,7 @@ MIB = 2**20
 
 
 def measured(text: str) -> tuple[Measurement, ...]:
-    return read(Source("client.out", text.encode()))
+    return read(OutputFile("client.out", text.encode()))
 
 
 def totals(text: str) -> list[tuple[str, float]]:
@@ -123,4 +123,4 @@ def test_json_of_groups_does_not_depend_on_the_order_in_which_servers_end() -> N
 @sampled
 def test_a_cut_output_tells_nothing_else() -> None:
     for text in (TEXT, of_one_group(TEXT)):
-        check_cut(FORMAT, Source("client.out", text.encode()))
+        check_cut(FORMAT, OutputFile("client.out", text.encode()))

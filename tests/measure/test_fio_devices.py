@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.support import loopback
 
-from trimtab.measure.fio import read
-from trimtab.measure.source import Source
-from trimtab.model.run import RunStatus
+from trimtab.base.run import RunStatus
+from trimtab.formats.fio import read
+from trimtab.formats.source import OutputFile
 
 MIB = 2**20
 COMMAND = (
@@ -40,7 +40,7 @@ def test_real_devices(tmp_path: Path) -> None:
         )
         argv = (*COMMAND, *(word for section in sections for word in section))
         ran = subprocess.run(argv, capture_output=True, timeout=60, check=False)
-    (measurement,) = read(Source("drives.json", ran.stdout))
+    (measurement,) = read(OutputFile("drives.json", ran.stdout))
     assert (measurement.status, ran.returncode) == (RunStatus.OK, 0), ran.stderr
     assert measurement.reported["tasks"] == 4
     assert measurement.requested["transfer_size_bytes"] == MIB

@@ -18,13 +18,12 @@ from tests.measure.of_formats import figure, source
 from tests.measure.recorded import FIXTURES, REAL_DATA
 from tests.support.each import for_each
 
-from trimtab.errors import DataError
-from trimtab.measure.fio import FORMAT, parse, read
-from trimtab.measure.fio.documents import take_apart
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.source import Source
-from trimtab.message import code_of
-from trimtab.model.run import RawOutput, RunStatus
+from trimtab.base.error import DataError, code_of
+from trimtab.base.run import RawOutput, RunStatus
+from trimtab.formats.fio import FORMAT, parse, read
+from trimtab.formats.fio_document import take_apart
+from trimtab.formats.measurement import Measurement
+from trimtab.formats.source import OutputFile
 
 KIB, MIB = 2**10, 2**20
 FOLDER = FIXTURES / "fio"
@@ -190,7 +189,7 @@ def test_sections_that_fio_hides_are_noticed() -> None:
     assert {sample.target for sample in measurement.samples} == {None}
     path = FOLDER / "3.42" / "drives-merged.out"
     content = re.sub(rb'"loop(\d)"', rb'"nvme\1n1"', path.read_bytes())
-    (measurement,) = read(Source("x", content))
+    (measurement,) = read(OutputFile("x", content))
     assert measurement.reported["drives"] == 2
 
 
@@ -305,9 +304,9 @@ def test_a_state_in_between_is_no_whole_result() -> None:
     content = (FOLDER / "3.42" / "status.out").read_bytes()
     ends = [found.end() for found in re.finditer(rb"^\}\n", content, re.MULTILINE)]
     assert len(ends) == 4
-    assert [one_.status for one_ in read(Source("x", content))] == [RunStatus.OK]
+    assert [one_.status for one_ in read(OutputFile("x", content))] == [RunStatus.OK]
     for end in ends[:-1]:
-        (measurement,) = read(Source("x", content[:end]))
+        (measurement,) = read(OutputFile("x", content[:end]))
         assert measurement.status is RunStatus.PARTIAL
 
 
@@ -315,17 +314,17 @@ def test_outputs_one_behind_the_other_are_results_of_their_own() -> None:
     first = (FOLDER / "3.16" / "random-read.out").read_bytes()
     later = re.sub(rb'("timestamp[_ms]*" : )17952(\d)', rb"\g<1>17953\2", first)
     assert later != first
-    both = read(Source("x", first + later))
+    both = read(OutputFile("x", first + later))
     assert [one_.name for one_ in both] == ["random", "random 2"]
     assert both[0].began != both[1].began
-    assert read(Source("x", first + first))[0].name == "random"
+    assert read(OutputFile("x", first + first))[0].name == "random"
 
 
 def test_jobs_that_did_not_start_together_are_no_one_rate() -> None:
     path = FOLDER / "3.42" / "raids.out"
     document = printed(path)
     document["jobs"][1]["job_start"] += 60_000
-    (measurement,) = read(Source("x", json.dumps(document, indent=2).encode()))
+    (measurement,) = read(OutputFile("x", json.dumps(document, indent=2).encode()))
     assert code_of(figure(measurement, "read_bandwidth").reason) == "jobs-not-simultaneous"
     assert figure(measurement, "read_bandwidth", target="/dev/md0").believed
 
@@ -385,7 +384,7 @@ def test_cut_drives_give_no_other_number() -> None:
     whole = source(FOLDER / "3.33" / "drives.out")
     expected = of_formats.values(read(whole))
     for end in range(0, len(whole.content) - 3, 997):
-        found = of_formats.read_or_none(FORMAT, Source("x", whole.content[:end]))
+        found = of_formats.read_or_none(FORMAT, OutputFile("x", whole.content[:end]))
         assert of_formats.values(found or ()).items() <= expected.items()
 
 
@@ -418,7 +417,7 @@ def test_a_changed_figure_is_not_believed_or_next_to_the_same(
     content = bytearray((FOLDER / "3.42" / "random-read.out").read_bytes())
     content[span[0] + place % (span[1] - span[0])] = byte
     whole = of_formats.values(measured("3.42", "random-read"))
-    found = of_formats.read_or_none(FORMAT, Source("x", bytes(content)))
+    found = of_formats.read_or_none(FORMAT, OutputFile("x", bytes(content)))
     for key, value in of_formats.values(found or ()).items():
         assert value == pytest.approx(whole[key], rel=0.01)
 
@@ -437,9 +436,9 @@ def test_two_outputs_line_by_line_give_no_number_of_neither(seed: int, most: int
     known = {
         value
         for content in contents
-        for value in of_formats.values(read(Source("", content))).values()
+        for value in of_formats.values(read(OutputFile("", content))).values()
     }
-    found = of_formats.read_or_none(FORMAT, Source("x", b"".join(mixed)))
+    found = of_formats.read_or_none(FORMAT, OutputFile("x", b"".join(mixed)))
     assert set(of_formats.values(found or ()).values()) <= known
 
 
@@ -448,7 +447,7 @@ def test_decimal_commas_are_refused(comma: bytes) -> None:
     content = (FOLDER / "3.42" / "random-read.out").read_bytes()
     changed = re.sub(comma + rb"(\d+)\.(\d+)", comma + rb"\1,\2", content)
     assert changed != content
-    assert of_formats.values(of_formats.read_or_none(FORMAT, Source("x", changed)) or ()) == {}
+    assert of_formats.values(of_formats.read_or_none(FORMAT, OutputFile("x", changed)) or ()) == {}
 
 
 def test_numbers_that_are_none_do_not_cost_the_others() -> None:
@@ -456,7 +455,7 @@ def test_numbers_that_are_none_do_not_cost_the_others() -> None:
     content = (FOLDER / "3.42" / "random-read.out").read_bytes()
     for word in (b"nan", b"-nan", b"inf"):
         changed = re.sub(rb'"bw_dev" : [0-9.]+', b'"bw_dev" : ' + word, content)
-        assert of_formats.values(read(Source("x", changed))) == of_formats.values(
+        assert of_formats.values(read(OutputFile("x", changed))) == of_formats.values(
             measured("3.42", "random-read")
         )
 
@@ -477,7 +476,7 @@ def test_numbers_that_are_none_do_not_cost_the_others() -> None:
 def test_rubbish_of_any_size_takes_little_time(unit: bytes) -> None:
     """Linear: a megabyte is read at once, whatever it is; 50 MB were tried by hand."""
     content = unit * (2 * MIB // len(unit))
-    one_ = Source("x", content)
+    one_ = OutputFile("x", content)
     FORMAT.recognises(one_)
     of_formats.read_or_none(FORMAT, one_)
     take_apart(one_.text)

@@ -12,12 +12,12 @@ from tests.measure.damage import sampled
 from tests.measure.of_formats import figure
 from tests.measure.recorded import FIXTURES
 
-from trimtab.measure.fio import FORMAT, read
-from trimtab.measure.fio.normal import normal_documents
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.source import Source
-from trimtab.message import code_of
-from trimtab.model.run import RunStatus
+from trimtab.base.error import code_of
+from trimtab.base.run import RunStatus
+from trimtab.formats.fio import FORMAT, read
+from trimtab.formats.fio_normal import normal_documents
+from trimtab.formats.measurement import Measurement
+from trimtab.formats.source import OutputFile
 
 FOLDER = FIXTURES / "fio"
 BOTH = sorted(FOLDER.glob("3.33/normal-*.out"))
@@ -41,8 +41,8 @@ def ids(path: Path) -> str:
 
 
 def pairs(path: Path) -> list[tuple[Measurement, Measurement]]:
-    normal = read(Source(path.name, normal_of(path)))
-    return list(zip(normal, read(Source(path.name, json_of(path))), strict=True))
+    normal = read(OutputFile(path.name, normal_of(path)))
+    return list(zip(normal, read(OutputFile(path.name, json_of(path))), strict=True))
 
 
 @pytest.mark.parametrize("path", BOTH, ids=ids)
@@ -83,8 +83,8 @@ def test_bandwidth_and_operations_are_exact_where_transfers_have_one_size(name: 
 
 @pytest.mark.parametrize("path", BOTH, ids=ids)
 def test_both_forms_in_one_output_are_one_result(path: Path) -> None:
-    both = read(Source(path.name, path.read_bytes()))
-    alone = read(Source(path.name, json_of(path)))
+    both = read(OutputFile(path.name, path.read_bytes()))
+    alone = read(OutputFile(path.name, json_of(path)))
     assert of_formats.values(both) == of_formats.values(alone)
     assert len(both) == len(alone)
 
@@ -92,7 +92,7 @@ def test_both_forms_in_one_output_are_one_result(path: Path) -> None:
 def test_numbers_stand_on_their_lines_and_the_time_is_that_of_the_end() -> None:
     content = normal_of(FOLDER / "3.33" / "normal-group.out")
     lines = content.decode().split("\n")
-    (measured,) = read(Source("x", content))
+    (measured,) = read(OutputFile("x", content))
     rates = figure(measured, "read_bandwidth")
     assert "read: IOPS=" in lines[(rates.line or 0) - 1]
     assert "write: IOPS=" in lines[(figure(measured, "write_iops").line or 0) - 1]
@@ -105,7 +105,7 @@ def test_numbers_stand_on_their_lines_and_the_time_is_that_of_the_end() -> None:
 
 
 def test_the_request_is_what_was_printed_and_nothing_else() -> None:
-    (measured,) = read(Source("x", normal_of(FOLDER / "3.33" / "normal-group.out")))
+    (measured,) = read(OutputFile("x", normal_of(FOLDER / "3.33" / "normal-group.out")))
     assert measured.requested == {
         "rw": "randrw",
         "transfer_size_bytes": 16384,
@@ -117,12 +117,14 @@ def test_the_request_is_what_was_printed_and_nothing_else() -> None:
     }
     assert {phase.direct for phase in measured.phases} == {None}
     assert "options-not-printed" in [code_of(gap.reason) for gap in measured.missing]
-    (sizes,) = read(Source("x", normal_of(FOLDER / "3.33" / "normal-sizes.out")))
+    (sizes,) = read(OutputFile("x", normal_of(FOLDER / "3.33" / "normal-sizes.out")))
     assert "transfer_size_bytes" not in sizes.requested
 
 
 def test_groups_are_results_of_their_own() -> None:
-    first, second = read(Source("x", normal_of(FOLDER / "3.33" / "normal-one-after-another.out")))
+    first, second = read(
+        OutputFile("x", normal_of(FOLDER / "3.33" / "normal-one-after-another.out"))
+    )
     assert (first.name, second.name) == ("first", "second")
     assert "groups-in-one-output" in [code_of(warning) for warning in first.warnings]
 
@@ -130,13 +132,13 @@ def test_groups_are_results_of_their_own() -> None:
 @sampled
 @pytest.mark.parametrize("path", WHOLE, ids=ids)
 def test_cut_anywhere_it_gives_no_other_number(path: Path) -> None:
-    of_formats.check_cut(FORMAT, Source(path.name, normal_of(path)))
+    of_formats.check_cut(FORMAT, OutputFile(path.name, normal_of(path)))
 
 
 @sampled
 @pytest.mark.parametrize("path", BOTH, ids=ids)
 def test_line_ends_and_damage(path: Path) -> None:
-    source = Source(path.name, normal_of(path))
+    source = OutputFile(path.name, normal_of(path))
     assert of_formats.recognised(source) == ["fio"]
     of_formats.check_line_ends(FORMAT, source)
     of_formats.check_changed(FORMAT, source)
@@ -144,12 +146,12 @@ def test_line_ends_and_damage(path: Path) -> None:
 
 def test_a_changed_digit_is_noticed_where_it_counts() -> None:
     content = normal_of(FOLDER / "3.33" / "normal-random-read.out")
-    (whole,) = read(Source("x", content))
+    (whole,) = read(OutputFile("x", content))
     for pattern in (rb"BW=[0-9.]+", rb"/[0-9]+msec\)", rb"io=[0-9.]+", rb"run=[0-9]+-[0-9]+"):
         match = re.search(pattern, content)
         assert match is not None
         changed = re.sub(rb"[0-9]", b"7", match[0])
-        (other,) = read(Source("x", content.replace(match[0], changed, 1)))
+        (other,) = read(OutputFile("x", content.replace(match[0], changed, 1)))
         value = of_formats.believed(other, "read_bandwidth")
         assert value in ([], of_formats.believed(whole, "read_bandwidth")), pattern
 
@@ -177,7 +179,7 @@ Run status group 0 (all jobs):
 
 
 def test_before_2_21_sizes_are_kib() -> None:
-    (measured,) = read(Source("x", OLD.encode()))
+    (measured,) = read(OutputFile("x", OLD.encode()))
     assert measured.status is RunStatus.OK, measured.problem
     assert measured.tool_version == "2.1.11"
     assert figure(measured, "write_bandwidth").value == pytest.approx(31953 * 8192 / 12.824)
@@ -190,7 +192,7 @@ def test_before_2_21_sizes_are_kib() -> None:
         "issued    : total=r=0/w=31953/d=0, short=r=0/w=0/d=0",
         "issued rwt: total=0,31953,0, short=0,0,0, dropped=0,0,0",
     )
-    (other,) = read(Source("x", newer.encode()))
+    (other,) = read(OutputFile("x", newer.encode()))
     assert of_formats.values((other,)) == of_formats.values((measured,))
 
 
@@ -206,17 +208,17 @@ t: (groupid=0, jobs=1): err= 0: pid=9: Wed Jul  8 13:27:48 2020
 Run status group 0 (all jobs):
   WRITE: bw=1945KiB/s (1992kB/s), 1945KiB/s-1945KiB/s (1992kB/s-1992kB/s), io=56.0MiB (59.8MB), run=30001-30001msec
 """  # noqa: E501
-    (measured,) = read(Source("x", text.encode()))
+    (measured,) = read(OutputFile("x", text.encode()))
     assert measured.status is RunStatus.OK, measured.problem
     assert figure(measured, "write_bandwidth").value == pytest.approx(29180 * 2048 / 30.001)
-    (wrong,) = read(Source("x", text.replace("=1945KiB/s (", "=1345KiB/s (").encode()))
+    (wrong,) = read(OutputFile("x", text.replace("=1945KiB/s (", "=1345KiB/s (").encode()))
     assert wrong.status is RunStatus.FAILED
 
 
 def test_a_job_without_the_line_of_its_group_was_cut() -> None:
     content = normal_of(FOLDER / "3.33" / "normal-two-jobs.out")
     cut = content[: content.index(b"Run status")]
-    (measured,) = read(Source("x", cut))
+    (measured,) = read(OutputFile("x", cut))
     assert measured.status is RunStatus.FAILED
     assert code_of(measured.problem or "") == "output-unfinished"
     assert of_formats.values((measured,)) == {}
@@ -231,7 +233,7 @@ def test_a_job_without_the_line_of_its_group_was_cut() -> None:
     ],
 )
 def test_what_holds_no_figures_says_so(content: bytes) -> None:
-    assert of_formats.values(of_formats.read_or_none(FORMAT, Source("x", content)) or ()) == {}
+    assert of_formats.values(of_formats.read_or_none(FORMAT, OutputFile("x", content)) or ()) == {}
     assert normal_documents("x\n" * 1000) == []
 
 
@@ -240,9 +242,9 @@ def test_what_holds_no_figures_says_so(content: bytes) -> None:
 def test_json_behind_other_text_on_its_line_is_read(before: bytes, after: bytes) -> None:
     content = (FOLDER / "3.42" / "two-jobs.out").read_bytes()
     start = content.index(b"{")
-    whole = of_formats.values(read(Source("x", content)))
+    whole = of_formats.values(read(OutputFile("x", content)))
     one_line = b" ".join(content[start:].split()) + after + b"\n"
     for text in (before + content[start:], before + one_line, b"a\n" + before + one_line):
-        source = Source("x", text)
+        source = OutputFile("x", text)
         assert of_formats.recognised(source) == ["fio"]
         assert of_formats.values(read(source)) == whole

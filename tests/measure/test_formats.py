@@ -20,8 +20,8 @@ from tests.measure.of_formats import (
 from tests.measure.recorded import FIXTURES, REAL_DATA
 from tests.support.each import for_each
 
-from trimtab.measure.source import Format, Source
-from trimtab.measure.table import formats
+from trimtab.formats.format_table import formats
+from trimtab.formats.source import OutputFile, OutputFormat
 
 OUTPUTS = sorted(
     path
@@ -40,31 +40,31 @@ OF_FOLDER = {"io500": {"io500", "ior", "mdtest"}, "ioload": {"builtin"}}
 @for_each("path", OUTPUTS, ids=lambda path: str(path.relative_to(FIXTURES)))
 def test_no_file_is_claimed_by_another_format(path: Path) -> None:
     folder = path.relative_to(FIXTURES).parts[0].replace("_", "-")
-    kinds = recognised(Source(path.name, path.read_bytes()))
+    kinds = recognised(OutputFile(path.name, path.read_bytes()))
     assert len(kinds) <= 1
     assert set(kinds) <= OF_FOLDER.get(folder, {folder})
 
 
-def ids(form: Format) -> str:
+def ids(form: OutputFormat) -> str:
     return form.kind
 
 
 @pytest.mark.parametrize("form", formats(), ids=ids)
-def test_every_format_has_files_of_its_own_here(form: Format) -> None:
-    mine = [path for path in OUTPUTS if form.recognises(Source(path.name, path.read_bytes()))]
+def test_every_format_has_files_of_its_own_here(form: OutputFormat) -> None:
+    mine = [path for path in OUTPUTS if form.recognises(OutputFile(path.name, path.read_bytes()))]
     assert mine or form.kind == "darshan", "its fixtures are the text of a child"
 
 
 @pytest.mark.parametrize("form", formats(), ids=ids)
-def test_rubbish_gives_no_numbers(form: Format) -> None:
+def test_rubbish_gives_no_numbers(form: OutputFormat) -> None:
     check_rubbish(form)
 
 
 @pytest.mark.parametrize("form", formats(), ids=ids)
-def test_what_another_tool_printed_gives_no_numbers(form: Format) -> None:
+def test_what_another_tool_printed_gives_no_numbers(form: OutputFormat) -> None:
     """Every tenth file of the others, as with ``--kind`` that is wrong."""
     for path in OUTPUTS[::10]:
-        source = Source(path.name, path.read_bytes())
+        source = OutputFile(path.name, path.read_bytes())
         if not form.recognises(source):
             assert values(read_or_none(form, source) or ()) == {}, path
 
@@ -73,7 +73,7 @@ def test_what_another_tool_printed_gives_no_numbers(form: Format) -> None:
 @pytest.mark.calibration
 @for_each("path", OUTPUTS[::4], ids=lambda path: str(path.relative_to(FIXTURES)))
 def test_line_ends_of_windows_and_damage(path: Path) -> None:
-    source = Source(path.name, path.read_bytes())
+    source = OutputFile(path.name, path.read_bytes())
     for form in formats():
         if form.recognises(source):
             if read_or_none(form, source) is not None:
@@ -83,19 +83,19 @@ def test_line_ends_of_windows_and_damage(path: Path) -> None:
 
 @pytest.mark.parametrize("form", formats(), ids=ids)
 @given(content=st.binary(max_size=3000))
-def test_any_bytes_are_read_or_refused(form: Format, content: bytes) -> None:
-    source = Source("x", content)
+def test_any_bytes_are_read_or_refused(form: OutputFormat, content: bytes) -> None:
+    source = OutputFile("x", content)
     form.recognises(source)
     read_or_none(form, source)
 
 
 @pytest.mark.parametrize("form", formats(), ids=ids)
-def test_a_large_file_of_nonsense_does_not_hang(form: Format) -> None:
+def test_a_large_file_of_nonsense_does_not_hang(form: OutputFormat) -> None:
     """Ten times as much takes about ten times as long: no pattern looks back again and again."""
     shapes = (b"a" * 400_000, b" \t" * 200_000, b"1 " * 200_000, b"[({" * 100_000, b"x\n" * 200_000)
     for shape in shapes:
         started_s = time.process_time()
-        source = Source("x", shape)
+        source = OutputFile("x", shape)
         form.recognises(source)
         read_or_none(form, source)
         # A pattern that looks back over 400 KB would take minutes; this machine is shared.
@@ -115,8 +115,8 @@ def test_real_outputs_have_one_format_each() -> None:
     }
     for name, kind in expected.items():
         path = REAL_DATA / name
-        assert recognised(Source(path.name, path.read_bytes())) == [kind], name
+        assert recognised(OutputFile(path.name, path.read_bytes())) == [kind], name
     # What stands beside them and is no output of a benchmark.
     for folder in ("params", "ldiskfs", "jobstats", "quota", "changelog"):
         for path in (REAL_DATA / "lustre-2.17" / folder).glob("*.out"):
-            assert recognised(Source(path.name, path.read_bytes())) == [], path
+            assert recognised(OutputFile(path.name, path.read_bytes())) == [], path

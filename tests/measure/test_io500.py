@@ -24,12 +24,11 @@ from tests.measure.of_formats import (
 from tests.measure.recorded import FIXTURES
 from tests.support.each import for_each
 
-from trimtab.errors import DataError
-from trimtab.measure import mdtest
-from trimtab.measure.io500 import FORMAT
-from trimtab.measure.source import Source
-from trimtab.message import code_of
-from trimtab.model.run import RunStatus
+from trimtab.base.error import DataError, code_of
+from trimtab.base.run import RunStatus
+from trimtab.formats import mdtest
+from trimtab.formats.io500 import FORMAT
+from trimtab.formats.source import OutputFile
 
 FOLDER = FIXTURES / "io500"
 GIB = 2**30
@@ -48,10 +47,10 @@ def made_valid(content: bytes) -> bytes:
     return re.sub(r" *\[INVALID\]|-invalid", "", text).encode()
 
 
-def valid(path: Path) -> Source:
+def valid(path: Path) -> OutputFile:
     found = source(path)
     beside = {name: made_valid(content) for name, content in found.beside.items()}
-    return Source(found.name, made_valid(found.content), beside)
+    return OutputFile(found.name, made_valid(found.content), beside)
 
 
 def summary(folder: str = "io500-isc26") -> Path:
@@ -93,7 +92,7 @@ def test_changed(path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"IO500 version x\n", b"config-hash = 1\n", b"\0" * 99])
 def test_no_phase_is_no_result(content: bytes) -> None:
     with pytest.raises(DataError):
-        FORMAT.read(Source("x", content))
+        FORMAT.read(OutputFile("x", content))
 
 
 @each
@@ -147,7 +146,7 @@ def test_what_was_asked_comes_from_the_details() -> None:
 
 
 def test_a_summary_alone_lacks_the_parameters() -> None:
-    (easy, *_) = FORMAT.read(Source("result_summary.txt", made_valid(summary().read_bytes())))
+    (easy, *_) = FORMAT.read(OutputFile("result_summary.txt", made_valid(summary().read_bytes())))
     assert easy.status is RunStatus.OK
     assert easy.requested == {"mode": "standard"}
     assert [missing.what for missing in easy.missing] == ["parameters"]
@@ -168,7 +167,7 @@ def test_rates_are_those_of_mdtest(folder: Path) -> None:
     for path in folder.glob("mdtest-*.txt"):
         kind, phase = path.stem.rsplit("-", 1)
         metric = {"write": "creation", "delete": "removal"}.get(phase, phase)
-        (other,) = mdtest.FORMAT.read(Source(path.name, path.read_bytes()))
+        (other,) = mdtest.FORMAT.read(OutputFile(path.name, path.read_bytes()))
         rates = [
             [one.value for one in measured.samples if one.metric == f"file_{metric}_rate"]
             for measured in (found[kind], other)
@@ -183,7 +182,7 @@ def test_a_phase_that_the_score_was_not_made_of(phase: str, wrong: str) -> None:
     """Nobody can tell which of its phases is the wrong one."""
     content = made_valid(summary().read_bytes()).decode()
     changed = re.sub(rf"({phase} +)([0-9.]+)", lambda m: m[1] + "7" + m[2], content)
-    found = by_name(FORMAT.read(Source("x", changed.encode())))
+    found = by_name(FORMAT.read(OutputFile("x", changed.encode())))
     assert found[wrong].status is RunStatus.FAILED
     assert "figures-disagree" in found[wrong].codes
     assert found["score"].status is RunStatus.FAILED
@@ -192,7 +191,7 @@ def test_a_phase_that_the_score_was_not_made_of(phase: str, wrong: str) -> None:
 
 def test_a_total_that_is_not_the_root() -> None:
     content = made_valid(summary().read_bytes()).decode()
-    found = FORMAT.read(Source("x", re.sub(r"TOTAL ", "TOTAL 9", content).encode()))[-1]
+    found = FORMAT.read(OutputFile("x", re.sub(r"TOTAL ", "TOTAL 9", content).encode()))[-1]
     assert (found.name, found.status) == ("score", RunStatus.FAILED)
     assert found.codes == ("figures-disagree",)
 
@@ -200,7 +199,7 @@ def test_a_total_that_is_not_the_root() -> None:
 def test_details_that_contradict_the_summary() -> None:
     whole = valid(summary())
     details = re.sub(rb"(score +)= ", rb"\1= 3", whole.beside["result.txt"], count=1)
-    found = by_name(FORMAT.read(Source(whole.name, whole.content, {"result.txt": details})))
+    found = by_name(FORMAT.read(OutputFile(whole.name, whole.content, {"result.txt": details})))
     assert found["ior-easy"].status is RunStatus.PARTIAL
     assert "result-mismatch" in found["ior-easy"].codes
 
@@ -225,7 +224,7 @@ def script_output(total: float) -> bytes:
 
 
 def test_the_scripts_before_2020() -> None:
-    found = by_name(FORMAT.read(Source("x", script_output(30.9393))))
+    found = by_name(FORMAT.read(OutputFile("x", script_output(30.9393))))
     easy, hard = found["ior-easy"], found["mdtest-hard"]
     assert easy.samples[0].value == pytest.approx(126.223 * GIB)  # GB/s was GiB/s
     assert easy.samples[0].believed
@@ -238,7 +237,7 @@ def test_the_scripts_before_2020() -> None:
 
 
 def test_a_score_that_was_a_product() -> None:
-    score = FORMAT.read(Source("x", script_output(957.2414)))[-1]
+    score = FORMAT.read(OutputFile("x", script_output(957.2414)))[-1]
     assert (score.status, score.samples[0].value) == (RunStatus.FAILED, 957.2414)
     assert score.codes == ("score-is-product",)
 
@@ -247,7 +246,7 @@ def test_a_score_that_was_a_product() -> None:
 def test_no_such_rate_is_believed(bad: str) -> None:
     content = made_valid(summary().read_bytes()).decode()
     changed = re.sub(r"(ior-easy-write +)[0-9.]+", rf"\g<1>{bad}", content)
-    found = by_name(FORMAT.read(Source("x", changed.encode())))
+    found = by_name(FORMAT.read(OutputFile("x", changed.encode())))
     (write, _) = found["ior-easy"].samples
     assert not write.believed
     assert write.value is None or bad == "0.01"
@@ -282,7 +281,7 @@ def test_a_run_that_was_ended_has_the_phases_until_then() -> None:
 
 def test_several_runs_in_one_output() -> None:
     one = made_valid(summary().read_bytes())
-    found = by_name(FORMAT.read(Source("x", one + one)))
+    found = by_name(FORMAT.read(OutputFile("x", one + one)))
     assert {"ior-easy", "ior-easy run 2", "score", "score run 2"} <= set(found)
     assert {each.status for each in found.values()} == {RunStatus.OK}
 
@@ -293,7 +292,7 @@ def test_a_complaint_about_a_valid_run_is_a_warning() -> None:
     details = whole.beside["result.txt"].replace(
         b"\n\n", b"\n; ERROR INVALID stonewall-time < 30s\n\n", 1
     )
-    found = by_name(FORMAT.read(Source(whole.name, whole.content, {"result.txt": details})))
+    found = by_name(FORMAT.read(OutputFile(whole.name, whole.content, {"result.txt": details})))
     assert found["score"].status is RunStatus.OK
     assert any("stonewall-time < 30s" in warning for warning in found["score"].warnings)
 
@@ -307,12 +306,12 @@ def test_which_file_is_read_for_which() -> None:
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 90)), min_size=1, max_size=4))
 def test_lines_of_another_task_in_between(places: list[tuple[int, int]]) -> None:
     content = made_valid(summary().read_bytes())
-    whole = values(FORMAT.read(Source("x", content)))
+    whole = values(FORMAT.read(OutputFile("x", content)))
     lines = content.split(b"\n")
     for number, place in places:
         line = lines[number % len(lines)]
         lines[number % len(lines)] = line[:place] + b"9.5 GiB/s : time\n" + line[place:]
-    found = read_or_none(FORMAT, Source("x", b"\n".join(lines)))
+    found = read_or_none(FORMAT, OutputFile("x", b"\n".join(lines)))
     for key, value in values(found or ()).items():
         assert math.isclose(whole[key], value)
 
@@ -323,4 +322,4 @@ def test_lines_of_another_task_in_between(places: list[tuple[int, int]]) -> None
 def test_a_large_file_of_anything_is_read_and_gives_nothing(line: bytes) -> None:
     """Were it not linear in the size, this would take hours."""
     content = b"IO500 version x\n" + (line + b"\n") * (4_000_000 // len(line))
-    assert values(read_or_none(FORMAT, Source("x", content)) or ()) == {}
+    assert values(read_or_none(FORMAT, OutputFile("x", content)) or ()) == {}

@@ -18,22 +18,22 @@ from tests.measure.of_formats import (
 from tests.measure.recorded import FIXTURES, REAL_DATA
 from tests.support.codes import raises
 
-from trimtab.errors import DataError
-from trimtab.measure import lst_survey, mds_survey, ost_survey
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.source import Format, Source
-from trimtab.model.run import RunStatus
+from trimtab.base.error import DataError
+from trimtab.base.run import RunStatus
+from trimtab.formats import lst_survey, mds_survey, ost_survey
+from trimtab.formats.measurement import Measurement
+from trimtab.formats.source import OutputFile, OutputFormat
 
 MIB = 2**20
 
 
-def recorded(survey: str, name: str) -> Source:
+def recorded(survey: str, name: str) -> OutputFile:
     path = FIXTURES / f"{survey}_survey" / "2.17" / name
-    return Source(path.name, path.read_bytes())
+    return OutputFile(path.name, path.read_bytes())
 
 
-def read(form: Format, text: str) -> tuple[Measurement, ...]:
-    source = Source("survey.txt", text.encode())
+def read(form: OutputFormat, text: str) -> tuple[Measurement, ...]:
+    source = OutputFile("survey.txt", text.encode())
     assert recognised(source) == [form.kind]
     return form.read(source)
 
@@ -245,7 +245,7 @@ def test_lst_survey_that_broke_off() -> None:
     assert measured.codes == ("tool-error", "output-unfinished")
     assert measured.status is RunStatus.PARTIAL
     with raises(DataError, "no-result"):
-        lst_survey.FORMAT.read(Source("x", NETWORK.split("       read 4k")[0].encode()))
+        lst_survey.FORMAT.read(OutputFile("x", NETWORK.split("       read 4k")[0].encode()))
 
 
 DAMAGED = [
@@ -257,13 +257,13 @@ DAMAGED = [
 
 @sampled
 @pytest.mark.parametrize(("form", "source"), DAMAGED, ids=[form.kind for form, _ in DAMAGED])
-def test_damaged(form: Format, source: Source) -> None:
+def test_damaged(form: OutputFormat, source: OutputFile) -> None:
     check_damaged(form, source)
 
 
 @sampled
 def test_lst_survey_cut() -> None:
-    check_cut(lst_survey.FORMAT, Source("x", NETWORK.encode()))
+    check_cut(lst_survey.FORMAT, OutputFile("x", NETWORK.encode()))
 
 
 def test_the_case_of_three_surveys() -> None:
@@ -276,5 +276,5 @@ def test_the_case_of_three_surveys() -> None:
         "survey.txt": "lst-survey",
     }
     for name, kind in kinds.items():
-        source = Source(name, (folder / name).read_bytes())
+        source = OutputFile(name, (folder / name).read_bytes())
         assert recognised(source) == [kind]

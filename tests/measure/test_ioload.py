@@ -11,10 +11,10 @@ from tests.measure.damage import sampled
 from tests.measure.recorded import Recording, fixture, kept
 from tests.support.each import for_each
 
-from trimtab.measure import ioload
-from trimtab.measure.phases import PhaseRequest
-from trimtab.message import code_of
-from trimtab.model.run import ProbeSpec, RunStatus
+from trimtab.base.error import code_of
+from trimtab.base.run import ProbeSpec, RunStatus
+from trimtab.formats import ioload
+from trimtab.formats.phase import PhaseRequest
 
 MIB = 2**20
 SPEC = ProbeSpec("check", "builtin", 4, MIB, 1024 * MIB, 5, 5.0)

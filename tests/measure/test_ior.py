@@ -14,11 +14,10 @@ from tests.measure.ior_captures import EVERY_VERSION
 from tests.measure.recorded import FIXTURES, Recording, fixture, kept, real, recording, require
 from tests.support.each import for_each
 
-from trimtab.errors import UsageError
-from trimtab.measure import ior
-from trimtab.measure.phases import PhaseRequest
-from trimtab.message import code_of
-from trimtab.model.run import ProbeSpec, RunStatus
+from trimtab.base.error import UsageError, code_of
+from trimtab.base.run import ProbeSpec, RunStatus
+from trimtab.formats import ior
+from trimtab.formats.phase import PhaseRequest
 
 MIB = 2**20
 SPEC = ProbeSpec("check", "ior", 4, MIB, 1024 * MIB, 5, 5.0)

@@ -25,19 +25,18 @@ from tests.measure.of_formats import (
 from tests.measure.recorded import REAL_DATA
 from tests.support.each import for_each
 
-from trimtab.errors import DataError
-from trimtab.measure import ior
-from trimtab.measure.ior import lines
-from trimtab.measure.ior.lines import runs_of
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.source import Source
-from trimtab.model.run import RawOutput, RunStatus
+from trimtab.base.error import DataError
+from trimtab.base.run import RawOutput, RunStatus
+from trimtab.formats import ior, ior_line
+from trimtab.formats.ior_line import runs_of
+from trimtab.formats.measurement import Measurement
+from trimtab.formats.source import OutputFile
 
 CAPTURES = captures()
 each = for_each("version, case, path", CAPTURES, ids=[f"{one[0]}-{one[1]}" for one in CAPTURES])
 
 
-def only(source: Source) -> Measurement:
+def only(source: OutputFile) -> Measurement:
     (measured,) = ior.read(source)
     return measured
 
@@ -46,7 +45,7 @@ def only(source: Source) -> Measurement:
 @pytest.mark.calibration
 @each
 def test_cut_file_gives_no_other_number(version: str, case: str, path: Path) -> None:
-    source = Source(path.name, path.read_bytes())
+    source = OutputFile(path.name, path.read_bytes())
     if read_or_none(ior.FORMAT, source) is not None:
         check_cut(ior.FORMAT, source, seed=len(source.content))
         check_line_ends(ior.FORMAT, source)
@@ -70,7 +69,7 @@ def test_cut_file_is_not_ok_before_its_end() -> None:
         source = capture(version, "repeat")
         end = source.content.index(b"Finished")
         for size in range(0, end, 37):
-            for one in read_or_none(ior.FORMAT, Source("x", source.content[:size])) or ():
+            for one in read_or_none(ior.FORMAT, OutputFile("x", source.content[:size])) or ():
                 assert one.status is not RunStatus.OK
 
 
@@ -81,11 +80,11 @@ def test_csv_row_whose_figures_do_not_fit_is_not_believed() -> None:
         words = [*row]
         words[column] = str(round(float(words[column]) * 1.3, 4))
         changed = source.text.replace(",".join(row), ",".join(words))
-        measured = only(Source("x", changed.encode()))
+        measured = only(OutputFile("x", changed.encode()))
         assert not measured.samples[0].believed
 
 
-def _texts() -> list[Source]:
+def _texts() -> list[OutputFile]:
     return [
         capture(version, case)
         for version, case in (("3.0.1", "repeat"), ("3.2.1", "repeat"), ("4.0.0", "random"))
@@ -97,7 +96,7 @@ def test_decimal_commas_are_not_read_as_other_numbers() -> None:
         whole = values(ior.read(source))
         changed = re.sub(r"([0-9])\.([0-9])", r"\1,\2", source.text)
         for key, value in values(
-            read_or_none(ior.FORMAT, Source("x", changed.encode())) or ()
+            read_or_none(ior.FORMAT, OutputFile("x", changed.encode())) or ()
         ).items():
             assert value == whole[key]  # a figure without decimals may stand
 
@@ -105,7 +104,7 @@ def test_decimal_commas_are_not_read_as_other_numbers() -> None:
 def test_decimal_commas_are_said_to_be_what_is_wrong() -> None:
     for source in [*_texts(), capture("4.0.0", "json-repeat"), capture("4.0.0", "csv")]:
         changed = re.sub(r"([0-9])\.([0-9]+)(?=[ ,\n])", r"\1,\2", source.text)
-        (one,) = ior.read(Source("x", changed.encode()))
+        (one,) = ior.read(OutputFile("x", changed.encode()))
         assert "decimal-commas" in one.codes
         assert "LC_ALL=C" in (one.problem or "")
         (whole,) = ior.read(source)
@@ -133,7 +132,7 @@ def test_lines_of_ranks_within_one_another(data: st.DataObject) -> None:
             )
         )
         content = content[:place] + noise + content[place:]
-    mixed = Source("x", content.encode("latin-1", "replace"))
+    mixed = OutputFile("x", content.encode("latin-1", "replace"))
     for key, value in values(read_or_none(ior.FORMAT, mixed) or ()).items():
         # A noise that ends within a number leaves two halves: neither may pass as the whole.
         assert value == whole.get(key), (key, value)
@@ -149,7 +148,9 @@ def test_a_changed_digit_shows_or_hides_in_rounding(data: st.DataObject) -> None
     place = data.draw(st.sampled_from(digits))
     digit = data.draw(st.sampled_from("0123456789"))
     changed = source.text[:place] + digit + source.text[place + 1 :]
-    for key, value in values(read_or_none(ior.FORMAT, Source("x", changed.encode())) or ()).items():
+    for key, value in values(
+        read_or_none(ior.FORMAT, OutputFile("x", changed.encode())) or ()
+    ).items():
         if key in whole:
             assert value == pytest.approx(whole[key], rel=0.025)
 
@@ -165,14 +166,14 @@ def test_two_jobs_in_one_file_at_once() -> None:
         while any(queues):
             queue = chance.choice([queue for queue in queues if queue])
             mixed += [queue.pop(0) for _ in range(min(len(queue), chance.randrange(1, 6)))]
-        found = read_or_none(ior.FORMAT, Source("x", "".join(mixed).encode())) or ()
+        found = read_or_none(ior.FORMAT, OutputFile("x", "".join(mixed).encode())) or ()
         assert set(values(found).values()) <= right
 
 
 def test_row_that_was_printed_twice_is_not_believed() -> None:
     source = capture("4.0.0", "repeat")
     row = next(line for line in source.text.split("\n") if line.startswith("write "))
-    measured = only(Source("x", source.text.replace(row, f"{row}\n{row}").encode()))
+    measured = only(OutputFile("x", source.text.replace(row, f"{row}\n{row}").encode()))
     assert measured.status is RunStatus.PARTIAL
     reasons = [one.reason for one in measured.samples if one.metric == "write_bandwidth"]
     assert reasons[:2] == ["repetition 0 was printed 2 times"] * 2
@@ -181,18 +182,18 @@ def test_row_that_was_printed_twice_is_not_believed() -> None:
 
 def test_what_is_not_iors_is_a_data_error() -> None:
     with pytest.raises(DataError) as caught:
-        ior.read(Source("x", b"hello\nworld\n"))
+        ior.read(OutputFile("x", b"hello\nworld\n"))
     assert caught.value.line == 1
 
 
 def test_more_parts_than_a_file_may_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "PARTS_MAX", 50)
+    monkeypatch.setattr(ior_line, "PARTS_MAX", 50)
     head = b"IOR-4.0.0: MPI Coordinated Test of Parallel I/O\nTestID : 0\n"
     row = b"write 1 1 1 1 1 1 1 1 1 0\n"
-    assert ior.read(Source("x", head + row * 45))
+    assert ior.read(OutputFile("x", head + row * 45))
     for content in (head + row * 60, head * 60):
         with pytest.raises(DataError) as caught:
-            ior.read(Source("x", content))
+            ior.read(OutputFile("x", content))
         assert caught.value.code == "too-many-results"
         assert caught.value.line is not None
         assert ior.parse(RawOutput("x", (), content)).status is RunStatus.FAILED
@@ -213,7 +214,7 @@ def test_more_parts_than_a_file_may_have_are_refused(monkeypatch: pytest.MonkeyP
 def test_lines_of_nothing_end(line: bytes) -> None:
     head = b"IOR-4.0.0: MPI Coordinated Test of Parallel I/O\n"
     content = head + line * (400_000 // len(line)) + line.rstrip(b"\n") * 2000
-    (measured,) = ior.read(Source("x", content))
+    (measured,) = ior.read(OutputFile("x", content))
     assert measured.status is RunStatus.FAILED
 
 
@@ -227,7 +228,7 @@ def test_environment_of_the_first_task_is_passed_over() -> None:
 REAL_FOLDER = REAL_DATA / "lustre-2.17" / "ior"
 
 
-def real_sources() -> list[Source]:
+def real_sources() -> list[OutputFile]:
     return sources(
         path for path in sorted(REAL_FOLDER.glob("*.out")) if not path.name.startswith("mdtest")
     )
@@ -249,5 +250,5 @@ def test_a_summary_beside_rows_without_a_beginning_is_not_taken_as_alone() -> No
         "access    bw", "task 1 writing\ncess    bw"
     )
     assert damaged.count("task 1") == 1
-    found = values(read_or_none(ior.FORMAT, Source("x", damaged.encode())) or ())
+    found = values(read_or_none(ior.FORMAT, OutputFile("x", damaged.encode())) or ())
     assert set(found) <= set(values(ior.read(source)))

@@ -25,20 +25,19 @@ from tests.measure.of_formats import (
 from tests.measure.recorded import REAL_DATA
 from tests.support.each import for_each
 
-from trimtab.errors import DataError
-from trimtab.measure import ior
-from trimtab.measure.ior.reading import moment
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.source import Source
-from trimtab.message import code_of
-from trimtab.model.run import RawOutput, RunStatus
+from trimtab.base.error import DataError, code_of
+from trimtab.base.run import RawOutput, RunStatus
+from trimtab.formats import ior
+from trimtab.formats.ior import moment
+from trimtab.formats.measurement import Measurement
+from trimtab.formats.source import OutputFile
 
 MIB = 2**20
 CAPTURES = captures()
 each = for_each("version, case, path", CAPTURES, ids=[f"{one[0]}-{one[1]}" for one in CAPTURES])
 
 
-def only(source: Source) -> Measurement:
+def only(source: OutputFile) -> Measurement:
     (measured,) = ior.read(source)
     return measured
 
@@ -50,7 +49,7 @@ def printed(measured: Measurement, metric: str) -> list[float]:
 @each
 def test_status_is_what_the_output_proves(version: str, case: str, path: Path) -> None:
     expected = DIFFERENT.get((version, case), EVERY_VERSION[case])
-    found = read_or_none(ior.FORMAT, Source(path.name, path.read_bytes())) or ()
+    found = read_or_none(ior.FORMAT, OutputFile(path.name, path.read_bytes())) or ()
     assert tuple(one.status.value for one in found) == expected
     for one in found:
         assert one.layer == "client"
@@ -59,7 +58,7 @@ def test_status_is_what_the_output_proves(version: str, case: str, path: Path) -
 
 @each
 def test_each_number_stands_on_its_line(version: str, case: str, path: Path) -> None:
-    source = Source(path.name, path.read_bytes())
+    source = OutputFile(path.name, path.read_bytes())
     text = source.text.split("\n")
     for one in read_or_none(ior.FORMAT, source) or ():
         for sample in one.samples:
@@ -73,7 +72,7 @@ def test_each_number_stands_on_its_line(version: str, case: str, path: Path) -> 
 
 @each
 def test_a_file_says_what_a_probe_would_have_read(version: str, case: str, path: Path) -> None:
-    source = Source(path.name, path.read_bytes())
+    source = OutputFile(path.name, path.read_bytes())
     found = read_or_none(ior.FORMAT, source)
     if found is None or len(found) != 1:
         return
@@ -87,7 +86,7 @@ def test_a_file_says_what_a_probe_would_have_read(version: str, case: str, path:
 
 @each
 def test_recognised_as_ior_alone(version: str, case: str, path: Path) -> None:
-    assert recognised(Source(path.name, path.read_bytes())) == ["ior"]
+    assert recognised(OutputFile(path.name, path.read_bytes())) == ["ior"]
 
 
 def test_values_of_3_0() -> None:
@@ -125,7 +124,7 @@ def test_values_of_3_0() -> None:
 def test_the_same_run_is_asked_the_same_in_every_version() -> None:
     for case in ("repeat", "text-shared", "random", "odd-sizes"):
         requested = [
-            only(Source(path.name, path.read_bytes())).requested
+            only(OutputFile(path.name, path.read_bytes())).requested
             for _, name, path in CAPTURES
             if name == case
         ]
@@ -201,7 +200,7 @@ def test_runs_one_after_another_are_results_of_their_own() -> None:
 
 def test_log_of_many_runs() -> None:
     parts = [capture("4.0.0", "repeat"), capture("3.0.1", "terminated"), capture("4.0.0", "full")]
-    log = Source("log", b"".join(one.content for one in [*parts, parts[0]]))
+    log = OutputFile("log", b"".join(one.content for one in [*parts, parts[0]]))
     found = ior.read(log)
     assert [one.name for one in found] == [None, "run 2", "run 3", "run 4"]
     assert [one.status.value for one in found] == [OK, PARTIAL, FAILED, OK]
@@ -311,7 +310,7 @@ def test_summary_of_a_write_may_be_of_the_bytes_read() -> None:
         ("3.3.0", "     16.0 POSIX", "     11.8 POSIX"),
     ):
         source = capture(version, "summary-of-three")
-        stopped = only(Source("x", source.text.replace(said, other).encode()))
+        stopped = only(OutputFile("x", source.text.replace(said, other).encode()))
         assert printed(only(source), "write_bandwidth")
         assert bool(printed(stopped, "write_bandwidth")) == (version == "3.3.0")
         assert printed(stopped, "read_bandwidth")
@@ -330,7 +329,7 @@ def test_summary_that_the_repetitions_do_not_bear_out_is_said() -> None:
     head, mark, tail = source.text.partition("Summary of all tests:")
     row = next(line for line in tail.split("\n") if line.startswith("write "))
     other = row.replace(row.split()[1], "99999.99", 1)
-    measured = only(Source("x", (head + mark + tail.replace(row, other)).encode()))
+    measured = only(OutputFile("x", (head + mark + tail.replace(row, other)).encode()))
     assert "summary-disagrees" in map(code_of, measured.warnings)
     assert "max 100000" in " ".join(measured.warnings)
     assert measured.status is RunStatus.OK
@@ -341,7 +340,7 @@ def test_headless_output_of_a_summary_file() -> None:
     source = capture("3.2.1", "json-file")
     assert source.text.startswith(("Writing output", "IOR-3.2.1"))
     start = source.text.index("{")
-    alone = Source("result.json", source.text[start:].encode())
+    alone = OutputFile("result.json", source.text[start:].encode())
     assert recognised(alone) == ["ior"]
     assert [s.value for s in only(alone).samples] == [s.value for s in only(source).samples]
 
@@ -397,7 +396,7 @@ REAL_STATUSES = {
 }
 
 
-def real_sources() -> list[Source]:
+def real_sources() -> list[OutputFile]:
     return sources(
         path for path in sorted(REAL_FOLDER.glob("*.out")) if not path.name.startswith("mdtest")
     )
@@ -457,7 +456,7 @@ def test_fewer_repetitions_within_a_limit_of_time_are_all_there_are(
     assert measured.requested["repetitions"] == 9
     assert len(printed(measured, "write_bandwidth")) == 5
     without = source.text.replace(" -T 1 ", " ", 1).replace('Duration": 1', 'Duration": 0', 1)
-    assert only(Source("x", without.encode())).status is not RunStatus.OK
+    assert only(OutputFile("x", without.encode())).status is not RunStatus.OK
 
 
 IO500 = FOLDER.parent / "io500"
@@ -468,17 +467,17 @@ PARTS_OF_IO500 = sorted(IO500.glob("*/*/ior-*.txt"))
 def test_what_io500_keeps_of_ior_ends_with_its_last_row(path: Path) -> None:
     content = path.read_bytes()
     assert b"Finished" not in content
-    measured = only(Source(path.name, content))
+    measured = only(OutputFile(path.name, content))
     assert measured.status is RunStatus.OK, measured.problem
     # Broken off before its row it holds no result, with or without what comes after it.
     start = max(content.rfind(b"\nwrite "), content.rfind(b"\nread "))
     row_end = content.index(b"\n", start + 1)
     for cut in (content[: start + 1], content[:row_end]):
-        (broken,) = ior.read(Source(path.name, cut))
+        (broken,) = ior.read(OutputFile(path.name, cut))
         assert broken.status is RunStatus.FAILED
         assert code_of(broken.problem or "") == "output-unfinished"
     # The same rows of a program of its own, which prints its end.
-    alone = only(Source(path.name, content.replace(b"./ior ", b"/usr/bin/ior ", 1)))
+    alone = only(OutputFile(path.name, content.replace(b"./ior ", b"/usr/bin/ior ", 1)))
     assert alone.status is RunStatus.PARTIAL
 
 
@@ -531,6 +530,6 @@ def test_bytes_in_files_speak_against_a_figure_where_they_can(
     access: str, api: str, stat: int, believed: bool
 ) -> None:
     text = READ.format(access=access, api=api, stat=stat)
-    measured = only(Source("x", text.encode()))
+    measured = only(OutputFile("x", text.encode()))
     assert [one.believed for one in measured.samples] == [believed] * 2
     assert measured.codes == (() if believed else ("bytes-not-in-files",))

@@ -18,12 +18,11 @@ from tests.measure.of_formats import (
 from tests.measure.recorded import FIXTURES, REAL_DATA
 from tests.support.each import for_each
 
-from trimtab.errors import DataError
-from trimtab.measure.lnet_selftest import FORMAT, count_of_nids, read
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.source import Source
-from trimtab.message import code_of
-from trimtab.model.run import RunStatus
+from trimtab.base.error import DataError, code_of
+from trimtab.base.run import RunStatus
+from trimtab.formats.lnet_selftest import FORMAT, count_of_nids, read
+from trimtab.formats.measurement import Measurement
+from trimtab.formats.source import OutputFile
 
 MIB = 2**20
 HERE = FIXTURES / "lnet_selftest" / "2.17"
@@ -62,8 +61,8 @@ COMMANDS = """\
 """
 
 
-def source(text: str) -> Source:
-    return Source("lst.out", text.encode())
+def source(text: str) -> OutputFile:
+    return OutputFile("lst.out", text.encode())
 
 
 def named(text: str, name: str) -> Measurement:
@@ -77,15 +76,15 @@ def test_a_prompt_before_it_on_its_line_hides_nothing(prompt: str) -> None:
     typed = f"{prompt}lst add_test --batch b --from clients --to oss1 brw write size=1M\n"
     text = typed + TWO_NODES.replace("SESSION", f"{prompt}SESSION")
     behind = text.replace("[LNet Rates of clients]", f"{prompt}[LNet Rates of clients]")
-    source = Source("lst.txt", behind.encode())
+    source = OutputFile("lst.txt", behind.encode())
     assert recognised(source) == ["lnet-selftest"]
     runs = read(source)
-    assert values(runs) == values(read(Source("lst.txt", text.encode())))
+    assert values(runs) == values(read(OutputFile("lst.txt", text.encode())))
     assert runs[0].requested["transfer_size_bytes"] == MIB
     alone = TWO_NODES[TWO_NODES.index("[LNet") :]
-    assert recognised(Source("lst.txt", (prompt + alone).encode())) == ["lnet-selftest"]
-    assert values(read(Source("x", (prompt + alone).encode()))) == values(
-        read(Source("x", alone.encode()))
+    assert recognised(OutputFile("lst.txt", (prompt + alone).encode())) == ["lnet-selftest"]
+    assert values(read(OutputFile("x", (prompt + alone).encode()))) == values(
+        read(OutputFile("x", alone.encode()))
     )
 
 
@@ -226,9 +225,9 @@ def test_each_batch_is_a_result() -> None:
 @pytest.mark.parametrize("name", ["ping-hung", "bad-nid"])
 def test_a_session_without_a_measurement(name: str) -> None:
     path = HERE / f"{name}.out"
-    assert recognised(Source("x", path.read_bytes())) == [FORMAT.kind]
+    assert recognised(OutputFile("x", path.read_bytes())) == [FORMAT.kind]
     with pytest.raises(DataError, match="Group is deleted") as caught:
-        read(Source("x", path.read_bytes()))
+        read(OutputFile("x", path.read_bytes()))
     assert caught.value.code == "no-result"
 
 
@@ -237,7 +236,7 @@ def test_a_session_without_a_measurement(name: str) -> None:
 @each
 def test_recorded(path: object) -> None:
     ((content, name),) = (((one.content), one.name) for one in sources([path]))  # type: ignore[list-item]
-    one = Source(name, content)
+    one = OutputFile(name, content)
     assert recognised(one) == [FORMAT.kind]
     check_damaged(FORMAT, one)
 

@@ -25,13 +25,12 @@ from tests.measure.of_formats import (
 from tests.measure.recorded import FIXTURES, REAL_DATA
 from tests.support.each import for_each
 
-from trimtab.errors import DataError, UsageError
-from trimtab.measure.mdtest import FORMAT, command
-from trimtab.measure.mdtest.arguments import options_of, parameters
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.source import Source
-from trimtab.message import code_of
-from trimtab.model.run import RunStatus
+from trimtab.base.error import DataError, UsageError, code_of
+from trimtab.base.run import RunStatus
+from trimtab.formats.mdtest import FORMAT, command
+from trimtab.formats.mdtest_output import options_of, parameters
+from trimtab.formats.measurement import Measurement
+from trimtab.formats.source import OutputFile
 
 KEPT = sorted((FIXTURES / "mdtest").glob("*/*.out"))
 REAL = sorted((REAL_DATA / "lustre-2.17/ior").glob("mdtest_*.out"))
@@ -76,7 +75,7 @@ def test_every_value_stands_in_its_line(path: Path) -> None:
 @each
 def test_cut(path: Path) -> None:
     ends_with_its_last_word = path.read_bytes().rstrip() + b"\n"
-    check_cut(FORMAT, Source("x", ends_with_its_last_word), as_whole=from_task_0(path))
+    check_cut(FORMAT, OutputFile("x", ends_with_its_last_word), as_whole=from_task_0(path))
 
 
 @each
@@ -97,7 +96,7 @@ def test_changed(path: Path) -> None:
 )
 def test_what_was_not_launched_is_no_result(content: bytes) -> None:
     with pytest.raises(DataError):
-        FORMAT.read(Source("x", content))
+        FORMAT.read(OutputFile("x", content))
 
 
 def test_a_repetition_of_4() -> None:
@@ -275,7 +274,7 @@ def test_times_without_their_unit_are_not_taken_for_rates(folder: str, lost: str
     first = next(line for line in lines if line.startswith("   File creation"))
     kept = [line for line in lines if line is not first and not re.match(lost, line)]
     for without in (kept, [first, *kept]):
-        (one,) = FORMAT.read(Source("x", "".join(without).encode()))
+        (one,) = FORMAT.read(OutputFile("x", "".join(without).encode()))
         found = values((one,))
         assert found.items() <= values(whole).items()
         assert one.status is not RunStatus.OK
@@ -287,7 +286,7 @@ def test_times_without_their_unit_are_not_taken_for_rates(folder: str, lost: str
 def test_a_table_that_does_not_say_its_unit_is_not_believed(old: str, new: str) -> None:
     text = (FIXTURES / "mdtest/4.1.0+dev/files.out").read_text()
     assert old in text
-    (one,) = FORMAT.read(Source("x", text.replace(old, new).encode()))
+    (one,) = FORMAT.read(OutputFile("x", text.replace(old, new).encode()))
     assert values((one,)) == {}
     assert one.status is RunStatus.FAILED
 
@@ -295,11 +294,11 @@ def test_a_table_that_does_not_say_its_unit_is_not_believed(old: str, new: str) 
 def test_a_second_row_that_differs_makes_both_disbelieved() -> None:
     text = (FIXTURES / "mdtest/4.1.0+dev/files.out").read_text()
     row = next(line for line in text.splitlines(keepends=True) if "File stat" in line)
-    (same,) = FORMAT.read(Source("x", text.replace(row, row + row).encode()))
+    (same,) = FORMAT.read(OutputFile("x", text.replace(row, row + row).encode()))
     assert samples(same, "file_stat_rate")[0].believed
     other = row.replace("696342", "696343")
     for both in (row + other, other + row):
-        (one,) = FORMAT.read(Source("x", text.replace(row, both).encode()))
+        (one,) = FORMAT.read(OutputFile("x", text.replace(row, both).encode()))
         (sample,) = samples(one, "file_stat_rate")
         assert code_of(sample.reason) == "row-twice"
         assert "15 and 16" in (sample.reason or "")
@@ -317,7 +316,9 @@ def test_wrong_data_fails_the_run() -> None:
     error = (
         "\nERROR: verifying the data on read (3 errors)! Take the performance values with care!\n"
     )
-    (one,) = FORMAT.read(Source("x", text.replace("-- finished", error + "\n-- finished").encode()))
+    (one,) = FORMAT.read(
+        OutputFile("x", text.replace("-- finished", error + "\n-- finished").encode())
+    )
     assert one.status is RunStatus.FAILED
     assert "data-corrupt" in one.codes
 
@@ -335,7 +336,7 @@ def test_columns_that_do_not_fit_together(old: str, new: str) -> None:
         pytest.skip(f"no recorded data under {REAL_DATA}")
     text = (REAL_DATA / "lustre-2.17/ior/mdtest_v.out").read_text()
     assert old in text
-    (one,) = FORMAT.read(Source("x", text.replace(old, new).encode()))
+    (one,) = FORMAT.read(OutputFile("x", text.replace(old, new).encode()))
     (mean,) = samples(one, "file_creation_rate", "mean")
     assert code_of(mean.reason) == "figures-disagree"
 
@@ -343,7 +344,7 @@ def test_columns_that_do_not_fit_together(old: str, new: str) -> None:
 def test_a_rate_that_does_not_fit_its_duration() -> None:
     text = (FIXTURES / "mdtest/3.3.0/verbose.out").read_text()
     rate = re.findall(r"File creation +: +[0-9.]+ sec, +([0-9.]+) ops", text)[1]
-    (one,) = FORMAT.read(Source("x", text.replace(rate, "9" + rate).encode()))
+    (one,) = FORMAT.read(OutputFile("x", text.replace(rate, "9" + rate).encode()))
     rates = samples(one, "file_creation_rate")
     assert code_of(rates[1].reason) == "figures-disagree"
     assert "4000 items" in (rates[1].reason or "")
@@ -352,7 +353,7 @@ def test_a_rate_that_does_not_fit_its_duration() -> None:
 @pytest.mark.parametrize("old", ["4409.564       4409.564", "4409.564          0.000"])
 def test_decimal_commas_are_no_numbers(old: str) -> None:
     text = (FIXTURES / "mdtest/4.1.0+dev/files.out").read_text()
-    (one,) = FORMAT.read(Source("x", text.replace(old, old.replace(".", ",")).encode()))
+    (one,) = FORMAT.read(OutputFile("x", text.replace(old, old.replace(".", ",")).encode()))
     assert not samples(one, "file_creation_rate")
     assert one.status is RunStatus.PARTIAL
     assert "phases-missing" in one.codes
@@ -363,12 +364,12 @@ def test_decimal_commas_are_no_numbers(old: str) -> None:
 def test_lines_of_another_task_in_between(places: list[tuple[int, int]]) -> None:
     """What another rank writes splits a line anywhere: a split row is no row, others stay."""
     content = (FIXTURES / "mdtest/4.1.0+dev/directories.out").read_bytes()
-    whole = values(FORMAT.read(Source("x", content)))
+    whole = values(FORMAT.read(OutputFile("x", content)))
     lines = content.split(b"\n")
     for number, place in places:
         line = lines[number % len(lines)]
         lines[number % len(lines)] = line[:place] + b"V-2: Rank 1 2.000 1.0\n" + line[place:]
-    found = read_or_none(FORMAT, Source("x", b"\n".join(lines)))
+    found = read_or_none(FORMAT, OutputFile("x", b"\n".join(lines)))
     for key, value in values(found or ()).items():
         assert whole[key] == value
 
@@ -380,7 +381,7 @@ def test_lines_of_another_task_in_between(places: list[tuple[int, int]]) -> None
 def test_a_large_file_of_anything_is_read_and_gives_nothing(line: bytes) -> None:
     """Were it not linear in the size, this would take hours."""
     head = (FIXTURES / "mdtest/4.1.0+dev/files.out").read_bytes().partition(b"SUMMARY")[0]
-    (one,) = FORMAT.read(Source("x", head + (line + b"\n") * (4_000_000 // len(line))))
+    (one,) = FORMAT.read(OutputFile("x", head + (line + b"\n") * (4_000_000 // len(line))))
     assert (one.status, one.samples) == (RunStatus.FAILED, ())
 
 
@@ -427,7 +428,7 @@ def test_parameters_of_a_command_line() -> None:
 
 def test_a_command_line_that_was_cut() -> None:
     text = (FIXTURES / "mdtest/4.1.0+dev/files.out").read_text()
-    (one,) = FORMAT.read(Source("x", text.replace("'/tmp/m/md'\n", "'/tmp/m\n", 1).encode()))
+    (one,) = FORMAT.read(OutputFile("x", text.replace("'/tmp/m/md'\n", "'/tmp/m\n", 1).encode()))
     assert one.status is RunStatus.OK
     assert "parameters" in [missing.what for missing in one.missing]
     assert one.requested == {"tasks": 3, "nodes": 1, "items_per_task": 100}

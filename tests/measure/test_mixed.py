@@ -9,17 +9,16 @@ from tests.measure.damage import cuts, sampled
 from tests.measure.of_formats import Key, read_or_none, values
 from tests.measure.recorded import FIXTURES
 
-from trimtab.measure.mixed import Part, parts_of
-from trimtab.measure.source import Format, Source
-from trimtab.measure.table import formats
+from trimtab.formats.format_table import formats
+from trimtab.formats.source import MixedPart, OutputFile, OutputFormat, parts_of
 
 IOR = (FIXTURES / "ior" / "4.0.0" / "json-repeat.out").read_bytes()
 MDTEST = (FIXTURES / "mdtest" / "4.1.0+dev" / "rate-and-time.out").read_bytes()
 SURVEY = (FIXTURES / "obdfilter_survey" / "2.17" / "long.out").read_bytes()
 
 
-def parts(content: bytes) -> tuple[Part, ...]:
-    source = Source("slurm-7.out", content)
+def parts(content: bytes) -> tuple[MixedPart, ...]:
+    source = OutputFile("slurm-7.out", content)
     form = next((one for one in formats() if one.recognises(source)), None)
     return () if form is None else parts_of(source, form, formats())
 
@@ -27,12 +26,12 @@ def parts(content: bytes) -> tuple[Part, ...]:
 def figures(content: bytes) -> dict[tuple[str, Key], float]:
     found: dict[tuple[str, Key], float] = {}
     for part in parts(content):
-        read = read_or_none(part.form, Source("x", part.content)) or ()
+        read = read_or_none(part.form, OutputFile("x", part.content)) or ()
         found |= {(part.form.kind, key): value for key, value in values(read).items()}
     return found
 
 
-def of(kind: str) -> Format:
+def of(kind: str) -> OutputFormat:
     return next(one for one in formats() if one.kind == kind)
 
 
@@ -90,7 +89,9 @@ def test_what_says_not_where_it_begins_stands_before_what_does() -> None:
 def test_a_large_file_is_taken_apart_in_linear_time(line: bytes) -> None:
     """Were it not linear in the size, this would take hours."""
     content = MDTEST + line * (8_000_000 // len(line)) + SURVEY
-    assert {part.form.kind for part in parts_of(Source("x", content), of("mdtest"), formats())} >= {
+    assert {
+        part.form.kind for part in parts_of(OutputFile("x", content), of("mdtest"), formats())
+    } >= {
         "mdtest",
         "obdfilter-survey",
     }

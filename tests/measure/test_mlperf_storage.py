@@ -16,12 +16,11 @@ from tests.measure.of_formats import source as source_of
 from tests.measure.recorded import FIXTURES, REAL_DATA
 from tests.support.each import for_each
 
-from trimtab.errors import DataError
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.mlperf_storage import FORMAT
-from trimtab.measure.source import Source
-from trimtab.message import code_of
-from trimtab.model.run import RunStatus
+from trimtab.base.error import DataError, code_of
+from trimtab.base.run import RunStatus
+from trimtab.formats.measurement import Measurement
+from trimtab.formats.mlperf_storage import FORMAT
+from trimtab.formats.source import OutputFile
 
 REAL = REAL_DATA / "mlperf-storage-v1.0" / "results"
 KEPT = FIXTURES / "mlperf-storage"
@@ -70,7 +69,7 @@ def measured(document: object, **beside: str) -> Measurement:
     names |= {"epochs": "per_epoch_stats.json"}
     others = {names[name]: text.encode() for name, text in beside.items()}
     content = json.dumps(document, indent=4).encode()
-    (one,) = FORMAT.read(Source("summary.json", content, others))
+    (one,) = FORMAT.read(OutputFile("summary.json", content, others))
     return one
 
 
@@ -190,7 +189,9 @@ def test_what_lies_beside_a_run_may_be_cut() -> None:
         whole = of_formats.values(FORMAT.read(source))
         for name, content in source.beside.items():
             for end in range(0, len(content), 37):
-                other = Source(source.name, source.content, {**source.beside, name: content[:end]})
+                other = OutputFile(
+                    source.name, source.content, {**source.beside, name: content[:end]}
+                )
                 found = of_formats.values(FORMAT.read(other))
                 common = {key for key in found if key in whole}
                 assert {key: found[key] for key in common} == {key: whole[key] for key in common}
@@ -211,7 +212,7 @@ def test_every_run_of_hpe_counts() -> None:
 
 def test_reports_repeat_the_runs_beside_them() -> None:
     for path in real("*/*/mlperf_storage_report.json"):
-        source = Source(str(path), path.read_bytes())
+        source = OutputFile(str(path), path.read_bytes())
         assert of_formats.recognised(source) == ["mlperf-storage"]
         *runs, overall = FORMAT.read(source)
         assert [run.name for run in runs] == [f"run-{number}" for number in range(1, 6)]
@@ -234,7 +235,7 @@ def test_a_report_without_its_runs_is_read_itself() -> None:
     assert "run-1/summary.json" in instead
     assert not any((path.parent / name).exists() for name in instead)
     assert FORMAT.instead("other.json") == ()
-    *_, overall = FORMAT.read(Source(str(path), path.read_bytes()))
+    *_, overall = FORMAT.read(OutputFile(str(path), path.read_bytes()))
     printed = json.loads(path.read_bytes())["overall"]
     figures = {sample.metric: sample.value for sample in overall.samples}
     assert figures["samples_rate"] == printed["train_throughput_mean_samples_per_second"]
@@ -246,7 +247,7 @@ def test_a_report_that_contradicts_itself_is_not_believed() -> None:
     (path,) = real("*_5hosts/unet3d_h100/mlperf_storage_report.json")
     document = json.loads(path.read_bytes())
     document["runs"]["run-2"]["train_throughput_samples_per_second"] *= 1.01
-    for run in FORMAT.read(Source("x.json", json.dumps(document).encode())):
+    for run in FORMAT.read(OutputFile("x.json", json.dumps(document).encode())):
         assert run.status is RunStatus.FAILED
         assert run.codes == ("figures-disagree",)
         assert "samples_per_second" in (run.problem or "")
@@ -323,7 +324,7 @@ def test_a_summary_of_the_first_version_is_read() -> None:
     document = {"model": "unet3d", **small(**shares)}
     del document["num_hosts"], document["potential_caching"]
     content = json.dumps(document, indent=4).encode()
-    assert of_formats.recognised(Source("summary.json", content)) == ["mlperf-storage"]
+    assert of_formats.recognised(OutputFile("summary.json", content)) == ["mlperf-storage"]
     one = measured(document)
     assert (one.status, one.requested["model"]) == (RunStatus.OK, "unet3d")
     assert one.reported["utilization_minimum"] == 0.9
@@ -432,7 +433,7 @@ def test_checkpoints_without_their_times_have_their_mean() -> None:
 )
 def test_what_is_no_summary_is_refused_with_its_line(content: str) -> None:
     with pytest.raises(DataError) as caught:
-        FORMAT.read(Source("summary.json", content.encode()))
+        FORMAT.read(OutputFile("summary.json", content.encode()))
     assert caught.value.line == 1
 
 
@@ -443,7 +444,7 @@ def test_an_empty_summary_is_a_failure() -> None:
 
 @sampled
 def test_damage_of_a_small_summary() -> None:
-    source = Source("summary.json", json.dumps(small(), indent=4).encode())
+    source = OutputFile("summary.json", json.dumps(small(), indent=4).encode())
     of_formats.check_damaged(FORMAT, source)
 
 
@@ -453,7 +454,7 @@ def test_damage_of_real_ones() -> None:
     source = source_of(path)
     of_formats.check_damaged(FORMAT, source)
     (path,) = real("*_5hosts/unet3d_h100/mlperf_storage_report.json")
-    report = Source(str(path), path.read_bytes())
+    report = OutputFile(str(path), path.read_bytes())
     of_formats.check_damaged(FORMAT, report)
 
 
@@ -497,4 +498,4 @@ def test_a_changed_digit_is_noticed(epoch: int, place: int, digit: str) -> None:
 def test_other_shapes_never_raise(value: object) -> None:
     for document in (value, {"metric": value}, small() | {"metric": value}, {"runs": value}):
         content = json.dumps(document).encode()
-        of_formats.read_or_none(FORMAT, Source("summary.json", content))
+        of_formats.read_or_none(FORMAT, OutputFile("summary.json", content))

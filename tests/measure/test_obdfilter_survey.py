@@ -24,13 +24,12 @@ from tests.measure.recorded import FIXTURES, REAL_DATA
 from tests.measure.survey_files import survey_files
 from tests.support.each import for_each
 
-from trimtab.errors import DataError
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.obdfilter_survey import FORMAT, read
-from trimtab.measure.obdfilter_survey.detail import objects_left, read_detail, target_of
-from trimtab.measure.source import Source
-from trimtab.message import code_of
-from trimtab.model.run import RunStatus, Sample
+from trimtab.base.error import DataError, code_of
+from trimtab.base.run import RunStatus, Sample
+from trimtab.formats.measurement import Measurement
+from trimtab.formats.obdfilter_output import objects_left, read_detail, target_of
+from trimtab.formats.obdfilter_survey import FORMAT, read
+from trimtab.formats.source import OutputFile
 
 MIB = 2**20
 HERE = FIXTURES / "obdfilter_survey" / "2.17"
@@ -112,7 +111,7 @@ def test_each_figure_leads_to_its_line() -> None:
 def asked_targets(osts: int, *, detail: bool = True) -> object:
     made = survey_files(osts)
     beside = {"x.detail": made.detail} if detail else {}
-    (one,) = read(Source("x.summary", made.summary, beside))
+    (one,) = read(OutputFile("x.summary", made.summary, beside))
     return one.requested["targets"]
 
 
@@ -125,7 +124,7 @@ def test_which_targets_were_surveyed_is_a_parameter() -> None:
     assert many == asked_targets(9) != asked_targets(10)
     assert asked_targets(9, detail=False) == 9
     (other,) = read(
-        Source("x", survey_files(9).detail.replace(b"scratch-OST0008", b"home-OST0008"))
+        OutputFile("x", survey_files(9).detail.replace(b"scratch-OST0008", b"home-OST0008"))
     )
     assert other.requested["targets"] != many
 
@@ -134,7 +133,8 @@ def test_what_it_prints_is_the_same_result_as_its_summary() -> None:
     for case in ("two-targets", "long"):
         folder = FIXTURES / "obdfilter_survey" / "2.17"
         printed, kept = (
-            read(Source("x", (folder / f"{case}.{end}").read_bytes())) for end in ("out", "summary")
+            read(OutputFile("x", (folder / f"{case}.{end}").read_bytes()))
+            for end in ("out", "summary")
         )
         assert [one.identity for one in printed] == [one.identity for one in kept]
         identities = {one.identity for one in printed}
@@ -145,7 +145,7 @@ def test_what_it_prints_is_the_same_result_as_its_summary() -> None:
 def test_a_line_that_is_not_whole_is_no_copy_of_another() -> None:
     made = survey_files(2)
     for end in range(len(made.summary) - 1):
-        for one in read_or_none(FORMAT, Source("x", made.summary[:end])) or ():
+        for one in read_or_none(FORMAT, OutputFile("x", made.summary[:end])) or ():
             assert one.identity is None
 
 
@@ -158,7 +158,7 @@ def test_objects_and_threads_are_told_for_one_target() -> None:
 
 
 def test_a_detail_alone_has_no_figure_of_all_targets() -> None:
-    found = read(Source("long.detail", (HERE / "long.detail").read_bytes()))
+    found = read(OutputFile("long.detail", (HERE / "long.detail").read_bytes()))
     totals = [sample for one in found for sample in one.samples if sample.target is None]
     assert len(totals) == 6
     assert {sample.value for sample in totals} == {None}
@@ -199,7 +199,7 @@ def test_what_lctl_complained_of_is_not_believed() -> None:
     assert text.count(hit) == 1
     bad = text.replace(hit, f"error: test_brw: #3 - No space left on device on write\n{hit}")
     line = (HERE / "two-targets.summary").read_text().replace("SHORT", "ERROR", 1)
-    (found,) = read(Source("x.summary", line.encode(), {"x.detail": bad.encode()}))
+    (found,) = read(OutputFile("x.summary", line.encode(), {"x.detail": bad.encode()}))
     assert found.status is RunStatus.PARTIAL
     assert "tool-error" in found.codes
     assert "write" in (found.problem or "")
@@ -218,7 +218,7 @@ def test_an_older_layout() -> None:
         "ost  2 sz 16777216K rsz 1024 obj    2 thr   32 write  600.12 [ 240.00, 310.50]"
         " read  701.00 [ 330.00, 360.25]\n"
     )
-    (found,) = read(Source("a.summary", line.encode()))
+    (found,) = read(OutputFile("a.summary", line.encode()))
     assert figures(found)["write_bandwidth", "interval_max"] == 310.5
     assert found.requested["transfer_size_bytes"] == MIB
     # PST is the Philippines' and the Pacific's: no zone.
@@ -230,7 +230,7 @@ def test_an_older_layout() -> None:
 )
 def test_the_case_tells_the_layer(case: str, layer: str) -> None:
     text = (HERE / "long.summary").read_text().replace("case=disk", f"case={case}")
-    assert {found.layer for found in read(Source("a.summary", text.encode()))} == {layer}
+    assert {found.layer for found in read(OutputFile("a.summary", text.encode()))} == {layer}
 
 
 @each_pair
@@ -268,7 +268,7 @@ def test_a_figure_that_the_detail_contradicts_is_not_believed() -> None:
     ):
         changed = text.replace(old, new)
         assert changed != text
-        found = read(Source(path.name, changed.encode(), source(path).beside))[0]
+        found = read(OutputFile(path.name, changed.encode(), source(path).beside))[0]
         (total,) = (
             sample
             for sample in found.samples
@@ -281,7 +281,7 @@ def test_a_figure_that_the_detail_contradicts_is_not_believed() -> None:
 
 def test_a_detail_of_another_survey_is_not_used() -> None:
     other = (HERE / "two-targets.detail").read_bytes()
-    found = read(Source("a.summary", (HERE / "long.summary").read_bytes(), {"a.detail": other}))
+    found = read(OutputFile("a.summary", (HERE / "long.summary").read_bytes(), {"a.detail": other}))
     assert all(sample.target is None for one in found for sample in one.samples)
     assert code_of(found[0].warnings[0]) == "companion-of-another-run"
 
@@ -292,7 +292,7 @@ def test_targets_of_two_file_systems_keep_their_whole_names() -> None:
         for end in ("summary", "detail")
     }
     beside = {"a.detail": files["detail"].encode()}
-    (found,) = read(Source("a.summary", files["summary"].encode(), beside))
+    (found,) = read(OutputFile("a.summary", files["summary"].encode(), beside))
     assert {sample.target for sample in found.samples} == {
         None,
         "scratch-OST0000",
@@ -311,7 +311,7 @@ def test_objects_that_a_killed_survey_left() -> None:
 
 def test_many_targets() -> None:
     files = survey_files(298, seed=3)
-    (found,) = read(Source("a.summary", files.summary, {"a.detail": files.detail}))
+    (found,) = read(OutputFile("a.summary", files.summary, {"a.detail": files.detail}))
     assert found.status is RunStatus.OK
     assert found.reported["targets"] == 298
     reported: dict[str, dict[str, float]] = {"write": {}, "rewrite": {}, "read": {}}
@@ -327,7 +327,7 @@ def test_many_targets() -> None:
 
 @each
 def test_recognised_by_its_content_alone(path: Path) -> None:
-    assert recognised(Source("x", path.read_bytes())) == [FORMAT.kind]
+    assert recognised(OutputFile("x", path.read_bytes())) == [FORMAT.kind]
 
 
 @sampled
@@ -344,7 +344,7 @@ def test_a_cut_detail(path: Path) -> None:
     ((name, detail),) = whole.beside.items()
     right = values(read(whole))
     for end in range(0, len(detail), max(1, len(detail) // 200)):
-        found = values(read(Source(whole.name, whole.content, {name: detail[:end]})))
+        found = values(read(OutputFile(whole.name, whole.content, {name: detail[:end]})))
         assert {key: right.get(key) for key in found} == found
 
 
@@ -364,14 +364,14 @@ def test_changed(path: Path) -> None:
 def test_a_changed_digit_gives_no_believed_figure_of_another_size(data: st.DataObject) -> None:
     """One character of a rate, time or count in the detail: the rate of that target is refused."""
     text = (HERE / "two-targets.detail").read_text()
-    right = values(read(Source("a.detail", text.encode())))
+    right = values(read(OutputFile("a.detail", text.encode())))
     lines = [found for found in re.finditer(r"^Total: .*$", text, re.MULTILINE)]
     chosen = data.draw(st.sampled_from(lines))
     digits = [at for at in range(chosen.start(), chosen.end()) if text[at].isdigit()]
     at = data.draw(st.sampled_from(digits))
     digit = data.draw(st.sampled_from([one for one in "0123456789" if one != text[at]]))
     changed = text[:at] + digit + text[at + 1 :]
-    found = values(read_or_none(FORMAT, Source("a.detail", changed.encode())) or ())
+    found = values(read_or_none(FORMAT, OutputFile("a.detail", changed.encode())) or ())
     for key, value in found.items():
         assert value == pytest.approx(right[key], rel=1e-4)
 
@@ -395,6 +395,6 @@ def _writes(text: str) -> list[int]:
 
 
 def _believed(text: str) -> list[float]:
-    found = read_or_none(FORMAT, Source("a.summary", text.encode())) or ()
+    found = read_or_none(FORMAT, OutputFile("a.summary", text.encode())) or ()
     samples: list[Sample] = [sample for one in found for sample in one.samples if sample.believed]
     return [sample.value for sample in samples if sample.value is not None]

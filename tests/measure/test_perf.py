@@ -14,12 +14,11 @@ from tests.measure.of_formats import (
     recognised,
 )
 
-from trimtab.errors import DataError
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.perf import FORMAT, read
-from trimtab.measure.source import Source
-from trimtab.message import code_of
-from trimtab.model.run import RunStatus
+from trimtab.base.error import DataError, code_of
+from trimtab.base.run import RunStatus
+from trimtab.formats.measurement import Measurement
+from trimtab.formats.perf import FORMAT, read
+from trimtab.formats.source import OutputFile
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RECORDED = sorted((FIXTURES / "perf").glob("*/*.out"))
@@ -27,9 +26,9 @@ READABLE = [path for path in RECORDED if path.stem not in ("report-no-symbol", "
 FLAT = ("report", "report-header", "report-symbol", "report-separator", "report-hierarchy")
 
 
-def source(name: str) -> Source:
+def source(name: str) -> OutputFile:
     path = FIXTURES / "perf" / "6.1.187" / f"{name}.out"
-    return Source(path.name, path.read_bytes())
+    return OutputFile(path.name, path.read_bytes())
 
 
 def shares(one: Measurement) -> dict[str, float]:
@@ -39,12 +38,12 @@ def shares(one: Measurement) -> dict[str, float]:
 
 
 def every(path: Path) -> list[dict[str, float]]:
-    return [shares(one) for one in read(Source(path.name, path.read_bytes()))]
+    return [shares(one) for one in read(OutputFile(path.name, path.read_bytes()))]
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 def test_is_recognised_as_perf_alone(path: Path) -> None:
-    assert recognised(Source(path.name, path.read_bytes())) == ["perf"]
+    assert recognised(OutputFile(path.name, path.read_bytes())) == ["perf"]
 
 
 @pytest.mark.parametrize("name", FLAT)
@@ -83,7 +82,7 @@ def test_a_file_may_be_named_after_the_server() -> None:
         ("oss12.perf.txt", "oss12"), ("nid-001.perf-report.out", "nid-001"), ("oss3.perf", "oss3"),
         ("report.out", None), ("perf.txt", None), ("slow.txt", None), ("a b.perf", None),
     ):  # fmt: skip
-        (one,) = read(Source(f"/logs/{name}", content))
+        (one,) = read(OutputFile(f"/logs/{name}", content))
         assert one.host == server, name
         assert bool(one.missing) == (server is None)
 
@@ -137,7 +136,7 @@ def test_samples_weigh_by_their_period() -> None:
         "\tffffffff81000000 memcpy ([kernel.kallsyms])\n"
         "\tffffffffc0a1b2c4 osd_write+0x3 ([osd_ldiskfs])\n\n"
     )
-    (one,) = read(Source("oss1.perf", text.encode()))
+    (one,) = read(OutputFile("oss1.perf", text.encode()))
     assert shares(one) == {"ldiskfs_mb_good_group": 0.75, "memcpy": 0.25}
     assert one.reported["allocator_share"] == 0.75
     assert one.reported["allocator_share_with_callees"] == 0.75
@@ -155,7 +154,7 @@ def test_threads_of_a_server_add_up() -> None:
         "    35.00%    20.00%  ll_ost_io01_002  [ldiskfs]      [k] ldiskfs_mb_good_group\n"
         "    40.00%    40.00%  ll_ost_io01_002  [kernel]       [k] copy_page\n"
     )
-    (one,) = read(Source("oss1.perf.txt", text.encode()))
+    (one,) = read(OutputFile("oss1.perf.txt", text.encode()))
     assert shares(one) == {
         "copy_page": 0.4, "ldiskfs_mb_good_group": 0.5, "ldiskfs_mb_new_blocks": 0.1,
     }  # fmt: skip
@@ -168,13 +167,13 @@ def test_a_tab_or_a_symbol_with_blanks() -> None:
         "# Samples: 10 of event 'cycles'\n#\n# Overhead\tCommand\tSymbol\tIPC\n"
         "60.00%\tx\t[k] ldiskfs_mb_scan\t-\n40.00%\tx\t[.] std::map<int, long>::find (a b)\t-\n"
     )
-    (one,) = read(Source("x", text.encode()))
+    (one,) = read(OutputFile("x", text.encode()))
     assert shares(one) == {"ldiskfs_mb_scan": 0.6, "std::map<int, long>::find (a b)": 0.4}
 
 
 def test_shares_of_more_than_all_are_not_believed() -> None:
     content = source("report").content.replace(b" 35.42%", b" 95.42%")
-    (one,) = read(Source("x", content))
+    (one,) = read(OutputFile("x", content))
     assert one.status is RunStatus.FAILED
     assert one.codes == ("figures-disagree",)
     assert "159.9 %" in one.problems[0]
@@ -183,7 +182,7 @@ def test_shares_of_more_than_all_are_not_believed() -> None:
 
 def test_decimal_commas_are_no_numbers() -> None:
     content = source("report").content.replace(b".", b",")
-    assert read_or_none(FORMAT, Source("x", content)) is None
+    assert read_or_none(FORMAT, OutputFile("x", content)) is None
 
 
 def test_events_of_a_group_are_not_told_apart() -> None:
@@ -191,7 +190,7 @@ def test_events_of_a_group_are_not_told_apart() -> None:
         "# Samples: 10 of events 'anon group { cycles, instructions }'\n#\n"
         "#         Overhead  Command  Symbol\n    60.00%  50.00%  x  [k] ldiskfs_mb_scan\n"
     )
-    for one in (Source("x", text.encode()), source("report-group")):
+    for one in (OutputFile("x", text.encode()), source("report-group")):
         with pytest.raises(DataError, match="--no-group") as caught:
             read(one)
         assert caught.value.code == "events-grouped"
@@ -199,7 +198,7 @@ def test_events_of_a_group_are_not_told_apart() -> None:
 
 def test_lost_samples_are_told() -> None:
     content = source("report").content.replace(b"Lost Samples: 0", b"Lost Samples: 1234")
-    (one,) = read(Source("x", content))
+    (one,) = read(OutputFile("x", content))
     assert [code_of(warning) for warning in one.warnings] == ["samples-lost"]
     assert one.warnings[0].startswith("1234 ")
 
@@ -210,7 +209,7 @@ def test_a_script_with_its_end() -> None:
     whole = content.replace(b"time of last sample : 36092.329974",
                             b"time of last sample : " + last)  # fmt: skip
     assert whole != content
-    (one,) = read(Source("x", whole))
+    (one,) = read(OutputFile("x", whole))
     assert one.status is RunStatus.OK
 
 
@@ -227,7 +226,7 @@ def test_a_cut_output_gives_no_other_share(path: Path) -> None:
     whole = every(path)
     is_script = path.stem.startswith("script")
     for content in cuts(path.read_bytes(), seed=1, count=30):
-        found = read_or_none(FORMAT, Source(path.name, content))
+        found = read_or_none(FORMAT, OutputFile(path.name, content))
         for one in found or ():
             if is_script:
                 assert one.status is not RunStatus.OK
@@ -243,27 +242,27 @@ def test_a_cut_output_gives_no_other_share(path: Path) -> None:
 @pytest.mark.calibration
 @pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)
 def test_damaged_outputs(path: Path) -> None:
-    one = Source(path.name, path.read_bytes())
+    one = OutputFile(path.name, path.read_bytes())
     check_damaged(FORMAT, one)
     whole = every(path)
-    crlf = Source(path.name, one.content.replace(b"\n", b"\r\n"))
+    crlf = OutputFile(path.name, one.content.replace(b"\n", b"\r\n"))
     assert [shares(other) for other in read(crlf)] == whole
     for content in flips(one.content, seed=2, count=20):
-        for other in read_or_none(FORMAT, Source(path.name, content)) or ():
+        for other in read_or_none(FORMAT, OutputFile(path.name, content)) or ():
             assert all(0 <= share <= 1 for share in shares(other).values())
             assert sum(shares(other).values()) <= 1.02
 
 
 def test_rubbish() -> None:
     for content in RUBBISH:
-        assert read_or_none(FORMAT, Source("rubbish", content)) is None
+        assert read_or_none(FORMAT, OutputFile("rubbish", content)) is None
 
 
 @given(st.text(alphabet=st.sampled_from("# %[k].:0123456789abc\n\t,"), max_size=400))
 def test_any_text_gives_results_or_a_data_error(text: str) -> None:
     head = "# Samples: 5 of event 'cycles'\n# Overhead  Symbol\n"
     for content in (text, head + text, "x 1 1.000000: cycles: ff a\n" + text):
-        one = Source("x", content.encode())
+        one = OutputFile("x", content.encode())
         FORMAT.recognises(one)
         for found in read_or_none(FORMAT, one) or ():
             assert all(0 <= share <= 1.01 for share in shares(found).values())
@@ -277,6 +276,6 @@ def test_large_rubbish_ends(line: bytes) -> None:
     """An expression that goes back and forth would take hours for one of these."""
     head = b"# Samples: 5 of event 'cycles'\n# Overhead  Symbol\n"
     for content in (head + line * 20_000, head + (line + b"\n") * 5_000, line * 20_000):
-        one = Source("x", content)
+        one = OutputFile("x", content)
         FORMAT.recognises(one)
         assert read_or_none(FORMAT, one) is None

@@ -9,11 +9,10 @@ from tests.measure import damage
 from tests.measure.recorded import FIXTURES, fixture
 from tests.support.each import for_each
 
-from trimtab.errors import ToolError
-from trimtab.measure import fio, ioload, ior, mdtest
-from trimtab.message import code_of
-from trimtab.model.run import RawOutput, RunStatus
-from trimtab.model.telemetry import NotAvailable
+from trimtab.base.error import ToolError, code_of
+from trimtab.base.run import RawOutput, RunStatus
+from trimtab.base.snapshot import NotAvailable
+from trimtab.formats import fio, ioload, ior, mdtest
 
 PHASED = (fio, ioload, ior)
 MDTEST_VERSIONS = ("1.9.3", "1.9.3-ior-3.2.0", "3.3.0", "4.0.0", "4.1.0+dev")

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from tests.support import loopback
 
-from trimtab.launch.launchers import LAUNCHERS
-from trimtab.launch.process import execute
-from trimtab.measure import workload
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.phases import PhaseRequest
-from trimtab.measure.table import find, names, phases_of
-from trimtab.model.run import Access, ProbeSpec, RawOutput, RunStatus
-from trimtab.model.telemetry import NotAvailable
+from trimtab.base.run import Access, ProbeSpec, RawOutput, RunStatus
+from trimtab.base.snapshot import NotAvailable
+from trimtab.formats import phase as workload
+from trimtab.formats.format_table import find, names, phases_of
+from trimtab.formats.measurement import Measurement
+from trimtab.formats.phase import PhaseRequest
+from trimtab.reach.launcher import LAUNCHERS
+from trimtab.reach.process import execute
 
 pytestmark = pytest.mark.system
 

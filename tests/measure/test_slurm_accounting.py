@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from tests.measure.of_formats import recognised
 from tests.measure.recorded import FIXTURES
 
-from trimtab.errors import DataError
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.slurm_accounting import read
-from trimtab.measure.source import Source
-from trimtab.model.run import RunStatus
+from trimtab.base.error import DataError
+from trimtab.base.run import RunStatus
+from trimtab.formats.measurement import Measurement
+from trimtab.formats.slurm_accounting import read
+from trimtab.formats.source import OutputFile
 
 TABLE = FIXTURES / "slurm_accounting" / "23.11" / "parsable2.out"
 HEAD = "JobIDRaw|State|Start|End|NNodes"
 FROM_S = 1_772_582_400
 
 
-def source(*lines: str) -> Source:
-    return Source("jobs.txt", "\n".join((*lines, "")).encode())
+def source(*lines: str) -> OutputFile:
+    return OutputFile("jobs.txt", "\n".join((*lines, "")).encode())
 
 
 def measured(*rows: tuple[int, int | None, int]) -> Measurement:
@@ -43,7 +43,7 @@ def figures(result: Measurement, name: str) -> list[float]:
 
 
 def test_a_table_is_read() -> None:
-    recorded = Source(TABLE.name, TABLE.read_bytes())
+    recorded = OutputFile(TABLE.name, TABLE.read_bytes())
     assert recognised(recorded) == ["slurm-accounting"]
     (result,) = read(recorded)
     assert result.status is RunStatus.OK

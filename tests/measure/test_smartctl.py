@@ -12,11 +12,11 @@ from tests.measure.of_formats import read_or_none, recognised
 from tests.measure.recorded import FIXTURES
 from tests.support.codes import raises
 
-from trimtab.errors import DataError
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.smartctl import FORMAT
-from trimtab.measure.source import Source
-from trimtab.model.run import RunStatus
+from trimtab.base.error import DataError
+from trimtab.base.run import RunStatus
+from trimtab.formats.measurement import Measurement
+from trimtab.formats.smartctl import FORMAT
+from trimtab.formats.source import OutputFile
 
 NVME = {
     "json_format_version": [1, 0],
@@ -66,7 +66,7 @@ def document(*parts: dict[str, Any], **changes: object) -> str:
 
 
 def read(text: str) -> Measurement:
-    source = Source("smart.json", text.encode())
+    source = OutputFile("smart.json", text.encode())
     assert recognised(source) == ["smartctl"]
     (measured,) = FORMAT.read(source)
     return measured
@@ -106,7 +106,7 @@ def test_a_drive_that_fails_says_so() -> None:
 def test_what_was_not_read_is_told() -> None:
     content = (FIXTURES / "smartctl/7.3/absent.json").read_bytes()
     with raises(DataError, "no-result", "Unable to detect device type"):
-        FORMAT.read(Source("absent.json", content))
+        FORMAT.read(OutputFile("absent.json", content))
     partly = read(document(NVME, smartctl={"exit_status": 4, "messages": [{"string": "odd"}]}))
     assert (partly.status, partly.warnings) == (RunStatus.PARTIAL, ("odd",))
 
@@ -114,7 +114,7 @@ def test_what_was_not_read_is_told() -> None:
 def test_cut_and_odd_documents_are_refused() -> None:
     content = document(NVME).encode()
     for cut in cuts(content, seed=1, count=20):
-        assert read_or_none(FORMAT, Source("x", cut)) is None
+        assert read_or_none(FORMAT, OutputFile("x", cut)) is None
     for value in ("x", None, [], 1e999, -1, True):
         odd = document(NVME, nvme_smart_health_information_log={"percentage_used": value})
         assert "percentage_used" not in read(odd).reported

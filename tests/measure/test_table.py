@@ -9,14 +9,14 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+import trimtab.measure as package
 from tests.measure.recorded import FIXTURES
 
-import trimtab.measure as package
-from trimtab.errors import UsageError
-from trimtab.measure.phases import PhaseRequest
-from trimtab.measure.table import BENCHMARKS, TABLE, Tool, find, formats, names, phases_of
-from trimtab.model.run import ProbeSpec, RawOutput
-from trimtab.model.telemetry import NotAvailable
+from trimtab.base.error import UsageError
+from trimtab.base.run import ProbeSpec, RawOutput
+from trimtab.base.snapshot import NotAvailable
+from trimtab.formats.format_table import BENCHMARKS, TABLE, Tool, find, formats, names, phases_of
+from trimtab.formats.phase import PhaseRequest
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = {
@@ -67,7 +67,7 @@ def test_a_format_has_the_name_of_its_line() -> None:
 @pytest.mark.system
 def test_a_name_is_known_without_reading_any_adapter() -> None:
     """A site file is read often; what a benchmark prints seldom."""
-    code = "import sys, trimtab.measure.table as t; t.names('phases'); print(*sys.modules)"
+    code = "import sys, trimtab.formats.format_table as t; t.names('phases'); print(*sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(ended.stdout.split())
     assert loaded.isdisjoint({benchmark.adapter for benchmark in TABLE})
@@ -86,7 +86,7 @@ def test_every_benchmark_has_its_page() -> None:
 
 
 def test_a_probe_of_one_command_is_mdtest_alone() -> None:
-    """`trimtab.loop.probing.site_command` makes the command of that one."""
+    """`trimtab.probe.site_command` makes the command of that one."""
     assert [*names("one command")] == ["mdtest"]
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from tests.measure.recorded import fixture
 
-from trimtab.errors import ToolError, UsageError
-from trimtab.measure import fio, ioload, ior
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.workload import confirm, readable_size_bytes
-from trimtab.model.run import ProbeSpec, RunStatus
+from trimtab.base.error import ToolError, UsageError
+from trimtab.base.run import ProbeSpec, RunStatus
+from trimtab.formats import fio, ioload, ior
+from trimtab.formats.measurement import Measurement
+from trimtab.formats.phase import confirm, readable_size_bytes
 
 MIB = 2**20
 SPEC = ProbeSpec("check", "fio", 2, MIB, 32 * MIB, 1, 1.0)

@@ -13,21 +13,20 @@ from tests.measure.of_formats import believed, by_name
 from tests.measure.recorded import Recording, fixture, kept
 from tests.support.each import for_each
 
-from trimtab.errors import DataError
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.source import Source
-from trimtab.measure.wrf import FORMAT
-from trimtab.message import code_of
-from trimtab.model.run import RunStatus
+from trimtab.base.error import DataError, code_of
+from trimtab.base.run import RunStatus
+from trimtab.formats.measurement import Measurement
+from trimtab.formats.source import OutputFile
+from trimtab.formats.wrf import FORMAT
 
 each = for_each("recorded", kept("wrf"), ids=lambda recorded: recorded.name)
 
 
-def source(name: str) -> Source:
-    return Source("rsl.out.0000", fixture("wrf", name).output.stdout)
+def source(name: str) -> OutputFile:
+    return OutputFile("rsl.out.0000", fixture("wrf", name).output.stdout)
 
 
-def streams(content: Source) -> dict[str | None, Measurement]:
+def streams(content: OutputFile) -> dict[str | None, Measurement]:
     return by_name(FORMAT.read(content))
 
 
@@ -40,13 +39,13 @@ def of_sums(key: of_formats.Key) -> bool:
     return key[4] == "sum" or key[1] == "elapsed"
 
 
-def lines(*labels: tuple[str, float | str], end: bool = True) -> Source:
+def lines(*labels: tuple[str, float | str], end: bool = True) -> OutputFile:
     text = "".join(
         f"Timing for {label}: {value if isinstance(value, str) else format(value, '10.5f')}"
         " elapsed seconds\n"
         for label, value in labels
     )
-    return Source("rsl.out.0000", (text + end * " wrf: SUCCESS COMPLETE WRF\n").encode())
+    return OutputFile("rsl.out.0000", (text + end * " wrf: SUCCESS COMPLETE WRF\n").encode())
 
 
 STEP = ("main: time 2019-11-26_12:00:18 on domain   1", 3.0)
@@ -147,10 +146,10 @@ def test_steps_as_users_quote_them() -> None:
 def test_standard_output_and_error_in_one_file_count_once() -> None:
     once = source("nested")
     copies = [line for line in once.text.splitlines(keepends=True) for _ in range(2)]
-    found = FORMAT.read(Source("log", "".join(copies).encode()))
+    found = FORMAT.read(OutputFile("log", "".join(copies).encode()))
     assert of_formats.values(found) == of_formats.values(FORMAT.read(once))
     assert code_of(found[0].warnings[0]) == "lines-doubled"
-    halves = FORMAT.read(Source("log", once.content * 2))
+    halves = FORMAT.read(OutputFile("log", once.content * 2))
     assert of_formats.values(halves) == of_formats.values(FORMAT.read(once))
 
 
@@ -171,7 +170,7 @@ def test_standard_output_and_error_in_one_file_count_once() -> None:
 def test_a_damaged_line_gives_no_number(line: str) -> None:
     """As two ranks in one file, or another locale, leave it: sums may lack it and are doubted."""
     good = lines(WRITE, STEP)
-    found = streams(Source("rsl.out.0000", line.encode() + b"\n" + good.content))
+    found = streams(OutputFile("rsl.out.0000", line.encode() + b"\n" + good.content))
     assert found["history"].status is RunStatus.PARTIAL
     assert found["history"].codes == ("line-damaged",)
     assert "line 1" in (found["history"].problem or "")
@@ -199,9 +198,9 @@ def test_writing_before_the_first_step_ended_has_no_time_of_the_run() -> None:
 
 def test_which_files_are_read() -> None:
     content = source("nested").content
-    assert of_formats.recognised(Source("rsl.out.0000", content)) == ["wrf"]
-    assert of_formats.recognised(Source("wrf.log", content)) == ["wrf"]
-    assert of_formats.recognised(Source("rsl.out.0017", content)) == []
+    assert of_formats.recognised(OutputFile("rsl.out.0000", content)) == ["wrf"]
+    assert of_formats.recognised(OutputFile("wrf.log", content)) == ["wrf"]
+    assert of_formats.recognised(OutputFile("rsl.out.0017", content)) == []
     assert FORMAT.instead("rsl.error.0000") == ("rsl.out.0000",)
     assert FORMAT.instead("rsl.out.0000") == ()
 
@@ -209,13 +208,13 @@ def test_which_files_are_read() -> None:
 def test_without_a_line_of_timing_it_is_no_result() -> None:
     for content in (b"taskid: 0 hostname: x\n Ntasks in X  1 , ntasks in Y  1\n", *RUBBISH):
         with pytest.raises(DataError):
-            FORMAT.read(Source("rsl.out.0000", content))
+            FORMAT.read(OutputFile("rsl.out.0000", content))
 
 
 @sampled
 @each
 def test_damage(recorded: Recording) -> None:
-    content = Source("rsl.out.0000", recorded.output.stdout)
+    content = OutputFile("rsl.out.0000", recorded.output.stdout)
     assert of_formats.recognised(content) == ["wrf"]
     of_formats.check_line_ends(FORMAT, content)
     of_formats.check_cut(FORMAT, content, as_whole=of_sums)
@@ -238,7 +237,7 @@ def test_ranks_in_one_file_give_no_number_that_was_not_printed(seed: int, length
         place = chance.randrange(len(text))
         words = "".join(chance.choice("d02 0123:.\nalloc") for _ in range(length))
         text = text[:place] + words + text[place:]
-    for one in of_formats.read_or_none(FORMAT, Source("log", text.encode())) or ():
+    for one in of_formats.read_or_none(FORMAT, OutputFile("log", text.encode())) or ():
         for sample in one.samples:
             if sample.statistic == "total" and sample.metric != "elapsed" and sample.believed:
                 assert sample.value in printed

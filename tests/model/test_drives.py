@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from tests.support.each import for_each
 
-from trimtab.drivers.local.queue import pcie_bytes_per_s
-from trimtab.model.drive_table import PARTS, ROWS
-from trimtab.model.drives import DataSheet, data_sheet
-from trimtab.model.telemetry import NotAvailable
+from trimtab.base.data_sheet import PARTS, ROWS, DataSheet, data_sheet
+from trimtab.base.snapshot import NotAvailable
+from trimtab.reach.local.block_device import pcie_bytes_per_s
 
 MB, TB = 1e6, 10**12
 

@@ -10,14 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.known import known
 
-from trimtab.model.mounts import (
-    Mount,
-    family_of,
-    find_mount,
-    kind_of,
-    parse_mountinfo,
-    unescape,
-)
+from trimtab.base.filesystem import Mount, family_of, find_mount, kind_of, parse_mountinfo, unescape
 
 TABLE = r"""22 1 8:2 / / rw,relatime shared:1 - ext4 /dev/sda2 rw,errors=remount-ro
 23 22 0:21 / /proc rw,nosuid shared:2 master:3 - proc proc rw

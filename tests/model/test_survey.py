@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trimtab.model.run import Run, RunStatus, Sample
-from trimtab.model.survey import Outcome, TargetResult, standings
+from trimtab.base.run import Run, RunStatus, Sample
+from trimtab.probe.survey.survey_result import SurveyOutcome, TargetResult, standings
 
 
 def a_run(*samples: Sample) -> Run:
@@ -17,7 +17,7 @@ def rate(target: str, value: float, repetition: int = 0, **changes: str) -> Samp
 
 
 def results(*targets: str) -> list[TargetResult]:
-    return [TargetResult(target, None, Outcome.MEASURED) for target in targets]
+    return [TargetResult(target, None, SurveyOutcome.MEASURED) for target in targets]
 
 
 def test_the_slowest_is_first_and_what_has_no_figure_last() -> None:

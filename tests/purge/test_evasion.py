@@ -14,10 +14,17 @@ import polars as pl
 import pytest
 from tests.support.counts import repetitions
 
-from trimtab.purge import evasion
-from trimtab.purge.evasion import COLUMNS, suspicions
+from trimtab.purge.horizon import evasion
+from trimtab.purge.horizon.evasion import COLUMNS, suspicions
+from trimtab.purge.horizon.evasion_sign import (
+    KINDS,
+    EvasionLimits,
+    IndexLook,
+    Suspicion,
+    statement,
+    unseen,
+)
 from trimtab.purge.index.manifest import Lack
-from trimtab.purge.signs import KINDS, EvasionLimits, Look, Suspicion, statement, unseen
 
 NOW_S = 1_790_000_000
 DAY_S = 86400
@@ -65,7 +72,7 @@ def frame_of(files: Iterable[File], *, birth: bool = True) -> pl.LazyFrame:
 def found(
     files: Iterable[File], *, birth: bool = True, limits: EvasionLimits | None = None
 ) -> tuple[Suspicion, ...]:
-    return suspicions(Look(frame_of(files, birth=birth), NOW_S), limits=limits)
+    return suspicions(IndexLook(frame_of(files, birth=birth), NOW_S), limits=limits)
 
 
 def made_at(uid: int, at: float, number: int, rate: float) -> list[File]:
@@ -122,10 +129,10 @@ def test_a_time_to_come_is_seen_however_few() -> None:
     assert found([skewed]) == ()
 
 
-def looked(files: Iterable[File], weeks_ago: int, *, began: bool = True) -> Look:
+def looked(files: Iterable[File], weeks_ago: int, *, began: bool = True) -> IndexLook:
     """Return what an index of some weeks ago saw; it took an hour."""
     as_of_s = NOW_S - weeks_ago * 7 * DAY_S
-    return Look(frame_of(files), as_of_s, as_of_s - 3600 if began else None)
+    return IndexLook(frame_of(files), as_of_s, as_of_s - 3600 if began else None)
 
 
 def test_a_change_in_every_interval_is_seen() -> None:
@@ -306,7 +313,7 @@ def test_an_empty_index_and_one_without_times() -> None:
     frame = frame_of(made_at(1, 0.0, 5, 1.0)).with_columns(
         pl.lit(None, pl.Int64).alias(name) for name in COLUMNS if name.endswith("_ns")
     )
-    assert suspicions(Look(frame, NOW_S)) == ()
+    assert suspicions(IndexLook(frame, NOW_S)) == ()
 
 
 @pytest.mark.system
@@ -338,7 +345,7 @@ def test_real_trees_are_not_reported(tmp_path: Path) -> None:
     )
     latest = frame.select(pl.max_horizontal("atime_ns", "mtime_ns", "ctime_ns").max()).item()
     assert frame.height > 5000
-    assert suspicions(Look(frame.lazy(), latest // NS_PER_S)) == ()
+    assert suspicions(IndexLook(frame.lazy(), latest // NS_PER_S)) == ()
 
 
 # What cannot be seen, and what keeps nothing.
@@ -385,14 +392,14 @@ def test_times_that_do_not_count_keep_nothing() -> None:
 
 def test_only_the_kinds_that_are_asked_for_are_looked_for() -> None:
     file = File(1000, NOW_S - DAY_S, NOW_S + DAY_S, NOW_S - DAY_S, NOW_S - DAY_S)
-    look = Look(frame_of([file]), NOW_S)
+    look = IndexLook(frame_of([file]), NOW_S)
     assert [suspicion.kind for suspicion in suspicions(look)] == ["future"]
     assert suspicions(look, kinds=[kind for kind in KINDS if kind != "future"]) == ()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_question_that_lists_files_is_one_that_can_be_asked(kind) -> None:
-    from trimtab.purge.index.query import only_reads
+    from trimtab.purge.index.index_query import only_reads
 
     asked = statement(Suspicion(kind, 1000, 5, 5, NOW_S, NOW_S + 9, "words"))
     only_reads(asked)

@@ -26,11 +26,11 @@ from tests.support.counts import repetitions, seeded
 from tests.support.forked import Forked, fork
 
 from trimtab.purge.index.manifest_file import load_manifest
-from trimtab.purge.plan.key import read_key
-from trimtab.purge.plan.load import load_plan
-from trimtab.purge.run.journal import journals, read
-from trimtab.purge.run.records import DoneLine
-from trimtab.purge.run.standing import replay
+from trimtab.purge.plan.plan_directory import load_plan
+from trimtab.purge.plan.plan_signature import read_key
+from trimtab.purge.run.journal_line import DoneLine
+from trimtab.purge.run.plan_progress import replay
+from trimtab.purge.run.run_journal import journals, read
 
 COUNTS = repetitions(gate=10, soak=200)
 FILES_PER_KILL = 5000

@@ -13,7 +13,7 @@ import pytest
 from tests.support import loopback
 
 from trimtab import _core
-from trimtab.errors import DataError
+from trimtab.base.error import DataError
 
 
 def ended(scan: _core.NamespaceScan) -> _core.ScanResult:

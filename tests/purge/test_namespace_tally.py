@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trimtab.errors import DataError
-from trimtab.purge.index.schema import completed
+from trimtab.base.error import DataError
+from trimtab.purge.index.shard import completed
 
 core = pytest.importorskip("trimtab._core")
 if not hasattr(core, "tally"):

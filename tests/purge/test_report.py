@@ -10,22 +10,22 @@ from hypothesis import strategies as st
 from tests.purge.run.lines import plan_line
 from tests.purge.run.world import FILE_BYTES, NOW_S, World
 
-from trimtab.purge.report import PurgeReportDocument, report
-from trimtab.purge.run.journal import journals, read
-from trimtab.purge.run.records import (
-    BeginLine,
+from trimtab.purge.run.journal_line import (
     Chronicle,
     ClaimLine,
     DoneLine,
-    EndLine,
+    RunBeginLine,
+    RunEndLine,
     RunPace,
     SyncedLine,
     UndoneLine,
 )
+from trimtab.purge.run.purge_report import PurgeReportDocument, report
+from trimtab.purge.run.rows import Rows
+from trimtab.purge.run.run_journal import journals, read
 from trimtab.purge.run.runner import run
 from trimtab.purge.run.situation import ArmingFacts
-from trimtab.purge.run.state import Rows
-from trimtab.report.documents.encode import to_json
+from trimtab.show.encode import to_json
 
 DAY = datetime.fromtimestamp(NOW_S, UTC).date()
 
@@ -161,7 +161,7 @@ OUTCOMES = st.lists(
 
 @given(st.lists(st.tuples(OUTCOMES, st.integers(0, 72), st.integers(0, 3)), max_size=12))
 def test_over_all_days_every_row_is_counted_once(batches):
-    lines = [BeginLine("r", AT, True, AT, 0.7, "", "", "")]
+    lines = [RunBeginLine("r", AT, True, AT, 0.7, "", "", "")]
     first, hours = 0, 0
     rows = {"deleted": 0, "touched": 0, "open": 0, "capped": 0}
     for outcomes, pause_h, uid in batches:
@@ -187,7 +187,7 @@ def test_what_a_power_cut_brought_back_is_taken_from_the_day_that_counted_it():
     gone = DoneLine(
         "r1", first, True, Rows(0, 5), (("deleted", 5),), 5, 50, 50, {7: (5, 50)}, 0.1
     )  # fmt: skip
-    begin = BeginLine("r1", first, True, first, 0.7, "1", "h", "w")
+    begin = RunBeginLine("r1", first, True, first, 0.7, "1", "h", "w")
     undone = UndoneLine("r2", later, Rows(0, 5), (Rows(3, 2),), 2, 20, {7: (2, 20)})
     lines = (
         begin, ClaimLine("r1", first, Rows(0, 5), (), 5, 0, {}), gone,
@@ -203,7 +203,7 @@ def test_what_a_power_cut_brought_back_is_taken_from_the_day_that_counted_it():
 
 
 def test_a_day_is_that_of_the_time_zone():
-    lines = (BeginLine("r", AT, True, AT, None, "", "", ""), EndLine("r", AT, "refused", ""))
+    lines = (RunBeginLine("r", AT, True, AT, None, "", "", ""), RunEndLine("r", AT, "refused", ""))
     zurich = timezone(timedelta(hours=1))
     (day,) = report([Chronicle(PLAN, lines)], timezone=zurich).days
     assert day.day == date(2026, 11, 23)

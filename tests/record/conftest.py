@@ -16,8 +16,8 @@ from urllib.parse import quote
 import pytest
 from tests.support import made_stores
 
-from trimtab.record import database
-from trimtab.record.store import Store
+from trimtab.store import database
+from trimtab.store.store import Store
 
 OpenStore = Callable[[], Store]
 

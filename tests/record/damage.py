@@ -13,11 +13,11 @@ from pathlib import Path
 
 from tests.record.values import NOON, a_run, a_snapshot, an_event
 
-from trimtab.errors import UnreadableError
-from trimtab.model.identifier import identifier_of
-from trimtab.record.kept import Judged, KeptIncident
-from trimtab.record.slots import Slot, SlotState
-from trimtab.record.store import Store
+from trimtab.base.error import UnreadableError
+from trimtab.base.event import identifier_of
+from trimtab.store.kept import Judged, KeptIncident
+from trimtab.store.slot import Slot, SlotState
+from trimtab.store.store import Store
 
 SITE = "scratch"
 READS: dict[str, Callable[[Store], object]] = {

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from tests.support.codes import raises
 
-from trimtab.errors import RefusedError, UsageError
-from trimtab.message import Message
-from trimtab.model.action import Action, ActionKind, Instruction, Outcome
-from trimtab.model.identifier import new_identifier
-from trimtab.record.store import Store
+from trimtab.base.action import Action, ActionKind, Instruction, Outcome
+from trimtab.base.error import Message, RefusedError, UsageError
+from trimtab.base.event import new_identifier
+from trimtab.store.store import Store
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=30)

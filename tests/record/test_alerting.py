@@ -8,10 +8,10 @@ from datetime import timedelta
 from tests.loop.alerting.parcels_of import NOON, alert
 from tests.record.values import a_run
 
-from trimtab.model.alert import Delivery, DeliveryState, Phase
-from trimtab.model.identifier import new_identifier
-from trimtab.record.slots import Slot, SlotState
-from trimtab.record.store import Store
+from trimtab.base.alert import Delivery, DeliveryState, Phase
+from trimtab.base.event import new_identifier
+from trimtab.store.slot import Slot, SlotState
+from trimtab.store.store import Store
 
 WAITING = Delivery("mail", DeliveryState.WAITING, NOON)
 TAKEN = Delivery("mail", DeliveryState.DELIVERED, NOON + timedelta(minutes=1), "and one refused")

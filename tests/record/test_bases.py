@@ -19,11 +19,11 @@ from tests.record.damage import damaged_rows
 from tests.record.values import NOON, a_snapshot, texts
 from tests.support.codes import raises
 
-from trimtab.errors import UnreadableError
-from trimtab.model.telemetry import Reading, Snapshot, Target, TargetSnapshot
-from trimtab.record import batch, checksums, schema
-from trimtab.record.batch import Base, Values, frame_of
-from trimtab.record.store import Store
+from trimtab.base.error import UnreadableError
+from trimtab.base.snapshot import Reading, Snapshot, Target, TargetSnapshot
+from trimtab.store import checksum, schema, snapshot_batch
+from trimtab.store.snapshot_batch import Base, Values, frame_of
+from trimtab.store.store import Store
 
 HOUR = timedelta(hours=1)
 OTHERS = {
@@ -60,7 +60,7 @@ def test_what_changed_and_its_base_are_the_very_snapshot(pair: tuple[Snapshot, S
     first, second = pair
     base = Base.of(frame_of(first))
     assert base.fits(frame_of(second))
-    decoded = batch.decode(
+    decoded = snapshot_batch.decode(
         base.changes(Values.of(frame_of(second))),
         base,
         at=second.at,
@@ -159,17 +159,17 @@ def test_changes_of_another_base_are_refused() -> None:
     large, small = Base.of(frame_of(site(0))), Base.of(frame_of(a_snapshot()))
     changes = large.changes(Values.of(frame_of(site(1))))
     with raises(UnreadableError, "snapshot-unreadable"):
-        batch.decode(changes, small, at=NOON, driver="lustre", complete=True)
+        snapshot_batch.decode(changes, small, at=NOON, driver="lustre", complete=True)
 
 
 def test_changes_of_an_unreleased_version_are_refused() -> None:
     base, values = Base.of(frame_of(site(0))), Values.of(frame_of(site(1)))
-    batch.frame_of_batch(base.changes(values), base, NOON)
+    snapshot_batch.frame_of_batch(base.changes(values), base, NOON)
     arrow, whole = io.BytesIO(), zlib.decompress(base.batch)
     pl.DataFrame({"row": [0], "integer": [1]}).write_ipc(arrow)
     for changes in (b"planes02" + bytes(16), arrow.getvalue(), whole):
         with raises(UnreadableError, "snapshot-unreadable"):
-            batch.frame_of_batch(zlib.compress(changes), base, NOON)
+            snapshot_batch.frame_of_batch(zlib.compress(changes), base, NOON)
 
 
 @pytest.mark.system
@@ -178,7 +178,7 @@ def test_a_snapshot_without_a_base_is_refused(open_store: OpenStore) -> None:
     identifier = store.add_snapshot("scratch", site(0))
     with store._writing() as connection:
         connection.execute(update(schema.snapshot).values(base=None))
-        checksums.resum(connection, schema.snapshot)
+        checksum.resum(connection, schema.snapshot)
     fresh = open_store()
     for question in (
         lambda: fresh.snapshot(identifier),
@@ -195,7 +195,7 @@ def test_a_base_with_other_values_serves_the_same_rows() -> None:
     assert base.fits(second)
     assert Base.read(base.batch, base.digest).frame.equals(base.frame)
     changes = base.changes(Values.of(frame_of(site(2))))
-    read = batch.decode(changes, base, at=site(2).at, driver="lustre", complete=True)
+    read = snapshot_batch.decode(changes, base, at=site(2).at, driver="lustre", complete=True)
     assert read == site(2)
 
 
@@ -205,4 +205,4 @@ def test_damaged_changes_are_told(damage: Callable[[bytes], bytes]) -> None:
     changes = base.changes(Values.of(frame_of(site(1))))
     damaged = zlib.compress(damage(zlib.decompress(changes)))
     with raises(UnreadableError, "snapshot-unreadable"):
-        batch.frame_of_batch(damaged, base, NOON)
+        snapshot_batch.frame_of_batch(damaged, base, NOON)

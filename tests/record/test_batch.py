@@ -14,9 +14,8 @@ from tests.record import values
 from tests.record.values import NOON, a_snapshot
 from tests.support.codes import raises
 
-from trimtab.errors import UnreadableError
-from trimtab.message import Message, code_of
-from trimtab.model.telemetry import (
+from trimtab.base.error import Message, UnreadableError, code_of
+from trimtab.base.snapshot import (
     TELEMETRY_UNITS,
     HostSnapshot,
     NotAvailable,
@@ -27,8 +26,8 @@ from trimtab.model.telemetry import (
     TargetSnapshot,
     not_available,
 )
-from trimtab.record import batch
-from trimtab.record.batch import Base, frame_of
+from trimtab.store import snapshot_batch
+from trimtab.store.snapshot_batch import Base, frame_of
 
 
 def _encoded(snapshot: Snapshot) -> bytes:
@@ -38,7 +37,7 @@ def _encoded(snapshot: Snapshot) -> bytes:
 def _decoded(data: bytes, *, driver: str = "local", complete: bool = True) -> Snapshot:
     base = Base.read(data, hashlib.sha256(data).hexdigest())
     same = base.changes(base.values)
-    return batch.decode(same, base, at=NOON, driver=driver, complete=complete)
+    return snapshot_batch.decode(same, base, at=NOON, driver=driver, complete=complete)
 
 
 @pytest.mark.system

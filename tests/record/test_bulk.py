@@ -8,14 +8,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.support.codes import raises
 
-from trimtab.errors import UsageError
-from trimtab.model.event import Event, EventKind
-from trimtab.model.identifier import identifier_of
-from trimtab.model.run import RawOutput, Run, RunStatus, Sample
-from trimtab.model.telemetry import Reading, Snapshot, Target, TargetSnapshot
-from trimtab.record.batch import Base, Values, frame_of
-from trimtab.record.snapshots import Changes
-from trimtab.record.store import Store
+from trimtab.base.error import UsageError
+from trimtab.base.event import Event, EventKind, identifier_of
+from trimtab.base.run import RawOutput, Run, RunStatus, Sample
+from trimtab.base.snapshot import Reading, Snapshot, Target, TargetSnapshot
+from trimtab.store.snapshot_batch import Base, Values, frame_of
+from trimtab.store.snapshot_record import Changes
+from trimtab.store.store import Store
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 HOUR = timedelta(hours=1)

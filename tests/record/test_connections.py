@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.support.codes import raises
 
-from trimtab.errors import UnreadableError
-from trimtab.model.telemetry import Snapshot
-from trimtab.record.store import Store
+from trimtab.base.error import UnreadableError
+from trimtab.base.snapshot import Snapshot
+from trimtab.store.store import Store
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 

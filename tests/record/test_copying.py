@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.record.values import NOON, a_run, an_event, an_output
 
-from trimtab.errors import RefusedError, UsageError
-from trimtab.model.run import RawOutput
-from trimtab.record.store import Store
+from trimtab.base.error import RefusedError, UsageError
+from trimtab.base.run import RawOutput
+from trimtab.store.store import Store
 
 RUNS = 30
 LATER = NOON + timedelta(days=1)

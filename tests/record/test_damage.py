@@ -13,8 +13,8 @@ from tests.record.values import NOON, a_run, a_snapshot, an_event, an_output
 from tests.support.codes import raises
 from tests.support.command import trimtab
 
-from trimtab.errors import UnreadableError
-from trimtab.record.store import Store
+from trimtab.base.error import UnreadableError
+from trimtab.store.store import Store
 
 LATER = NOON + timedelta(days=1)
 

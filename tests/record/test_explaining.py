@@ -10,10 +10,10 @@ import pytest
 from tests.record.values import a_run
 from tests.support.codes import raises
 
-from trimtab.errors import UnreadableError
-from trimtab.model.identifier import new_identifier
-from trimtab.model.run import Sample
-from trimtab.model.telemetry import (
+from trimtab.base.error import UnreadableError
+from trimtab.base.event import new_identifier
+from trimtab.base.run import Sample
+from trimtab.base.snapshot import (
     HostSnapshot,
     NotAvailable,
     Reading,
@@ -22,10 +22,10 @@ from trimtab.model.telemetry import (
     Target,
     TargetSnapshot,
 )
-from trimtab.record import explaining, frames
-from trimtab.record.batch import Base, Values, frame_of
-from trimtab.record.kept import Judged, KeptIncident
-from trimtab.record.store import Store
+from trimtab.store import history, snapshot_record
+from trimtab.store.kept import Judged, KeptIncident
+from trimtab.store.snapshot_batch import Base, Values, frame_of
+from trimtab.store.store import Store
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = AT + timedelta(hours=1)
@@ -56,7 +56,7 @@ def snapshot(at: datetime, used: float) -> Snapshot:
     return Snapshot(at, "lustre", True, (target, empty), (host,))
 
 
-def timed_batch(one: Snapshot) -> frames.TimedBatch:
+def timed_batch(one: Snapshot) -> snapshot_record.TimedBatch:
     """A snapshot as the changes of one with the same rows and other values."""
     base = Base.of(frame_of(snapshot(one.at, 0.5)))
     return one.at, base.changes(Values.of(frame_of(one))), base
@@ -66,10 +66,10 @@ def test_frames_hold_what_the_snapshots_hold() -> None:
     first, second = snapshot(AT, 1.5), snapshot(AT + timedelta(hours=1), 2.5)
     batches = [timed_batch(one) for one in (first, second)]
 
-    readings, settings = frames.telemetry_frames(batches)
+    readings, settings = snapshot_record.telemetry_frames(batches)
 
-    assert readings.schema == frames.readings_columns()
-    assert settings.schema == frames.settings_columns()
+    assert readings.schema == snapshot_record.readings_columns()
+    assert settings.schema == snapshot_record.settings_columns()
     rows = {(row["at"], row["target"], row["name"]): row for row in readings.to_dicts()}
     assert rows[AT, "OST0001", "used_bytes"]["number"] == 1.5
     assert rows[second.at, "OST0001", "used_bytes"]["number"] == 2.5
@@ -99,7 +99,9 @@ def test_names_and_times_of_settings_are_chosen() -> None:
     batches = [
         timed_batch(one) for one in (snapshot(AT, 1.0), snapshot(AT + timedelta(hours=1), 2.0))
     ]
-    readings, settings = frames.telemetry_frames(batches, names=["used_bytes"], settings_at=[AT])
+    readings, settings = snapshot_record.telemetry_frames(
+        batches, names=["used_bytes"], settings_at=[AT]
+    )
     assert set(readings["name"]) == {"used_bytes"}
     assert readings.height == 2
     assert set(settings["at"]) == {AT}
@@ -107,8 +109,8 @@ def test_names_and_times_of_settings_are_chosen() -> None:
 
 def test_categories_are_the_same_texts() -> None:
     batches = [timed_batch(one) for one in (snapshot(AT, 1.0), snapshot(LATER, 2.0))]
-    plain, _ = frames.telemetry_frames(batches)
-    kept, _ = frames.telemetry_frames(batches, categories=True)
+    plain, _ = snapshot_record.telemetry_frames(batches)
+    kept, _ = snapshot_record.telemetry_frames(batches, categories=True)
     assert kept.schema["target"] == pl.Categorical
     assert kept.cast({pl.Categorical: pl.String}).equals(plain)
 
@@ -116,16 +118,16 @@ def test_categories_are_the_same_texts() -> None:
 @pytest.mark.parametrize("target", ["OST0001", "oss01", "OST0002", "a\x10b"])
 def test_readings_of_one_target_are_those_of_all_without_the_others(target: str) -> None:
     batches = [timed_batch(one) for one in (snapshot(AT, 1.0), snapshot(LATER, 2.0))]
-    of_all = frames.telemetry_frames(batches)
-    of_one = frames.telemetry_frames(batches, target=target)
+    of_all = snapshot_record.telemetry_frames(batches)
+    of_one = snapshot_record.telemetry_frames(batches, target=target)
     for whole, some in zip(of_all, of_one, strict=True):
         assert some.equals(whole.filter(pl.col("target") == target))
 
 
 def test_no_snapshot_gives_empty_frames_of_the_same_columns() -> None:
-    readings, settings = frames.telemetry_frames([])
-    assert readings.schema == frames.readings_columns()
-    assert settings.schema == frames.settings_columns()
+    readings, settings = snapshot_record.telemetry_frames([])
+    assert readings.schema == snapshot_record.readings_columns()
+    assert settings.schema == snapshot_record.settings_columns()
     assert readings.is_empty()
 
 
@@ -135,7 +137,7 @@ def test_a_damaged_batch_is_told(at: int) -> None:
     damaged = bytearray(changes)
     damaged[at] ^= 0xFF
     with raises(UnreadableError, "snapshot-unreadable", "2026-03-01"):
-        frames.telemetry_frames([(AT, bytes(damaged), base)])
+        snapshot_record.telemetry_frames([(AT, bytes(damaged), base)])
 
 
 @pytest.mark.system
@@ -196,7 +198,7 @@ def test_runs_of_a_stretch_come_without_the_samples_of_targets(store: Store) -> 
 def test_many_runs_come_by_time_though_few_are_read_at_once(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explaining, "_AT_ONCE", 2)
+    monkeypatch.setattr(history, "_AT_ONCE", 2)
     times = [AT + timedelta(hours=hour) for hour in (4, 0, 3, 1, 2)]
     for at in times:
         run = replace(a_run(), id=new_identifier(at), site="scratch", at=at, outputs=())

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from tests.support.counts import repetitions
 
-from trimtab.model.run import RawOutput, Run
-from trimtab.record.store import Store
+from trimtab.base.run import RawOutput, Run
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.system
 
@@ -97,7 +97,7 @@ def test_a_killed_writer_loses_at_most_the_run_in_flight(tmp_path: Path, rounds:
 def test_a_killed_creation_leaves_a_store_or_nothing(tmp_path: Path, rounds: int) -> None:
     # The creation takes some 50 ms after the libraries are loaded: kills all over it.
     program = (
-        "import sys, alembic.command, trimtab.record.store as s; print('started', flush=True)\n"
+        "import sys, alembic.command, trimtab.store.store as s; print('started', flush=True)\n"
         "s.Store.open(sys.argv[1]); print('made', flush=True); sys.stdin.read()"
     )
     chance = random.Random(20261121)

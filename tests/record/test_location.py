@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from tests.support.codes import raises
 
-from trimtab.errors import RefusedError, UsageError
-from trimtab.record.location import (
+from trimtab.base.error import RefusedError, UsageError
+from trimtab.store.location import (
     default_url,
     locate,
     refuse_exchangeable,
     refuse_shared_file_system,
     why_not,
 )
-from trimtab.record.store import Store
+from trimtab.store.store import Store
 
 HOME = str(Path("~").expanduser())
 

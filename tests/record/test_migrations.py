@@ -9,16 +9,16 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import trimtab.record.migrations
 from sqlalchemy import inspect, text
 from tests.record.conftest import OpenStore
 from tests.record.values import a_run, an_output
 from tests.support import made_stores
 from tests.support.codes import raises
 
-import trimtab.record.migrations
-from trimtab.errors import UnreadableError
-from trimtab.record import database, schema
-from trimtab.record.store import Store
+from trimtab.base.error import UnreadableError
+from trimtab.store import database, schema
+from trimtab.store.store import Store
 
 LATER_REVISION = """
 import sqlalchemy as sa

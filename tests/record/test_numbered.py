@@ -8,9 +8,8 @@ import time
 import pytest
 from tests.support.counts import repetitions, seeded
 
-from trimtab.errors import DataError, RefusedError, UnreadableError
-from trimtab.record.chain import unlinked
-from trimtab.record.numbered import opened_lines, text_of
+from trimtab.base.error import DataError, RefusedError, UnreadableError
+from trimtab.store.chain import opened_lines, text_of, unlinked
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ import pytest
 from tests.record.values import a_run, an_output
 from tests.support.codes import raises
 
-from trimtab.errors import UnreadableError
-from trimtab.record import schema
-from trimtab.record.kept import ImportedRun
-from trimtab.record.location import locate
-from trimtab.record.store import Store
+from trimtab.base.error import UnreadableError
+from trimtab.store import schema
+from trimtab.store.kept import ImportedRun
+from trimtab.store.location import locate
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.system
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from trimtab.alert.ledger import Draft, subjects_of
-from trimtab.model.alert import Alert, Phase
-from trimtab.model.finding import Severity
-from trimtab.record.store import Store
+from trimtab.base.alert import Alert, Phase
+from trimtab.base.finding import Severity
+from trimtab.store.store import Store
+from trimtab.watch.alert.alert_table import AlertDraft, subjects_of
 
 NOON, DAY = datetime(2026, 11, 16, 12, tzinfo=UTC), timedelta(days=1)
 PHASES = {
@@ -19,7 +19,7 @@ PHASES = {
 
 def alert_of(subject: str, phase: Phase, day: int, ledger: tuple[Alert, ...]) -> Alert:
     """Return the next alert about a subject."""
-    draft = Draft("scratch", NOON + day * DAY, subjects_of(ledger))
+    draft = AlertDraft("scratch", NOON + day * DAY, subjects_of(ledger))
     return draft.alert(draft.subject(subject), subject, phase, Severity.WARNING, facts={})
 
 

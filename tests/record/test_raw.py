@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.codes import raises
 
-from trimtab.errors import UnreadableError
-from trimtab.record.raw import EMPTY_SHA256, RawDirectory, make_directories
+from trimtab.base.error import UnreadableError
+from trimtab.store.raw_output import EMPTY_SHA256, RawDirectory, make_directories
 
 
 @pytest.fixture

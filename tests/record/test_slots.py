@@ -14,15 +14,14 @@ from tests.record.conftest import OpenStore
 from tests.record.values import NOON, a_run, a_snapshot, an_event, an_output
 from tests.support.codes import raises
 
-from trimtab.errors import RefusedError, UnreadableError
-from trimtab.message import Message
-from trimtab.model.run import RunStatus
-from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
-from trimtab.record import checksums, schema
-from trimtab.record.pruning import Pruned
-from trimtab.record.raw import YOUNG_S
-from trimtab.record.slots import Lease, Slot, SlotState, claim_slot_row, put_lease
-from trimtab.record.store import Store
+from trimtab.base.error import Message, RefusedError, UnreadableError
+from trimtab.base.run import RunStatus
+from trimtab.base.verdict import Interval, Scope, Verdict, VerdictStatus
+from trimtab.store import checksum, schema
+from trimtab.store.maintenance import Pruned
+from trimtab.store.raw_output import YOUNG_S
+from trimtab.store.slot import Lease, Slot, SlotState, claim_slot_row, put_lease
+from trimtab.store.store import Store
 
 HOUR = timedelta(hours=1)
 VERDICT = Verdict(
@@ -239,7 +238,7 @@ def test_a_lease_lost_to_several_in_a_row_is_told_as_it_is(
         assert put_lease(connection, replace(lease, holder=next(others)), there)
         return False
 
-    monkeypatch.setattr("trimtab.record.watched.put_lease", lost)
+    monkeypatch.setattr("trimtab.store.slot.put_lease", lost)
     there = store.take_lease(
         "scratch", "a", now=NOON, until=NOON + HOUR, gone=lambda holder: holder != "d"
     )
@@ -285,7 +284,7 @@ def test_a_state_of_a_newer_program_is_said(store: Store) -> None:
     store.finish_slot(a_slot())
     with store._writing() as connection:
         connection.execute(schema.slot.update().values(state="postponed"))
-        checksums.resum(connection, schema.slot)
+        checksum.resum(connection, schema.slot)
     with raises(UnreadableError, "record-unreadable", "postponed"):
         store.slots("scratch")
 

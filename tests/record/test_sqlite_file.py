@@ -23,11 +23,11 @@ from tests.support.codes import raises
 from tests.support.each import for_each
 from tests.support.silent_fuse import silent_mount
 
-from trimtab.errors import NoAnswer, RefusedError, TrimtabError, UnreadableError
-from trimtab.launch.bounded import describe
-from trimtab.model.run import Run
-from trimtab.record import database, schema
-from trimtab.record.store import Store
+from trimtab.base.error import NoAnswer, RefusedError, TrimtabError, UnreadableError
+from trimtab.base.run import Run
+from trimtab.reach.bounded import describe
+from trimtab.store import database, schema
+from trimtab.store.store import Store
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_the_file_is_durable_and_nobody_elses(path: Path) -> None:
 @pytest.mark.system
 def test_opening_an_up_to_date_store_imports_no_alembic(path: Path) -> None:
     program = (
-        "import sys; from trimtab.record.store import Store; Store.open(sys.argv[1]).close(); "
+        "import sys; from trimtab.store.store import Store; Store.open(sys.argv[1]).close(); "
         "assert not {'alembic', 'polars', 'psycopg'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program, path], check=True, timeout=60)
@@ -381,9 +381,9 @@ def test_a_read_only_disk(tmp_path: Path) -> None:
 def _as_nobody(action: str, path: Path) -> str:
     """Return what an unprivileged process says that tries ``action`` on the store at ``path``."""
     program = (
-        "import os, sys; from trimtab.errors import TrimtabError\n"
-        "from trimtab.record.store import Store; from tests.record.values import a_run\n"
-        "import trimtab.record.batch, sqlalchemy.dialects.sqlite, alembic.command\n"
+        "import os, sys; from trimtab.base.error import TrimtabError\n"
+        "from trimtab.store.store import Store; from tests.record.values import a_run\n"
+        "import trimtab.store.snapshot_batch, sqlalchemy.dialects.sqlite, alembic.command\n"
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "try:\n"
         f"    store = Store.open(os.fsencode(sys.argv[1]).decode()); {action}\n"
@@ -436,7 +436,7 @@ def test_another_user_may_not_write(open_directory: Path) -> None:
 
 
 def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trimtab.record.location.why_not", lambda fs_type: f"({fs_type})")
+    monkeypatch.setattr("trimtab.store.location.why_not", lambda fs_type: f"({fs_type})")
     with pytest.raises(RefusedError) as caught:
         Store.open(tmp_path / "new" / "t.db")
     assert caught.value.exit_code == 4

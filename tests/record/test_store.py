@@ -17,16 +17,14 @@ from tests.record.conftest import OpenStore
 from tests.record.values import NOON, a_run, a_snapshot, an_event, an_output
 from tests.support.codes import raises
 
-from trimtab.errors import UnreadableError, UsageError
-from trimtab.model.event import EventKind
-from trimtab.model.identifier import new_identifier
-from trimtab.model.run import Run, RunStatus, Sample
-from trimtab.model.telemetry import Snapshot
-from trimtab.record import checksums, schema
-from trimtab.record.comparability import comparability_key
-from trimtab.record.kept import ImportedRun
-from trimtab.record.queries import insert_imports, insert_runs
-from trimtab.record.store import Store
+from trimtab.base.error import UnreadableError, UsageError
+from trimtab.base.event import EventKind, new_identifier
+from trimtab.base.run import Run, RunStatus, Sample, comparability_key
+from trimtab.base.snapshot import Snapshot
+from trimtab.store import checksum, schema
+from trimtab.store.connection import insert_imports, insert_runs
+from trimtab.store.kept import ImportedRun
+from trimtab.store.store import Store
 
 one_store_for_all_examples = settings(
     max_examples=40,
@@ -231,7 +229,7 @@ def test_an_import_that_breaks_another_rule_of_the_database_is_tried_once(
 ) -> None:
     tried: list[object] = []
     monkeypatch.setattr(
-        "trimtab.record.store.insert_imports",
+        "trimtab.store.store.insert_imports",
         lambda *of: tried.append(of) or insert_imports(*of),
     )
     with pytest.raises(IntegrityError):
@@ -478,7 +476,7 @@ def test_a_word_of_a_newer_program_is_said_and_the_rest_stands(
         total = schema.checksum([tuple(row)[1:] for row in samples])
         of_newer = schema.run.update().where(schema.run.c.number == 1)
         connection.execute(of_newer.values(sample_checksum=total))
-        checksums.resum(connection, schema.run)
+        checksum.resum(connection, schema.run)
     with raises(UnreadableError, "record-unreadable", word):
         store.run(newer.id)
     assert store.run(plain.id) == plain

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.record.text import restored, storable
+from trimtab.base.visible import restored, storable
 
 
 @given(text=st.text(st.characters(), max_size=50))

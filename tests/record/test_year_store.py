@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.record.year_store import REPETITIONS, RUNS, SITE, make_year_store
 
-from trimtab.model.run import RunStatus
-from trimtab.record.store import Store
+from trimtab.base.run import RunStatus
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.system
 

@@ -6,10 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 from hypothesis import strategies as st
 
-from trimtab.model.event import Event, EventKind
-from trimtab.model.identifier import new_identifier
-from trimtab.model.run import METRIC_UNITS, RawOutput, Run, RunStatus, Sample
-from trimtab.model.telemetry import (
+from trimtab.base.event import Event, EventKind, new_identifier
+from trimtab.base.run import METRIC_UNITS, RawOutput, Run, RunStatus, Sample
+from trimtab.base.snapshot import (
     TELEMETRY_UNITS,
     HostSnapshot,
     NotAvailable,

@@ -12,12 +12,11 @@ from pathlib import Path
 
 from sqlalchemy import insert
 
-from trimtab.model.identifier import new_identifier
-from trimtab.model.run import Run, RunStatus, Sample
-from trimtab.record import schema
-from trimtab.record.queries import insert_samples
-from trimtab.record.rows import run_row
-from trimtab.record.store import Store
+from trimtab.base.event import new_identifier
+from trimtab.base.run import Run, RunStatus, Sample
+from trimtab.store import schema
+from trimtab.store.connection import insert_samples, run_row
+from trimtab.store.store import Store
 
 FIRST_AT = datetime(2025, 11, 20, tzinfo=UTC)
 RUNS = 8760

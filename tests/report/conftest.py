@@ -9,22 +9,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from trimtab.message import Message
-from trimtab.model.check import CheckResult
-from trimtab.model.filesystem import BlockDevice, PathDescription
-from trimtab.model.finding import Finding, Fix, Missing, Seen, Severity
-from trimtab.model.run import LatencyHistogram, RawOutput, Run, RunStatus, Sample, Timeline
-from trimtab.model.telemetry import (
-    NotAvailable,
-    Reading,
-    Setting,
-    Snapshot,
-    Target,
-    TargetSnapshot,
-)
-from trimtab.model.verdict import Comparison, HistoryPoint, Interval, Scope, Verdict, VerdictStatus
-from trimtab.report.check import check_document
-from trimtab.report.sections import render_document
+from trimtab.base.error import Message
+from trimtab.base.filesystem import BlockDevice, PathDescription
+from trimtab.base.finding import Finding, Fix, Missing, Seen, Severity
+from trimtab.base.run import LatencyHistogram, RawOutput, Run, RunStatus, Sample, Timeline
+from trimtab.base.snapshot import NotAvailable, Reading, Setting, Snapshot, Target, TargetSnapshot
+from trimtab.base.verdict import Comparison, HistoryPoint, Interval, Scope, Verdict, VerdictStatus
+from trimtab.probe.check.page import check_document
+from trimtab.probe.documents_probe import CheckResult
+from trimtab.show.document import render_document
 
 AT = datetime(2026, 11, 20, 17, 38, 2, tzinfo=UTC)
 RUN_ID = "01a1f640-bc00-7000-8000-000000000001"

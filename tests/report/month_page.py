@@ -8,15 +8,15 @@ from datetime import UTC, date, datetime, timedelta
 from tests.judge.frames import series
 from tests.report.purge_pages import purge_runs
 
-from trimtab.judge.series import judge_series
-from trimtab.message import Message
-from trimtab.model.action import Action, ActionKind, Instruction, Outcome
-from trimtab.model.series import SeriesKey, SiteJudgement
-from trimtab.model.status import ProbeCost
-from trimtab.report.headline import of_judgement
-from trimtab.report.month import Month, SpaceAt
-from trimtab.report.monthly import monthly_document
-from trimtab.report.sections import render_document
+from trimtab.answers.month import Month, SpaceAt
+from trimtab.answers.page_month import monthly_document
+from trimtab.base.action import Action, ActionKind, Instruction, Outcome
+from trimtab.base.error import Message
+from trimtab.base.series import SeriesKey, SiteJudgement
+from trimtab.explain.headline import of_judgement
+from trimtab.explain.status import ProbeCost
+from trimtab.judge.series_analysis import judge_series
+from trimtab.show.document import render_document
 
 FIRST = datetime(2026, 10, 1, tzinfo=UTC)
 TIB = 2**40

@@ -17,26 +17,25 @@ from tests.report.month_page import month_page
 from tests.report.purge_pages import horizon_page as purge_horizon_page
 from tests.report.purge_pages import runs_page
 
-from trimtab.judge.ladder.build import build_ladder
-from trimtab.judge.series import judge_series
-from trimtab.judge.sweep import analyse_sweep
-from trimtab.judge.targets.tails import target_tails
-from trimtab.loop.ladder import of_file
-from trimtab.model.series import SeriesKey, SiteJudgement
-from trimtab.model.sweep import MeasuredPoint, SweepAnalysis
-from trimtab.report.check import check_document
-from trimtab.report.judge import judge_document
-from trimtab.report.ladder import ladder_document
-from trimtab.report.sections import render_document
-from trimtab.report.sweep import sweep_document
-from trimtab.report.whatif import whatif_document
-from trimtab.site.ladder_file import load_ladder
-from trimtab.twin.scenario.load import load_scenario
-from trimtab.twin.scenario.model import Scenario
-from trimtab.whatif.figures import KINDS
-from trimtab.whatif.sweep import Row as SweptRow
-from trimtab.whatif.sweep import Swept, summed
-from trimtab.whatif.vary import combinations, parse_axis
+from trimtab.base.series import SeriesKey, SiteJudgement
+from trimtab.judge.ladder_analysis import build_ladder
+from trimtab.judge.page import judge_document
+from trimtab.judge.series_analysis import judge_series
+from trimtab.judge.straggler import target_tails
+from trimtab.judge.sweep_analysis import analyse_sweep
+from trimtab.judge.sweep_result import MeasuredPoint, SweepAnalysis
+from trimtab.probe.check.page import check_document
+from trimtab.probe.ladder import of_file
+from trimtab.probe.ladder_file import load_ladder
+from trimtab.probe.page_ladder import ladder_document
+from trimtab.probe.page_sweep import sweep_document
+from trimtab.show.document import render_document
+from trimtab.twin.scenario import Scenario
+from trimtab.twin.scenario_file import load_scenario
+from trimtab.twin.whatif.page_whatif import whatif_document
+from trimtab.twin.whatif.variation import combinations, parse_axis
+from trimtab.twin.whatif.whatif_figure import KINDS
+from trimtab.twin.whatif.whatif_sweep import Swept, SweptRow, summed
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import random
 from datetime import UTC, date, datetime, timedelta
 
-from trimtab.purge.horizon.answer import Answer, HorizonResult
-from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed
+from trimtab.purge.fullness import Usage
+from trimtab.purge.horizon.age_curve import HOUR_S, AgeCurve, Freed
 from trimtab.purge.horizon.horizon import DAY_S, Horizon, OwnedBy, find_horizon, steps
-from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.report import Day, Measured, PlanStanding, PurgeReport, RunDay, UserDay
-from trimtab.report.purge import horizon_document, runs_document
-from trimtab.report.sections import render_document
+from trimtab.purge.horizon.horizon_answer import HorizonAnswer, HorizonResult
+from trimtab.purge.horizon.page import horizon_document, runs_document
+from trimtab.purge.run.purge_report import Day, Measured, PlanStanding, PurgeReport, RunDay, UserDay
+from trimtab.show.document import render_document
 
 NOW = datetime(2026, 10, 20, tzinfo=UTC)
 TIB = 2**40
 USAGE = Usage(26_800 * TIB, 8_200 * TIB)
 
 
-def horizon_answer_of(target: float) -> Answer:
+def horizon_answer_of(target: float) -> HorizonAnswer:
     """Return the horizon of a target on a curve of two years."""
     chance = random.Random(11)
     hour = int(NOW.timestamp()) // HOUR_S
@@ -45,7 +45,7 @@ def horizon_answer_of(target: float) -> Answer:
         )
         for number in range(1, 31)
     )
-    return Answer(
+    return HorizonAnswer(
         as_of_s=as_of_s,
         needed=needed,
         published=horizon(needed.required_bytes + 400 * TIB),

@@ -12,10 +12,9 @@ import pytest
 from markupsafe import escape
 from tests.support.known import known
 
-from trimtab.model.check import CheckResult
-from trimtab.model.run import LatencyHistogram, Sample, Timeline
-from trimtab.model.verdict import HistoryPoint, Scope
-from trimtab.report.charts import (
+from trimtab.base.run import LatencyHistogram, Sample, Timeline
+from trimtab.base.verdict import HistoryPoint, Scope
+from trimtab.probe.check.page_repetition import (
     HISTORY_MAX,
     STRIPS_MAX,
     history_chart,
@@ -23,7 +22,8 @@ from trimtab.report.charts import (
     repetition_chart,
     timeline_chart,
 )
-from trimtab.report.render import NOT_DRAWN, drawn, render_svg
+from trimtab.probe.documents_probe import CheckResult
+from trimtab.show.chart import NOT_DRAWN, drawn, render_svg
 
 
 def rows(specification: dict[str, Any]) -> list[dict[str, Any]]:

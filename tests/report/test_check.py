@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from tests.support.known import known
 
-from trimtab.message import Message
-from trimtab.model.check import CheckResult
-from trimtab.model.filesystem import BlockDevice
-from trimtab.model.finding import Severity
-from trimtab.model.run import RunStatus
-from trimtab.model.telemetry import NotAvailable
-from trimtab.model.verdict import Scope, VerdictStatus
-from trimtab.report.check import check_document, cost_text
-from trimtab.report.sections import Document, render_document
+from trimtab.base.error import Message
+from trimtab.base.filesystem import BlockDevice
+from trimtab.base.finding import Severity
+from trimtab.base.run import RunStatus
+from trimtab.base.snapshot import NotAvailable
+from trimtab.base.verdict import Scope, VerdictStatus
+from trimtab.probe.check.page import check_document, cost_text
+from trimtab.probe.documents_probe import CheckResult
+from trimtab.show.document import Document, render_document
 
 FOLDED = ["Not seen: ", "Within the repetitions", "Layers beneath the path",
           "Readings and settings", "The run: trimtab show "]  # fmt: skip

@@ -9,13 +9,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from trimtab.judge.level import level_now, onset_text, series_word
-from trimtab.judge.series import judge_series
-from trimtab.message import Message
-from trimtab.model.series import ChangePoint, ChangeStatus, SeriesJudgement, SeriesKey
-from trimtab.model.standing import SiteStanding
-from trimtab.model.status import IncidentStatus
-from trimtab.report.headline import headline, site_troubles
+from trimtab.base.error import Message
+from trimtab.base.series import ChangePoint, ChangeStatus, SeriesJudgement, SeriesKey
+from trimtab.explain.headline import headline, site_troubles
+from trimtab.explain.status import IncidentStatus, SiteStanding
+from trimtab.judge.series_analysis import judge_series
+from trimtab.judge.series_level import level_now, onset_text, series_word
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 UNTESTED = Message("too-few-runs", "too few runs to look for a change (6 of 24)")

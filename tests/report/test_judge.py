@@ -14,12 +14,12 @@ from tests.judge.frames import series
 from tests.judge.targets import fields
 from tests.support.known import known
 
-from trimtab.judge.series import judge_series
-from trimtab.judge.targets.tails import target_tails
-from trimtab.model.series import ChangeStatus, SeriesJudgement, SeriesKey, SiteJudgement
-from trimtab.report import judge_charts
-from trimtab.report.judge import judge_document
-from trimtab.report.sections import render_document
+from trimtab.base.series import ChangeStatus, SeriesJudgement, SeriesKey, SiteJudgement
+from trimtab.judge import series_chart
+from trimtab.judge.page import judge_document
+from trimtab.judge.series_analysis import judge_series
+from trimtab.judge.straggler import target_tails
+from trimtab.show.document import render_document
 
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
 KEY = SeriesKey("scratch", "hourly", "ior", "write_bandwidth", "B/s")
@@ -59,7 +59,7 @@ def rows_of(specification: dict[str, object]) -> list[dict[str, object]]:
 
 
 def test_days_have_their_mean_and_deviation(judged: SeriesJudgement) -> None:
-    chart = known(judge_charts.panel_chart(judged, "x"))
+    chart = known(series_chart.panel_chart(judged, "x"))
     means = [row for row in rows_of(chart.specification) if "mean" in row and "high" in row]
     days = {row["at"]: row for row in means}
     assert len(days) == len(judged.days)
@@ -70,15 +70,15 @@ def test_days_have_their_mean_and_deviation(judged: SeriesJudgement) -> None:
 
 
 def test_the_cov_stands_beside_its_goal(judged: SeriesJudgement) -> None:
-    chart = known(judge_charts.cov_chart(judged, "x"))
+    chart = known(series_chart.cov_chart(judged, "x"))
     rows = rows_of(chart.specification)
     assert {"goal": 8.0} in rows
-    assert len([row for row in rows if "cov" in row]) <= judge_charts.POINTS_MAX
+    assert len([row for row in rows if "cov" in row]) <= series_chart.POINTS_MAX
 
 
 def test_both_sides_of_a_change_are_shares(frame: pl.DataFrame, judged: SeriesJudgement) -> None:
     (change,) = [one for one in judged.changes if one.status is ChangeStatus.CONFIRMED]
-    chart = known(judge_charts.before_after_chart(frame, change, judged, "x"))
+    chart = known(series_chart.before_after_chart(frame, change, judged, "x"))
     rows = [row for row in rows_of(chart.specification) if "share" in row]
     for side in (0, 1):
         shares = {
@@ -89,20 +89,20 @@ def test_both_sides_of_a_change_are_shares(frame: pl.DataFrame, judged: SeriesJu
 
 
 def test_surveys_show_the_slowest_and_two_months(surveys: pl.DataFrame) -> None:
-    chart = known(judge_charts.survey_chart(surveys, "write_bandwidth", "B/s", "x"))
+    chart = known(series_chart.survey_chart(surveys, "write_bandwidth", "B/s", "x"))
     rows = [row for row in rows_of(chart.specification) if "minimum" in row]
     assert len({row["at"] for row in rows}) == 60
-    months = known(judge_charts.months_chart(surveys, "write_bandwidth", "B/s", "x"))
+    months = known(series_chart.months_chart(surveys, "write_bandwidth", "B/s", "x"))
     assert "2026-03 and 2026-04" in months.title
     march = surveys.filter(pl.col("at") < datetime(2026, 4, 1, tzinfo=UTC))
-    assert judge_charts.months_chart(march, "write_bandwidth", "B/s", "x") is None
+    assert series_chart.months_chart(march, "write_bandwidth", "B/s", "x") is None
 
 
 def test_what_is_not_there_is_not_drawn(judged: SeriesJudgement, surveys: pl.DataFrame) -> None:
     empty = replace(judged, days=(), rolling=())
-    assert judge_charts.panel_chart(empty, "x") is None
-    assert judge_charts.cov_chart(empty, "x") is None
-    assert judge_charts.survey_chart(surveys, "read_bandwidth", "B/s", "x") is None
+    assert series_chart.panel_chart(empty, "x") is None
+    assert series_chart.cov_chart(empty, "x") is None
+    assert series_chart.survey_chart(surveys, "read_bandwidth", "B/s", "x") is None
 
 
 @pytest.mark.system
@@ -135,7 +135,7 @@ def test_a_name_of_others_is_not_changed(metric: str, frame: pl.DataFrame) -> No
         judge_document(SiteJudgement("scratch", None, None, (judged,)), {judged.key: frame})
     )
     assert f"<h2>{metric} of hourly</h2>" in page
-    chart = known(judge_charts.panel_chart(judged, "x"))
+    chart = known(series_chart.panel_chart(judged, "x"))
     assert chart.title == f"hourly {metric}"
 
 

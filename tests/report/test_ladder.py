@@ -9,21 +9,28 @@ from pathlib import Path
 import pytest
 from tests.support.known import known
 
-from trimtab.cli.render.document import print_document
-from trimtab.judge.ladder.build import build_ladder
-from trimtab.loop.ladder import of_file
-from trimtab.model.hardware import parse_figure
-from trimtab.model.ladder import LEVEL_NAMES, CheckedClaim, Claim, Ladder, LadderInput, Match
-from trimtab.report.documents.encode import to_json
-from trimtab.report.ladder import (
+from trimtab.base.site_hardware import parse_figure
+from trimtab.judge.efficiency_ladder import (
+    LEVEL_NAMES,
+    CheckedClaim,
+    Claim,
+    Ladder,
+    LadderInput,
+    Match,
+)
+from trimtab.judge.ladder_analysis import build_ladder
+from trimtab.probe.ladder import of_file
+from trimtab.probe.ladder_file import load_ladder, parse_ladder
+from trimtab.probe.page_ladder import (
     computed_text,
     ladder_chart,
     ladder_document,
     rate_text,
     track_table,
 )
-from trimtab.report.sections import render_document
-from trimtab.site.ladder_file import load_ladder, parse_ladder
+from trimtab.show.document import render_document
+from trimtab.show.encode import to_json
+from trimtab.show.screen_document import print_document
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 

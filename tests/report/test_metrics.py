@@ -5,19 +5,19 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from trimtab.message import Message
-from trimtab.model.site import Site, SiteProbe
-from trimtab.model.telemetry import Reading, Snapshot, Target, TargetSnapshot
-from trimtab.model.verdict import Interval, Scope, Verdict, VerdictStatus
-from trimtab.record.slots import Slot, SlotState
-from trimtab.report.metrics import (
+from trimtab.base.error import Message
+from trimtab.base.site import Site, SiteProbe
+from trimtab.base.snapshot import Reading, Snapshot, Target, TargetSnapshot
+from trimtab.base.verdict import Interval, Scope, Verdict, VerdictStatus
+from trimtab.store.slot import Slot, SlotState
+from trimtab.watch.metrics import (
     LEVELS,
     METRICS,
+    MetricSample,
     ReceiverNow,
-    Row,
     SeriesNow,
     SiteNow,
-    by_metric,
+    families_of,
     samples,
 )
 
@@ -25,11 +25,11 @@ NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 SITE = Site("scratch", "lustre", "/scratch", probes=(SiteProbe("hourly"),))
 
 
-def rows(**changes: Any) -> list[Row]:
+def rows(**changes: Any) -> list[MetricSample]:
     return list(samples(SiteNow(SITE, "1.0", NOON, **changes)))
 
 
-def value(found: list[Row], name: str, *labels: str) -> float | None:
+def value(found: list[MetricSample], name: str, *labels: str) -> float | None:
     values = [row.value for row in found if (row.name, row.labels) == (name, labels)]
     return values[0] if values else None
 
@@ -90,7 +90,7 @@ def test_a_series_has_its_level_its_spread_and_the_state_of_its_goal() -> None:
 
 
 def test_every_unit_of_a_metric_has_a_name() -> None:
-    from trimtab.model.run import METRIC_UNITS
+    from trimtab.base.run import METRIC_UNITS
 
     assert set(METRIC_UNITS.values()) <= set(LEVELS)
 
@@ -158,7 +158,7 @@ def test_the_rest_is_counted_by_bounded_labels() -> None:
 
 def test_every_sample_has_as_many_labels_as_its_metric_says() -> None:
     found = rows(snapshot=snapshot(("degraded", True), ("used_bytes", 1), ("available_bytes", 3)))
-    for metric, of_metric in by_metric(found):
+    for metric, of_metric in families_of(found):
         assert all(len(row.labels) == len(metric.labels) - 1 for row in of_metric), metric.name
-    assert sum(len(of_metric) for _, of_metric in by_metric(found)) == len(found)
+    assert sum(len(of_metric) for _, of_metric in families_of(found)) == len(found)
     assert len({metric.name for metric in METRICS}) == len(METRICS)

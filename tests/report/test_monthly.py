@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from tests.report.month_page import month, month_page
 
-from trimtab.report.monthly import monthly_document, space_answer
-from trimtab.report.sections import document_markdown
+from trimtab.answers.page_month import monthly_document, space_answer
+from trimtab.show.document import document_markdown
 
 TITLES = ["Verdicts", "Incidents and their causes", "Space", "Purge", "Purge: days",
           "Purge: users", "Cost of the probes", "Actions"]  # fmt: skip

@@ -18,40 +18,30 @@ import polars as pl
 import pytest
 from tests.support.small_site import HOUR, START, hour
 
-from trimtab.cli.render.alerts import alerts_document
-from trimtab.cli.render.document import print_document
-from trimtab.cli.render.snapshot import snapshot_document
-from trimtab.explain.incidents import find_troubles, with_levels
-from trimtab.judge.series import judge_series
-from trimtab.loop.event_log import Place
-from trimtab.loop.explaining.incidents import Explained, keep_incidents
-from trimtab.loop.standing import standing_of, standings_of, whole_standing
-from trimtab.loop.status import status_of
-from trimtab.message import Message
-from trimtab.model.action import Plan
-from trimtab.model.check import CheckResult
-from trimtab.model.event import JOURNAL, Event, EventKind
-from trimtab.model.incident import Explanation, Incident
-from trimtab.model.run import Run, RunStatus, Sample
-from trimtab.model.series import SeriesJudgement, SeriesKey, SiteJudgement
-from trimtab.model.telemetry import (
-    HostSnapshot,
-    Reading,
-    Setting,
-    Snapshot,
-    Target,
-    TargetSnapshot,
-)
-from trimtab.record.slots import WatchState
-from trimtab.record.store import Store
-from trimtab.report.acting import plan_answer, plan_document
-from trimtab.report.check import health
-from trimtab.report.headline import headline, site_troubles, targets_headline, tone_of
-from trimtab.report.incidents import incidents_document
-from trimtab.report.judge import judge_document
-from trimtab.report.status import status_document
-from trimtab.report.targets import targets_document
-from trimtab.report.watch import slots_document, state_document
+from trimtab.act.page import plan_answer, plan_document
+from trimtab.answers.page import snapshot_document, status_document, targets_document
+from trimtab.base.action import Plan
+from trimtab.base.error import Message
+from trimtab.base.event import JOURNAL, Event, EventKind
+from trimtab.base.incident import Explanation, Incident
+from trimtab.base.run import Run, RunStatus, Sample
+from trimtab.base.series import SeriesJudgement, SeriesKey, SiteJudgement
+from trimtab.base.snapshot import HostSnapshot, Reading, Setting, Snapshot, Target, TargetSnapshot
+from trimtab.explain.headline import headline, site_troubles, targets_headline, tone_of
+from trimtab.explain.incidents.detection import find_troubles, with_levels
+from trimtab.explain.page import incidents_document
+from trimtab.judge.page import judge_document
+from trimtab.judge.series_analysis import judge_series
+from trimtab.probe.check.page import health
+from trimtab.probe.documents_probe import CheckResult
+from trimtab.probe.verdict.incident_search import Explained, keep_incidents
+from trimtab.probe.verdict.site_standing import standing_of, standings_of, whole_standing
+from trimtab.probe.verdict.site_status import status_of
+from trimtab.show.screen_document import print_document
+from trimtab.site.place import Place
+from trimtab.store.slot import WatchState
+from trimtab.store.store import Store
+from trimtab.watch.page import alerts_document, slots_document, state_document
 
 RUNS: Final = 240
 EVERY_H: Final = 3

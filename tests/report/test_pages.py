@@ -11,7 +11,7 @@ from tests.report.conftest import draw_nothing
 from tests.report.pages import PAGES, purge_horizon_page
 from tests.report.test_check import assert_self_contained
 
-from trimtab.report.render import environment, stylesheet
+from trimtab.show.chart import environment, stylesheet
 
 _COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 

@@ -9,8 +9,8 @@ import pytest
 from tests.report.purge_pages import horizon_answer_of, purge_runs
 from tests.support.known import known
 
-from trimtab.purge.report import PurgeReport
-from trimtab.report.purge import (
+from trimtab.base.units import format_bytes, format_percent
+from trimtab.purge.horizon.page import (
     horizon_answer,
     horizon_chart,
     owners_chart,
@@ -18,7 +18,7 @@ from trimtab.report.purge import (
     runs_tone,
     steps_table,
 )
-from trimtab.units import format_bytes, format_percent
+from trimtab.purge.run.purge_report import PurgeReport
 
 
 def test_a_reachable_target_is_answered_with_its_age_and_bytes() -> None:

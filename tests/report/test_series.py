@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.known import known
 
-from trimtab.model.run import LatencyHistogram, Timeline
-from trimtab.report.series import (
+from trimtab.base.run import LatencyHistogram, Timeline
+from trimtab.show.chart_series import (
     bandwidth_scale,
     merged,
     round_top,

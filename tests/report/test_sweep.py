@@ -6,12 +6,12 @@ import json
 
 from tests.support.documents import misfits
 
-from trimtab.judge.sweep import analyse_sweep
-from trimtab.model.sweep import MeasuredPoint, SweepPoint
-from trimtab.report.documents.encode import to_json
-from trimtab.report.documents.judged import SweepDocument
-from trimtab.report.sections import render_document
-from trimtab.report.sweep import heat_chart, sweep_document
+from trimtab.judge.sweep_analysis import analyse_sweep
+from trimtab.judge.sweep_result import MeasuredPoint, SweepPoint
+from trimtab.probe.page_sweep import heat_chart, sweep_document
+from trimtab.probe.verdict.documents_judge import SweepDocument
+from trimtab.show.document import render_document
+from trimtab.show.encode import to_json
 
 HOSTILE = "</td><script>alert(1)</script>"
 

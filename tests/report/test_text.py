@@ -11,15 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.model.telemetry import Reading
-from trimtab.report.text import (
-    moment_text,
-    one_line,
-    parameter_text,
-    printable,
-    reading_text,
-)
-from trimtab.visible import shell_text
+from trimtab.base.snapshot import Reading
+from trimtab.base.visible import shell_text
+from trimtab.show.text import moment_text, one_line, parameter_text, printable, reading_text
 
 ARGUMENTS = st.lists(
     st.binary(max_size=12).map(lambda raw: os.fsdecode(raw.replace(b"\x00", b"'"))),

@@ -7,9 +7,8 @@ from dataclasses import replace
 from tests.report.pages import swept_policies
 from tests.support.known import known
 
-from trimtab.report.whatif import policies_table, trade_off_chart, whatif_answers
-from trimtab.whatif.best import best_of
-from trimtab.whatif.sweep import Swept
+from trimtab.twin.whatif.page_whatif import policies_table, trade_off_chart, whatif_answers
+from trimtab.twin.whatif.whatif_sweep import Swept, best_of
 
 
 def test_the_best_is_marked_in_table_plot_and_answer() -> None:

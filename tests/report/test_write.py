@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.support.silent_fuse import silent_mount
 
-from trimtab.errors import NoAnswer, UnreadableError, UsageError
-from trimtab.report.write import check_report_path, write_report
+from trimtab.base.error import NoAnswer, UnreadableError, UsageError
+from trimtab.reach.report_file import check_report_path, write_report
 
 pytestmark = pytest.mark.system
 

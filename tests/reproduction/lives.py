@@ -10,11 +10,10 @@ import numpy as np
 from benchmarks.reproduction.life import Life
 from numpy.typing import ArrayLike
 
-from trimtab.model.run import RunStatus
-from trimtab.twin.scenario.load import load_scenario
-from trimtab.twin.scenario.model import Resolution, Scenario
-from trimtab.twin.simulation.probes import JobRun, SurveyRun
-from trimtab.twin.simulation.trace import NAMES
+from trimtab.base.run import RunStatus
+from trimtab.twin.scenario import Resolution, Scenario
+from trimtab.twin.scenario_file import load_scenario
+from trimtab.twin.simulation.probe_run import NAMES, JobRun, SurveyRun
 
 COARSE = Resolution(classes=1, groups=1, superblock_units=16)
 

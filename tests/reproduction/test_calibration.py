@@ -10,10 +10,10 @@ from benchmarks.reproduction.predict import layer_rows, layers, predictions
 from benchmarks.reproduction.statements import Figure, Statement, error, needing, row
 from scripts import twin_model_page
 
-from trimtab.twin.constants import FITTED, TABLE
-from trimtab.twin.scenario.load import load_scenario
-from trimtab.twin.stack import raid
-from trimtab.twin.stack.hardware import hardware
+from trimtab.twin.scenario_file import load_scenario
+from trimtab.twin.simulation import hardware as raid
+from trimtab.twin.simulation.fitted_constant import FITTED, TABLE
+from trimtab.twin.simulation.hardware import hardware
 
 MISSED = {
     "16-write-peak",
@@ -131,7 +131,7 @@ def test_presets_of_scenarios_are_the_machines_that_rows_are_predicted_for() -> 
         scenario = load_scenario(name)
         preset = hardware(scenario.osts, scenario.server)
         ours = hardware(osts, scenario.server)
-        for ceiling in (raid.write_bytes_per_s, raid.read_bytes_per_s):
+        for ceiling in (raid.array_write_bytes_per_s, raid.array_read_bytes_per_s):
             assert ceiling(preset) == pytest.approx(ceiling(ours)), name
         assert preset.network_bytes_per_s == ours.network_bytes_per_s, name
         assert preset.platform is ours.platform, name

@@ -11,7 +11,7 @@ from benchmarks.reproduction.predict import layers, predictions
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.twin.constants import FITTED, TABLE
+from trimtab.twin.simulation.fitted_constant import FITTED, TABLE
 
 GRADIENTS = jacobian(predictions)
 BY_ID = {seeded.row.id: seeded.row for seeded in layers()}

@@ -10,7 +10,7 @@ from benchmarks.reproduction import aging
 from benchmarks.reproduction.tensions import balance, drawn_balance
 from tests.reproduction.lives import coarse
 
-from trimtab.twin.scenario.model import Resolution
+from trimtab.twin.scenario import Resolution
 
 FRESH = 28e9
 

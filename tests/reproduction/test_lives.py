@@ -12,9 +12,9 @@ from benchmarks.reproduction.life import LifeRun
 from benchmarks.reproduction.statements import SeededRow
 from tests.reproduction.lives import NEW_YEAR, coarse, hourly, job, life, survey
 
-from trimtab.twin.scenario.load import load_scenario
+from trimtab.twin.scenario_file import load_scenario
 from trimtab.twin.simulation.engine import Simulation
-from trimtab.twin.simulation.trace import NAMES
+from trimtab.twin.simulation.probe_run import NAMES
 
 DAY_S = 86400.0
 

@@ -19,8 +19,8 @@ from benchmarks.reproduction.table import (
     summary_of,
 )
 
-from trimtab.loop.workers import one_by_one, side_by_side
-from trimtab.twin.scenario.load import load_scenario
+from trimtab.reach.worker_process import one_by_one, side_by_side
+from trimtab.twin.scenario_file import load_scenario
 
 pytestmark = pytest.mark.calibration
 

@@ -6,24 +6,24 @@ import re
 
 from hypothesis import strategies as st
 
-from trimtab.model.dask import SiteDask
-from trimtab.model.hardware import Hardware, Parity, parse_figure
-from trimtab.model.policies import (
+from trimtab.base.site import (
+    Servers,
+    Site,
+    SiteDask,
+    SiteLauncher,
+    SiteLimits,
+    SiteProbe,
+    SiteStore,
+    Ssh,
+)
+from trimtab.base.site_hardware import Hardware, Parity, parse_figure
+from trimtab.base.site_policy import (
     AllocatorPolicy,
     BalancePolicy,
     Policies,
     TrimPolicy,
     TunablesPolicy,
     Window,
-)
-from trimtab.model.site import (
-    Servers,
-    Site,
-    SiteLauncher,
-    SiteLimits,
-    SiteProbe,
-    SiteStore,
-    Ssh,
 )
 
 names = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)

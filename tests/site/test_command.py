@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.site.test_load import LUSTRE, SITE, at_end, check_mistake, examples, warned
 
-from trimtab.model.site import SiteProbe
-from trimtab.site.command import filled, places
-from trimtab.site.load import parse_site
+from trimtab.base.site import SiteProbe
+from trimtab.site.site_check import filled, places
+from trimtab.site.site_file import parse_site
 
 PROBE_PAGE = Path(__file__).resolve().parents[2] / "docs" / "probe.md"
 

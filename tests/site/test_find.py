@@ -9,11 +9,11 @@ import pytest
 from tests.site.test_load import SITE
 from tests.support.codes import raises
 
-from trimtab.errors import UsageError
-from trimtab.launch import bounded
-from trimtab.loop.sites import open_site, site_file
-from trimtab.model.site import Site
-from trimtab.site.load import find_site, known_sites, load_site
+from trimtab.base.error import UsageError
+from trimtab.base.site import Site
+from trimtab.reach import bounded
+from trimtab.site.lookup import open_site, site_file
+from trimtab.site.site_file import find_site, known_sites, load_site
 
 
 def write(path: Path, text: str = SITE) -> Path:

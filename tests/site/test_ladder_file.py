@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.errors import UsageError
-from trimtab.model.hardware import Figure, Parity
-from trimtab.model.ladder import Coverage
-from trimtab.site.ladder_file import is_ladder, load_ladder, parse_ladder
+from trimtab.base.error import UsageError
+from trimtab.base.site_hardware import Figure, Parity
+from trimtab.judge.efficiency_ladder import Coverage
+from trimtab.probe.ladder_file import is_ladder, load_ladder, parse_ladder
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 HEAD = '[ladder]\nname = "x"\n'

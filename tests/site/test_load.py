@@ -13,20 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.each import for_each
 
-from trimtab.errors import UsageError
-from trimtab.measure.table import TABLE
-from trimtab.model.policies import Policies, TrimPolicy, TunablesPolicy, Window
-from trimtab.model.site import (
-    Servers,
-    Site,
-    SiteLauncher,
-    SiteLimits,
-    SiteProbe,
-    SiteStore,
-    Ssh,
-)
-from trimtab.site import schema
-from trimtab.site.load import parse_site
+from trimtab.base.error import UsageError
+from trimtab.base.site import Servers, Site, SiteLauncher, SiteLimits, SiteProbe, SiteStore, Ssh
+from trimtab.base.site_policy import Policies, TrimPolicy, TunablesPolicy, Window
+from trimtab.formats.format_table import TABLE
+from trimtab.site import site_file
+from trimtab.site.site_file import parse_site
 
 SITE = '[site]\nname = "scratch"\ndriver = "local"\npath = "/scratch"\n'
 LUSTRE = SITE.replace("local", "lustre")
@@ -195,7 +187,7 @@ permanent = ["lod/qos_prio_free"]
     )
     values = tomllib.loads(text)
     for name in ("servers", "limits"):
-        assert set(values[name]) == set(schema.json_schema()["properties"][name]["properties"])
+        assert set(values[name]) == set(site_file.json_schema()["properties"][name]["properties"])
 
 
 @for_each(
@@ -373,7 +365,7 @@ def test_any_text_is_a_site_or_an_error(text: str) -> None:
         parse_site(SITE + text + "\n[nowhere]", "x")
 
 
-keys = st.sampled_from([*schema.SCHEMA.root.entries, "servers", "home", "ssh", "a", "options"])
+keys = st.sampled_from([*site_file.SCHEMA.root.entries, "servers", "home", "ssh", "a", "options"])
 values = st.recursive(
     st.booleans() | st.floats() | st.text(max_size=10) | st.dates() | st.integers(),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(keys, inner, max_size=3),
@@ -383,7 +375,7 @@ values = st.recursive(
 
 @given(st.dictionaries(keys, values, min_size=1, max_size=4))
 def test_any_values_are_a_site_or_an_error(tables: dict) -> None:
-    said, problems = schema.SCHEMA.read(tables | {"nowhere": 1})
+    said, problems = site_file.SCHEMA.read(tables | {"nowhere": 1})
     assert ("nowhere",) in [problem.location for problem in problems]
     for problem in problems:
         assert problem.message
@@ -419,7 +411,7 @@ def test_warnings() -> None:
 
 def test_benchmarks_are_those_of_the_table() -> None:
     expected = {benchmark.name for benchmark in TABLE if benchmark.start != "import"}
-    assert set(schema.BENCHMARKS) == {"auto", *expected}
+    assert set(site_file.BENCHMARKS) == {"auto", *expected}
     # `SiteProbe` is of a layer below the table.
     for benchmark in TABLE:
         probe = SiteProbe("hourly", benchmark=benchmark.name)
@@ -439,7 +431,7 @@ def test_where_dask_is(scheduler: str) -> None:
 
 def test_defaults_of_the_schema_are_those_of_the_model() -> None:
     """A file that says every default is the site that says none."""
-    properties = schema.json_schema()["properties"]
+    properties = site_file.json_schema()["properties"]
 
     def defaults(table: dict) -> dict:
         fields = table["properties"].items()
@@ -450,14 +442,14 @@ def test_defaults_of_the_schema_are_those_of_the_model() -> None:
     tables["site"] |= {"name": "scratch", "driver": "local", "path": "/scratch"}
     tables["servers"]["ssh"] = defaults(properties["servers"]["properties"]["ssh"])
     tables["probe"] = {"a": defaults(properties["probe"]["additionalProperties"])}
-    said, problems = schema.SCHEMA.read(tables)
+    said, problems = site_file.SCHEMA.read(tables)
     assert problems == []
-    site = schema.SCHEMA.build(said)
+    site = site_file.SCHEMA.build(said)
     assert site == Site("scratch", "local", "/scratch", probes=(SiteProbe("a"),))
 
 
 def test_the_schema_holds_no_null() -> None:
-    assert "null" not in str(schema.json_schema())
+    assert "null" not in str(site_file.json_schema())
 
 
 # --- what is published -------------------------------------------------------
@@ -473,7 +465,7 @@ def examples() -> list[str]:
 def test_the_examples_of_the_page_load_without_a_warning(number: int) -> None:
     loaded = parse_site(examples()[number], "scratch.toml")
     assert loaded.warnings == ()
-    jsonschema.validate(tomllib.loads(examples()[number]), schema.json_schema())
+    jsonschema.validate(tomllib.loads(examples()[number]), site_file.json_schema())
 
 
 POLICY_TABLES = tuple(
@@ -500,7 +492,7 @@ def test_the_page_lists_every_key_with_its_default() -> None:
             rows |= {(table, key, row.group(2).strip()) for key in keys}
     listed = {(table, key) for table, key, _ in rows}
     known = set()
-    for name, definition in tables_of(schema.json_schema()):
+    for name, definition in tables_of(site_file.json_schema()):
         for key, field in definition["properties"].items():
             if f"{name}.{key}" in {"servers.ssh", "servers.home", "alerts.mail", *POLICY_TABLES}:
                 continue  # tables of their own
@@ -513,7 +505,7 @@ def test_the_page_lists_every_key_with_its_default() -> None:
 
 def test_the_schema_finds_what_the_loader_finds() -> None:
     wrong = "[limits]\nfullness = 75\nwindow = 48\n[probe.a]\nnodes = 0\nshedule = 1\n"
-    validator = jsonschema.Draft202012Validator(schema.json_schema())
+    validator = jsonschema.Draft202012Validator(site_file.json_schema())
     found = {error.json_path for error in validator.iter_errors(tomllib.loads(SITE + wrong))}
     assert found == {"$.limits.fullness", "$.limits.window", "$.probe.a.nodes", "$.probe.a"}
 

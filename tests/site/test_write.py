@@ -14,12 +14,10 @@ from hypothesis import strategies as st
 from tests.site.sites import sites, texts
 from tests.support.codes import raises
 
-from trimtab.errors import RefusedError, UnreadableError, UsageError
-from trimtab.model.policies import Policies, TrimPolicy, TunablesPolicy
-from trimtab.model.site import Servers, Site, SiteLauncher, SiteLimits, SiteProbe
-from trimtab.site.load import load_site, parse_site
-from trimtab.site.schema import json_schema
-from trimtab.site.write import site_text, write_site
+from trimtab.base.error import RefusedError, UnreadableError, UsageError
+from trimtab.base.site import Servers, Site, SiteLauncher, SiteLimits, SiteProbe
+from trimtab.base.site_policy import Policies, TrimPolicy, TunablesPolicy
+from trimtab.site.site_file import json_schema, load_site, parse_site, site_text, write_site
 
 SCHEMA = jsonschema.Draft202012Validator(json_schema())
 LOCAL = Site("scratch", "local", "/scratch")

@@ -8,10 +8,12 @@ from typing import Any
 
 import polars as pl
 
-from trimtab.judge.changes import Changes, find_changes
+from trimtab.judge.change import LevelChanges, find_changes
 
 
-def changes_among(at: Sequence[datetime], values: Sequence[float | None], **terms: Any) -> Changes:
+def changes_among(
+    at: Sequence[datetime], values: Sequence[float | None], **terms: Any
+) -> LevelChanges:
     """Detect the changes of level of runs at the given times; ``None`` is an unfinished run."""
     columns = {"at": [time.timestamp() * 1e6 for time in at], "value": list(values)}
     frame = pl.DataFrame(columns, schema={"at": pl.Float64, "value": pl.Float64}).with_columns(

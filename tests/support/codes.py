@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 
-from trimtab.errors import TrimtabError
+from trimtab.base.error import TrimtabError
 
 E = TypeVar("E", bound=TrimtabError)
 

@@ -35,8 +35,8 @@ FORKS = multiprocessing.get_context("forkserver")
 def preload() -> None:
     """Have what is forked import everything once."""
     FORKS.set_forkserver_preload(
-        ["distributed", "polars", "trimtab._core", "trimtab.loop.purging.scanning",
-         "trimtab.loop.purging.by_shards", "tests.support.dask_chaos"]
+        ["distributed", "polars", "trimtab._core", "trimtab.purge.index.scan",
+         "trimtab.purge.index.dask_pieces", "tests.support.dask_chaos"]
     )  # fmt: skip
 
 

@@ -29,11 +29,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 
-from trimtab.launch import process
+from trimtab.reach import process
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(sys.executable).parent / "trimtab"
-TRIMTAB = "trimtab.cli.main:main"
+TRIMTAB = "trimtab.cli:main"
 _REQUEST_BYTES_MAXIMUM = 1 << 20
 _STREAMS = 3
 _DESCRIPTORS = 1 << 20
@@ -107,8 +107,8 @@ def _import_all() -> None:
     from tests.support import made_stores
 
     import trimtab
-    from trimtab.record import database
-    from trimtab.report.render import environment
+    from trimtab.show.chart import environment
+    from trimtab.store import database
 
     for module in pkgutil.walk_packages(trimtab.__path__, "trimtab."):
         importlib.import_module(module.name)

@@ -10,21 +10,12 @@ from typing import Any
 from sqlalchemy import insert
 from tests.incidents.world import World
 
-from trimtab.model.event import Event, EventKind
-from trimtab.model.identifier import new_identifier
-from trimtab.model.run import Run, RunStatus, Sample
-from trimtab.model.telemetry import (
-    HostSnapshot,
-    Reading,
-    Setting,
-    Snapshot,
-    Target,
-    TargetSnapshot,
-)
-from trimtab.record import schema
-from trimtab.record.queries import insert_samples
-from trimtab.record.rows import run_row
-from trimtab.record.store import Store
+from trimtab.base.event import Event, EventKind, new_identifier
+from trimtab.base.run import Run, RunStatus, Sample
+from trimtab.base.snapshot import HostSnapshot, Reading, Setting, Snapshot, Target, TargetSnapshot
+from trimtab.store import schema
+from trimtab.store.connection import insert_samples, run_row
+from trimtab.store.store import Store
 
 SURVEY = "survey"
 

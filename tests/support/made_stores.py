@@ -13,7 +13,7 @@ import sqlite3
 
 from sqlalchemy import Connection
 
-from trimtab.record import database
+from trimtab.store import database
 
 MIGRATE = database._upgrade
 """Makes every store by the migrations."""

@@ -1,6 +1,6 @@
 """Indexes of which nothing but a few facts matters."""
 
-from trimtab.purge.index.manifest import Lack, Manifest, Source, TimeTrust
+from trimtab.purge.index.manifest import IndexSource, Lack, Manifest, TimeTrust
 
 
 def manifest(
@@ -15,7 +15,7 @@ def manifest(
         index_id="01a1f640-bc00-7000-8000-000000000001",
         root=root.encode(),
         filesystem=None,
-        source=Source.SCAN,
+        source=IndexSource.SCAN,
         tool="trimtab",
         started_ns=None,
         ended_ns=ended_s * 10**9,

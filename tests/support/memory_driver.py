@@ -11,16 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from trimtab.drivers.protocol import (
-    CAPABILITIES,
-    ChangelogRegistrar,
-    Clock,
-    WriteTimes,
-    check_range,
-)
-from trimtab.errors import RefusedError, ToolError, UsageError
-from trimtab.launch.process import ProcessResult
-from trimtab.model.telemetry import (
+from trimtab.base.error import RefusedError, ToolError, UsageError
+from trimtab.base.snapshot import (
     TELEMETRY_UNITS,
     NotAvailable,
     Reading,
@@ -28,8 +20,16 @@ from trimtab.model.telemetry import (
     Snapshot,
     Target,
     TargetSnapshot,
+    TrimPractice,
 )
-from trimtab.model.trim import TrimPractice
+from trimtab.reach.driver_protocol import (
+    CAPABILITIES,
+    ChangelogRegistrar,
+    Clock,
+    WriteTimes,
+    check_range,
+)
+from trimtab.reach.process import ProcessResult
 
 SOURCE = "memory"
 READ_ONLY_SETTINGS = frozenset({"block/memory0/queue/rotational"})

@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 import click
 
-from trimtab.cli.main import trimtab
+from trimtab.cli import trimtab
 
 PLACE: Final = "PLACE"
 """Stands for what the program fills in: a site, a time, a path."""

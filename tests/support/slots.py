@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, tzinfo
 
-from trimtab.config.schedule import Schedule
+from trimtab.base.schedule import Schedule
 
 
 def between(

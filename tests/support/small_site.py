@@ -9,10 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from trimtab.model.event import Event
-from trimtab.model.identifier import identifier_of
-from trimtab.model.run import Run, RunStatus, Sample
-from trimtab.record.store import Store
+from trimtab.base.event import Event, identifier_of
+from trimtab.base.run import Run, RunStatus, Sample
+from trimtab.store.store import Store
 
 SITE = "small"
 START = datetime(2026, 1, 5, tzinfo=UTC)  # a Monday

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trimtab.twin.life import Life
-from trimtab.twin.scenario.load import load_scenario
-from trimtab.twin.scenario.model import Lifetime, Scenario
+from trimtab.twin.scenario import Lifetime, Scenario
+from trimtab.twin.scenario_file import load_scenario
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 OST_BYTES = 2.0 * 2**30

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.support.silent_fuse import fuse_mount
 
-from trimtab.purge.run.collect import root_facts
+from trimtab.purge.root_facts import root_facts
 from trimtab.purge.run.situation import RootFacts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,7 +53,7 @@ class Waiting:
 def facts_as_of_lustre(root: str) -> RootFacts:
     """Return what is told of a root, which passes for a Lustre: only its name says that it is none.
 
-    In place of `trimtab.loop.purging.scanning.root_facts`.
+    In place of `trimtab.purge.index.scan.root_facts`.
     """
     facts = root_facts(root)
     assert facts.file_system is not None

@@ -10,13 +10,13 @@ from typing import cast
 
 from tests.support.memory_driver import MemoryDriver
 
-from trimtab.loop.probing.probe import ProbeOutcome, RunContext
-from trimtab.loop.sites import open_acting_driver
-from trimtab.loop.watching.observers import Observer
-from trimtab.loop.watching.watch import Watch
-from trimtab.model.run import Run, RunStatus, Sample
-from trimtab.model.site import Site, SiteProbe
-from trimtab.record.store import Store
+from trimtab.base.run import Run, RunStatus, Sample
+from trimtab.base.site import Site, SiteProbe
+from trimtab.probe.probe import ProbeOutcome, RunContext
+from trimtab.site.lookup import open_acting_driver
+from trimtab.store.store import Store
+from trimtab.watch.beside import Observer
+from trimtab.watch.watch import Watch
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
 HOURLY = SiteProbe("hourly", benchmark="fio", schedule="every 1h")

@@ -6,10 +6,9 @@ import pytest
 from tests.support.codes import raises
 from tests.support.command import trimtab
 
-from trimtab.errors import UsageError
-from trimtab.twin.amplification import Terms, simulate
-from trimtab.twin.formulas import greedy
-from trimtab.twin.scenario.drives import PRESETS, preset
+from trimtab.base.error import UsageError
+from trimtab.twin.amplification import DriveTerms, greedy, simulate
+from trimtab.twin.drive_preset import PRESETS, preset
 
 UNITS = (
     64,
@@ -23,7 +22,7 @@ SPARES = (0.0654, 0.07, 0.10, 0.12, 0.127, 0.15, 0.20, 0.25, 0.272, 0.28, 0.30, 
 @pytest.mark.parametrize("units", UNITS)
 @pytest.mark.parametrize("policy", ["greedy", "fifo"])
 def test_within_one_per_cent_of_the_formula(policy, units, spare) -> None:
-    found = simulate(Terms(spare, units=units, policy=policy))
+    found = simulate(DriveTerms(spare, units=units, policy=policy))
     assert found.settled
     assert found.relative_error == pytest.approx(0, abs=0.01)
 
@@ -31,7 +30,7 @@ def test_within_one_per_cent_of_the_formula(policy, units, spare) -> None:
 @pytest.mark.calibration
 @pytest.mark.parametrize("live", [0.95, 0.9, 0.75, 0.5])
 def test_trim_counts_as_spare(live) -> None:
-    found = simulate(Terms(0.12, units=64, live=live))
+    found = simulate(DriveTerms(0.12, units=64, live=live))
     assert found.relative_error == pytest.approx(0, abs=0.01)
 
 
@@ -39,9 +38,9 @@ def test_trim_counts_as_spare(live) -> None:
 def test_mixed_hot_and_cold_are_worse_than_all_alike_and_apart_better() -> None:
     """Of 4.30 for all alike an independent program made 4.67 (20/80) and 6.16 (5/95), and 5.15 of
     that with copies kept apart; its open superblocks were part of its spare."""
-    alike = simulate(Terms(0.12)).simulated
+    alike = simulate(DriveTerms(0.12)).simulated
     found = {
-        (hot, separate): simulate(Terms(0.12, hot=(hot, 1 - hot), separate=separate)).simulated
+        (hot, separate): simulate(DriveTerms(0.12, hot=(hot, 1 - hot), separate=separate)).simulated
         for hot in (0.2, 0.05)
         for separate in (False, True)
     }
@@ -49,27 +48,27 @@ def test_mixed_hot_and_cold_are_worse_than_all_alike_and_apart_better() -> None:
     assert found[0.05, False] / alike == pytest.approx(6.16 / 4.30, rel=0.01)
     assert found[0.05, True] / alike == pytest.approx(5.15 / 4.30, rel=0.02)
     assert found[0.2, True] < found[0.2, False]
-    bound = simulate(Terms(0.12, units=64, superblocks=256, hot=(0.2, 0.8))).bound
+    bound = simulate(DriveTerms(0.12, units=64, superblocks=256, hot=(0.2, 0.8))).bound
     assert bound is not None
     assert 1 < bound < greedy(0.12, 256) < found[0.2, True]
 
 
 def test_cost_benefit_keeps_hot_and_cold_apart_better_than_greedy() -> None:
-    terms = Terms(0.12, units=64, superblocks=512, hot=(0.1, 0.9), separate=True)
-    chosen = Terms(0.12, 64, 512, "cost-benefit", hot=(0.1, 0.9), separate=True)
+    terms = DriveTerms(0.12, units=64, superblocks=512, hot=(0.1, 0.9), separate=True)
+    chosen = DriveTerms(0.12, 64, 512, "cost-benefit", hot=(0.1, 0.9), separate=True)
     assert simulate(chosen).simulated < simulate(terms).simulated
-    assert simulate(Terms(0.12, 64, 512, "cost-benefit")).formula is None
+    assert simulate(DriveTerms(0.12, 64, 512, "cost-benefit")).formula is None
 
 
 def test_a_result_is_that_of_its_seed() -> None:
-    terms = Terms(0.2, units=32, superblocks=128)
+    terms = DriveTerms(0.2, units=32, superblocks=128)
     assert simulate(terms) == simulate(terms)
-    assert simulate(terms) != simulate(Terms(0.2, units=32, superblocks=128, seed=2))
+    assert simulate(terms) != simulate(DriveTerms(0.2, units=32, superblocks=128, seed=2))
 
 
 def test_no_such_drive() -> None:
     with pytest.raises(UsageError, match=r"spare is 0\.0001"):
-        simulate(Terms(0.0001))
+        simulate(DriveTerms(0.0001))
     with raises(UsageError, "drive-unknown"):
         preset("tape")
     assert all(0 < one.spare < 1 and one.reason for one in PRESETS.values())

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.small_twin import START, small_scenario
 
-from trimtab.twin.emerging import FEW_OPEN, Emerging, _Stretches
-from trimtab.twin.scenario.model import Gating, Queue
-from trimtab.twin.truth import TrueCause
+from trimtab.twin.instrument.truth import FEW_OPEN, Emerging, TrueCause, _Stretches
+from trimtab.twin.scenario import Gating, Queue
 
 HOUR = timedelta(hours=1)
 CALM = {

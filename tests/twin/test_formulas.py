@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import digamma, lambertw
 
-from trimtab.twin.formulas import amplification, effective_spare, fifo, greedy, separated
+from trimtab.twin.amplification import amplification, effective_spare, fifo, greedy, separated
 
 TABLE = {
     0.0654: (7.820, 7.001, 7.388, 7.598, 7.707, 7.763, 7.805),

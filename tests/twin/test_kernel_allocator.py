@@ -7,7 +7,7 @@ from benchmarks.allocator import compare, kernel, model
 from benchmarks.allocator.trace import Phase, phases
 from tests.support import loopback
 
-from trimtab.errors import ToolError
+from trimtab.base.error import ToolError
 
 STEPS = [0.5, 0.8]
 GIB = 1024**3

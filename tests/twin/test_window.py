@@ -11,7 +11,7 @@ from tests.support.counts import repetitions
 from tests.twin.slow_window import SlowWindow
 
 from trimtab._core import raid_read_ceiling, raid_write_ceiling, run_window
-from trimtab.twin.windows import WindowTerms
+from trimtab.twin.simulation.ost_rate import WindowTerms
 
 PM1733: dict[str, Any] = {
     "write_bytes_per_s": 3.2e9,

@@ -13,14 +13,13 @@ import pytest
 from starlette.testclient import TestClient
 from tests.support.small_site import SITE, START, SmallSite, hour
 
-from trimtab.model.event import Event, EventKind
-from trimtab.model.identifier import identifier_of
-from trimtab.model.telemetry import Reading, Snapshot, Target, TargetSnapshot
-from trimtab.record.kept import Judged, KeptIncident
-from trimtab.record.store import Store
+from trimtab.base.event import Event, EventKind, identifier_of
+from trimtab.base.snapshot import Reading, Snapshot, Target, TargetSnapshot
+from trimtab.store.kept import Judged, KeptIncident
+from trimtab.store.store import Store
 from trimtab.web.access import Access, TokenAccess
 from trimtab.web.desk import Desk
-from trimtab.web.guard import Guard
+from trimtab.web.request_guard import RequestGuard
 from trimtab.web.server import application_of, refusal_page
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
@@ -33,10 +32,12 @@ _application_of = cache(application_of)
 """Routes take longer to declare than a test to run."""
 
 
-def guard_of(desk: Desk, access: Access, elapsed_s: Callable[[], float] = lambda: 0.0) -> Guard:
+def guard_of(
+    desk: Desk, access: Access, elapsed_s: Callable[[], float] = lambda: 0.0
+) -> RequestGuard:
     """Return the dashboard behind its guard."""
     application, hosts = _application_of(desk), frozenset({HOST})
-    return Guard(
+    return RequestGuard(
         application, access, hosts=hosts, log=LOG, elapsed_s=elapsed_s, refuse=refusal_page
     )
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 import httpx2 as httpx
 from tests.web.conftest import LOG
 
-from trimtab.web.access import Access, ProxyAccess, TokenAccess
+from trimtab.web.access import Access, Proxy, ProxyAccess, Roles, TokenAccess, WebSettings
 from trimtab.web.desk import Desk
 from trimtab.web.server import guarded, listening, server_of
-from trimtab.web.settings import Proxy, Roles, WebSettings
 
 SECRET = "s" * 40
 

@@ -8,16 +8,24 @@ import pytest
 from starlette.testclient import TestClient
 from tests.web.conftest import HOST, LOG, SITE, csrf_of, guard_of
 
-from trimtab.config.problems import ConfigError
-from trimtab.errors import RefusedError
-from trimtab.model.event import EventKind
-from trimtab.web import guard as guarding
-from trimtab.web.access import Asking, Identity, ProxyAccess, TokenAccess
+from trimtab.base.error import RefusedError
+from trimtab.base.event import EventKind
+from trimtab.base.toml_problem import ConfigError
+from trimtab.web import request_guard as guarding
+from trimtab.web.access import (
+    Asking,
+    Identity,
+    Proxy,
+    ProxyAccess,
+    Roles,
+    TokenAccess,
+    WebSettings,
+    load_settings,
+)
+from trimtab.web.api import described
 from trimtab.web.command import _refuse_open
 from trimtab.web.desk import Desk
-from trimtab.web.openapi import described
 from trimtab.web.server import application_of
-from trimtab.web.settings import Proxy, Roles, WebSettings, load_settings
 
 SECRET = "s" * 40
 PATHS = ("/", f"/s/{SITE}/overview", "/api/v1/sites", "/api/openapi.json", "/static/app.js", "/no")

@@ -12,14 +12,14 @@ from tests.support.command import trimtab
 from tests.support.documents import misfits
 from tests.web.conftest import RUNS, SITE, hour, keep_small_site
 
-from trimtab.loop.event_log import Place
-from trimtab.loop.site_judgement import judge_site
-from trimtab.record.store import Store
-from trimtab.report.documents.encode import to_json
-from trimtab.report.documents.judged import JudgeDocument
-from trimtab.web import sampling
+from trimtab.explain.page_web_incident import incidents
+from trimtab.probe.verdict.documents_judge import JudgeDocument
+from trimtab.probe.verdict.site_judgement import judge_site
+from trimtab.show.encode import to_json
+from trimtab.site.place import Place
+from trimtab.store.store import Store
+from trimtab.web import series_parts
 from trimtab.web.desk import Desk
-from trimtab.web.incident_pages import incidents
 from trimtab.web.series_parts import frame_of_runs
 
 ROOT = f"/api/v1/sites/{SITE}"
@@ -198,7 +198,7 @@ def test_a_sample_hides_no_outlier(client, desk, series, points):
     answer = client.get(f"{ROOT}/series/{series}/runs.parquet?points={points}")
     sample = pl.read_parquet(io.BytesIO(answer.content))
     shown = set(sample["run"])
-    outliers = frame.filter(sampling.outliers(frame))["run"].to_list()
+    outliers = frame.filter(series_parts.outliers(frame))["run"].to_list()
     assert len(outliers) >= 5  # four slow ones, one unfinished
     assert shown.issuperset(outliers)
     assert sample.filter("outlier")["run"].to_list() == outliers
@@ -218,12 +218,12 @@ def test_sampling_keeps_extremes_ends_and_order(seed):
             "unfinished": unfinished,
         }
     ).with_columns(pl.col("at").cast(pl.Datetime("us", "UTC")), row=pl.int_range(pl.len()))
-    sample = sampling.sampled(frame, 64)
+    sample = series_parts.sampled(frame, 64)
     rows = set(sample["row"])
     finished = frame.filter(~pl.col("unfinished"))
     if finished.height:
         assert finished["value"].max() == sample["value"].max()
         assert finished["value"].min() == sample["value"].min()
     assert {0, count - 1} <= rows
-    assert rows.issuperset(frame.filter(sampling.outliers(frame))["row"])
+    assert rows.issuperset(frame.filter(series_parts.outliers(frame))["row"])
     assert sample["row"].is_sorted()

@@ -27,16 +27,15 @@ from tests.support.small_site import SITE, hour
 from tests.web.conftest import HOSTILE, keep_small_site
 from tests.web.serving import Serving, serving
 
-from trimtab.loop.status import status_of
-from trimtab.model.identifier import identifier_of
-from trimtab.model.run import RawOutput, Run, RunStatus, Sample
-from trimtab.record.comparability import ASKED
-from trimtab.record.kept import ImportedRun
-from trimtab.record.store import Store
-from trimtab.units import format_percent, format_value
+from trimtab.base.event import identifier_of
+from trimtab.base.run import ASKED, RawOutput, Run, RunStatus, Sample
+from trimtab.base.units import format_percent, format_value
+from trimtab.probe.verdict.site_status import status_of
+from trimtab.store.kept import ImportedRun
+from trimtab.store.store import Store
 from trimtab.web.access import TokenAccess
 from trimtab.web.desk import Desk
-from trimtab.web.render import link
+from trimtab.web.template import link
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
@@ -212,7 +211,7 @@ def keep_hostile(directory: Path) -> Path:
 def keep_demo(directory: Path) -> Path:
     """Keep the demo: nine months of the twin."""
     script = (
-        "import sys; from pathlib import Path; from trimtab.loop.demo import prepare_demo;"
+        "import sys; from pathlib import Path; from trimtab.twin.demo import prepare_demo;"
         "prepare_demo(Path(sys.argv[1]), lambda text, part: None)"
     )
     subprocess.run([sys.executable, "-c", script, str(directory)], check=True)

@@ -12,13 +12,12 @@ from starlette.testclient import TestClient
 from tests.support.command import trimtab
 from tests.web.conftest import HOST, guard_of
 
-from trimtab.loop.demo import is_prepared, prepare_demo, site_file_of
-from trimtab.loop.event_log import Place
-from trimtab.loop.sites import open_site
-from trimtab.loop.stores import open_store
+from trimtab.site.lookup import open_site, open_store
+from trimtab.site.place import Place
+from trimtab.twin.demo import is_prepared, prepare_demo, site_file_of
 from trimtab.web.access import TokenAccess
 from trimtab.web.desk import Desk
-from trimtab.web.render import NAV
+from trimtab.web.template import NAV
 
 pytestmark = pytest.mark.system
 

@@ -17,8 +17,8 @@ import pytest
 from tests.support.small_site import SITE
 from tests.web.serving import SECRET, by_proxy, serving
 
-from trimtab.model.event import EventKind
-from trimtab.web import guard as guarding
+from trimtab.base.event import EventKind
+from trimtab.web import request_guard as guarding
 from trimtab.web import server as servers
 from trimtab.web import turns
 

@@ -20,8 +20,8 @@ from tests.support.watched import MONDAY, Ended, Moving, SimulatedProbe, a_site,
 from tests.web.conftest import csrf_of, keep_small_site
 from tests.web.serving import Serving, serving
 
-from trimtab.record import database, schema
-from trimtab.record.store import Store
+from trimtab.store import database, schema
+from trimtab.store.store import Store
 from trimtab.web import desk as desks
 from trimtab.web.desk import Desk
 

@@ -15,13 +15,13 @@ from tests.report.purge_pages import horizon_answer_of
 from tests.support.small_site import SITE, SmallSite, hour
 from tests.web.conftest import HOST, guard_of, keep_small_site
 
+from trimtab.base.event import identifier_of
 from trimtab.judge import variability
-from trimtab.loop import site_judgement
-from trimtab.loop.event_log import Place, add_event
-from trimtab.loop.results import add_result
-from trimtab.model.identifier import identifier_of
-from trimtab.record.store import Store
-from trimtab.report import render
+from trimtab.probe.verdict import site_judgement
+from trimtab.show import chart
+from trimtab.site.place import Place, add_event
+from trimtab.store.store import Store
+from trimtab.twin.kept_result import add_result
 from trimtab.web.access import TokenAccess
 from trimtab.web.desk import Desk
 
@@ -110,7 +110,7 @@ def test_a_server_that_has_just_begun_judges_and_draws_nothing_again(store, monk
     for module, name in (
         (site_judgement, "judge_series"),
         (variability, "judge_history"),
-        (render, "render_svg"),
+        (chart, "render_svg"),
     ):
         monkeypatch.setattr(module, name, lambda *a, **k: 1 / 0)
     of_pages = {name: text for name, text in whole.items() if not name.startswith("api")}

@@ -8,13 +8,12 @@ import pytest
 from tests.support.small_site import SITE, hour
 from tests.web.conftest import HOSTILE
 
-from trimtab.model.event import Event, EventKind
-from trimtab.record.kept import KeptIncident
-from trimtab.report.chart import Chart, data, layered, milliseconds, time_axis, value_axis
-from trimtab.report.render import render_svg
-from trimtab.web.marks import KEYS, ROUTINE, Marks, marked, marks_of, survey_layers
-from trimtab.web.overview_pages import spark_points
-from trimtab.web.render import in_words
+from trimtab.answers.page_web_overview import spark_points
+from trimtab.base.event import Event, EventKind
+from trimtab.show.chart import Chart, data, layered, milliseconds, render_svg, time_axis, value_axis
+from trimtab.store.kept import KeptIncident
+from trimtab.web.marks import KEYS, ROUTINE, ChartMarks, marked, marks_of, survey_layers
+from trimtab.web.template import in_words
 
 
 def event(number: int, kind: EventKind = EventKind.CONFIG_CHANGE, words: str = "x") -> Event:
@@ -57,7 +56,7 @@ def test_the_runs_stay_the_first_layer_and_only_what_is_marked_has_a_key():
     assert made.specification["layer"][0] == plain.specification["layer"][0]
     assert made.legend == (KEYS[1],)
     assert marked(plain, marks_of([event(4)], []), with_keys=False).legend == ()
-    for nothing in (Marks(), marks_of([event(400)], []), marks_of([event(-400)], [])):
+    for nothing in (ChartMarks(), marks_of([event(400)], []), marks_of([event(-400)], [])):
         assert marked(plain, nothing) is plain
 
 
@@ -76,7 +75,7 @@ def test_a_map_marks_the_surveys_during_an_incident_and_the_next_after_an_entry(
     spans, points = (layer["data"]["values"] for layer in survey_layers(marks, {}, surveys))
     assert [each["at"] for each in spans] == ["b", "c", "d"]
     assert [each["at"] for each in points] == ["a", "c"]
-    assert [*survey_layers(Marks(), {}, surveys)] == []
+    assert [*survey_layers(ChartMarks(), {}, surveys)] == []
     assert [*survey_layers(marks, {}, {})] == []
 
 

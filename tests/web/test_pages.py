@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.web.conftest import HOSTILE, SITE
 
-from trimtab.errors import UnreadableError
+from trimtab.base.error import UnreadableError
 
 PAGES = ("overview", "series", "targets", "incidents", "actions", "settings")
 

@@ -23,30 +23,28 @@ from tests.support.small_site import SITE, SmallSite, hour
 from tests.web.conftest import HOST, HOSTILE, guard_of
 from tests.web.test_pages import Inline
 
-from trimtab.loop.event_log import Place, add_event
-from trimtab.loop.purging import plans as purge_plans
-from trimtab.loop.purging.place import PurgePlace, prepared
-from trimtab.loop.results import WhatIfResult, add_result
-from trimtab.loop.sweep import stored_sweep
-from trimtab.model.event import EventKind
-from trimtab.model.identifier import identifier_of
-from trimtab.model.policies import Policies, PurgePlanPolicy
-from trimtab.model.run import Run, RunStatus, Sample
-from trimtab.model.site import Site
-from trimtab.purge.horizon.answer import HorizonResult
-from trimtab.purge.index import owners
-from trimtab.purge.notice.notify import publish
-from trimtab.purge.plan.load import LoadedPlan
-from trimtab.purge.policy import Notices
-from trimtab.record.kept import KeptResult
-from trimtab.record.store import Store
-from trimtab.report.documents.encode import to_json
-from trimtab.report.whatif import whatif_answers
-from trimtab.web.access import Asking, Identity, ProxyAccess
+from trimtab.base.event import EventKind, identifier_of
+from trimtab.base.run import Run, RunStatus, Sample
+from trimtab.base.site import Site
+from trimtab.base.site_policy import Policies, PurgePlanPolicy
+from trimtab.probe.sweep import stored_sweep
+from trimtab.purge import owner
+from trimtab.purge.horizon.horizon_answer import HorizonResult
+from trimtab.purge.plan import site_plan as purge_plans
+from trimtab.purge.plan.notice import publish
+from trimtab.purge.plan.plan_directory import LoadedPlan
+from trimtab.purge.purge_policy import Notices
+from trimtab.show.encode import to_json
+from trimtab.site.place import Place, add_event
+from trimtab.store.kept import KeptResult
+from trimtab.store.purge_place import PurgePlace, prepared
+from trimtab.store.store import Store
+from trimtab.twin.kept_result import WhatIfResult, add_result
+from trimtab.twin.whatif.page_whatif import whatif_answers
+from trimtab.twin.whatif.whatif_sweep import WhatIfDocument
+from trimtab.web.access import Asking, Identity, Proxy, ProxyAccess, Roles, WebSettings
 from trimtab.web.desk import Desk
 from trimtab.web.result_api import sweep_of
-from trimtab.web.settings import Proxy, Roles, WebSettings
-from trimtab.whatif.sweep import WhatIfDocument
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 MADE_AT = NOW - timedelta(days=1)
@@ -145,7 +143,7 @@ def admin(desk: Desk) -> TestClient:
 @pytest.fixture
 def ada(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> TestClient:
     """A viewer who is a user of the file system."""
-    monkeypatch.setattr(owners, "number_of", lambda kind, name: {"ada": ADA}.get(name))
+    monkeypatch.setattr(owner, "number_of", lambda kind, name: {"ada": ADA}.get(name))
     return person(desk, "ada")
 
 

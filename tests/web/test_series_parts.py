@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 from tests.web.conftest import HOSTILE, RUNS, SITE, hour
 
-from trimtab.loop.event_log import Place, add_event
-from trimtab.model.event import Event, EventKind
-from trimtab.report import judge_charts
-from trimtab.web import live
+from trimtab.base.event import Event, EventKind
+from trimtab.judge import series_chart
+from trimtab.site.place import Place, add_event
+from trimtab.web import server
 from trimtab.web.desk import Desk
 from trimtab.web.series_parts import Zone, around_events, days_above, frame_of_runs
 
@@ -106,18 +106,18 @@ def test_stretches_around_a_change_of_the_log_book_are_offered(client, desk, ser
 
 def test_the_figures_of_days_hold_what_was_judged(desk, series):
     judgement, frame = desk.series(SITE, series), frame_of_runs(desk.runs(SITE, series))
-    chart = judge_charts.days_cov_chart(judgement, "x")
+    chart = series_chart.days_cov_chart(judgement, "x")
     assert chart is not None
     rows = [row for layer in chart.specification["layer"] for row in layer["data"]["values"]]
     drawn = {round(row["cov"], 6) for row in rows}
     assert {round(100 * day.cov, 6) for day in judgement.days if day.cov is not None} <= drawn
-    both = judge_charts.runs_chart(frame[:120], frame[120:], judgement.key)
+    both = series_chart.runs_chart(frame[:120], frame[120:], judgement.key)
     assert both is not None
     layers = [layer["data"]["values"] for layer in both.specification["layer"]]
     assert sum(len(rows) for rows in layers[::3]) + sum(map(len, layers[1::3])) == RUNS
     assert layers[2][0]["mean"] > layers[5][0]["mean"]
-    assert judge_charts.runs_chart(frame[:0], frame, judgement.key) is None
-    assert judge_charts.spread_chart(frame, frame[:0], judgement.key, "z", title="t") is None
+    assert series_chart.runs_chart(frame[:0], frame, judgement.key) is None
+    assert series_chart.spread_chart(frame, frame[:0], judgement.key, "z", title="t") is None
 
 
 READERS = {"csv": pl.read_csv, "parquet": pl.read_parquet, "arrow": pl.read_ipc}
@@ -170,14 +170,14 @@ def test_a_page_is_told_of_a_change_and_of_nothing_else(desk):
             add_event(desk.store, place, kind="note", detail="something", now=hour(400))
 
     async def told() -> list[str]:
-        return [word async for word in live.changes(alone, SITE, sleep=sleep)]
+        return [word async for word in server.changes(alone, SITE, sleep=sleep)]
 
     words = asyncio.run(told())
     states = [word for word in words if word.startswith("event: state\n")]
     assert len(states) == 2
     assert states[0] != states[1]
     assert set(words) - set(states) == {":\n\n"}
-    assert sum(waited) == live.END_S
+    assert sum(waited) == server.END_S
 
 
 def test_a_page_that_follows_names_its_stream(client):

@@ -16,7 +16,7 @@ import pytest
 from tests.support.command import TRIMTAB
 from tests.web.conftest import SITE, keep_small_site
 
-from trimtab.errors import RefusedError
+from trimtab.base.error import RefusedError
 from trimtab.web import server as servers
 from trimtab.web.server import listening, server_of
 

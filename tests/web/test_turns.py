@@ -13,14 +13,14 @@ from sqlalchemy import select
 from starlette.testclient import TestClient
 from tests.web.conftest import HOSTILE, SITE, guard_of, hour
 
-from trimtab.model.telemetry import Reading, Snapshot, Target, TargetSnapshot
-from trimtab.record import schema
-from trimtab.record.store import Store
+from trimtab.base.snapshot import Reading, Snapshot, Target, TargetSnapshot
+from trimtab.store import schema
+from trimtab.store.store import Store
 from trimtab.web import desk as desks
 from trimtab.web import files_api, turns
 from trimtab.web.access import TokenAccess
 from trimtab.web.desk import Desk, Texts
-from trimtab.web.guard import Guard
+from trimtab.web.request_guard import RequestGuard
 from trimtab.web.turns import Busy, Lane, Lanes, Turn
 
 API = f"/api/v1/sites/{SITE}"
@@ -109,7 +109,7 @@ def test_a_turn_gives_back_every_place():
 
 
 @contextmanager
-def full(guard: Guard, user: str, *, heavy: int = 0, streams: int = 0) -> Iterator[None]:
+def full(guard: RequestGuard, user: str, *, heavy: int = 0, streams: int = 0) -> Iterator[None]:
     """Have a user hold places of a dashboard."""
     lanes = guard._lanes
     held = [lanes.heavy] * heavy + [lanes.streams] * streams
@@ -142,7 +142,7 @@ def full(guard: Guard, user: str, *, heavy: int = 0, streams: int = 0) -> Iterat
     ],
 )
 def test_what_takes_long_has_few_places_of_a_user(client, path):
-    guard: Guard = client.app  # type: ignore[assignment]
+    guard: RequestGuard = client.app  # type: ignore[assignment]
     assert client.get(path).status_code != 503
     with full(guard, "alice", heavy=turns.HEAVY_OF_USER):
         answer = client.get(path)
@@ -155,7 +155,7 @@ def test_what_takes_long_has_few_places_of_a_user(client, path):
 
 
 def test_streams_of_a_user_are_few(client):
-    guard: Guard = client.app  # type: ignore[assignment]
+    guard: RequestGuard = client.app  # type: ignore[assignment]
     with full(guard, "alice", streams=turns.STREAMS_OF_USER):
         answer = client.get(f"/s/{SITE}/live")
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.model.run import RunStatus
-from trimtab.twin.scenario.checks import replace_keys
-from trimtab.twin.scenario.load import load_scenario
+from trimtab.base.run import RunStatus
+from trimtab.twin.scenario_check import replace_keys
+from trimtab.twin.scenario_file import load_scenario
 from trimtab.twin.simulation.engine import Simulation
-from trimtab.twin.simulation.probes import JobRun, SurveyRun
-from trimtab.whatif import figures
-from trimtab.whatif.runs import Run
+from trimtab.twin.simulation.probe_run import JobRun, SurveyRun
+from trimtab.twin.whatif import whatif_figure
+from trimtab.twin.whatif.whatif_figure import SimulatedRun
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 ENDED = (RunStatus.UNFINISHED, RunStatus.OK)
@@ -36,7 +36,7 @@ def jobs_of(rates: list[float | None]) -> list[JobRun]:
 @settings(max_examples=30)
 @given(st.lists(st.one_of(st.none(), st.floats(5e11, 8e11)), min_size=40, max_size=120))
 def test_spread_against_windows_one_by_one(rates):
-    found = figures.of_jobs(jobs_of(rates))
+    found = whatif_figure.of_jobs(jobs_of(rates))
     covs = []
     for last in range(36, len(rates)):
         window = [rate or 0.0 for rate in rates[max(0, last - 47) : last + 1]]
@@ -55,21 +55,21 @@ def test_spread_against_windows_one_by_one(rates):
 
 
 def test_a_day_of_runs_is_too_little_for_a_spread():
-    found = figures.of_jobs(jobs_of([6e11] * 30))
+    found = whatif_figure.of_jobs(jobs_of([6e11] * 30))
     assert found["ior_cov"] is None
     assert found["ior_cov_missed"] is None
     assert found["ior_write"] == 6e11
 
 
 def test_no_runs_tell_nothing():
-    assert set(figures.of_jobs([]).values()) == {None}
-    assert set(figures.of_surveys([]).values()) == {None}
+    assert set(whatif_figure.of_jobs([]).values()) == {None}
+    assert set(whatif_figure.of_surveys([]).values()) == {None}
 
 
 def test_probes_that_ask_for_different_things_are_no_spread():
     small = [replace(one, probe="daily", write_bytes_per_s=1e11) for one in jobs_of([6e11] * 60)]
     both = sorted([*jobs_of([6e11] * 60), *small], key=lambda one: one.at)
-    found = figures.of_jobs(both)
+    found = whatif_figure.of_jobs(both)
     assert found["ior_cov"] == pytest.approx(0, abs=1e-12)
     assert found["ior_cov_missed"] == 0
 
@@ -77,8 +77,8 @@ def test_probes_that_ask_for_different_things_are_no_spread():
 def test_runs_that_were_not_started_are_missing_and_not_0():
     jobs = jobs_of([6e11] * 60)
     jobs[40] = JobRun("hourly", jobs[40].at, RunStatus.NOT_STARTED)
-    assert figures.of_jobs(jobs)["ior_cov"] == pytest.approx(0, abs=1e-12)
-    assert figures.of_jobs(jobs)["ior_unfinished"] == pytest.approx(1 / 60)
+    assert whatif_figure.of_jobs(jobs)["ior_cov"] == pytest.approx(0, abs=1e-12)
+    assert whatif_figure.of_jobs(jobs)["ior_unfinished"] == pytest.approx(1 / 60)
 
 
 def test_surveys_leave_out_what_did_not_answer():
@@ -89,7 +89,7 @@ def test_surveys_leave_out_what_did_not_answer():
         for status, one in zip(ENDED, rates, strict=True)
     ]
     failed = SurveyRun("daily", START, RunStatus.FAILED, np.zeros(3), np.zeros(3))
-    found = figures.of_surveys([*surveys, failed])
+    found = whatif_figure.of_surveys([*surveys, failed])
     assert found["ost_write"] == pytest.approx((20 + 10 + 18 + 19 + 2) / 5 * 1e9)
     assert found["ost_write_least"] == 2e9
 
@@ -106,13 +106,13 @@ def simulated() -> Simulation:
 
 
 def test_every_kind_is_told_or_none(simulated):
-    found = figures.figures_of(simulated)
-    assert list(found) == [kind.name for kind in figures.KINDS]
+    found = whatif_figure.figures_of(simulated)
+    assert list(found) == [kind.name for kind in whatif_figure.KINDS]
     assert all(one is None or math.isfinite(one) for one in found.values())
 
 
 def test_figures_of_a_run_against_its_columns_one_by_one(simulated):
-    found = figures.figures_of(simulated)
+    found = whatif_figure.figures_of(simulated)
     state, weight = simulated.state, simulated.columns.weight
     osts = range(len(weight))
     used = sum(weight[one] * state.used_bytes[one] for one in osts)
@@ -134,7 +134,7 @@ def test_writes_of_a_day_are_of_the_time_that_passed_and_not_of_that_asked_for()
     scenario = replace_keys(
         load_scenario("e1000-f"), {"resolution.epoch": "6h", "users.daily_writes": "10TB"}
     )
-    found = [Run(scenario, hours * 3600.0).answer() for hours in (7, 12)]
+    found = [SimulatedRun(scenario, hours * 3600.0).answer() for hours in (7, 12)]
     assert found[0] == found[1], "two epochs each"
 
 
@@ -147,7 +147,7 @@ def test_too_few_writes_tell_nothing_of_the_flash():
         "gating.most_closed": "1",
     }
     closed = replace_keys(load_scenario("template"), {**keys, "gating.enabled": "true"})
-    found = Run(closed, 86400.0).answer()
+    found = SimulatedRun(closed, 86400.0).answer()
     assert found["write_amplification"] is None
     assert found["flash_drive_writes_per_day"] is None
 
@@ -158,5 +158,5 @@ def test_the_horizon_by_hand(simulated):
     while seen < 0.99 * whole:
         seen += by_day[days]
         days += 1
-    found = figures.figures_of(simulated)["horizon"]
+    found = whatif_figure.figures_of(simulated)["horizon"]
     assert found == pytest.approx(days * 86400.0)

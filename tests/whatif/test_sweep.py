@@ -10,15 +10,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trimtab.launch.interruption import Interrupted
-from trimtab.loop.workers import one_by_one, side_by_side
-from trimtab.model.verdict import Interval
-from trimtab.twin.scenario.checks import replace_keys
-from trimtab.twin.scenario.load import load_scenario
-from trimtab.whatif.figures import KINDS
-from trimtab.whatif.runs import FigureCache, Run, answered, listener, seeded
-from trimtab.whatif.sweep import seeds_interval, summed, sweep, without_effect
-from trimtab.whatif.vary import Axis, combinations
+from trimtab.base.error import Interrupted
+from trimtab.base.verdict import Interval
+from trimtab.reach.worker_process import one_by_one, side_by_side
+from trimtab.twin.scenario_check import replace_keys
+from trimtab.twin.scenario_file import load_scenario
+from trimtab.twin.whatif.variation import Axis, combinations
+from trimtab.twin.whatif.whatif_figure import (
+    KINDS,
+    FigureCache,
+    SimulatedRun,
+    answered,
+    listener,
+    seeded,
+)
+from trimtab.twin.whatif.whatif_sweep import seeds_interval, summed, sweep, without_effect
 
 SMALL = replace_keys(
     load_scenario("template"),
@@ -99,32 +105,34 @@ def test_what_was_done_before_an_interruption_is_kept(tmp_path):
 
 
 def test_other_scenarios_have_other_keys():
-    base = Run(SMALL, UNTIL_S)
+    base = SimulatedRun(SMALL, UNTIL_S)
     others = [
-        Run(replace(SMALL, seed=SMALL.seed + 1), UNTIL_S),
-        Run(SMALL, UNTIL_S + 1),
-        Run(replace(SMALL, trim=replace(SMALL.trim, every_s=1.0)), UNTIL_S),
-        Run(replace(SMALL, changes=()), UNTIL_S) if SMALL.changes else Run(SMALL, 1.0),
+        SimulatedRun(replace(SMALL, seed=SMALL.seed + 1), UNTIL_S),
+        SimulatedRun(SMALL, UNTIL_S + 1),
+        SimulatedRun(replace(SMALL, trim=replace(SMALL.trim, every_s=1.0)), UNTIL_S),
+        SimulatedRun(replace(SMALL, changes=()), UNTIL_S)
+        if SMALL.changes
+        else SimulatedRun(SMALL, 1.0),
     ]
     keys = [one.key for one in (base, *others)]
     assert len(set(keys)) == len(keys)
 
 
 def test_words_about_a_scenario_are_no_physics():
-    base = Run(SMALL, UNTIL_S)
-    assert Run(replace(SMALL, source="elsewhere", title="x"), UNTIL_S).key == base.key
-    assert Run(replace(SMALL, assumptions={}), UNTIL_S).key == base.key
+    base = SimulatedRun(SMALL, UNTIL_S)
+    assert SimulatedRun(replace(SMALL, source="elsewhere", title="x"), UNTIL_S).key == base.key
+    assert SimulatedRun(replace(SMALL, assumptions={}), UNTIL_S).key == base.key
 
 
 @pytest.mark.system
 def test_the_key_is_the_same_in_every_process():
     with side_by_side(2, hint="") as together:
-        keys = list(together([_Ask(Run(SMALL, UNTIL_S)) for _ in range(4)]))
-    assert set(keys) == {Run(SMALL, UNTIL_S).key}
+        keys = list(together([_Ask(SimulatedRun(SMALL, UNTIL_S)) for _ in range(4)]))
+    assert set(keys) == {SimulatedRun(SMALL, UNTIL_S).key}
 
 
 class _Ask:
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: SimulatedRun) -> None:
         self.run = run
 
     def answer(self) -> str:

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.codes import raises
 
-from trimtab.errors import UsageError
-from trimtab.twin.scenario.keys import value_of
-from trimtab.twin.scenario.load import load_scenario
-from trimtab.whatif.vary import WORDS, Axis, combinations, parse_axis, settings_of
+from trimtab.base.error import UsageError
+from trimtab.twin.scenario_file import load_scenario
+from trimtab.twin.scenario_key import value_of
+from trimtab.twin.whatif.variation import WORDS, Axis, combinations, parse_axis, settings_of
 
 PERLMUTTER = load_scenario("perlmutter")
 

@@ -71,7 +71,7 @@ fn counted_of(names: &[String]) -> PyResult<Counted> {
 }
 
 /// An error of the core as an exception: a failed system call is an `OSError`, wrong use a
-/// `ValueError`, an invalid file a `trimtab.errors.DataError`, a safety rule a `RefusedError` there.
+/// `ValueError`, an invalid file a `trimtab.base.error.DataError`, a safety rule a `RefusedError` there.
 pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
     raised_with(py, error, "make this file again: scan or import once more")
 }
@@ -111,13 +111,13 @@ fn changed(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     of_trimtab(py, "RefusedError", &error.to_string(), Some(&keywords))
 }
 
-/// An error of `trimtab.errors`.
+/// An error of `trimtab.base.error`.
 fn of_trimtab(
     py: Python<'_>,
     class: &str,
     problem: &str,
     keywords: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<PyErr> {
-    let error = py.import("trimtab.errors")?.getattr(class)?.call((problem,), keywords)?;
+    let error = py.import("trimtab.base.error")?.getattr(class)?.call((problem,), keywords)?;
     Ok(PyErr::from_value(error))
 }

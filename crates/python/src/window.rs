@@ -11,7 +11,7 @@ const KINDS: [(&str, Kind); 3] =
 const CLASSES: [(&str, Class); 3] =
     [("plain", Class::Plain), ("sync", Class::Sync), ("direct", Class::Direct)];
 
-/// The attributes of `trimtab.twin.windows.WindowTerms`, which declares what they mean.
+/// The attributes of `trimtab.twin.simulation.ost_rate.WindowTerms`, which declares what they mean.
 #[derive(FromPyObject)]
 pub struct WindowTerms {
     write_bytes_per_s: f64,

@@ -15,7 +15,7 @@ from tests.report.pages import PAGES
 from tests.support.kept_world import keep_world
 from tests.web.conftest import HOST, guard_of, keep_small_site
 
-from trimtab.record.store import Store
+from trimtab.store.store import Store
 from trimtab.web.access import TokenAccess
 from trimtab.web.desk import Desk
 

@@ -19,9 +19,9 @@ from tests.fake_lustre.state import Fault
 from tests.loop.acting.lustre_site import on_fake_lustre
 from tests.support.small_twin import small_scenario
 
-from trimtab.twin.scenario.model import Fault as TwinFault
-from trimtab.twin.scenario.model import ProbeLoad
-from trimtab.twin.scenario.write import to_toml
+from trimtab.twin.scenario import Fault as TwinFault
+from trimtab.twin.scenario import ProbeLoad
+from trimtab.twin.scenario_file import to_toml
 
 GIB: Final = 2**30
 LUSTRE: Final = """\

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from trimtab.explain.causes.cause import Cause
-from trimtab.model.incident import NAMED, Assessment, Evidence, Found, Route
+from trimtab.base.incident import NAMED, Assessment, Evidence, Found, Route
+from trimtab.explain.context import Cause
 
 SHOWN: Final = 0.2
 """Confidence from which a cause with supporting evidence is listed."""

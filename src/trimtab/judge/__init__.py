@@ -9,7 +9,7 @@ series. `quantiles` and `spread` hold shared formulas.
 
 Functions whose name differs from that of their module are available here and loaded on first use,
 because fast commands import this package too. Import the others from
-their modules: ``from trimtab.judge.correlate import correlate``.
+their modules: ``from trimtab.judge.correlation import correlate``.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from trimtab.judge.changes import find_changes
-    from trimtab.judge.correlate import rate_of
-    from trimtab.judge.frame import frame_of
-    from trimtab.judge.sensitivity import probe_limit, survey_limit
-    from trimtab.judge.series import judge_series
-    from trimtab.judge.targets.lower_tail import expected_minimum
-    from trimtab.judge.targets.tails import target_tails
+    from trimtab.judge.change import find_changes
+    from trimtab.judge.correlation import rate_of
+    from trimtab.judge.effect_size import probe_limit, survey_limit
+    from trimtab.judge.lower_tail import expected_minimum
+    from trimtab.judge.series_analysis import judge_series
+    from trimtab.judge.series_frame import frame_of
+    from trimtab.judge.straggler import target_tails
 
 _HOMES: Final = {
     "expected_minimum": "targets.lower_tail",

@@ -24,14 +24,14 @@ from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Final, Literal
 
-from trimtab.judge.quantiles import normal_quantile, t_quantile
+from trimtab.base.verdict import LEVEL, Interval
+from trimtab.judge.quantile import normal_quantile, t_quantile
 from trimtab.judge.spread import corrected_autocorrelation
-from trimtab.model.verdict import LEVEL, Interval
 
 if TYPE_CHECKING:
     import numpy
 
-    from trimtab.judge.arrays import Floats
+    from trimtab.judge.array import Floats
 
 
 N_MINIMUM: Final = 12

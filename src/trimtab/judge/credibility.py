@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from trimtab.message import Message, code_of
-from trimtab.model.run import Access
-from trimtab.units import format_bytes, format_bytes_per_s, format_duration, format_percent
+from trimtab.base.error import Message, code_of
+from trimtab.base.run import Access
+from trimtab.base.units import format_bytes, format_bytes_per_s, format_duration, format_percent
 
 ELAPSED_MINIMUM_S: Final = 5.0
 """Shorter repetitions measure start-up, caches and burst buffers."""

@@ -18,19 +18,20 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from trimtab.judge.arrays import Bools, Floats, Ints
-from trimtab.judge.frame import counted, normalised
-from trimtab.judge.occasions import OCCASIONS_MINIMUM, occasions
-from trimtab.judge.quantiles import chi_square_quantiles, normal_quantile
+from trimtab.base.series import CovAt
+from trimtab.base.site import LIMITS
+from trimtab.base.verdict import LEVEL, Interval, VerdictStatus
+from trimtab.judge.array import Bools, Floats, Ints
+from trimtab.judge.quantile import chi_square_quantiles, normal_quantile
+from trimtab.judge.series_frame import counted, normalised
 from trimtab.judge.spread import (
     AUTOCORRELATION_MAXIMUM,
     INTERVAL_MINIMUM,
     MCKAY_COV_MAXIMUM,
+    OCCASIONS_MINIMUM,
+    occasions,
 )
 from trimtab.judge.variability import SPACING_S, SPAN_MINIMUM_S
-from trimtab.model.series import CovAt
-from trimtab.model.site import LIMITS
-from trimtab.model.verdict import LEVEL, Interval, VerdictStatus
 
 _CELLS_AT_ONCE: Final = 1_000_000
 """Numbers of all windows held in memory at once: runs every minute are 2,880 per window."""

@@ -20,12 +20,12 @@ from datetime import timedelta
 from statistics import median
 from typing import Final
 
-from trimtab.judge.quantiles import normal_quantile
+from trimtab.base.error import Message
+from trimtab.base.units import DAY_S, plural
+from trimtab.base.verdict import LEVEL, HistoryPoint, Interval, Trend, TrendDirection
+from trimtab.judge.quantile import normal_quantile
 from trimtab.judge.spread import corrected_autocorrelation
 from trimtab.judge.variability import sense_of
-from trimtab.message import Message
-from trimtab.model.verdict import LEVEL, HistoryPoint, Interval, Trend, TrendDirection
-from trimtab.units import DAY_S, plural
 
 DAYS_MINIMUM: Final = 7
 """Over fewer days weekly seasonality looks like a trend."""

@@ -20,8 +20,13 @@ from itertools import chain, pairwise
 from statistics import fmean, median, pvariance
 from typing import Final
 
-from trimtab.judge.occasions import OCCASIONS_MINIMUM, occasions
+from trimtab.base.error import Message
+from trimtab.base.run import METRIC_UNITS
+from trimtab.base.site import LIMITS
+from trimtab.base.units import plural
+from trimtab.base.verdict import HistoryPoint, Interval, Scope, Verdict, VerdictStatus
 from trimtab.judge.spread import (
+    OCCASIONS_MINIMUM,
     corrected_autocorrelation,
     cov,
     cov_interval,
@@ -30,12 +35,8 @@ from trimtab.judge.spread import (
     effective_n_mean,
     mad_cv,
     mean_interval,
+    occasions,
 )
-from trimtab.message import Message
-from trimtab.model.run import METRIC_UNITS
-from trimtab.model.site import LIMITS
-from trimtab.model.verdict import HistoryPoint, Interval, Scope, Verdict, VerdictStatus
-from trimtab.units import plural
 
 SPAN_MINIMUM_S: Final = 36 * 3600.0
 """The goal covers day and night: fewer runs, or a shorter span, do not sample both."""

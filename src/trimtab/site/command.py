@@ -1,46 +1,126 @@
-"""The command of a probe, with placeholders ``{directory}``, ``{tasks}`` and ``{nodes}``."""
+"""``trimtab event``: the site's log book."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Any
 
-PLACES: Final = ("directory", "tasks", "nodes")
-"""Placeholders: the probe's directory, and its numbers of tasks and nodes."""
+import click
 
-_PLACE: Final = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
-"""Other braces are left unchanged: many programs accept JSON."""
+from trimtab.base.event import EventKind
+from trimtab.base.units import plural
+from trimtab.show import command_options
+from trimtab.show.command_options import SuggestingGroup
+from trimtab.show.document import ALL, Document, Section, row, table
+from trimtab.show.screen_document import show_page
+from trimtab.show.text import local_moment, local_times
+from trimtab.site.place import opened
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def places(command: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of all placeholders, each once, including unknown ones.
-
-    Examples
-    --------
-    >>> places(["run", "--dir={directory}/data", "{tasks}", "{{left}}", '{"a": 1}'])
-    ('directory', 'tasks')
-    """
-    names = (match.group(2) for word in command for match in _PLACE.finditer(word))
-    return tuple(dict.fromkeys(name for name in names if name is not None))
+    from trimtab.base.event import Event
 
 
-def filled(command: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
-    """Fill in all placeholders; doubled braces become single ones.
+@click.group("event", cls=SuggestingGroup)
+def event_command() -> None:
+    """Record events in a file system's event log, and list them.
 
-    Raises
-    ------
-    KeyError
-        There is no value for a name.
-
-    Examples
-    --------
-    >>> filled(["run", "--dir={directory}/data", "{{left}}", '{"a": 1}'], {"directory": "/x"})
-    ('run', '--dir=/x/data', '{left}', '{"a": 1}')
+    Every incident is compared with this log. Unlogged changes are the hardest causes to find.
     """
 
-    def value(match: re.Match[str]) -> str:
-        left, name = match.groups()
-        return f"{{{left}}}" if name is None else values[name]
 
-    return tuple(_PLACE.sub(value, word) for word in command)
+@event_command.command("add")
+@click.argument("where", metavar="SITE")
+@click.argument("detail", metavar="TEXT")
+@command_options.as_json
+@command_options.store
+@click.option(
+    "--kind",
+    type=click.Choice([kind.value for kind in EventKind]),
+    required=True,
+    help="Kind of event.",
+)
+@click.option("--at", metavar="TIME", help="Time or start of the event. Default: now.")
+@click.option("--until", metavar="TIME", help="End of the event. Default: none, a single moment.")
+@click.option("--targets", metavar="SET", help="Only these: OST[0000-0003],MDT0000.")
+def add(where: str, detail: str, store_url: str | None, **fields: Any) -> None:
+    """Record one event: trimtab event add SITE --kind note "words"."""
+    from trimtab.site.place import add_event
+    from trimtab.store.store_document import EventsDocument
+
+    with opened(where, store_url) as record:
+        event = add_event(record.store, where, detail=detail, now=record.now, **fields)
+    show_page(
+        lambda: EventsDocument(record.location, (event,)),
+        lambda: written_document(event),
+    )
+
+
+@event_command.command("list")
+@click.argument("where", metavar="SITE")
+@command_options.store
+@command_options.output
+@command_options.since("Only events that began at or after this time.")
+@click.option("--until", metavar="TIME", help="Only events that began until this time or day.")
+def list_(where: str, store_url: str | None, since: str | None, until: str | None) -> None:
+    """List events, oldest first."""
+    from trimtab.store.store_document import EventsDocument
+
+    with opened(where, store_url) as record:
+        place = record.place
+        begin, end = place.moment(since), place.moment(until, end=True)
+        events = record.store.events(site=place.name, since=begin, until=end)
+    show_page(
+        lambda: EventsDocument(record.location, tuple(events)),
+        lambda: events_document(events, command_options.extent().rows(_ROWS)),
+    )
+
+
+_TARGETS_SHOWN = 4
+_ROWS = 30
+
+
+def written_document(event: Event) -> Document:
+    """Return the page of a new event."""
+    return Document(
+        f"kept  {event.kind.value} of {local_moment(event.at)}: {event.detail}",
+        more=(f"{event.id} in the log book of {event.site}",),
+    )
+
+
+def events_document(events: Sequence[Event], most: int = _ROWS) -> Document:
+    """Return the last events of the log book, oldest first.
+
+    Parameters
+    ----------
+    most
+        Maximum number of events.
+    """
+    if not events:
+        hint = 'hint: trimtab event add SITE --kind config-change "checksums on"'
+        return Document("The log book is empty.", more=(hint,))
+    last, shown = events[-1], events[-most:]
+    before = len(events) - len(shown)
+    begins = local_times([event.at for event in shown])
+    ends = local_times([event.until for event in shown])
+    rows = (
+        row(begin, end, event.kind.value, _targets(event), event.detail, event.source)
+        for event, begin, end in zip(shown, begins, ends, strict=True)
+    )
+    columns = ("at", "until??", "kind", "targets", "what", "source??")
+    return Document(
+        f"{plural(len(events), 'event', ',')}; the last: {last.kind.value}, {last.detail}, "
+        f"{local_moment(last.at)}.",
+        (
+            Section(
+                lines=(f"... {before:,} earlier events: --all",) if before else (),
+                tables=(table(columns, rows, first=ALL),),
+            ),
+        ),
+    )
+
+
+def _targets(event: Event) -> str:
+    more = len(event.targets) - _TARGETS_SHOWN
+    named = ", ".join(event.targets[:_TARGETS_SHOWN]) or "all"
+    return named + (f" and {more} more" if more > 0 else "")

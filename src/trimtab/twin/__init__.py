@@ -1,1 +1,1 @@
-"""The twin: an all-flash file system in simulation, where policies are tried before production."""
+"""Twin."""

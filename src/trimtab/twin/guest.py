@@ -2,10 +2,19 @@
 
 Only probes' files exist: the simulation knows users only as bytes. It stores sizes and locations,
 not contents.
+
+Simulates tasks that each write or read a file: their bytes and duration.
+
+Striped files are as fast as their first OST: the flow model has only whole files. If a fixed time
+is longer than a file takes, the file is written again; the drives get it only once.
+
+External files do not belong to users: no lifetime, quota or purge applies, and they stay until
+removed.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -13,12 +22,17 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.config.targets import ost_name
-from trimtab.errors import RefusedError, ToolError, UsageError
-from trimtab.launch.bounded import PROBE_PREFIX, PathState, Removal, Space
+from trimtab.base.error import RefusedError, ToolError, UsageError
+from trimtab.base.name_set import ost_name
+from trimtab.base.run import Access
+from trimtab.reach.touch import PROBE_PREFIX, PathState, Removal, StatvfsSpace
+from trimtab.twin.instrument.load_command import LoadCommand
+from trimtab.twin.instrument.probe_output import opening_s
 from trimtab.twin.life import Life
-from trimtab.twin.simulation.bytes_of_osts import folded
-from trimtab.twin.simulation.streams import stream
+from trimtab.twin.simulation import job
+from trimtab.twin.simulation.hardware import platform_of
+from trimtab.twin.simulation.job import USER_STREAM_BYTES_PER_S, Resource, max_min, slowest_rate
+from trimtab.twin.simulation.ost_array import Array, Integers, folded, stream
 
 _BLOCK_BYTES: Final = 4096
 _DEVICE: Final = "0:64"
@@ -31,7 +45,7 @@ class NoSpace(ToolError):
 
 
 @dataclass(slots=True)
-class File:
+class GuestFile:
     """One file of a probe.
 
     Attributes
@@ -47,7 +61,7 @@ class File:
 @dataclass(slots=True)
 class _Directory:
     stripe_count: int
-    files: dict[str, File] = field(default_factory=dict)
+    files: dict[str, GuestFile] = field(default_factory=dict)
     contents: dict[str, bytes] = field(default_factory=dict)
 
 
@@ -69,7 +83,7 @@ class Guest:
             left = _Directory(life.simulation.scenario.placement.stripe_count)
             for number, (size_bytes, _) in enumerate(folded(held)):
                 on = tuple(np.flatnonzero(held == size_bytes).tolist())
-                left.files[f"{_LEFT}.{number}"] = File(size_bytes * len(on), on)
+                left.files[f"{_LEFT}.{number}"] = GuestFile(size_bytes * len(on), on)
             self._directories[directory] = left
 
     # Equivalents of launch.bounded on a real mount
@@ -91,7 +105,7 @@ class Guest:
             space=self.space(),
         )
 
-    def space(self) -> Space:
+    def space(self) -> StatvfsSpace:
         """Return its ``statvfs``."""
         simulation = self.life.simulation
         state, weight = simulation.state, simulation.columns.weight
@@ -99,7 +113,7 @@ class Guest:
         free = int(np.maximum(state.available_bytes, 0.0) @ weight) // _BLOCK_BYTES
         mdts, used = simulation.scenario.mdts, simulation.accounts.inodes()
         inodes = int(mdts.inodes) * mdts.count
-        return Space(
+        return StatvfsSpace(
             block_size_bytes=_BLOCK_BYTES,
             fragment_size_bytes=_BLOCK_BYTES,
             blocks=blocks,
@@ -167,7 +181,7 @@ class Guest:
 
     # Operations of benchmarks and lfs
 
-    def touch(self, paths: Sequence[str]) -> list[File]:
+    def touch(self, paths: Sequence[str]) -> list[GuestFile]:
         """Return files, creating missing ones.
 
         Raises
@@ -185,10 +199,10 @@ class Guest:
         for stripe_count, some in new.items():
             for path, osts in zip(some, self.place(len(some), stripe_count), strict=True):
                 directory, name = self._split(path)
-                directory.files[name] = File(0.0, osts)
+                directory.files[name] = GuestFile(0.0, osts)
         return [self.file(path) for path in paths]
 
-    def write(self, sizes: Mapping[str, float]) -> list[File]:
+    def write(self, sizes: Mapping[str, float]) -> list[GuestFile]:
         """Write files from the start to the given sizes, by path; they never shrink.
 
         Existing data is overwritten in place.
@@ -214,14 +228,16 @@ class Guest:
             file.size_bytes += more
         return files
 
-    def create(self, path: str, first: int | None = None, stripe_count: int | None = None) -> File:
+    def create(
+        self, path: str, first: int | None = None, stripe_count: int | None = None
+    ) -> GuestFile:
         """Create an empty file, on the requested OST if it is open."""
         directory, name = self._split(path)
         if name in directory.files:
             raise RefusedError(f"{path} already exists", code="path-exists")
         count = directory.stripe_count if stripe_count is None else stripe_count
         (osts,) = self.place(1, count, first)
-        file = directory.files[name] = File(0.0, osts)
+        file = directory.files[name] = GuestFile(0.0, osts)
         return file
 
     def unlink(self, paths: Sequence[str]) -> None:
@@ -233,7 +249,7 @@ class Guest:
             directory, name = self._split(path)
             del directory.files[name]
 
-    def file(self, path: str) -> File:
+    def file(self, path: str) -> GuestFile:
         """Return a file.
 
         Raises
@@ -303,21 +319,21 @@ class Guest:
         """Return the names of a file's OSTs."""
         return tuple(ost_name(number) for number in self.file(path).osts)
 
-    def _by_directory(self, sizes: Mapping[str, float]) -> dict[str, list[tuple[File, float]]]:
+    def _by_directory(self, sizes: Mapping[str, float]) -> dict[str, list[tuple[GuestFile, float]]]:
         """Group files, given by path with bytes, by directory."""
-        by_directory: dict[str, list[tuple[File, float]]] = {}
+        by_directory: dict[str, list[tuple[GuestFile, float]]] = {}
         for path, size_bytes in sizes.items():
             directory, _, _ = path.rpartition("/")
             by_directory.setdefault(directory, []).append((self.file(path), size_bytes))
         return by_directory
 
-    def _change(self, deed: str, directory: str, files: Sequence[tuple[File, float]]) -> None:
+    def _change(self, deed: str, directory: str, files: Sequence[tuple[GuestFile, float]]) -> None:
         """Grow or shrink files of a directory by a number of bytes."""
         change = self._of_osts(files)
         if change.any():
             self.life.do(deed, of=directory.rstrip("/"), bytes_of_osts=folded(change))
 
-    def _of_osts(self, files: Sequence[tuple[File, float]]) -> np.ndarray:
+    def _of_osts(self, files: Sequence[tuple[GuestFile, float]]) -> np.ndarray:
         """Return bytes per real OST: a file's bytes are spread evenly over its OSTs."""
         sizes = np.zeros(self.life.simulation.columns.osts)
         for file, size_bytes in files:
@@ -346,3 +362,94 @@ class Guest:
         if parent.rstrip("/") != self.path and not parent.startswith(f"{self.path}/"):
             raise UsageError(f"{parent} is not on the simulated file system", code="path-outside")
         return f"{parent.rstrip('/')}/{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseTransfer:
+    """The result.
+
+    Attributes
+    ----------
+    held_bytes
+        Bytes in all files afterwards.
+    elapsed_s
+        From the first open to the last close, including ``opening_s`` at both ends.
+    """
+
+    moved_bytes: int
+    held_bytes: int
+    elapsed_s: float
+    opening_s: float
+
+
+def move(guest: Guest, command: LoadCommand, access: Access, left_s: float) -> PhaseTransfer | None:
+    """Let all tasks write or read; return ``None`` if that does not end in time.
+
+    Raises
+    ------
+    UsageError
+        A directory, or a file to read, does not exist.
+    NoSpace
+        No OST accepts new files, or one has too little space.
+    ToolError
+        A file is shorter than the read.
+    """
+    life, fixed_s = guest.life, command.fixed_s
+    files = _files(guest, command, access)
+    rates, slowest_s = _rates(life, np.array([file.osts[0] for file in files]), command, access)
+    opening = opening_s(fixed_s or slowest_s)
+    elapsed_s = fixed_s + 2 * opening if fixed_s else slowest_s
+    if not elapsed_s <= left_s or (fixed_s and not rates.all()):
+        life.pass_by(max(left_s, 0.0))
+        return None
+    moved = np.full(len(files), command.task_bytes, dtype=np.float64)
+    if fixed_s:
+        size = command.transfer_size_bytes
+        moved = np.floor(rates * fixed_s / size) * size
+    held = np.minimum(moved, command.task_bytes)
+    if access == "write":
+        guest.write(dict(zip(command.files, held.tolist(), strict=True)))
+    life.pass_by(elapsed_s)
+    return PhaseTransfer(int(moved.sum()), int(held.sum()), elapsed_s, opening)
+
+
+def _rates(
+    life: Life, ost_of_task: Integers, command: LoadCommand, access: Access
+) -> tuple[Array, float]:
+    """Return each task's rate while all run, and when the slowest has moved its bytes.
+
+    Returns
+    -------
+    tuple
+        Bytes per second, and seconds; ``inf`` if a task never ends.
+    """
+    scenario, at = life.simulation.scenario, life.now
+    could, users = life.simulation.met(at)
+    each = command.tasks_per_node
+    limits = job.node_limits(scenario.clients, platform_of(scenario.server), each)
+    draws = stream(scenario.seed, "guest", access, int(at.timestamp()))
+    share = float(job.run_share(draws.standard_normal(1))[0])
+    of_osts, demand, per_node = (
+        (could.write, users.write, limits.write_bytes_per_s)
+        if access == "write"
+        else (could.read, users.read, limits.read_bytes_per_s)
+    )
+    node = np.arange(len(ost_of_task)) // each
+    nodes = Resource(node, np.full(command.nodes, per_node * share))
+    osts = Resource(ost_of_task, of_osts, demand, np.ceil(demand / USER_STREAM_BYTES_PER_S))
+    process = limits.process_bytes_per_s * share
+    rates = max_min([nodes, osts], np.full(len(ost_of_task), process))
+    slowest = slowest_rate([nodes, osts], process)
+    return rates, command.task_bytes / slowest if slowest > 0.0 else math.inf
+
+
+def _files(guest: Guest, command: LoadCommand, access: Access) -> list[GuestFile]:
+    """Return the file of each task; files to be written are created."""
+    if access == "write":
+        return guest.touch(command.files)
+    files = [guest.file(path) for path in command.files]
+    if any(file.size_bytes < command.task_bytes for file in files):
+        raise ToolError("a file is shorter than the read", code="file-too-short")
+    # Each reads the file of a task on another node; tasks of a node are consecutive.
+    shift = command.reorder * command.tasks_per_node
+    return [files[(file + shift) % len(files)] for file in range(len(files))]

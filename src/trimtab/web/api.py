@@ -1,10 +1,14 @@
-"""The API: the documents of ``--json`` over HTTP, in pages, and what people write there."""
+"""The API: the documents of ``--json`` over HTTP, in pages, and what people write there.
+
+OpenAPI from the declarations of the documents: one JSON Schema for ``--json`` and the API.
+"""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import inspect
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -14,24 +18,77 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from trimtab.errors import UsageError
-from trimtab.model.event import Event, EventKind
-from trimtab.units import parse_moment
+from trimtab.base.error import UsageError
+from trimtab.base.event import Event, EventKind
+from trimtab.base.units import parse_moment
 from trimtab.web.access import Identity, Operator
 from trimtab.web.desk import Desk, DeskOf
-from trimtab.web.openapi import answers
 from trimtab.web.series_parts import Ends, Zone
 from trimtab.web.turns import HEAVY
 
 if TYPE_CHECKING:
-    from trimtab.web.documents import (
-        ActionsDocument,
-        CompareResult,
-        EventsDocument,
-        JudgeDocument,
-        RunsDocument,
-        SiteState,
-    )
+    from fastapi import FastAPI
+
+    from trimtab.act.action_ledger import ActionsDocument
+    from trimtab.explain.status import SiteState
+    from trimtab.judge.comparison_result import CompareResult
+    from trimtab.probe.verdict.documents_judge import JudgeDocument
+    from trimtab.store.store_document import EventsDocument, RunsDocument
+
+
+_COMPONENTS: Final = "#/components/schemas/"
+_DESCRIBED: Final[list[tuple[dict[str, Any], str]]] = []
+"""Responses, each with the name of its document in `trimtab.web.api_document`: a page needs none."""
+
+
+def answers(document: str) -> dict[int | str, dict[str, Any]]:
+    """Return the ``responses`` of a route that answers with a document, by its name."""
+    return {
+        200: _response(document, "The document."),
+        "4XX": _response("FailureDocument", "Refused, with the reason and its code."),
+    }
+
+
+def _response(document: str, description: str) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    _DESCRIBED.append((content, document))
+    return {"description": description, "content": content}
+
+
+def _documents() -> dict[str, type]:
+    """Return every document by its name, with which the responses refer to it from now on."""
+    from trimtab.web.api_document import DOCUMENTS
+
+    names = {document.__name__: name for name, document in DOCUMENTS.items()}
+    for content, of_response in _DESCRIBED:
+        schema = {"$ref": f"{_COMPONENTS}{names[of_response]}"}
+        content["application/json"] = {"schema": schema}
+    return {names[document]: DOCUMENTS[names[document]] for _, document in _DESCRIBED}
+
+
+def described(application: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document of an application."""
+    from fastapi.openapi.utils import get_openapi
+
+    from trimtab.show.encode import schema
+
+    if application.openapi_schema is None:
+        documents = _documents()
+        document = get_openapi(
+            title="Trimtab", version=application.version, routes=application.routes
+        )
+        components = document.setdefault("components", {}).setdefault("schemas", {})
+        for name, kind in documents.items():
+            # Two documents may know types of one name: each has its own.
+            text = json.dumps(schema(kind)).replace("#/$defs/", f"{_COMPONENTS}{name}.")
+            whole = json.loads(text)
+            definitions = whole.pop("$defs")
+            whole.pop("$schema")
+            components |= {f"{name}.{each}": of for each, of in definitions.items()}
+            components[name] = whole
+        application.openapi_schema = document
+    return application.openapi_schema or {}
+
 
 Make = TypeVar("Make", bound=Callable[..., object])
 
@@ -68,7 +125,7 @@ def tag_of(body: bytes) -> str:
 
 def answer(request: Request, document: object) -> Response:
     """Return a document, or that it is the one that the client has."""
-    from trimtab.report.documents.encode import to_json
+    from trimtab.show.encode import to_json
 
     return conditional(request, to_json(document).encode(), "application/json")
 
@@ -98,7 +155,7 @@ def document(
             page = _page(**{name: values.pop(name) for name in _PAGE}) if pages else slice(0)
 
             def body() -> str:
-                from trimtab.report.documents.encode import to_json
+                from trimtab.show.encode import to_json
 
                 desk.place(site)
                 whole, total = make(**values), ""
@@ -168,7 +225,7 @@ def moment(text: str | None, *, end: bool = False) -> datetime | None:
 @router.get("/sites", responses=answers("SitesPage"))
 def sites(request: Request, desk: DeskOf) -> Response:
     """List the sites that are served."""
-    from trimtab.web.documents import SitesPage
+    from trimtab.web.api_document import SitesPage
 
     return answer(request, SitesPage(desk.sites()))
 
@@ -176,7 +233,7 @@ def sites(request: Request, desk: DeskOf) -> Response:
 @document(router, "runs", dependencies=HEAVY)
 def runs(desk: DeskOf, site: str, probe: Probe = None, limit: Limit = 20) -> RunsDocument:
     """Return what `trimtab runs --site SITE --probe NAME --top LIMIT --json` prints."""
-    from trimtab.web.documents import RunsDocument
+    from trimtab.store.store_document import RunsDocument
 
     newest = desk.store.runs(site=site, probe=probe, limit=limit)
     return RunsDocument(str(desk.store.location), newest)
@@ -185,7 +242,7 @@ def runs(desk: DeskOf, site: str, probe: Probe = None, limit: Limit = 20) -> Run
 @document(router, "series", pages="judgement.series", is_kept=True)
 def series(desk: DeskOf, site: str) -> JudgeDocument:
     """Return what `trimtab judge SITE --json` prints; `id` names a series below."""
-    from trimtab.web.documents import JudgeDocument
+    from trimtab.probe.verdict.documents_judge import JudgeDocument
 
     judged = desk.judged(site)
     if judged is None:
@@ -219,8 +276,8 @@ def compared(
     desk: Desk, site: str, both: tuple[Ends, Ends], *, probe: str | None, metric: str | None
 ) -> CompareResult:
     """Return the comparison of two stretches of a site."""
-    from trimtab.loop.comparing.compare import Request as Comparison
-    from trimtab.loop.comparing.compare import compare_sides
+    from trimtab.probe.compare import CompareRequest as Comparison
+    from trimtab.probe.compare import compare_sides
 
     opened = (desk.store, desk.place(site))
     sides = ["..".join("" if at is None else at.isoformat() for at in ends) for ends in both]
@@ -247,8 +304,7 @@ def actions(
     limit: Limit = LIMIT_MAX,
 ) -> ActionsDocument:
     """Return what `trimtab actions SITE --json` prints, of the newest actions of a stretch."""
-    from trimtab.loop.acting.effects import ledger
-    from trimtab.web.documents import ActionsDocument
+    from trimtab.act.action_ledger import ActionsDocument, ledger
 
     stretch = {"since": moment(since), "until": moment(until, end=True)}
     actions, effects = ledger(desk.store, desk.place(site), desk.now(site), **stretch, limit=limit)
@@ -266,7 +322,7 @@ def events(
 
 def log_book(desk: Desk, events: Sequence[Event]) -> EventsDocument:
     """Return events of a site as a document."""
-    from trimtab.web.documents import EventsDocument
+    from trimtab.store.store_document import EventsDocument
 
     return EventsDocument(str(desk.store.location), tuple(events))
 
@@ -274,13 +330,13 @@ def log_book(desk: Desk, events: Sequence[Event]) -> EventsDocument:
 # What people write
 
 
-class Entry(BaseModel):
+class WrittenEntry(BaseModel):
     """What somebody writes."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class NewEvent(Entry):
+class NewEvent(WrittenEntry):
     """An entry of the log book."""
 
     kind: Literal[tuple(kind.value for kind in EventKind)] = "note"  # type: ignore[valid-type]
@@ -315,7 +371,7 @@ def recorded(
     targets: str | None = None,
 ) -> Event:
     """Write an event in a person's name, and return it."""
-    from trimtab.loop.event_log import add_event
+    from trimtab.site.place import add_event
 
     return add_event(
         desk.store,

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from trimtab.errors import RefusedError, UsageError
-from trimtab.extras import install_command
+from trimtab.base.error import RefusedError, UsageError, install_command
 
 if TYPE_CHECKING:
-    from trimtab.loop.event_log import Place
-    from trimtab.record.store import Store
-    from trimtab.web.settings import WebSettings
+    from trimtab.site.place import Place
+    from trimtab.store.store import Store
+    from trimtab.web.access import WebSettings
 
 DEFAULT: Final = "127.0.0.1:8765"
 
@@ -49,10 +48,9 @@ def serve_command(where: str | None, store_url: str | None, bind: str, config: s
     their journals. It asks no file system and no server. Ends with Ctrl-C.
     """
     refuse_without_libraries()
-    from trimtab.loop.event_log import Place
-    from trimtab.loop.sites import open_site
-    from trimtab.loop.stores import open_store
-    from trimtab.web.settings import load_settings
+    from trimtab.site.lookup import open_site, open_store
+    from trimtab.site.place import Place
+    from trimtab.web.access import load_settings
 
     host, port = address(bind)
     settings = None if config is None else load_settings(config)
@@ -79,7 +77,7 @@ def serve(
     """
     import time
 
-    from trimtab.loop.watching.log import configured
+    from trimtab.watch.log import configured
     from trimtab.web.access import ProxyAccess, TokenAccess
     from trimtab.web.desk import Desk
     from trimtab.web.server import allow_connections, guarded, listening, server_of

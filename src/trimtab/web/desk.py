@@ -25,29 +25,26 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from fastapi import Depends, Request
 
-from trimtab.errors import UsageError
-from trimtab.loop.event_log import Place
-from trimtab.loop.keeping import Keeping, RestsOn, keeping
-from trimtab.loop.purging.place import PurgePlace, purge_place
-from trimtab.loop.sites import clock_of, site_as_kept, site_named, where_of
-from trimtab.visible import visible
+from trimtab.base.error import UsageError
+from trimtab.base.visible import visible
+from trimtab.site.lookup import clock_of, site_as_kept, site_named, where_of
+from trimtab.site.place import Place
+from trimtab.store.keeping import Keeping, RestsOn, keeping
+from trimtab.store.purge_place import PurgePlace, purge_place
 
 if TYPE_CHECKING:
-    from trimtab.loop.overview import Glance
-    from trimtab.loop.results import Results
-    from trimtab.loop.results import Value as ResultValue
-    from trimtab.loop.site_judgement import Judged
-    from trimtab.model.event import Event
-    from trimtab.model.run import Run
-    from trimtab.model.series import SeriesJudgement
-    from trimtab.model.standing import SiteStanding
-    from trimtab.model.status import Status
-    from trimtab.model.target import SiteState
-    from trimtab.record.derived import Sums
-    from trimtab.record.kept import KeptIncident, Site
-    from trimtab.record.slots import WatchState
-    from trimtab.record.store import Store
-    from trimtab.web.marks import Marks
+    from trimtab.answers.site_overview import Glance
+    from trimtab.base.event import Event
+    from trimtab.base.run import Run
+    from trimtab.base.series import SeriesJudgement
+    from trimtab.explain.status import SiteStanding, SiteState, Status
+    from trimtab.probe.verdict.site_judgement import JudgedSite
+    from trimtab.store.kept import KeptIncident, KeptSite, Sums
+    from trimtab.store.slot import WatchState
+    from trimtab.store.store import Store
+    from trimtab.twin.kept_result import Results
+    from trimtab.twin.kept_result import Value as ResultValue
+    from trimtab.web.marks import ChartMarks
 
 Value = TypeVar("Value")
 Runs = tuple[tuple[datetime, float | None, bool, str], ...]
@@ -61,7 +58,7 @@ FILES_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedSeries:
     """A series as pages list it; ``label`` is what sets it apart for people."""
 
     id: str
@@ -153,11 +150,11 @@ class Desk:
             self._seen[noun] = look()
         return self._seen[noun]
 
-    def sites(self) -> tuple[Site, ...]:
+    def sites(self) -> tuple[KeptSite, ...]:
         """Return the sites that are served."""
         return self._once("sites", self._sites)
 
-    def _sites(self) -> tuple[Site, ...]:
+    def _sites(self) -> tuple[KeptSite, ...]:
         now = self._elapsed_s()
         if now - self._looked_at >= LOOKS_S:
             self.store.look_again()
@@ -291,15 +288,15 @@ class Desk:
 
     def status(self, name: str) -> Status:
         """Return the status of one site."""
-        from trimtab.loop.status import status_of
+        from trimtab.probe.verdict.site_status import status_of
 
         limits = self.place(name).limits
         return status_of(self.store, name, goal=limits.cov, window_s=limits.window_s)
 
-    def judged(self, name: str) -> Judged | None:
+    def judged(self, name: str) -> JudgedSite | None:
         """Return every series of a site judged, ``None`` where no run can be."""
-        from trimtab.loop.site_judgement import judge_site
-        from trimtab.loop.site_series import NOTHING_TO_JUDGE
+        from trimtab.probe.verdict.site_judgement import judge_site
+        from trimtab.probe.verdict.site_series import NOTHING_TO_JUDGE
 
         place = self.place(name)
         with self._making[name]:
@@ -319,13 +316,13 @@ class Desk:
 
     def state(self, name: str) -> SiteState | None:
         """Return every target as the last stored snapshot has it."""
-        from trimtab.loop.standing import standing_of
+        from trimtab.probe.verdict.site_standing import standing_of
 
         return standing_of(self.store, self.place(name)).state
 
     def glance(self, name: str) -> Glance:
         """Return what the record of a site shows at one glance."""
-        from trimtab.loop.overview import Glance, glance_of
+        from trimtab.answers.site_overview import Glance, glance_of
 
         place = self.place(name)
 
@@ -336,7 +333,7 @@ class Desk:
         return self.remembered(name, "glance", Glance, make)
 
     def _standing(self, place: Place, status: Status) -> SiteStanding:
-        from trimtab.loop.standing import standing_of, with_series
+        from trimtab.probe.verdict.site_standing import standing_of, with_series
 
         judged = self.judged(place.name)
         if judged is None:
@@ -348,7 +345,7 @@ class Desk:
         site = self.place(name).site
         if site is None:
             return None
-        from trimtab.loop.watching.upcoming import watch_state
+        from trimtab.watch.watch_state import watch_state
 
         return watch_state(site, self.store, self.now(name))
 
@@ -375,21 +372,21 @@ class Desk:
                 return incident
         raise UsageError("no such incident", code="incident-unknown")
 
-    def marks(self, name: str) -> Marks:
+    def marks(self, name: str) -> ChartMarks:
         """Return the marks of events and incidents on charts."""
         from trimtab.web.marks import marks_of
 
         return marks_of(self.events(name), self.incidents(name))
 
-    def listed(self, name: str) -> tuple[Listed, ...]:
+    def listed(self, name: str) -> tuple[ListedSeries, ...]:
         """Return the series of a site that have a page, those of most runs first."""
-        from trimtab.report.text import levels_text, metric_text
+        from trimtab.show.text import levels_text, metric_text
 
-        def make() -> tuple[Listed, ...]:
+        def make() -> tuple[ListedSeries, ...]:
             judged = self.judged(name)
             statuses = {entry.id: entry for entry in self.status(name).series}
             return tuple(
-                Listed(
+                ListedSeries(
                     key.id,
                     f"{key.probe} {metric_text(key.metric)} {levels_text(statuses[key.id].asked)}",
                     key.probe,
@@ -402,7 +399,7 @@ class Desk:
                 if key.id in statuses
             )
 
-        return self.remembered(name, "series", tuple[Listed, ...], make, "site")
+        return self.remembered(name, "series", tuple[ListedSeries, ...], make, "site")
 
     def series(self, name: str, identifier: str) -> SeriesJudgement:
         """Return one series judged, without the COV of each window.
@@ -412,7 +409,7 @@ class Desk:
         UsageError
             There is none of that id.
         """
-        from trimtab.model.series import SeriesJudgement
+        from trimtab.base.series import SeriesJudgement
 
         def make() -> SeriesJudgement:
             return replace(self.whole_series(name, identifier), rolling=())
@@ -458,7 +455,7 @@ class Desk:
 
     def results(self, name: str, kind: type[ResultValue]) -> Results[ResultValue]:
         """Return the horizons, or the sweeps of the twin, that were kept of a site."""
-        from trimtab.loop.results import results_of
+        from trimtab.twin.kept_result import results_of
 
         self.place(name)
         return results_of(self.store, name, kind)

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
-from trimtab.errors import UsageError
+from trimtab.base.error import UsageError
 from trimtab.web.api import PREFIX, Moment, conditional, moment
 from trimtab.web.desk import DeskOf
 from trimtab.web.series_parts import between, frame_of_runs
@@ -61,15 +61,15 @@ def runs_file(
     points: Annotated[int | None, Query(ge=4, le=POINTS_MAX, description=_POINTS)] = None,
 ) -> Response:
     """Return the runs of a series as a file: at (UTC), value, unfinished, run, outlier."""
-    from trimtab.web import sampling
+    from trimtab.web import series_parts
 
     key = desk.series(site, name).key
 
     def body() -> bytes:
         frame = frame_of_runs(desk.runs(site, name))
         stretch = between(frame, moment(since), moment(until, end=True))
-        marked = stretch.with_columns(sampling.outliers(stretch))
-        chosen = marked if points is None else sampling.sampled(marked, points)
+        marked = stretch.with_columns(series_parts.outliers(stretch))
+        chosen = marked if points is None else series_parts.sampled(marked, points)
         return _written(chosen.select("at", "value", "unfinished", "run", "outlier"), form)
 
     if form == "csv" and points is not None:  # of a chart: short, and asked for again

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab.model.event import EventKind
-from trimtab.report.chart import ALARM, INK, Chart, Key, milliseconds
-from trimtab.visible import visible
+from trimtab.base.event import EventKind
+from trimtab.base.visible import visible
+from trimtab.show.chart import ALARM, INK, Chart, Key, milliseconds
 
 if TYPE_CHECKING:
-    from trimtab.model.event import Event
-    from trimtab.record.kept import KeptIncident
+    from trimtab.base.event import Event
+    from trimtab.store.kept import KeptIncident
 
 ROUTINE: Final = frozenset(
     {EventKind.TRIM, EventKind.PURGE, EventKind.TARGET_CLOSED, EventKind.TARGET_OPENED}
@@ -46,14 +46,14 @@ _MARK_OF_EVENT: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class ChartMarks:
     """What is marked: times in milliseconds, each with its words; no end: it goes on."""
 
     events: tuple[tuple[float, str], ...] = ()
     incidents: tuple[tuple[float, float | None, str], ...] = ()
 
 
-def marks_of(events: Sequence[Event], incidents: Sequence[KeptIncident]) -> Marks:
+def marks_of(events: Sequence[Event], incidents: Sequence[KeptIncident]) -> ChartMarks:
     """Return the marks of a site, the last of each; where events are many, notes give way."""
     unusual = [event for event in events if event.kind not in ROUTINE]
     ranked = sorted(unusual, key=lambda event: (event.kind is not EventKind.NOTE, event.at))
@@ -69,10 +69,10 @@ def marks_of(events: Sequence[Event], incidents: Sequence[KeptIncident]) -> Mark
         )
         for incident in sorted(incidents, key=lambda incident: incident.at)
     ]
-    return Marks(tuple(words[-_MOST:]), tuple(spans[-_MOST:]))
+    return ChartMarks(tuple(words[-_MOST:]), tuple(spans[-_MOST:]))
 
 
-def marked(chart: Chart, marks: Marks, *, with_keys: bool = True) -> Chart:
+def marked(chart: Chart, marks: ChartMarks, *, with_keys: bool = True) -> Chart:
     """Return a chart with the marks of its stretch of time; one that is not over time as it is.
 
     Parameters
@@ -88,7 +88,7 @@ def marked(chart: Chart, marks: Marks, *, with_keys: bool = True) -> Chart:
     return replace(chart, specification=specification, legend=tuple(legend))
 
 
-def marked_specification(specification: Any, marks: Marks) -> Any:
+def marked_specification(specification: Any, marks: ChartMarks) -> Any:
     """Return a layered specification with marks, as it is where there is nothing to mark."""
     axes = [
         x for x in _values(specification, "x") if isinstance(x, dict) and x.get("field") == "at"
@@ -103,7 +103,9 @@ def marked_specification(specification: Any, marks: Marks) -> Any:
     )
 
 
-def survey_layers(marks: Marks, x: Any, surveys: Mapping[str, float]) -> Iterator[dict[str, Any]]:
+def survey_layers(
+    marks: ChartMarks, x: Any, surveys: Mapping[str, float]
+) -> Iterator[dict[str, Any]]:
     """Yield the layers above a map whose columns are surveys, not times.
 
     An incident marks each survey during it, an entry of the log book the next survey.
@@ -138,7 +140,7 @@ def _layer(rows: list[dict[str, Any]], mark: Any, **encoding: Any) -> dict[str, 
     return {"data": {"values": rows}, "mark": mark, "encoding": {**shared, **encoding}}
 
 
-def _layers(marks: Marks, x: Any, begin: float, end: float) -> Iterator[dict[str, Any]]:
+def _layers(marks: ChartMarks, x: Any, begin: float, end: float) -> Iterator[dict[str, Any]]:
     spans = [
         {"at": max(since, begin), "to": min(end if until is None else until, end), "what": summary}
         for since, until, summary in marks.incidents

@@ -13,28 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from fastapi import APIRouter, Query, Request, Response
 from markupsafe import Markup
 
-from trimtab.errors import TrimtabError, UsageError
-from trimtab.report.kit import GOAL_TONES, Table
-from trimtab.report.render import stylesheet
-from trimtab.report.text import metric_title
-from trimtab.units import format_duration
+from trimtab.base.error import TrimtabError, UsageError
+from trimtab.base.units import format_duration
+from trimtab.show.chart import stylesheet
+from trimtab.show.document import GOAL_TONES, Table
+from trimtab.show.text import metric_title
 from trimtab.web.api import compared, conditional, moment
 from trimtab.web.desk import Desk, DeskOf
 from trimtab.web.marks import marked_specification
-from trimtab.web.render import (
-    MARKED,
-    ROWS,
-    Address,
-    Offset,
-    figures,
-    framed,
-    likeliest,
-    link,
-    listed_sites,
-    page,
-    part,
-    sections,
-)
 from trimtab.web.series_parts import (
     CHANGES,
     Compared,
@@ -48,6 +34,20 @@ from trimtab.web.series_parts import (
     frame_of_runs,
     utc_text,
     zones_of,
+)
+from trimtab.web.template import (
+    MARKED,
+    ROWS,
+    Address,
+    Offset,
+    figures,
+    framed,
+    likeliest,
+    link,
+    listed_sites,
+    page,
+    part,
+    sections,
 )
 from trimtab.web.turns import HEAVY, heavy_with
 
@@ -78,9 +78,9 @@ def static(request: Request, name: str) -> Response:
     if name == "kit.css":
         return conditional(request, str(stylesheet().text).encode(), "text/css")
     if name == "vega.js":
-        from trimtab.web import charts
+        from trimtab.web import dashboard_chart
 
-        return conditional(request, charts.vega_bundle().encode(), "text/javascript")
+        return conditional(request, dashboard_chart.vega_bundle().encode(), "text/javascript")
     if name not in _FILES:
         raise UsageError("there is no such file", code="page-unknown")
     data = (resources.files("trimtab.web") / "static" / name).read_bytes()
@@ -190,12 +190,12 @@ def chart_data(
     """Return the specification of the chart of a series, with as many points as can be seen."""
 
     def make() -> str:
-        from trimtab.web import charts
+        from trimtab.web import dashboard_chart
 
         judgement, frame = desk.series(site, name), frame_of_runs(desk.runs(site, name))
         stretch = between(frame, moment(since or None), moment(until or None, end=True))
         largest: Any = frame["value"].max()
-        chart = charts.series_chart(judgement, stretch, largest=largest)
+        chart = dashboard_chart.series_chart(judgement, stretch, largest=largest)
         return _as_json(marked_specification(chart, desk.marks(site)))
 
     # Of stretches there is no end: they are drawn each time.
@@ -215,7 +215,7 @@ _SAMPLES: Final = 200
 @router.get("/s/{site:path}/runs/{identifier}", dependencies=HEAVY)
 def run_page(request: Request, desk: DeskOf, site: str, identifier: str) -> Response:
     """Show one run: each number beside the line of output that it was read from."""
-    from trimtab.report.runs import samples_table
+    from trimtab.store.page import samples_table
 
     run = desk.run(site, identifier)
     outputs, problem = [], None
@@ -284,7 +284,7 @@ def targets_page(
     request: Request, desk: DeskOf, site: str, *, find: Address = "", offset: Offset = 0
 ) -> Response:
     """Draw every survey, and list the targets, those in trouble first."""
-    from trimtab.report.targets import chosen_targets
+    from trimtab.answers.page import chosen_targets
 
     held = desk.remembered(site, "targets", TargetsParts, lambda: _targets_parts(desk, site))
     surveys = desk.remembered(
@@ -316,7 +316,7 @@ def targets_page(
 
 
 def _targets_parts(desk: Desk, site: str) -> TargetsParts:
-    from trimtab.report.targets import targets_table
+    from trimtab.answers.page import targets_table
 
     state = desk.state(site)
     targets = () if state is None else state.targets
@@ -339,13 +339,15 @@ def _targets_parts(desk: Desk, site: str) -> TargetsParts:
 
 
 def _surveys_parts(desk: Desk, site: str) -> SurveysParts:
-    from trimtab.web import charts
+    from trimtab.web import dashboard_chart
 
     judged = desk.judged(site)
     if judged is None:
         return SurveysParts((), "")
     metrics = tuple((tail.metric, metric_title(tail.metric)) for tail in judged.judgement.tails)
-    return SurveysParts(metrics, figures(desk, site, "surveys", charts.spread_charts(judged)))
+    return SurveysParts(
+        metrics, figures(desk, site, "surveys", dashboard_chart.spread_charts(judged))
+    )
 
 
 @router.get("/s/{site:path}/survey/{metric}")
@@ -353,9 +355,9 @@ def survey_data(desk: DeskOf, site: str, metric: str) -> Response:
     """Return the specification of the heat map of survey rates."""
 
     def make() -> str:
-        from trimtab.web import charts
+        from trimtab.web import dashboard_chart
 
-        return _as_json(charts.survey_map(desk.judged(site), metric, desk.marks(site)))
+        return _as_json(dashboard_chart.survey_map(desk.judged(site), metric, desk.marks(site)))
 
     body = desk.remembered(site, f"survey of {metric}", str, make, *MARKED)
     return Response(body, media_type="application/json")
@@ -366,8 +368,8 @@ def target_page(request: Request, desk: DeskOf, site: str, name: str) -> Respons
     """Show one target: its readings now, its surveys, what happened to it."""
 
     def make() -> str:
-        from trimtab.report.targets import target_document
-        from trimtab.web import charts
+        from trimtab.answers.page import target_document
+        from trimtab.web import dashboard_chart
 
         state = desk.state(site)
         by_name = {} if state is None else {target.name: target for target in state.targets}
@@ -381,7 +383,9 @@ def target_page(request: Request, desk: DeskOf, site: str, name: str) -> Respons
             "target.html.j2",
             document=document,
             sections=sections(desk, site, f"target {name}", document),
-            figures=Markup(figures(desk, site, name, charts.life_charts(desk.store, site, name))),
+            figures=Markup(
+                figures(desk, site, name, dashboard_chart.life_charts(desk.store, site, name))
+            ),
             events=events[: -ROWS - 1 : -1],
         )
 

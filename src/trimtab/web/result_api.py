@@ -6,20 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import APIRouter, Query
 
-from trimtab.errors import UsageError
-from trimtab.model.sweep import SweepAnalysis, SweepPoint
-from trimtab.visible import visible
+from trimtab.base.error import UsageError
+from trimtab.base.visible import visible
+from trimtab.judge.sweep_result import SweepAnalysis, SweepPoint
 from trimtab.web.api import PREFIX, document
 from trimtab.web.desk import Desk, DeskOf
 from trimtab.web.turns import heavy_with
 
 if TYPE_CHECKING:
-    from trimtab.loop.sweep import StoredSweep
-    from trimtab.web.documents import (
-        Ladder,
-        SweepDocument,
-        WhatIfsPage,
-    )
+    from trimtab.judge.efficiency_ladder import Ladder
+    from trimtab.probe.sweep import StoredSweep
+    from trimtab.probe.verdict.documents_judge import SweepDocument
+    from trimtab.web.api_document import WhatIfsPage
 
 api_router = APIRouter(prefix=PREFIX)
 Scale = Literal["whole", "server", "ost", "drive"]
@@ -39,7 +37,7 @@ def sweep(
     workload: Annotated[list[str], Query(max_length=20)] = [],  # noqa: B006 (FastAPI copies it)
 ) -> SweepDocument:
     """Return a sweep as far as it was measured; what is left to measure stands in its file."""
-    from trimtab.web.documents import SweepDocument
+    from trimtab.probe.verdict.documents_judge import SweepDocument
 
     stored, analysis = sweep_of(desk, site, name, tuple(workload))
     points = tuple(SweepPoint(*point) for point in stored.measured)
@@ -49,8 +47,8 @@ def sweep(
 
 def ladder_of(desk: Desk, site: str, scale: Scale | None = None) -> Ladder:
     """Return the ladder of the newest results of each layer."""
-    from trimtab.judge.ladder.build import build_ladder
-    from trimtab.loop.ladder import of_store
+    from trimtab.judge.ladder_analysis import build_ladder
+    from trimtab.probe.ladder import of_store
 
     return build_ladder(of_store(desk.store, desk.site(site)), scale=scale)
 
@@ -65,8 +63,8 @@ def sweep_of(
     UsageError
         There is none of that name, or a factor of the workload is none of it.
     """
-    from trimtab.judge.sweep import analyse_sweep, measured_points
-    from trimtab.loop.sweep import stored_sweep
+    from trimtab.judge.sweep_analysis import analyse_sweep, measured_points
+    from trimtab.probe.sweep import stored_sweep
 
     if sweep not in {entry.name for entry in desk.status(site).sweeps}:
         raise UsageError("no such sweep", code="sweep-unknown")
@@ -81,8 +79,8 @@ def sweep_of(
 @document(api_router, "whatif")
 def what_ifs(desk: DeskOf, site: str) -> WhatIfsPage:
     """List what was asked of the twin, the newest first; all of it is simulation."""
-    from trimtab.loop.results import WhatIfResult
-    from trimtab.web.documents import WhatIfEntry, WhatIfsPage
+    from trimtab.twin.kept_result import WhatIfResult
+    from trimtab.web.api_document import WhatIfEntry, WhatIfsPage
 
     results = desk.results(site, WhatIfResult)
     entries = (

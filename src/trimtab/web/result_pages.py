@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from fastapi import APIRouter, Request, Response
 
-from trimtab.errors import TrimtabError
-from trimtab.report.text import minute_text
+from trimtab.base.error import TrimtabError
+from trimtab.show.text import minute_text
 from trimtab.web.desk import DeskOf
-from trimtab.web.render import Address, framed, part, sections
 from trimtab.web.result_api import ladder_of, sweep_of
+from trimtab.web.template import Address, framed, part, sections
 from trimtab.web.turns import heavy_with
 
 if TYPE_CHECKING:
-    from trimtab.twin.scenario.model import Scenario
+    from trimtab.twin.scenario import Scenario
     from trimtab.web.desk import Desk
 
 router = APIRouter(include_in_schema=False)
@@ -36,7 +36,7 @@ def ladder_page(
     """Show the efficiency of each layer, of the newest results."""
 
     def make() -> str:
-        from trimtab.report.ladder import ladder_document
+        from trimtab.probe.page_ladder import ladder_document
 
         document = ladder_document(ladder_of(desk, site, per or None))
         drawn = sections(desk, site, noun, document)
@@ -56,8 +56,8 @@ def sweeps_page(
     """List the sweeps of a site, and show one: best setting, what matters, maps, knees."""
 
     def make() -> str:
-        from trimtab.model.excluded_runs import doubts_text
-        from trimtab.report.sweep import sweep_document
+        from trimtab.base.run import doubts_text
+        from trimtab.probe.page_sweep import sweep_document
 
         sweeps = desk.status(site).sweeps
         chosen = name or (sweeps[0].name if sweeps else "")
@@ -94,7 +94,7 @@ def twin_page(request: Request, desk: DeskOf, site: str, *, result: Address = ""
     of_file, scenario, problem = desk.place(site).site, None, None
     try:
         if of_file is not None:
-            from trimtab.loop.whatif import scenario_of_site
+            from trimtab.twin.whatif.whatif import scenario_of_site
 
             scenario = scenario_of_site(of_file)
     except TrimtabError as error:
@@ -112,10 +112,10 @@ def _twin(
     desk: Desk, site: str, result: str, scenario: Scenario | None, problem: str | None
 ) -> str:
     """Return the body of the page of the twin; ``problem``: why its scenario is not known."""
-    from trimtab.loop.results import WhatIfResult
-    from trimtab.report.scenario import scenario_document, scenarios_document
-    from trimtab.report.whatif import whatif_document
-    from trimtab.twin.scenario.load import load_scenario, preset_names
+    from trimtab.twin.kept_result import WhatIfResult
+    from trimtab.twin.page import scenario_document, scenarios_document
+    from trimtab.twin.scenario_file import load_scenario, preset_names
+    from trimtab.twin.whatif.page_whatif import whatif_document
 
     results = desk.results(site, WhatIfResult)
     chosen = results.chosen(result)

@@ -1,4 +1,15 @@
-"""Parts of the page of a series: two stretches compared, days above the goal, the zone of times."""
+"""Parts of the page of a series: two stretches compared, days above the goal, the zone of times.
+
+Fewer points of a long series for a chart, without hiding one that matters. Pure.
+
+::
+
+    bucket of time   |   . .:  .  |  .   '  .  |      first, last, lowest and highest are kept,
+                     |  .    .    |     .    . |      as is every outlier and every unfinished run
+
+MinMax down-sampling after Jugel et al., "M4: A Visualization-Oriented Time Series Data Aggregation"
+(VLDB 2014): a line through the kept points covers the pixels that the whole would cover.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +18,25 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab.config.schedule import find_zone
-from trimtab.errors import UsageError
-from trimtab.judge.frame import COLUMNS
-from trimtab.message import code_of
-from trimtab.model.compare import CompareResult, Effect
-from trimtab.model.event import Event, EventKind
-from trimtab.model.series import SeriesJudgement
-from trimtab.report import text
-from trimtab.report.kit import Row, Table, row, table
-from trimtab.report.render import drawn
-from trimtab.units import format_percent, parse_moment, percent_or_dash, value_or_dash
+from trimtab.base.error import UsageError, code_of
+from trimtab.base.event import Event, EventKind
+from trimtab.base.schedule import find_zone
+from trimtab.base.series import SeriesJudgement
+from trimtab.base.units import format_percent, parse_moment, percent_or_dash, value_or_dash
+from trimtab.judge.comparison_result import CompareResult, Effect
+from trimtab.judge.series_frame import COLUMNS
+from trimtab.show import text
+from trimtab.show.chart import drawn
+from trimtab.show.document import Row, Table, row, table
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from trimtab.record.kept import KeptIncident
-    from trimtab.report.chart import Chart
-    from trimtab.report.sections import Drawings
+    from trimtab.show.chart import Chart
+    from trimtab.show.document import Drawings
+    from trimtab.store.kept import KeptIncident
     from trimtab.web.desk import Runs
+
 
 Ends = tuple[datetime | None, datetime | None]
 """Of a stretch of time; ``None``: it is open there."""
@@ -80,7 +91,7 @@ def utc_text(at: datetime | None) -> str:
 
 def around_events(events: Sequence[Event], series: SeriesJudgement) -> list[tuple[Event, str, str]]:
     """Return changes that the log book holds with 240 h before and after each, newest first."""
-    from trimtab.report.judge_charts import BESIDE_CHANGE
+    from trimtab.judge.series_chart import BESIDE_CHANGE
 
     width = BESIDE_CHANGE
     begin = min((regime.from_ for regime in series.regimes), default=None)
@@ -116,7 +127,7 @@ def compared_parts(
     ends: tuple[Ends, Ends],
 ) -> Compared:
     """Return the effect in words, both sides in figures, their runs and how these are spread."""
-    from trimtab.report import judge_charts
+    from trimtab.judge import series_chart
 
     effects = [effect for entry in result.series for effect in entry.effects]
     before, after = (between(frame, *stretch, with_end=False) for stretch in ends)
@@ -132,8 +143,8 @@ def compared_parts(
         ),
         figures=drawn(
             [
-                judge_charts.runs_chart(before, after, key),
-                judge_charts.spread_chart(before, after, key, "spread-compared", title=title),
+                series_chart.runs_chart(before, after, key),
+                series_chart.spread_chart(before, after, key, "spread-compared", title=title),
             ]
         ),
         notes=result.notes,
@@ -195,18 +206,18 @@ def days_above(
 
 def day_charts(series: SeriesJudgement) -> Iterator[Chart | None]:
     """Yield the figures 5 and 6 of a series: daily means, COV of each day, COV over windows."""
-    from trimtab.report import judge_charts
+    from trimtab.judge import series_chart
 
     name = "series"
-    panel = judge_charts.panel_chart(series, f"panel-{name}")
+    panel = series_chart.panel_chart(series, f"panel-{name}")
     if panel is not None:
-        yield replace(panel, title="Daily means", legend=judge_charts.PANEL_KEYS)
-    yield judge_charts.days_cov_chart(series, name)
-    yield judge_charts.cov_chart(series, name)
+        yield replace(panel, title="Daily means", legend=series_chart.PANEL_KEYS)
+    yield series_chart.days_cov_chart(series, name)
+    yield series_chart.cov_chart(series, name)
 
 
 def frame_of_runs(runs: Runs) -> pl.DataFrame:
-    """Return the runs of a series as a frame, as `trimtab.judge.frame.frame_of` has it."""
+    """Return the runs of a series as a frame, as `trimtab.judge.series_frame.frame_of` has it."""
     import polars as pl
 
     types = (pl.Datetime("us", "UTC"), pl.Float64, pl.Boolean, pl.String)
@@ -230,3 +241,61 @@ def between(
 def zones_of(site_zone: str, chosen: str) -> tuple[str, ...]:
     """Return the zones that a page offers: UTC, the site's own, and what was asked for."""
     return tuple(dict.fromkeys(("UTC", site_zone, chosen)))
+
+
+OUTLIER: Final = 5.0
+"""Distance from the runs around, in scaled median absolute deviations of all such distances."""
+AROUND: Final = 25
+"""Runs around one, itself among them: a change of level makes no run an outlier, and hides none."""
+_MAD_TO_DEVIATION: Final = 1.4826
+_OF_BUCKET: Final = 4
+
+
+def outliers(frame: pl.DataFrame) -> pl.Series:
+    """Return which runs are outliers: far from the median of those around, or unfinished."""
+    import polars as pl
+
+    value = pl.col("value")
+    usual = value.rolling_median(AROUND, min_samples=1, center=True)
+    distance = (value - usual).abs()
+    spread = _MAD_TO_DEVIATION * distance.median()
+    is_far = (distance > OUTLIER * spread).fill_null(value=True)
+    return frame.select((pl.col("unfinished") | is_far).alias("outlier")).to_series()
+
+
+def sampled(frame: pl.DataFrame, points: int) -> pl.DataFrame:
+    """Return about so many rows of a series, the same at every call.
+
+    Parameters
+    ----------
+    frame
+        ``at``, ``value`` (null for an unfinished run), ``unfinished``, by time.
+    points
+        At least 4. Outliers come on top.
+
+    Returns
+    -------
+    polars.DataFrame
+        Rows of ``frame``: of each of ``points / 4`` equal stretches of time the first, last, lowest
+        and highest, and every outlier.
+    """
+    import polars as pl
+
+    if frame.height <= points:
+        return frame
+    buckets = max(1, points // _OF_BUCKET)
+    at = frame["at"].cast(pl.Int64)
+    first, last = at[0], at[-1]
+    width = max(1, -(-(last - first + 1) // buckets))
+    numbered = frame.with_columns(
+        bucket=(at - first) // width, row=pl.int_range(frame.height), outlier=outliers(frame)
+    )
+    value = pl.col("value")
+    chosen = numbered.group_by("bucket").agg(
+        pl.col("row").first().alias("first"),
+        pl.col("row").last().alias("last"),
+        pl.col("row").sort_by(value, nulls_last=True).first().alias("low"),
+        pl.col("row").sort_by(value, nulls_last=False).last().alias("high"),
+    )
+    edges = pl.concat([chosen[name] for name in ("first", "last", "low", "high")]).unique()
+    return frame.filter(numbered["row"].is_in(edges.implode()) | numbered["outlier"])

@@ -1,45 +1,90 @@
-"""The application with its guard, and the server that runs it."""
+"""The application with its guard, and the server that runs it.
+
+Server-sent events: that a site's store has changed. What changed, pages ask for themselves.
+
+::
+
+    browser ── GET /s/SITE/live ──> state: 3f2a...      at once, and whenever the store differs
+                                    : (every 15 s, so that proxies keep the connection)
+
+A page compares the state with the one that it saw before: nothing is lost while a connection is.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import hashlib
 import logging
 import resource
 import socket
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
 
 import h11
 import uvicorn
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.responses import StreamingResponse
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from trimtab.config.version import __version__
-from trimtab.errors import NoAnswer, RefusedError, TrimtabError, UnreadableError, UsageError
-from trimtab.visible import visible
-from trimtab.web import (
-    api,
-    files_api,
-    incident_pages,
-    live,
-    overview_pages,
-    pages,
-    purge_pages,
-    record_pages,
-    result_api,
-    result_pages,
-)
+from trimtab.answers import page_web_overview
+from trimtab.base.code_version import __version__
+from trimtab.base.error import NoAnswer, RefusedError, TrimtabError, UnreadableError, UsageError
+from trimtab.base.visible import visible
+from trimtab.explain import page_web_incident
+from trimtab.purge import page_web_purge
+from trimtab.web import action_pages, api, files_api, pages, result_api, result_pages
 from trimtab.web.access import Access
-from trimtab.web.guard import Guard, Refusal
-from trimtab.web.openapi import described
-from trimtab.web.render import problem_page
+from trimtab.web.api import described
+from trimtab.web.desk import Desk, DeskOf
+from trimtab.web.request_guard import Refusal, RequestGuard
+from trimtab.web.template import problem_page
+from trimtab.web.turns import turn_of
 
-if TYPE_CHECKING:
-    from trimtab.web.desk import Desk
+router = APIRouter(include_in_schema=False)
+LOOK_S: Final = 2.0
+BEAT_S: Final = 15.0
+END_S: Final = 600.0
+"""Then the browser asks again: whose session has ended is not let in any more."""
+
+
+@router.get("/s/{site:path}/live")
+async def live(request: Request, desk: DeskOf, site: str) -> Response:
+    """Tell whenever the store of a site has changed."""
+    await run_in_threadpool(desk.place, site)
+    await turn_of(request).stream()
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return StreamingResponse(changes(desk, site), headers=headers, media_type="text/event-stream")
+
+
+async def changes(
+    desk: Desk, site: str, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+) -> AsyncIterator[str]:
+    """Yield the state of a site's store, and again whenever it differs; ends after `END_S`."""
+    last, silent_s = "", 0.0
+    for _ in range(int(END_S / LOOK_S)):
+        state = await run_in_threadpool(_state, desk, site)
+        if state not in (None, last):
+            last, silent_s = state, 0.0
+            yield f"event: state\ndata: {state}\n\n"
+        elif silent_s >= BEAT_S:
+            silent_s = 0.0
+            yield ":\n\n"
+        await sleep(LOOK_S)
+        silent_s += LOOK_S
+
+
+def _state(desk: Desk, site: str) -> str | None:
+    """Return a word for the state of the store; ``None`` where it cannot be read just now."""
+    try:
+        return hashlib.sha256(repr(desk.state_of_store(site)).encode()).hexdigest()[:16]
+    except TrimtabError:
+        return None
+
 
 HEADERS_S: Final = 10.0
 """A client that has not sent its headers by then is let go."""
@@ -78,18 +123,18 @@ def application_of(desk: Desk) -> FastAPI:
     application.openapi = functools.partial(described, application)  # type: ignore[method-assign]
     application.include_router(files_api.router)
     # In this order: the path of a site may be any, and the first route that matches answers.
-    application.include_router(overview_pages.api_router)
+    application.include_router(page_web_overview.api_router)
     application.include_router(api.router)
-    application.include_router(incident_pages.api_router)
+    application.include_router(page_web_incident.api_router)
     application.include_router(result_api.api_router)
-    application.include_router(purge_pages.api_router)
-    application.include_router(overview_pages.router)
+    application.include_router(page_web_purge.api_router)
+    application.include_router(page_web_overview.router)
     application.include_router(pages.router)
-    application.include_router(incident_pages.router)
-    application.include_router(record_pages.router)
+    application.include_router(page_web_incident.router)
+    application.include_router(action_pages.router)
     application.include_router(result_pages.router)
-    application.include_router(purge_pages.router)
-    application.include_router(live.router)
+    application.include_router(page_web_purge.router)
+    application.include_router(router)
     application.add_exception_handler(TrimtabError, _failed)
     application.add_exception_handler(RequestValidationError, _invalid)
     application.add_exception_handler(HTTPException, _missing)
@@ -104,9 +149,9 @@ def guarded(
     hosts: frozenset[str],
     log: logging.Logger,
     elapsed_s: Callable[[], float] = time.monotonic,
-) -> Guard:
+) -> RequestGuard:
     """Return the dashboard behind its guard."""
-    return Guard(
+    return RequestGuard(
         application_of(desk),
         access,
         hosts=hosts,
@@ -125,7 +170,7 @@ def refusal_page(refusal: Refusal, as_json: bool) -> bytes:
 
 def _problem(error: TrimtabError, status: int, *, as_json: bool) -> bytes:
     if as_json:
-        from trimtab.report.documents.encode import FailureDocument, to_json
+        from trimtab.show.encode import FailureDocument, to_json
 
         return to_json(FailureDocument(error)).encode()
     return problem_page(error, status).encode()
@@ -222,7 +267,7 @@ class Connection(H11Protocol):
             self.transport.close()
 
 
-def server_of(guard: Guard, listener: socket.socket) -> uvicorn.Server:
+def server_of(guard: RequestGuard, listener: socket.socket) -> uvicorn.Server:
     """Return the server on a socket that listens already: believes no header about its peers."""
     configuration = uvicorn.Config(
         guard,  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from fastapi import Depends, Request
 
-from trimtab.errors import RefusedError
+from trimtab.base.error import RefusedError
 
 HELD_OF_USER: Final = 6
 """Answers of one user at once, as many as a browser has connections for one server; a user has a

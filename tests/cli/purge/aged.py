@@ -10,7 +10,7 @@ import sys
 
 from tests.support.forked import CLOCK
 
-from trimtab.launch import process
+from trimtab.reach import process
 
 
 def main() -> None:
@@ -22,7 +22,7 @@ def main() -> None:
 
         sys.argv.remove("--slow-core")
         slow_core.install()
-    from trimtab.cli.main import main as trimtab
+    from trimtab.cli import main as trimtab
 
     trimtab()
 

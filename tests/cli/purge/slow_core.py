@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 from tests.purge.index.trees import row_of
 
-from trimtab.errors import RefusedError
+from trimtab.base.error import RefusedError
 
 NS = 10**9
 CODES = (
@@ -103,7 +103,7 @@ class NamespaceScan:
         self.root, self.index, self.seen = os.fsencode(root), Path(index), Seen()
 
     def start(self) -> None:
-        from trimtab.purge.index.write import ShardWriter, fill
+        from trimtab.purge.index.shard import ShardWriter, fill
 
         self.seen.started_ns = time.time_ns()
         rows = list(_rows(self.root, self.seen))
@@ -219,7 +219,7 @@ def tally(shards: Sequence[str], rules: Rules, **_given: Any) -> Tally:
 def select(
     shards: Sequence[str], rules: Rules, *, before_s: int, out: str, **_given: Any
 ) -> tuple[int, int]:
-    from trimtab.purge.index.schema import columns
+    from trimtab.purge.index.shard import columns
 
     chosen = []
     for row in _of(shards):

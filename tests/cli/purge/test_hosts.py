@@ -12,9 +12,9 @@ from tests.cli.purge.walk import AGED, Walk
 from tests.support import loopback
 from tests.support.forked import Forked, fork
 
-from trimtab.purge.run.journal import journals, read
-from trimtab.purge.run.records import ClaimLine, DoneLine
-from trimtab.purge.run.standing import replay
+from trimtab.purge.run.journal_line import ClaimLine, DoneLine
+from trimtab.purge.run.plan_progress import replay
+from trimtab.purge.run.run_journal import journals, read
 
 pytestmark = [pytest.mark.system, loopback.needs_loop_devices("ext4")]
 

@@ -8,9 +8,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from trimtab.cli.lazy import loaded
-from trimtab.cli.purge import COMMANDS, purge_command
-from trimtab.errors import TrimtabError, UsageError
+from trimtab.base.error import TrimtabError, UsageError
+from trimtab.purge.command import COMMANDS, purge_command
+from trimtab.show.command_options import loaded
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 
@@ -151,8 +151,8 @@ def test_the_workers_of_a_site_read_its_index(step, asked, used, tmp_path, monke
         asked_for.append(question)
         raise UsageError("enough", code="enough")
 
-    monkeypatch.setattr("trimtab.loop.purging.horizons.ask_horizon", caught)
-    monkeypatch.setattr("trimtab.loop.purging.planning.make_plan", caught)
+    monkeypatch.setattr("trimtab.purge.horizon.horizon_question.ask_horizon", caught)
+    monkeypatch.setattr("trimtab.purge.plan.plan_making.make_plan", caught)
     words = [step, "--index", "x", "--site", site, "--policy", policy, *asked]
     result = invoke(*words, *(["--out", tmp_path / "plan"] if step == "plan" else []))
     assert getattr(result.exception, "code", None) == "enough"
@@ -166,7 +166,7 @@ def test_none_means_no_workers_where_no_site_is_named(monkeypatch):
         asked_for.append(dask)
         raise UsageError("enough", code="enough")
 
-    monkeypatch.setattr("trimtab.loop.purging.by_shards.holdings", caught)
+    monkeypatch.setattr("trimtab.purge.index.dask_pieces.holdings", caught)
     for value in ("none", "local"):
         invoke("query", "--index", "x", "--by", "user", "--dask", value)
     assert asked_for == [None, "local"]

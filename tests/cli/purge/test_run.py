@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from trimtab.cli.main import main
-from trimtab.cli.render.document import print_document
-from trimtab.cli.render.purge_run import run_document
-from trimtab.loop.purging import log
-from trimtab.loop.purging.running import PurgeRunDocument
-from trimtab.purge.run.messages import StopReason
-from trimtab.purge.run.records import RunPace
-from trimtab.purge.run.result import RunResult
+from trimtab.cli import main
+from trimtab.purge.run import run_plan
+from trimtab.purge.run.exchange import StopReason
+from trimtab.purge.run.journal_line import RunPace
+from trimtab.purge.run.run_plan import PurgeRunDocument
+from trimtab.purge.run.run_result import RunResult
+from trimtab.purge.run.screen import run_document
+from trimtab.show.screen_document import print_document
 
 SINCE = datetime(2026, 11, 28, 3, tzinfo=UTC)
 PACE = RunPace(57_861, SINCE, SINCE.replace(second=30), 1.2)
@@ -57,7 +57,9 @@ def test_a_run_that_a_signal_ends_says_what_it_came_to(capsys, monkeypatch):
     result = replace(
         DRY, apply=True, reason=StopReason.INTERRUPTED, text="stopped by SIGTERM", rows_left=3
     )
-    monkeypatch.setattr(log, "run_logged", lambda *_, **__: PurgeRunDocument(LOADED, result, ()))
+    monkeypatch.setattr(
+        run_plan, "run_logged", lambda *_, **__: PurgeRunDocument(LOADED, result, ())
+    )
     with pytest.raises(SystemExit) as ended:
         main(["purge", "run", "/plan", "--apply"])
     printed = capsys.readouterr()

@@ -14,9 +14,9 @@ from tests.cli.purge.conftest import public_directory
 from tests.cli.purge.walk import Walk
 from tests.support import loopback
 
-from trimtab.purge.run.journal import journals, opened, read
-from trimtab.purge.run.records import ClaimLine
-from trimtab.purge.run.state import Rows
+from trimtab.purge.run.journal_line import ClaimLine
+from trimtab.purge.run.rows import Rows
+from trimtab.purge.run.run_journal import journals, opened, read
 
 pytestmark = [pytest.mark.system, loopback.needs_loop_devices("ext4")]
 

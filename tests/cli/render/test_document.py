@@ -9,13 +9,12 @@ import polars as pl
 import pytest
 from tests.cli.test_screens import printed
 
-from trimtab.cli import options
-from trimtab.cli.options import Extent
-from trimtab.cli.render.document import print_document
-from trimtab.cli.render.purge_index import answer_document
-from trimtab.purge.index.query import Answer
-from trimtab.report.kit import FACTS, Table, facts, row, table
-from trimtab.report.sections import Document, Section
+from trimtab.purge.index.index_query import QueryAnswer
+from trimtab.purge.index.screen import answer_document
+from trimtab.show import command_options
+from trimtab.show.command_options import Extent
+from trimtab.show.document import FACTS, Document, Section, Table, facts, row, table
+from trimtab.show.screen_document import print_document
 
 LONG = "/scratch/" + "projects/" * 20
 
@@ -79,7 +78,7 @@ def test_a_command_that_has_no_all_prints_everything(capsys):
         print_document(document)
 
     @click.command()
-    @options.brief_options
+    @command_options.brief_options
     @click.option("--all", "everything", is_flag=True)
     def with_another_all(everything: bool) -> None:
         print_document(document)
@@ -94,5 +93,5 @@ def test_a_command_that_has_no_all_prints_everything(capsys):
 
 def test_the_name_of_a_column_of_a_query_is_that_name(shown):
     frame = pl.DataFrame({"many?": ["yes"], "n>": [1], "a > b": ["x"]})
-    lines = shown(answer_document(Answer(frame, cut_off=False, notes=())))
+    lines = shown(answer_document(QueryAnswer(frame, cut_off=False, notes=())))
     assert lines[1].split() == ["many?", "n>", "a", ">", "b"]

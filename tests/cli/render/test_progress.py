@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from trimtab.cli.render import progress
-from trimtab.cli.render.progress import progress_bar
-from trimtab.errors import Interrupted
+from trimtab.base.error import Interrupted
+from trimtab.show import screen_document
+from trimtab.show.screen_document import progress_bar
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch):
     """A clock that a test sets."""
     seconds = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: seconds[0])
+    monkeypatch.setattr(screen_document.time, "monotonic", lambda: seconds[0])
     return seconds
 
 

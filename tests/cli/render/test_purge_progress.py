@@ -8,16 +8,11 @@ from typing import Any
 
 import pytest
 
-from trimtab.cli.render import progress as bars
-from trimtab.cli.render import purge_progress
-from trimtab.cli.render.progress import progress_bar
-from trimtab.cli.render.purge_progress import (
-    import_progress,
-    run_progress,
-    scan_progress,
-    watched,
-)
-from trimtab.purge.run.messages import Progress
+from trimtab.purge import screen_progress
+from trimtab.purge.run.exchange import RunProgress
+from trimtab.purge.screen_progress import import_progress, run_progress, scan_progress, watched
+from trimtab.show import screen_document as bars
+from trimtab.show.screen_document import progress_bar
 
 
 @dataclass
@@ -95,8 +90,8 @@ def test_a_scan_that_stands_still_says_for_how_long():
     assert "left" in shown.lines[-1][0]
 
 
-def progress(left: int, freed: int, needed: int | None) -> Progress:
-    return Progress(
+def progress(left: int, freed: int, needed: int | None) -> RunProgress:
+    return RunProgress(
         rows=100, rows_left=left, files=100 - left, freed_bytes=freed, needed_bytes=needed,
         doing="checking", latency_s_p99=0.0125,
     )  # fmt: skip
@@ -115,7 +110,7 @@ def test_a_run_says_how_far_it_is_to_the_target_or_the_end_of_its_plan():
 
 
 def test_progress_that_stands_still_goes_on_to_be_shown(monkeypatch):
-    monkeypatch.setattr(purge_progress, "STILL_S", 0.02)
+    monkeypatch.setattr(screen_progress, "STILL_S", 0.02)
     told = threading.Event()
     lines = []
 

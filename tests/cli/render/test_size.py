@@ -8,16 +8,16 @@ import pytest
 from tests.cli.test_screens import printed
 from tests.support.command import trimtab
 
-from trimtab.cli.options import Extent
-from trimtab.cli.render.document import print_document
-from trimtab.report.size import shown, size_document
-from trimtab.twin.scenario.drives import preset
-from trimtab.whatif.sizing.amplifying import Miniature
-from trimtab.whatif.sizing.figures import Figure
-from trimtab.whatif.sizing.request import SizingRequest
-from trimtab.whatif.sizing.sizing import Sizing, size
+from trimtab.show.command_options import Extent
+from trimtab.show.screen_document import print_document
+from trimtab.twin.drive_preset import preset
+from trimtab.twin.whatif.ost_amplification import MiniatureSize
+from trimtab.twin.whatif.screen_size import shown, size_document
+from trimtab.twin.whatif.sizing import Sizing, size
+from trimtab.twin.whatif.sizing_figure import SizingFigure
+from trimtab.twin.whatif.sizing_request import SizingRequest
 
-COARSE = Miniature(groups=4, superblock_units=32, seeds=1)
+COARSE = MiniatureSize(groups=4, superblock_units=32, seeds=1)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_every_figure_is_explained_when_asked(found, capsys, monkeypatch):
 
 
 def test_no_value_is_a_reason_and_no_zero():
-    figure = Figure("x", "x", None, "B", "", "", "nobody knows")
+    figure = SizingFigure("x", "x", None, "B", "", "", "nobody knows")
     assert shown(figure) == "- (nobody knows)"
 
 

@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 import pytest
 from rich.cells import cell_len
 
-from trimtab.cli.render.document import print_document
-from trimtab.model.finding import Severity
-from trimtab.model.standing import SiteStanding
-from trimtab.model.target import SiteState, TargetState, Trouble
-from trimtab.model.telemetry import Reading, Setting, Snapshot, Target, TargetSnapshot
-from trimtab.report.targets import targets_document
+from trimtab.answers.page import targets_document
+from trimtab.base.finding import Severity
+from trimtab.base.snapshot import Reading, Setting, Snapshot, Target, TargetSnapshot
+from trimtab.explain.status import SiteStanding, SiteState, TargetState, Trouble
+from trimtab.show.screen_document import print_document
 
 AT = datetime(2026, 11, 20, 3, tzinfo=UTC)
 LONG = (

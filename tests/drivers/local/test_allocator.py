@@ -12,21 +12,21 @@ from tests.support import loopback
 from tests.support.codes import raises
 from tests.support.narrow import present
 
-from trimtab.drivers.host import Host
-from trimtab.drivers.local.allocator import (
+from trimtab.base.error import ToolError
+from trimtab.base.snapshot import NotAvailable
+from trimtab.reach.host import Host
+from trimtab.reach.local.block_allocator import (
+    AllocatorStatistics,
     Ext4,
     counting,
     read_free_space,
     read_statistics,
 )
-from trimtab.drivers.local.driver import LocalDriver
-from trimtab.drivers.local.mballoc import AllocatorStatistics
-from trimtab.errors import ToolError
-from trimtab.launch.bounded import Space
-from trimtab.model.telemetry import NotAvailable
+from trimtab.reach.local.local_driver import LocalDriver
+from trimtab.reach.touch import StatvfsSpace
 
 NVME = Ext4("nvme0n1p2")
-SPACE = Space(4096, 4096, 3_700_000_000, 1_000_000, 900_000, 100, 60, 0)
+SPACE = StatvfsSpace(4096, 4096, 3_700_000_000, 1_000_000, 900_000, 100, 60, 0)
 
 
 def _machine(tmp_path: Path, mb_stats: str | None) -> Host:

@@ -11,12 +11,12 @@ from tests.support import loopback
 from tests.support.codes import raises
 from tests.support.narrow import present
 
-from trimtab.drivers.host import Host
-from trimtab.drivers.local.describe import describe
-from trimtab.drivers.local.queue import active_choice, pcie_bytes_per_s
-from trimtab.errors import NoAnswer, ToolError, UsageError
-from trimtab.launch.bounded import Failure, PathState
-from trimtab.model.filesystem import BlockDevice, PathDescription
+from trimtab.base.error import NoAnswer, ToolError, UsageError
+from trimtab.base.filesystem import BlockDevice, PathDescription
+from trimtab.reach.host import Host
+from trimtab.reach.local.block_device import active_choice, pcie_bytes_per_s
+from trimtab.reach.local.path_description import describe
+from trimtab.reach.touch import PathFailure, PathState
 
 
 def _describe(name: str, path: str = "/", device: str | None = None) -> PathDescription:
@@ -280,18 +280,18 @@ def test_a_btrfs_on_several_devices_says_so(
                 "/x",
                 exists=False,
                 symlink=True,
-                failure=Failure("stat", "ENOENT", "No such file or directory"),
+                failure=PathFailure("stat", "ENOENT", "No such file or directory"),
             ),
             UsageError,
             "/x is a dangling link",
         ),
         (
-            PathState("/x", exists=False, failure=Failure("lstat", "EACCES", "denied")),
+            PathState("/x", exists=False, failure=PathFailure("lstat", "EACCES", "denied")),
             UsageError,
             "no permission for /x",
         ),
         (
-            PathState("/x", exists=False, failure=Failure("stat", "EIO", "I/O error")),
+            PathState("/x", exists=False, failure=PathFailure("stat", "EIO", "I/O error")),
             ToolError,
             "I/O error on /x",
         ),

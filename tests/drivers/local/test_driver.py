@@ -13,8 +13,12 @@ from tests.drivers.hosts import HOSTS, host, no_tools, touch_of
 from tests.support import loopback, silent_fuse
 from tests.support.narrow import instance, present
 
-from trimtab.drivers.host import Host
-from trimtab.drivers.local.counters import (
+from trimtab.base.error import NoAnswer
+from trimtab.base.filesystem import BlockDevice
+from trimtab.base.snapshot import NotAvailable, TargetSnapshot
+from trimtab.reach import bounded
+from trimtab.reach.host import Host
+from trimtab.reach.local.counter import (
     CpuTimes,
     DeviceBytes,
     busy_fraction,
@@ -22,15 +26,11 @@ from trimtab.drivers.local.counters import (
     read_cpu_times,
     read_device_bytes,
 )
-from trimtab.drivers.local.driver import LocalDriver
-from trimtab.errors import NoAnswer
-from trimtab.launch import bounded
-from trimtab.launch.bounded import PathState, Space
-from trimtab.model.filesystem import BlockDevice
-from trimtab.model.telemetry import NotAvailable, TargetSnapshot
+from trimtab.reach.local.local_driver import LocalDriver
+from trimtab.reach.touch import PathState, StatvfsSpace
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
-SPACE = Space(4096, 4096, 1000, 400, 350, 100, 60, 0)
+SPACE = StatvfsSpace(4096, 4096, 1000, 400, 350, 100, 60, 0)
 
 
 def _snapshot(name: str, path: str, device: str | None = None) -> TargetSnapshot:
@@ -97,7 +97,7 @@ def test_a_path_that_stops_answering_leaves_the_rest() -> None:
 
 def test_a_remount_read_only_is_seen() -> None:
     def touch(path: str) -> PathState:
-        space = Space(4096, 4096, 1000, 400, 350, 100, 60, flags=1)
+        space = StatvfsSpace(4096, 4096, 1000, 400, 350, 100, 60, flags=1)
         return PathState(path, exists=True, real_path=path, device="259:2", space=space)
 
     driver = LocalDriver("/", host=host("nvme-partition"), touch=touch, execute=no_tools)
@@ -106,7 +106,7 @@ def test_a_remount_read_only_is_seen() -> None:
 
 def test_a_file_system_without_inodes_has_no_count_of_them() -> None:
     def touch(path: str) -> PathState:
-        space = Space(4096, 4096, 1000, 400, 350, 0, 0, flags=0)
+        space = StatvfsSpace(4096, 4096, 1000, 400, 350, 0, 0, flags=0)
         return PathState(path, exists=True, real_path=path, device="0:58", space=space)
 
     driver = LocalDriver("/btrfs", host=host("clients"), touch=touch, execute=no_tools)

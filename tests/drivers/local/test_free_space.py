@@ -15,22 +15,21 @@ from hypothesis import strategies as st
 from tests.support import loopback
 from tests.support.narrow import instance
 
-from trimtab.drivers.local.allocator import Ext4, read_statistics
-from trimtab.drivers.local.driver import LocalDriver
-from trimtab.drivers.local.free_space import (
+from trimtab.base.snapshot import NotAvailable
+from trimtab.reach.local.block_allocator import (
+    AllocatorStatistics,
+    Ext4,
+    FreeSpaceSummary,
     Groups,
     count_groups,
     fragmented_fraction,
     mean_extent_bytes,
     one_fraction,
     one_mean,
-)
-from trimtab.drivers.local.mballoc import (
-    AllocatorStatistics,
-    FreeSpaceSummary,
     parse_structs_summary,
+    read_statistics,
 )
-from trimtab.model.telemetry import NotAvailable
+from trimtab.reach.local.local_driver import LocalDriver
 
 BLOCK = 4096
 EACH = 8 * BLOCK

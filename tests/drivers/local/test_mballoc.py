@@ -12,7 +12,8 @@ from tests.drivers.hosts import real_data
 from tests.support import loopback
 from tests.support.narrow import instance
 
-from trimtab.drivers.local.mballoc import (
+from trimtab.base.snapshot import NotAvailable
+from trimtab.reach.local.block_allocator import (
     AllocatorStatistics,
     CriterionStatistics,
     FreeSpaceSummary,
@@ -20,7 +21,6 @@ from trimtab.drivers.local.mballoc import (
     parse_mb_stats,
     parse_structs_summary,
 )
-from trimtab.model.telemetry import NotAvailable
 
 
 def _mb_stats(names: list[str], *, scanned: bool = True) -> str:

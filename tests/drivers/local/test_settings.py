@@ -9,10 +9,10 @@ from tests.support import loopback
 from tests.support.codes import raises
 from tests.support.narrow import instance
 
-from trimtab.drivers.host import Host
-from trimtab.drivers.local.driver import LocalDriver
-from trimtab.errors import RefusedError, ToolError, UsageError
-from trimtab.model.telemetry import NotAvailable, Setting
+from trimtab.base.error import RefusedError, ToolError, UsageError
+from trimtab.base.snapshot import NotAvailable, Setting
+from trimtab.reach.host import Host
+from trimtab.reach.local.local_driver import LocalDriver
 
 
 @pytest.fixture

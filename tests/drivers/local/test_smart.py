@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from tests.drivers.hosts import host
 from tests.support.narrow import instance
 
-from trimtab.drivers.host import Host
-from trimtab.drivers.local.smart import (
+from trimtab.base.error import ToolError
+from trimtab.base.filesystem import BlockDevice
+from trimtab.base.snapshot import NotAvailable, Reading
+from trimtab.reach.host import Host
+from trimtab.reach.local.smart import (
     HEALTH,
     SmartLog,
     integer,
@@ -24,10 +27,7 @@ from trimtab.drivers.local.smart import (
     read_drive,
     write_amplification,
 )
-from trimtab.errors import ToolError
-from trimtab.launch.process import Execute, ProcessResult
-from trimtab.model.filesystem import BlockDevice
-from trimtab.model.telemetry import NotAvailable, Reading
+from trimtab.reach.process import Execute, ProcessResult
 
 # nvme-cli 1.16 (RHEL 8): plain numbers.
 LOG_1 = """{

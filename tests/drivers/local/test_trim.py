@@ -12,10 +12,13 @@ from tests.drivers.hosts import host, no_tools, real_data, touch_of
 from tests.support import loopback
 from tests.support.narrow import instance
 
-from trimtab.drivers.host import Host
-from trimtab.drivers.local.describe import describe
-from trimtab.drivers.local.driver import LocalDriver
-from trimtab.drivers.local.trim import (
+from trimtab.base.error import RefusedError
+from trimtab.base.filesystem import BlockDevice, PathDescription
+from trimtab.base.snapshot import NotAvailable
+from trimtab.reach.host import Host
+from trimtab.reach.local.local_driver import LocalDriver
+from trimtab.reach.local.path_description import describe
+from trimtab.reach.local.trim import (
     Timer,
     cron_files,
     fstrim_command,
@@ -27,10 +30,7 @@ from trimtab.drivers.local.trim import (
     trim_practice,
     trimmed_since_mount,
 )
-from trimtab.errors import RefusedError
-from trimtab.launch.bounded import PathState
-from trimtab.model.filesystem import BlockDevice, PathDescription
-from trimtab.model.telemetry import NotAvailable
+from trimtab.reach.touch import PathState
 
 AT = datetime(2026, 11, 16, 0, 0, 12, tzinfo=UTC)
 

@@ -9,12 +9,11 @@ from typing import Any
 
 from tests.fake_lustre.state import FakeLustre
 
-from trimtab.drivers.lustre.driver import LustreDriver
-from trimtab.drivers.lustre.writing import Writer
-from trimtab.errors import TrimtabError
-from trimtab.message import code_of
-from trimtab.model.site import Servers
-from trimtab.model.telemetry import NotAvailable
+from trimtab.base.error import TrimtabError, code_of
+from trimtab.base.site import Servers
+from trimtab.base.snapshot import NotAvailable
+from trimtab.reach.lustre.lustre_driver import LustreDriver
+from trimtab.reach.lustre.server_write import ServerWriter
 
 AT = datetime(2026, 11, 20, 3, 4, 5, tzinfo=UTC)
 GIB = 2**30
@@ -49,7 +48,7 @@ def a_world(
     fake = fake or FakeLustre.pair()
     servers = Servers(oss=tuple(server.name for server in fake.servers), sudo=sudo)
     dead_man_s = more.pop("dead_man_s", None)
-    writer = Writer(servers, fake.file_system, token, "ops@login1", dead_man_s, fake.fan_out)
+    writer = ServerWriter(servers, fake.file_system, token, "ops@login1", dead_man_s, fake.fan_out)
     driver = LustreDriver(
         *("/scratch", fake.file_system, servers),
         execute=fake.execute,

@@ -10,13 +10,13 @@ from tests.drivers.lustre.changing import AT, EINVAL, OST, SET, a_world, attempt
 from tests.fake_lustre.state import FakeLustre, Fault
 from tests.support.narrow import instance
 
-from trimtab.drivers.lustre.driver import LustreDriver
-from trimtab.drivers.lustre.writing import Writer
-from trimtab.drivers.outcomes import outcome_of
-from trimtab.errors import RefusedError, ToolError, TrimtabError, UsageError
-from trimtab.model.action import Outcome
-from trimtab.model.site import Servers
-from trimtab.model.telemetry import NotAvailable, Setting
+from trimtab.base.action import Outcome
+from trimtab.base.error import RefusedError, ToolError, TrimtabError, UsageError
+from trimtab.base.site import Servers
+from trimtab.base.snapshot import NotAvailable, Setting
+from trimtab.reach.driver_protocol import outcome_of
+from trimtab.reach.lustre.lustre_driver import LustreDriver
+from trimtab.reach.lustre.server_write import ServerWriter
 
 # Rights
 
@@ -158,7 +158,7 @@ def test_a_client_is_set_too_and_no_mdt_with_it() -> None:
     fake = FakeLustre.small()
     (host,) = (server.name for server in fake.servers)
     servers = Servers(clients=(host,))
-    writer = Writer(servers, fake.file_system, 5, "ops", fan_out=fake.fan_out)
+    writer = ServerWriter(servers, fake.file_system, 5, "ops", fan_out=fake.fan_out)
     driver = LustreDriver(
         *("/scratch", fake.file_system, servers),
         execute=fake.execute,

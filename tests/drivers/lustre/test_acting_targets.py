@@ -12,11 +12,11 @@ from tests.fake_lustre.state import FakeLustre, Fault
 from tests.support.codes import raises
 from tests.support.narrow import instance, present
 
-from trimtab.drivers.lustre.writing import Result
-from trimtab.drivers.outcomes import outcome_of
-from trimtab.errors import ToolError
-from trimtab.model.action import Outcome
-from trimtab.model.telemetry import Setting
+from trimtab.base.action import Outcome
+from trimtab.base.error import ToolError
+from trimtab.base.snapshot import Setting
+from trimtab.reach.driver_protocol import outcome_of
+from trimtab.reach.lustre.server_write import InstructionResult
 
 # Creation
 
@@ -141,7 +141,9 @@ def test_trim_in_ranges_names_where_to_go_on() -> None:
     world = a_world()
     world.fake.target(OST).untrimmed_bytes = 5 * GIB
     capacity = world.fake.target(OST).capacity_bytes
-    whole = instance(Result, world.driver.trim_ranges(OST, range_bytes=capacity // 4 + 512))
+    whole = instance(
+        InstructionResult, world.driver.trim_ranges(OST, range_bytes=capacity // 4 + 512)
+    )
     assert whole.next_start is None
     assert len(whole.ranges) == 4
     assert int(whole.found or 0) == 5 * GIB

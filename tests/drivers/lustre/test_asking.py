@@ -12,11 +12,10 @@ from tests.fake_lustre.state import FakeLustre, Fault
 from tests.support.narrow import present
 from tests.support.silent_fuse import silent_mount
 
-from trimtab.drivers.lustre.asking import ask_client
-from trimtab.drivers.lustre.driver import LustreDriver
-from trimtab.launch.orphans import still_hanging
-from trimtab.launch.process import ProcessResult, execute
-from trimtab.model.site import Servers
+from trimtab.base.site import Servers
+from trimtab.reach.lustre.lustre_driver import LustreDriver
+from trimtab.reach.lustre.server_query import ask_client
+from trimtab.reach.process import ProcessResult, execute, still_hanging
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

@@ -18,8 +18,10 @@ from tests.fake_lustre.state import FakeLustre
 from tests.support.codes import raises
 from tests.support.each import for_each
 
-from trimtab.drivers.lustre import changelogs
-from trimtab.drivers.lustre.changelog import (
+from trimtab.base.error import DataError, ToolError
+from trimtab.base.site import Servers
+from trimtab.reach.lustre import changelog_reader
+from trimtab.reach.lustre.changelog import (
     NEEDED,
     ChangelogUser,
     Record,
@@ -27,8 +29,6 @@ from trimtab.drivers.lustre.changelog import (
     parse_records,
     parse_users,
 )
-from trimtab.errors import DataError, ToolError
-from trimtab.model.site import Servers
 
 _LINE = re.compile(
     r"(?P<index>\d+) (?P<type>\d\d)[A-Z]+ +\S+ \S+ 0x(?P<flags>[0-9a-f]+) t=\[(?P<t>[^]]+)\]"
@@ -163,7 +163,7 @@ def test_servers_say_who_reads() -> None:
     for number, target in enumerate(fake.mdts):
         target.changelog_index, target.changelog_mask = 40 + number, "MARK CREAT "
         target.changelog_users = [("cl1", 3, 7), ("cl2-trimtab", 12, 9)]
-    found = changelogs.ask_users(Servers(mds=mds), fake.file_system, fan_out=fake.fan_out)
+    found = changelog_reader.ask_users(Servers(mds=mds), fake.file_system, fan_out=fake.fan_out)
     assert set(found) == {target.name for target in fake.mdts}
     assert found["MDT0000"].index == 40
     assert found["MDT0000"].users == (
@@ -171,7 +171,7 @@ def test_servers_say_who_reads() -> None:
         ChangelogUser("cl2-trimtab", 12, 9),
     )
     assert found["MDT0000"].mask == {"MARK", "CREAT"}
-    assert changelogs.ask_users(Servers(mds=mds), "other", fan_out=fake.fan_out) == {}
+    assert changelog_reader.ask_users(Servers(mds=mds), "other", fan_out=fake.fan_out) == {}
 
 
 # Devices -----------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ def test_the_mdts_of_a_client_are_its_devices(tmp_path: Path) -> None:
     names = ("scratch-MDT0001", "scratch-MDT000a", "other-MDT0000", "scratch-MDTx")
     for name in (*(f"changelog-{name}" for name in names), "null"):
         (tmp_path / name).touch()
-    assert changelogs.mdts_of_client("scratch", tmp_path) == ("MDT0001", "MDT000a")
+    assert changelog_reader.mdts_of_client("scratch", tmp_path) == ("MDT0001", "MDT000a")
 
 
 @pytest.mark.system
@@ -189,7 +189,7 @@ def test_a_device_is_read_from_a_record_on_and_to_its_end(tmp_path: Path) -> Non
     """A plain file stands for the device: it counts in bytes where that counts in records."""
     data = bytes(range(256)) * 5000
     (tmp_path / "changelog-scratch-MDT0000").write_bytes(data)
-    read = changelogs.read_records
+    read = changelog_reader.read_records
     assert read("scratch", "MDT0000", 99, devices=tmp_path) == (data[100:], True)
     part, ended = read("scratch", "MDT0000", 99, devices=tmp_path, limit_bytes=10)
     assert not ended
@@ -203,11 +203,11 @@ def test_a_device_is_read_from_a_record_on_and_to_its_end(tmp_path: Path) -> Non
 def test_clearing_is_one_write(tmp_path: Path) -> None:
     device = tmp_path / "changelog-scratch-MDT0000"
     device.touch()
-    changelogs.clear_records("scratch", "MDT0000", 2, 4711, devices=tmp_path)
+    changelog_reader.clear_records("scratch", "MDT0000", 2, 4711, devices=tmp_path)
     assert device.read_bytes() == b"clear:cl2:4711\0"
-    changelogs.clear_records(
+    changelog_reader.clear_records(
         "scratch", "MDT0001", 2, 4711, devices=tmp_path
     )  # ENOENT: user is gone
     (tmp_path / "changelog-scratch-MDT0002").mkdir()
     with raises(ToolError, "changelog-unreachable", "cannot be cleared: Is a directory"):
-        changelogs.clear_records("scratch", "MDT0002", 2, 4711, devices=tmp_path)
+        changelog_reader.clear_records("scratch", "MDT0002", 2, 4711, devices=tmp_path)

@@ -16,9 +16,9 @@ from tests.drivers.lustre.test_collecting import VALUE, line, result
 from tests.fake_lustre.state import FakeLustre, Fault
 from tests.support.narrow import present
 
-from trimtab.drivers.lustre.clocks import HostClock, ask_clocks, read_clock
-from trimtab.launch.fleet import fan_out
-from trimtab.model.site import Servers, Ssh
+from trimtab.base.site import Servers, Ssh
+from trimtab.reach.fleet import fan_out
+from trimtab.reach.lustre.server_query import HostClock, ask_clocks, read_clock
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 BEGAN_S = AT.timestamp()

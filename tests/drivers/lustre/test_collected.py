@@ -15,25 +15,29 @@ from tests.drivers.hosts import HOSTS, host, no_tools
 from tests.drivers.lustre.test_collector import on
 from tests.support.codes import raises
 
-from trimtab.drivers.host import Host
-from trimtab.drivers.local.allocator import Ext4, read_free_space, read_statistics
-from trimtab.drivers.local.counters import DeviceBytes, read_bytes_of, read_cpu_times
-from trimtab.drivers.local.describe import describe_mount, mount_table
-from trimtab.drivers.local.devices import devices_beneath
-from trimtab.drivers.local.settings import read_settings
-from trimtab.drivers.local.smart import read_drive
-from trimtab.drivers.local.trim import cron_files, read_timer, timer_covers, trimmed_since_mount
-from trimtab.drivers.lustre.collected import CollectedHost
-from trimtab.drivers.lustre.collecting import Answer, CommandAnswer, parse_answer, program
-from trimtab.drivers.lustre.reads import server_request
-from trimtab.errors import RefusedError, ToolError
-from trimtab.launch.bounded import Space
-from trimtab.launch.process import execute
-from trimtab.model.filesystem import BlockDevice
-from trimtab.model.mounts import kind_of
-from trimtab.model.telemetry import NotAvailable
+from trimtab.base.error import RefusedError, ToolError
+from trimtab.base.filesystem import BlockDevice, kind_of
+from trimtab.base.snapshot import NotAvailable
+from trimtab.reach.host import Host
+from trimtab.reach.local.block_allocator import Ext4, read_free_space, read_statistics
+from trimtab.reach.local.block_device import devices_beneath
+from trimtab.reach.local.counter import DeviceBytes, read_bytes_of, read_cpu_times
+from trimtab.reach.local.local_setting import read_settings
+from trimtab.reach.local.path_description import describe_mount, mount_table
+from trimtab.reach.local.smart import read_drive
+from trimtab.reach.local.trim import cron_files, read_timer, timer_covers, trimmed_since_mount
+from trimtab.reach.lustre.read_table import server_request
+from trimtab.reach.lustre.server_answer import (
+    CollectedHost,
+    CommandAnswer,
+    ServerAnswer,
+    parse_answer,
+    program,
+)
+from trimtab.reach.process import execute
+from trimtab.reach.touch import StatvfsSpace
 
-SPACE = Space(4096, 4096, 3_700_000_000, 1_000_000, 900_000, 100, 60, 0)
+SPACE = StatvfsSpace(4096, 4096, 3_700_000_000, 1_000_000, 900_000, 100, 60, 0)
 REQUEST: Mapping[str, Any] = {
     **server_request(deadline_s=20, sudo=None),
     "commands": [],
@@ -205,7 +209,7 @@ def test_links_are_followed_anywhere_in_a_path() -> None:
     )
 
 
-ANSWER = Answer(
+ANSWER = ServerAnswer(
     "oss1",
     host="oss1",
     files={"/proc/uptime": "1 2\n\n", "/sys/fs/ldiskfs/vdb/errors_count": "3\n"},
@@ -265,7 +269,7 @@ def test_what_the_reader_did_not_come_to_may_exist() -> None:
 
 
 def test_of_a_server_that_did_not_answer_nothing_is_known() -> None:
-    dead = Answer("oss1", problem="no answer: ssh ended with exit code 255")
+    dead = ServerAnswer("oss1", problem="no answer: ssh ended with exit code 255")
     reason = CollectedHost(answer=dead, request=ASKED).read_text("/proc/missing")
     assert isinstance(reason, NotAvailable)
     assert "no answer: ssh ended" in reason.reason

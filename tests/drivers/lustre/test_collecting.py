@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.narrow import present
 
-from trimtab.drivers.lustre.collecting import Answer, parse_answer, program
-from trimtab.launch.process import ProcessResult
+from trimtab.reach.lustre.server_answer import ServerAnswer, parse_answer, program
+from trimtab.reach.process import ProcessResult
 
 COMMAND = {
     "key": "devices",
@@ -60,11 +60,11 @@ def result(stdout: bytes, stderr: bytes = b"", **options: Any) -> ProcessResult:
     return ProcessResult(stdout=stdout, stderr=stderr, **values)
 
 
-def check(answer: Answer) -> None:
+def check(answer: ServerAnswer) -> None:
     """Half an answer is none: with a problem everything else is empty."""
     assert (answer.problem is None) == answer.whole
     if answer.problem is not None:
-        assert answer == Answer(answer.node, problem=answer.problem)
+        assert answer == ServerAnswer(answer.node, problem=answer.problem)
         assert answer.problem.isprintable()
         assert len(answer.problem) < 500
 

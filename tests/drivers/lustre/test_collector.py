@@ -17,10 +17,10 @@ import pytest
 from tests.fake_lustre import machine
 from tests.support.silent_fuse import silent_mount
 
-from trimtab.drivers.lustre.collecting import Answer, parse_answer, program
-from trimtab.drivers.lustre.collector import Lines, without_sudo
-from trimtab.drivers.lustre.collector_tree import Refused, Tree, allowed
-from trimtab.launch.process import ProcessResult, execute
+from trimtab.reach.lustre.collector import KeptLines, without_sudo
+from trimtab.reach.lustre.collector_tree import PathRefused, ServerTree, allowed
+from trimtab.reach.lustre.server_answer import ServerAnswer, parse_answer, program
+from trimtab.reach.process import ProcessResult, execute
 
 pytestmark = pytest.mark.system
 
@@ -78,7 +78,7 @@ def on(root: Path | str) -> tuple[str, ...]:
     return PYTHON if root == "/" else (sys.executable, "-I", "-S", MACHINE, str(root), *PYTHON)
 
 
-def collect(request: dict[str, Any], root: Path | str = "/", **options: Any) -> Answer:
+def collect(request: dict[str, Any], root: Path | str = "/", **options: Any) -> ServerAnswer:
     result = run(request, root, **options)
     answer = parse_answer("node", result)
     assert answer.problem is None, (answer, result.stderr)
@@ -341,7 +341,7 @@ def test_lines_are_kept_counted_and_limited(server: Path) -> None:
 
 @pytest.mark.unit
 def test_a_line_longer_than_the_limit_is_no_line() -> None:
-    lines = Lines({"first_line": True}, 10)
+    lines = KeptLines({"first_line": True}, 10)
     for chunk in (b"a" * 8, b"a" * 8, b"a\na\n", b"a" * 30, b"a"):
         lines.feed(chunk)
     lines.finish(whole=True)
@@ -374,13 +374,13 @@ def test_each_runs_once_for_every_match_and_sudo_stands_in_front(
 @pytest.mark.unit
 @pytest.mark.parametrize(("euid", "sudo", "before"), [(0, ["sudo"], []), (7, ["sudo"], ["sudo"])])
 def test_sudo_is_for_those_who_are_not_root(euid: int, sudo: list[str], before: list[str]) -> None:
-    from trimtab.drivers.lustre.collector import commands_of
+    from trimtab.reach.lustre.collector import commands_of
 
     request = {
         "sudo": sudo,
         "commands": [{"argv": ["a"], "sudo": True}, {"argv": ["b"], "sudo": False}],
     }
-    commands = commands_of(request, Tree(), euid)
+    commands = commands_of(request, ServerTree(), euid)
     assert [command["argv"] for command in commands] == [[*before, "a"], ["b"]]
 
 
@@ -430,7 +430,7 @@ def test_a_request_that_makes_no_sense_is_answered(server: Path) -> None:
 @pytest.mark.unit
 @pytest.mark.parametrize("path", ["/proc/x", "/sys", "/etc/fstab", "/etc/cron.d/x", "/etc/crontab"])
 def test_paths_that_may_be_read(path: str) -> None:
-    from trimtab.drivers.lustre.collector_tree import READ
+    from trimtab.reach.lustre.collector_tree import READ
 
     allowed(path, READ)
 
@@ -438,9 +438,9 @@ def test_paths_that_may_be_read(path: str) -> None:
 @pytest.mark.unit
 @pytest.mark.parametrize("path", ["/etc/passwd", "/process", "/sys/../etc/shadow", "/dev/sda", ""])
 def test_paths_that_may_not(path: str) -> None:
-    from trimtab.drivers.lustre.collector_tree import READ
+    from trimtab.reach.lustre.collector_tree import READ
 
-    with pytest.raises(Refused):
+    with pytest.raises(PathRefused):
         allowed(path, READ)
 
 

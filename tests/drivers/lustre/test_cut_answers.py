@@ -9,17 +9,17 @@ import pytest
 from tests.fake_lustre.state import FakeLustre, Fault
 from tests.support.counts import repetitions, seeded
 
-from trimtab.drivers.lustre import reads
-from trimtab.drivers.lustre.driver import LustreDriver
-from trimtab.drivers.lustre.view import parse_asked
-from trimtab.model.site import Servers
-from trimtab.model.telemetry import NotAvailable, Reading, Snapshot
+from trimtab.base.site import Servers
+from trimtab.base.snapshot import NotAvailable, Reading, Snapshot
+from trimtab.reach.lustre import read_table
+from trimtab.reach.lustre.lustre_driver import LustreDriver
+from trimtab.reach.lustre.lustre_view import parse_asked
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SAMPLES = repetitions(gate=20, soak=10**9)
 BLAMED = "not available on this"
-SERVER_COMMANDS = (reads.SERVER_PARAMETERS, reads.SERVER_IMPORTS)
-CLIENT_COMMANDS = (reads.CLIENT_PARAMETERS, reads.CLIENT_IMPORTS)
+SERVER_COMMANDS = (read_table.SERVER_PARAMETERS, read_table.SERVER_IMPORTS)
+CLIENT_COMMANDS = (read_table.CLIENT_PARAMETERS, read_table.CLIENT_IMPORTS)
 
 
 def _snapshot(fake: FakeLustre, *, clients: Sequence[str] = ()) -> Snapshot:
@@ -97,8 +97,8 @@ def _holds(cut: Snapshot, whole: Snapshot) -> None:
 
 def test_every_answer_ends_with_what_everybody_has() -> None:
     for asked in (*SERVER_COMMANDS, *CLIENT_COMMANDS):
-        assert asked[-1] == reads.LAST
-        assert reads.LAST not in asked[:-1]
+        assert asked[-1] == read_table.LAST
+        assert read_table.LAST not in asked[:-1]
 
 
 @pytest.mark.parametrize("text", ["version=2.17.57\n", "version=\nlustre: 2.7\nkernel: 3\n"])

@@ -14,15 +14,15 @@ from tests.drivers.hosts import real_data
 from tests.fake_lustre.state import FakeLustre, Fault, FaultKind
 from tests.support.each import for_each
 
-from trimtab.drivers.lustre import reads
-from trimtab.drivers.lustre.collecting import Answer, CommandAnswer
-from trimtab.drivers.lustre.destroys import DeletedSpace, ask_deleted_space, deleted_space
-from trimtab.drivers.lustre.view import ServerView
-from trimtab.launch.fleet import fan_out
-from trimtab.model.site import Servers, Ssh
+from trimtab.base.site import Servers, Ssh
+from trimtab.reach.fleet import fan_out
+from trimtab.reach.lustre import read_table
+from trimtab.reach.lustre.deleted_space import DeletedSpace, ask_deleted_space, deleted_space
+from trimtab.reach.lustre.lustre_view import ServerView
+from trimtab.reach.lustre.server_answer import CommandAnswer, ServerAnswer
 
 RECORDED = Path(__file__).parents[2] / "fixtures/lustre/2.17.57/usage-after-rmfid.out"
-REQUEST = reads.request(reads.OF_PURGE, deadline_s=20.0)
+REQUEST = read_table.request(read_table.OF_PURGE, deadline_s=20.0)
 LAST_LINE = "version=2.17.57\n"
 
 
@@ -32,7 +32,7 @@ def view(text: str, name: str = "mds1", **others: object) -> ServerView:
         "exit_code": 0, "signal": None, "timed_out": False, "truncated": False, "elapsed_s": 0.1,
         "first_line": None, "error": None, **others,
     }  # fmt: skip
-    answer = Answer(name, commands=(CommandAnswer(**answered),), whole=True)  # type: ignore[arg-type]
+    answer = ServerAnswer(name, commands=(CommandAnswer(**answered),), whole=True)  # type: ignore[arg-type]
     return ServerView(name, "scratch", answer, REQUEST)
 
 
@@ -298,11 +298,11 @@ def test_nothing_is_asked_that_needs_rights_or_changes_anything() -> None:
     (command,) = asked["commands"]
     assert command["argv"][:2] == ("lctl", "get_param")
     assert not command.get("sudo")
-    assert command["argv"][-1] == reads.LAST
-    assert reads.request({}, deadline_s=20.0)["commands"] == []
+    assert command["argv"][-1] == read_table.LAST
+    assert read_table.request({}, deadline_s=20.0)["commands"] == []
 
 
 def test_the_page_tells_what_is_asked() -> None:
     part = section(PAGE, "What a purge asks")
     said = [name for row in rows(part) for name in coded(row[0])]
-    assert sorted(said) == sorted(reads.PURGE_PARAMETERS)
+    assert sorted(said) == sorted(read_table.PURGE_PARAMETERS)

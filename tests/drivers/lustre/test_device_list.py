@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.drivers.lustre.cuts import ADVERSARIES
 from tests.support.each import for_each
 
-from trimtab.drivers.lustre.device_list import LustreDevice, parse_device_list
+from trimtab.reach.lustre.lustre_device import LustreDevice, parse_device_list
 
 TEXT = """\
   0 UP osd-ldiskfs fs-MDT0000-osd fs-MDT0000-osd_UUID 13

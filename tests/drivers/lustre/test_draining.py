@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.drivers.lustre.draining import Drain
+from trimtab.reach.lustre.deleted_space import Drain
 
 PAIR = ("MDT0000", "OST0000")
 OTHER = ("MDT0001", "OST0000")

@@ -10,13 +10,13 @@ from typing import cast
 import pytest
 from tests.fake_lustre.state import FakeLustre
 
-from trimtab.drivers.host import Host
-from trimtab.drivers.lustre.collecting import Answer
-from trimtab.drivers.lustre.driver import LustreDriver
-from trimtab.drivers.lustre.hosts import _partly, of_kernel
-from trimtab.drivers.lustre.view import ServerView
-from trimtab.model.site import Servers
-from trimtab.model.telemetry import NotAvailable, Setting
+from trimtab.base.site import Servers
+from trimtab.base.snapshot import NotAvailable, Setting
+from trimtab.reach.host import Host
+from trimtab.reach.lustre.lustre_driver import LustreDriver
+from trimtab.reach.lustre.lustre_telemetry import _partly, of_kernel
+from trimtab.reach.lustre.lustre_view import ServerView
+from trimtab.reach.lustre.server_answer import ServerAnswer
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -76,6 +76,6 @@ def test_a_missing_right_to_read_drives_logs_leaves_the_targets_known(
 ) -> None:
     """Whatever a host's problem is holds every change of its targets."""
     reason = f"{words} ...: sudo: a password is required; run without it"
-    answer = Answer("oss1", skipped={words: reason})
+    answer = ServerAnswer("oss1", skipped={words: reason})
     server = cast("ServerView", SimpleNamespace(answer=answer, lacks=lambda _: None))
     assert (_partly(server) is None) is known

@@ -9,7 +9,7 @@ from tests.drivers.lustre.cuts import ADVERSARIES, whole_lines
 from tests.support.each import for_each
 from tests.support.narrow import present
 
-from trimtab.drivers.lustre.imports import Import, parse_import
+from trimtab.reach.lustre.lustre_device import Import, parse_import
 
 NEW = """\
 import:

@@ -7,17 +7,17 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.drivers.lustre.job_stats import Job, parse_job_stats
-from trimtab.drivers.lustre.parameters import parse_parameters
-from trimtab.loop.importing.lctl_dump import shown
-from trimtab.measure.source import Source
+from trimtab.formats.source import OutputFile
+from trimtab.probe.imports.lctl_dump import shown
+from trimtab.reach.lustre.parameter import parse_parameters
+from trimtab.reach.lustre.statistic import JobCounters, parse_job_stats
 
 RECORDED = Path(__file__).parents[2] / "fixtures/lustre/2.17.0"
 NAMES = (RECORDED / "job_stats_names.out").read_bytes()
 KIB = 1024
 
 
-def jobs_of(printed: bytes) -> dict[str, Job]:
+def jobs_of(printed: bytes) -> dict[str, JobCounters]:
     """Return the jobs of all targets of an output; each is on one target there."""
     parameters = parse_parameters(printed.decode("utf-8", "surrogateescape"))
     return {
@@ -68,9 +68,9 @@ def test_names_that_differ_in_bytes_that_are_no_text_are_two_jobs() -> None:
 
 def test_an_import_shows_them_as_text() -> None:
     odd = NAMES.replace(b"na\xc3\\xAFve", b"na\xc3ve")
-    lines = shown(Source("oss1.txt", NAMES))
+    lines = shown(OutputFile("oss1.txt", NAMES))
     assert any(line.startswith("job dd.2097: ") for line in lines)
-    for line in (*lines, *shown(Source("oss1.txt", odd))):
+    for line in (*lines, *shown(OutputFile("oss1.txt", odd))):
         line.encode()
 
 

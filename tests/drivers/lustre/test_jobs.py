@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from trimtab.drivers.lustre.asking import JOBS, running_jobs
-from trimtab.errors import ToolError
-from trimtab.launch.process import ProcessResult
-from trimtab.message import code_of
-from trimtab.model.telemetry import NotAvailable
+from trimtab.base.error import ToolError, code_of
+from trimtab.base.snapshot import NotAvailable
+from trimtab.reach.lustre.server_query import JOBS, running_jobs
+from trimtab.reach.process import ProcessResult
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

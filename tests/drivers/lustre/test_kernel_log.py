@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.drivers.lustre.cuts import ADVERSARIES, cuts, whole_lines
 from tests.support.each import for_each
 
-from trimtab.drivers.lustre.kernel_log import parse_kernel_log
+from trimtab.reach.lustre.lustre_view import parse_kernel_log
 
 MESSAGES = """\
 LDISKFS-fs (vdd): mounted filesystem a424c041 r/w with ordered data mode.

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from tests.fake_lustre.state import FakeLustre
 
-from trimtab.drivers.lustre.driver import LustreDriver
-from trimtab.launch.process import ProcessResult
-from trimtab.model.site import Servers
-from trimtab.record.batch import Base, Values, decode, frame_of
+from trimtab.base.site import Servers
+from trimtab.reach.lustre.lustre_driver import LustreDriver
+from trimtab.reach.process import ProcessResult
+from trimtab.store.snapshot_batch import Base, Values, decode, frame_of
 
 pytestmark = pytest.mark.system
 

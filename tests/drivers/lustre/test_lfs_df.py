@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.drivers.lustre.cuts import ADVERSARIES, cuts
 from tests.support.each import for_each
 
-from trimtab.drivers.lustre.lfs_df import LfsDfLine, LfsDfSummary, parse_lfs_df
+from trimtab.reach.lustre.lfs_df import LfsDfLine, LfsDfSummary, parse_lfs_df
 
 KIB = 1024
 HEADER = "UUID                   1K-blocks        Used   Available Use%  Mounted on\n"

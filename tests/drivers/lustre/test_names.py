@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.narrow import present
 
-from trimtab.drivers.lustre.names import TargetName, parse_name, spelt, target_of
+from trimtab.reach.lustre.lustre_device import TargetName, parse_name, spelt, target_of
 
 
 @pytest.mark.parametrize(

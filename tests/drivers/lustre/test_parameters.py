@@ -11,10 +11,7 @@ from tests.drivers.lustre.cuts import ADVERSARIES
 from tests.support.each import for_each
 from tests.support.narrow import present
 
-from trimtab.drivers.lustre.parameters import (
-    Parameters,
-    parse_parameters,
-)
+from trimtab.reach.lustre.parameter import Parameters, parse_parameters
 
 TEXT = """\
 version=2.17.57

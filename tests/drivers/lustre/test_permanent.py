@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from tests.fake_lustre.state import FakeLustre
 
-from trimtab.drivers.lustre.writer_looks import End
-from trimtab.drivers.lustre.writer_permanent import permanent_now
-from trimtab.drivers.lustre.writes import LIST_PERMANENT, name_of
+from trimtab.reach.lustre.write_table import LIST_PERMANENT, name_of
+from trimtab.reach.lustre.writer_order import End, permanent_now
 
 RECORDED = Path(__file__).parents[2] / "fixtures/lustre/2.17.0"
 SETTING = name_of("lod/qos_prio_free", {"fs": "scratch", "mdt": "MDT0000"})

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.fake_lustre.state import FakeLustre
 
-from trimtab.drivers.lustre.placement import parse_placement, read_placement
-from trimtab.model.telemetry import NotAvailable
+from trimtab.base.snapshot import NotAvailable
+from trimtab.reach.lustre.lustre_client import parse_placement, read_placement
 
 RECORDED = Path(__file__).parents[2] / "fixtures/lustre/2.17.0/client-files.out"
 FILE = "/scratch/t-fake/a"

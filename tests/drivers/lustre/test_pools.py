@@ -10,11 +10,11 @@ from tests.drivers.lustre.cuts import ADVERSARIES, cuts
 from tests.fake_lustre.state import FakeLustre, Fault
 from tests.support.each import for_each
 
-from trimtab.drivers.lustre.driver import LustreDriver
-from trimtab.drivers.lustre.pools import parse_members, parse_pools, read_pools
-from trimtab.errors import ToolError
-from trimtab.model.site import Servers
-from trimtab.model.telemetry import NotAvailable
+from trimtab.base.error import ToolError
+from trimtab.base.site import Servers
+from trimtab.base.snapshot import NotAvailable
+from trimtab.reach.lustre.lustre_client import parse_members, parse_pools, read_pools
+from trimtab.reach.lustre.lustre_driver import LustreDriver
 
 POOLS = {"flash": ["OST0000", "OST0002", "OST0001"], "disk": ["OST0003"], "empty": []}
 LIST = "Pools from scratch:\nscratch.flash\nscratch.disk\nscratch.empty\n"

@@ -18,16 +18,15 @@ import pytest
 from tests.drivers.hosts import real_data
 from tests.support.narrow import instance, present
 
-from trimtab.drivers.lustre.asking import ask_client
-from trimtab.drivers.lustre.collecting import Answer, CommandAnswer
-from trimtab.drivers.lustre.hosts import other_client
-from trimtab.drivers.lustre.reads import server_request
-from trimtab.drivers.lustre.telemetry import target_snapshot
-from trimtab.drivers.lustre.view import ServerView, View
-from trimtab.explain.troubles import host_troubles, target_troubles
-from trimtab.launch.process import ProcessResult
-from trimtab.model.site import SiteLimits
-from trimtab.model.telemetry import NotAvailable, Setting, TargetSnapshot
+from trimtab.base.site import SiteLimits
+from trimtab.base.snapshot import NotAvailable, Setting, TargetSnapshot
+from trimtab.explain.trouble import host_troubles, target_troubles
+from trimtab.reach.lustre.lustre_telemetry import other_client, target_snapshot
+from trimtab.reach.lustre.lustre_view import ServerView, View
+from trimtab.reach.lustre.read_table import server_request
+from trimtab.reach.lustre.server_answer import CommandAnswer, ServerAnswer
+from trimtab.reach.lustre.server_query import ask_client
+from trimtab.reach.process import ProcessResult
 
 KIB = 1024
 AT = datetime(2026, 11, 20, tzinfo=UTC)
@@ -129,7 +128,7 @@ def _view(
     """Return the recorded site, with the recordings of a failure in front."""
     healthy, links = _files()
     log = [] if kernel_log is None else [_command("kernel-log", kernel_log)]
-    answer = Answer(
+    answer = ServerAnswer(
         node="lustre1",
         host="lustre1",
         files={**healthy, **files},
@@ -303,7 +302,7 @@ def _unmount(view: View, target: str) -> None:
         else one
         for one in server.answer.commands
     )
-    answer = Answer(
+    answer = ServerAnswer(
         node="lustre1", files=files, links=server.answer.links, commands=commands, whole=True
     )
     assert isinstance(view.servers, dict)
@@ -344,7 +343,7 @@ def test_a_client_says_whether_reads_through_it_are_recorded(option: str, record
         rf" / /scratch rw - lustre \1 {option},",
         files["/proc/self/mountinfo"],
     )
-    answer = Answer(node="login1", files=files, links={}, whole=True)
+    answer = ServerAnswer(node="login1", files=files, links={}, whole=True)
     host = other_client(ServerView("login1", "scratch", answer, node.request))
     said = instance(Setting, host.settings["atime_recorded"])
     assert said.value == recorded

@@ -11,13 +11,11 @@ from tests.drivers.hosts import real_data
 from tests.drivers.lustre.cuts import cuts, whole_lines
 from tests.support.narrow import present
 
-from trimtab.drivers.lustre.device_list import parse_device_list
-from trimtab.drivers.lustre.imports import Import, parse_import
-from trimtab.drivers.lustre.kernel_log import parse_kernel_log
-from trimtab.drivers.lustre.lfs_df import LfsDf, parse_lfs_df
-from trimtab.drivers.lustre.names import parse_name
-from trimtab.drivers.lustre.parameters import Parameters, parse_parameters
-from trimtab.drivers.lustre.statistics import (
+from trimtab.reach.lustre.lfs_df import LfsDf, parse_lfs_df
+from trimtab.reach.lustre.lustre_device import Import, parse_device_list, parse_import, parse_name
+from trimtab.reach.lustre.lustre_view import parse_kernel_log
+from trimtab.reach.lustre.parameter import Parameters, parse_parameters
+from trimtab.reach.lustre.statistic import (
     Bucket,
     Counter,
     parse_brw_stats,

@@ -9,7 +9,7 @@ import pytest
 from tests.fake_lustre.acting import FakeMachine
 from tests.fake_lustre.state import FakeLustre
 
-from trimtab.drivers.lustre.writer_looks import End, mount_here
+from trimtab.reach.lustre.writer_order import End, mount_here
 
 RECORDED = Path(__file__).parents[2] / "fixtures/lustre/2.17.0/server-mounts.out"
 OST = "scratch-OST0001"

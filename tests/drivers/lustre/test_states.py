@@ -11,17 +11,16 @@ import pytest
 from tests.fake_lustre.state import FakeLustre
 from tests.support.narrow import present
 
-from trimtab.drivers.lustre.collecting import Answer, CommandAnswer
-from trimtab.drivers.lustre.driver import LustreDriver
-from trimtab.drivers.lustre.hosts import other_client
-from trimtab.drivers.lustre.lfs_df import parse_lfs_df
-from trimtab.drivers.lustre.reads import server_request
-from trimtab.drivers.lustre.state import lost
-from trimtab.drivers.lustre.telemetry import target_snapshot
-from trimtab.drivers.lustre.view import ServerView, View
-from trimtab.explain.troubles import is_loss_confirmed, target_troubles
-from trimtab.model.site import Servers, SiteLimits
-from trimtab.model.telemetry import NotAvailable, Reading, Snapshot, TargetSnapshot
+from trimtab.base.site import Servers, SiteLimits
+from trimtab.base.snapshot import NotAvailable, Reading, Snapshot, TargetSnapshot
+from trimtab.explain.trouble import is_loss_confirmed, target_troubles
+from trimtab.reach.lustre.lfs_df import parse_lfs_df
+from trimtab.reach.lustre.lustre_driver import LustreDriver
+from trimtab.reach.lustre.lustre_telemetry import other_client, target_snapshot
+from trimtab.reach.lustre.lustre_view import ServerView, View
+from trimtab.reach.lustre.read_table import server_request
+from trimtab.reach.lustre.server_answer import CommandAnswer, ServerAnswer
+from trimtab.reach.lustre.target_state import lost
 
 RECORDED = Path(__file__).parents[2] / "fixtures/lustre/2.17.0/lfs-df-lost-ost.out"
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -62,7 +61,7 @@ def _changed(server: ServerView, key: str, change: Change, **skipped: str) -> Se
         changed = change(one) if one.key == key else one
         if changed is not None:
             commands.append(changed)
-    answer: Answer = replace(server.answer, commands=tuple(commands), skipped=skipped)
+    answer: ServerAnswer = replace(server.answer, commands=tuple(commands), skipped=skipped)
     return ServerView(server.name, server.file_system, answer, server.request)
 
 
@@ -215,7 +214,9 @@ def test_what_lies_behind_the_end_of_an_output_is_not_called_unknown_to_the_kern
 def test_a_client_whose_mount_table_did_not_come_is_not_said_to_have_nothing_mounted() -> None:
     request = server_request(deadline_s=20.0, sudo=None)
     path = "/proc/self/mountinfo"
-    answer = Answer(node="login1", skipped={path: f"{path} did not answer in 3 s"}, whole=True)
+    answer = ServerAnswer(
+        node="login1", skipped={path: f"{path} did not answer in 3 s"}, whole=True
+    )
     seen = other_client(ServerView("login1", "scratch", answer, request))
     assert seen.settings["atime_recorded"] == NotAvailable(f"{path} did not answer in 3 s")
 
@@ -248,7 +249,7 @@ def test_half_a_kernel_log_proves_nothing() -> None:
 )
 def test_why_a_command_was_not_run(key: str, skipped: dict[str, str], expected: str) -> None:
     request = server_request(deadline_s=20.0, sudo=("sudo", "-n"))
-    answer = Answer(node="oss1", skipped=skipped, whole=True)
+    answer = ServerAnswer(node="oss1", skipped=skipped, whole=True)
     assert ServerView("oss1", "scratch", answer, request).why_no(key) == expected
 
 

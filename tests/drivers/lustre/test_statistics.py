@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.drivers.lustre.cuts import ADVERSARIES, cuts, whole_lines
 from tests.support.each import for_each
 
-from trimtab.drivers.lustre.statistics import (
+from trimtab.reach.lustre.statistic import (
     Bucket,
     Counter,
     LnetStats,

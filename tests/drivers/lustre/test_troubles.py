@@ -10,12 +10,11 @@ from tests.fake_lustre.state import FakeLustre, Fault, FaultKind
 from tests.support.each import for_each
 from tests.support.narrow import instance, present
 
-from trimtab.drivers.lustre.driver import LustreDriver
-from trimtab.explain.target_findings import state_findings
-from trimtab.explain.troubles import is_loss_confirmed, site_state
-from trimtab.model.site import Servers, SiteLimits
-from trimtab.model.target import SiteState
-from trimtab.model.telemetry import Setting
+from trimtab.base.site import Servers, SiteLimits
+from trimtab.base.snapshot import Setting
+from trimtab.explain.status import SiteState
+from trimtab.explain.trouble import is_loss_confirmed, site_state, state_findings
+from trimtab.reach.lustre.lustre_driver import LustreDriver
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 Change = Callable[[FakeLustre], object]

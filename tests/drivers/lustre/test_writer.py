@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 from tests.support import loopback
 
-from trimtab.drivers.lustre.writer_machine import STATE_DIRECTORY
-from trimtab.drivers.lustre.writing import Result, Writer, program
-from trimtab.model.action import Outcome
-from trimtab.model.site import Servers
+from trimtab.base.action import Outcome
+from trimtab.base.site import Servers
+from trimtab.reach.lustre.server_write import InstructionResult, ServerWriter, program
+from trimtab.reach.lustre.writer_machine import STATE_DIRECTORY
 
 pytestmark = pytest.mark.system
 
@@ -40,7 +40,7 @@ class Loop:
     """An ext4 on a loop device, and the right to write there."""
 
     mounted: loopback.Mounted
-    writer: Writer
+    writer: ServerWriter
     state: Path
 
     @property
@@ -48,7 +48,9 @@ class Loop:
         number = self.mounted.mount_point.stat().st_dev
         return {"number": f"{os.major(number)}:{os.minor(number)}"}
 
-    def queue(self, name: str, value: str, before: str | None = None, **more: Any) -> Result:
+    def queue(
+        self, name: str, value: str, before: str | None = None, **more: Any
+    ) -> InstructionResult:
         """Set something of the device's queue."""
         (result,) = self.writer.act(HERE, [self.instruction(name, value, before, **more)])
         return result
@@ -60,7 +62,7 @@ class Loop:
         own = {"do": "set", "row": f"queue/{name}", "fields": fields, "place": self.place}
         return {**own, "before": before, "value": value, **more}
 
-    def trim(self, **more: Any) -> Result:
+    def trim(self, **more: Any) -> InstructionResult:
         """Trim it."""
         (result,) = self.writer.act(HERE, [{"do": "trim", "place": self.place, **more}])
         return result
@@ -76,7 +78,7 @@ def loop(tmp_path: Path) -> Iterator[Loop]:
         mounted.device.set_queue("read_ahead_kb", 128)
         python = _python(tmp_path)
         servers = Servers(oss=(HERE,), reach="local", python=python, timeout_s=60)
-        writer = Writer(servers, "scratch", 7, "root@test")
+        writer = ServerWriter(servers, "scratch", 7, "root@test")
         yield Loop(mounted, writer, state)
 
 
@@ -314,7 +316,7 @@ def test_a_device_that_takes_no_discard_says_so(tmp_path: Path) -> None:
         (tmp_path / "lib").mkdir()
         python = _python(tmp_path)
         servers = Servers(oss=(HERE,), reach="local", python=python, timeout_s=60)
-        result = Loop(mounted, Writer(servers, "scratch", 7, "w"), tmp_path / "state").trim()
+        result = Loop(mounted, ServerWriter(servers, "scratch", 7, "w"), tmp_path / "state").trim()
     assert (result.outcome, result.detail.code) == (Outcome.REFUSED, "discard-unsupported")
 
 

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.drivers.lustre import writes
-from trimtab.drivers.lustre.writes import (
+from trimtab.base.action import Outcome
+from trimtab.reach.lustre import write_table
+from trimtab.reach.lustre.server_write import parse_answer, program
+from trimtab.reach.lustre.write_table import (
     BY_KEY,
     ROWS,
     NotInTable,
@@ -24,9 +26,7 @@ from trimtab.drivers.lustre.writes import (
     set_words,
     trim_words,
 )
-from trimtab.drivers.lustre.writing import parse_answer, program
-from trimtab.launch.process import ProcessResult, utc_now
-from trimtab.model.action import Outcome
+from trimtab.reach.process import ProcessResult, utc_now
 
 FIELDS = {
     "fs": "scratch",
@@ -219,16 +219,16 @@ def test_what_is_read_back(key: str, text: str, value: str, wanted: str, same: b
 
 
 def test_the_reading_program_holds_nothing_of_the_writing_one() -> None:
-    from trimtab.drivers.lustre import collecting
+    from trimtab.reach.lustre import server_answer
 
-    reading = collecting.program({"format": 1}).decode()
+    reading = server_answer.program({"format": 1}).decode()
     for word in ("set_param", "O_WRONLY", "fstrim", "def act("):
         assert word not in reading
         assert word in program({"format": 1}).decode()
 
 
 def test_only_the_writing_program_opens_files_for_writing() -> None:
-    directory = Path(writes.__file__).parent
+    directory = Path(write_table.__file__).parent
     writing = {
         file.name
         for file in directory.glob("*.py")

@@ -21,10 +21,9 @@ from tests.explain.causes.contexts import (
     survey,
 )
 
-from trimtab.explain.causes.cause import Cause
-from trimtab.explain.context import Context
-from trimtab.model.event import Event, EventKind
-from trimtab.model.incident import Evidence, Found
+from trimtab.base.event import Event, EventKind
+from trimtab.base.incident import Evidence, Found
+from trimtab.explain.context import Cause, Context
 
 WELL: Final = 600e9
 LOST: Final = 420e9

@@ -15,23 +15,23 @@ from typing import Any, Final, cast
 
 import polars as pl
 
+from trimtab.base.event import Event, EventKind
+from trimtab.base.incident import Incident, IncidentState, Shape
+from trimtab.base.run import RunStatus
+from trimtab.base.series import ChangeStatus, SeriesKey
+from trimtab.base.site import SiteLimits
+from trimtab.base.site_hardware import Hardware
 from trimtab.explain.context import (
     JOBS,
     READINGS,
     SETTINGS,
     Context,
     CpuProfile,
+    Period,
     RunFact,
     Telemetry,
-    Window,
 )
 from trimtab.explain.context import SURVEYS as SURVEY_COLUMNS
-from trimtab.model.event import Event, EventKind
-from trimtab.model.hardware import Hardware
-from trimtab.model.incident import Incident, IncidentState, Shape
-from trimtab.model.run import RunStatus
-from trimtab.model.series import ChangeStatus, SeriesKey
-from trimtab.model.site import SiteLimits
 
 HOUR: Final = timedelta(hours=1)
 START: Final = datetime(2024, 2, 14, tzinfo=UTC)
@@ -42,8 +42,8 @@ BAD_FROM: Final = START + GOOD_HOURS * HOUR
 END: Final = BAD_FROM + (BAD_HOURS - 1) * HOUR
 """The last bad hour: the record goes on up to it."""
 HOURS: Final = tuple(START + n * HOUR for n in range(GOOD_HOURS + BAD_HOURS))
-GOOD: Final = Window(START, BAD_FROM - HOUR)
-BAD: Final = Window(BAD_FROM, END)
+GOOD: Final = Period(START, BAD_FROM - HOUR)
+BAD: Final = Period(BAD_FROM, END)
 
 OSTS: Final = tuple(f"OST{n:04x}" for n in range(12))
 MDTS: Final = ("MDT0000", "MDT0001")
@@ -275,7 +275,7 @@ def incident(
 def context(
     readings: Iterable[Row] = (), settings: Iterable[Row] = (), surveys: Iterable[Row] = (), *,
     runs: Iterable[RunFact] = (), events: Iterable[Event] = (), of: Incident | None = None,
-    bad: Sequence[Window] = (BAD,), good: Sequence[Window] = (GOOD,),
+    bad: Sequence[Period] = (BAD,), good: Sequence[Period] = (GOOD,),
     record_from: datetime = START - 30 * 24 * HOUR, now: datetime = END,
     profiles: Iterable[CpuProfile] = (), limits: SiteLimits | None = None,
     jobs: pl.DataFrame | None = None,

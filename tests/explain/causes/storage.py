@@ -30,8 +30,8 @@ from tests.explain.causes.contexts import (
     survey,
 )
 
+from trimtab.base.event import Event, EventKind
 from trimtab.explain.context import Context, RunFact, Telemetry
-from trimtab.model.event import Event, EventKind
 
 SIZE: Final = 133e12
 DAY: Final = 86400.0

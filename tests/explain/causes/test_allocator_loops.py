@@ -22,10 +22,10 @@ from tests.explain.causes.contexts import (
 )
 from tests.explain.causes.storage import FAST, NIGHTLY, OST_WRITE, SLOW, allocator, sound, trim
 
-from trimtab.explain.causes import garbage_collection
-from trimtab.explain.causes.allocator_loops import CAUSE
+from trimtab.base.incident import Found, Incident, Shape
+from trimtab.explain.causes.storage import garbage_collection
+from trimtab.explain.causes.storage.allocator_loops import CAUSE
 from trimtab.explain.context import Context, CpuProfile
-from trimtab.model.incident import Found, Incident, Shape
 
 DEFAULTS = [
     *setting("ldiskfs/md0/mb_c1_threshold", "25"),

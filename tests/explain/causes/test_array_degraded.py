@@ -6,9 +6,9 @@ from tests.explain.causes.around import shows, weight_of
 from tests.explain.causes.contexts import BAD_FROM, HOUR, OSTS, event, gauge, missing, survey
 from tests.explain.causes.storage import NIGHTLY, OST_WRITE, sound
 
-from trimtab.explain.causes.array_degraded import CAUSE
-from trimtab.model.event import EventKind
-from trimtab.model.incident import Found
+from trimtab.base.event import EventKind
+from trimtab.base.incident import Found
+from trimtab.explain.causes.storage.array_degraded import CAUSE
 
 ONE = OSTS[5]
 DEGRADED = gauge("degraded", False, True, targets=[ONE], label="md5")

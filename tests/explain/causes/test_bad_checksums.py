@@ -18,11 +18,11 @@ from tests.explain.causes.contexts import (
     setting,
 )
 
+from trimtab.base.event import EventKind
+from trimtab.base.incident import Found, Shape
+from trimtab.base.run import RunStatus
 from trimtab.explain.causes.bad_checksums import CAUSE
 from trimtab.explain.context import Context
-from trimtab.model.event import EventKind
-from trimtab.model.incident import Found, Shape
-from trimtab.model.run import RunStatus
 
 NAME = "checksum_errors_total"
 

@@ -9,11 +9,11 @@ import pytest
 from tests.explain.causes.around import WELL, quiet, shows, weight_of
 from tests.explain.causes.contexts import BAD_FROM, HOURS, incident, run, runs
 
+from trimtab.base.incident import Found, Shape
+from trimtab.base.run import RunStatus
 from trimtab.explain.causes import cached_read, client_node, launch_failure, workload_mismatch
-from trimtab.explain.causes.runs import has_figure, runs_of_probe
+from trimtab.explain.causes.run_evidence import has_figure, runs_of_probe
 from trimtab.explain.context import Context, RunFact
-from trimtab.model.incident import Found, Shape
-from trimtab.model.run import RunStatus
 
 
 def without_series(*broken: RunFact) -> Context:

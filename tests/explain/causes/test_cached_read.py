@@ -6,10 +6,10 @@ import pytest
 from tests.explain.causes.around import WELL, quiet, shows, weight_of
 from tests.explain.causes.contexts import BAD_FROM, HOURS, incident, run
 
+from trimtab.base.incident import Found
+from trimtab.base.site_hardware import Figure, Hardware
 from trimtab.explain.causes.cached_read import CAUSE
 from trimtab.explain.context import Context
-from trimtab.model.hardware import Figure, Hardware
-from trimtab.model.incident import Found
 
 REASON = "cached: of 3.00 GiB only 1.00 GiB (33 %) were read from nvme0n1"
 BUILT_OF = Hardware(

@@ -10,10 +10,10 @@ import pytest
 from tests.explain.causes.around import LOST, WELL, quiet, shows, weight_of
 from tests.explain.causes.contexts import BAD_FROM, HOUR, HOURS, incident, run, runs
 
+from trimtab.base.incident import Found, Shape
+from trimtab.base.run import RunStatus
 from trimtab.explain.causes.client_node import CAUSE
 from trimtab.explain.context import Context, RunFact
-from trimtab.model.incident import Found, Shape
-from trimtab.model.run import RunStatus
 
 NODES = [f"nid{n:04d}" for n in range(24)]
 

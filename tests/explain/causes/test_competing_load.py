@@ -18,9 +18,9 @@ from tests.explain.causes.contexts import (
     runs,
 )
 
+from trimtab.base.incident import Found, Shape
 from trimtab.explain.causes.competing_load import ACCOUNTING, CAUSE
 from trimtab.explain.context import JOBS, Context
-from trimtab.model.incident import Found, Shape
 
 BYTES = ("client_bytes_written_total", "client_bytes_read_total")
 

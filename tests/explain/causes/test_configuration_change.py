@@ -23,11 +23,11 @@ from tests.explain.causes.contexts import (
     survey,
 )
 
+from trimtab.base.event import EventKind
+from trimtab.base.incident import Found, Shape
+from trimtab.base.verdict import Interval
 from trimtab.explain.causes.configuration_change import CAUSE, STATES
 from trimtab.explain.context import Context
-from trimtab.model.event import EventKind
-from trimtab.model.incident import Found, Shape
-from trimtab.model.verdict import Interval
 
 CHANGE = EventKind.CONFIG_CHANGE
 

@@ -36,13 +36,13 @@ from tests.explain.causes.contexts import (
 from tests.explain.causes.storage import sound
 from tests.support.each import for_each
 
-from trimtab.explain.causes import TABLE, array_degraded, garbage_collection, targets_over_limit
-from trimtab.explain.causes.cause import Cause
-from trimtab.explain.context import Context, CpuProfile, Telemetry
-from trimtab.model.event import EventKind
-from trimtab.model.hardware import Figure, Hardware
-from trimtab.model.incident import Found, Route, Shape
-from trimtab.model.run import RunStatus
+from trimtab.base.event import EventKind
+from trimtab.base.incident import Found, Route, Shape
+from trimtab.base.run import RunStatus
+from trimtab.base.site_hardware import Figure, Hardware
+from trimtab.explain.causes import TABLE
+from trimtab.explain.causes.storage import array_degraded, garbage_collection, targets_over_limit
+from trimtab.explain.context import Cause, Context, CpuProfile, Telemetry
 
 OF_STORAGE = (
     "allocator-loops", "array-degraded", "failover", "few-targets-open", "garbage-collection",

@@ -9,9 +9,9 @@ from tests.explain.causes.around import shows, weight_of
 from tests.explain.causes.contexts import BAD_FROM, HOME, HOUR, OSTS, event, gauge, missing, survey
 from tests.explain.causes.storage import NIGHTLY, OST_WRITE, sound
 
-from trimtab.explain.causes.failover import CAUSE
-from trimtab.model.event import EventKind
-from trimtab.model.incident import Found
+from trimtab.base.event import EventKind
+from trimtab.base.incident import Found
+from trimtab.explain.causes.storage.failover import CAUSE
 
 AWAY = OSTS[:2]  # home oss0
 CROWDED = OSTS[:4]  # with those of oss1

@@ -9,9 +9,9 @@ from tests.explain.causes.around import shows, weight_of
 from tests.explain.causes.contexts import BAD_FROM, HOUR, MDTS, OSTS, event, gauge, missing, space
 from tests.explain.causes.storage import NIGHTLY, both, sound
 
-from trimtab.explain.causes.few_targets_open import CAUSE
-from trimtab.model.event import EventKind
-from trimtab.model.incident import Found
+from trimtab.base.event import EventKind
+from trimtab.base.incident import Found
+from trimtab.explain.causes.storage.few_targets_open import CAUSE
 
 CLOSED = OSTS[:10]
 CLOSING = event(

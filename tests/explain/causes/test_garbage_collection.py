@@ -7,10 +7,10 @@ from tests.explain.causes.around import shows, weight_of
 from tests.explain.causes.contexts import BAD_FROM, HOUR, gauge, missing, space, survey
 from tests.explain.causes.storage import NIGHTLY, OST_WRITE, SLOW, allocator, hourly, sound, trim
 
-from trimtab.explain.causes import allocator_loops
-from trimtab.explain.causes.garbage_collection import CAUSE
+from trimtab.base.incident import Found
+from trimtab.explain.causes.storage import allocator_loops
+from trimtab.explain.causes.storage.garbage_collection import CAUSE
 from trimtab.explain.context import CpuProfile
-from trimtab.model.incident import Found
 
 FULL = space(0.8, 0.82)
 BUSY = gauge("drive_write_amplification", 1.5, 3.2, label="nvme0n1")

@@ -6,11 +6,11 @@ import pytest
 from tests.explain.causes.around import LOST, WELL, quiet, shows, weight_of, with_log
 from tests.explain.causes.contexts import BAD_FROM, HOUR, HOURS, event, incident, run, runs
 
+from trimtab.base.event import EventKind
+from trimtab.base.incident import Found, Shape
+from trimtab.base.run import RunStatus
 from trimtab.explain.causes.launch_failure import CAUSE, LAUNCHER, NAMES
 from trimtab.explain.context import Context
-from trimtab.model.event import EventKind
-from trimtab.model.incident import Found, Shape
-from trimtab.model.run import RunStatus
 
 RESOLVE = "ssh: Could not resolve hostname nid0003: Temporary failure in name resolution"
 

@@ -6,9 +6,9 @@ import pytest
 from tests.explain.causes.around import LOST, WELL, quiet, quiet_readings, shows, weight_of
 from tests.explain.causes.contexts import MDTS, SERVERS, counter, gauge, incident, missing, runs
 
+from trimtab.base.incident import Found
 from trimtab.explain.causes.metadata_load import CAUSE
 from trimtab.explain.context import Context, RunFact
-from trimtab.model.incident import Found
 
 OPERATIONS, CPU = "metadata_operations_total", "server_cpu_fraction"
 MDS = [server for server in SERVERS if server.startswith("mds")]

@@ -29,11 +29,11 @@ from tests.explain.causes.contexts import (
     survey,
 )
 
+from trimtab.base.event import EventKind
+from trimtab.base.incident import Found
+from trimtab.base.site_hardware import Figure, Hardware
 from trimtab.explain.causes.network import CAUSE
 from trimtab.explain.context import RunFact
-from trimtab.model.event import EventKind
-from trimtab.model.hardware import Figure, Hardware
-from trimtab.model.incident import Found
 
 LINE = Hardware(network=Figure(50e9, "B/s", 1e9))
 

@@ -33,10 +33,10 @@ from tests.explain.causes.storage import (
     trim,
 )
 
-from trimtab.explain.explain import explain
-from trimtab.explain.site import standing_conditions
-from trimtab.model.event import EventKind
-from trimtab.model.incident import Shape
+from trimtab.base.event import EventKind
+from trimtab.base.incident import Shape
+from trimtab.explain.explanation import explain
+from trimtab.explain.site_explanation import standing_conditions
 
 ONE = OSTS[4:5]
 _CLOSED = OSTS[:10]

@@ -6,9 +6,9 @@ from tests.explain.causes.around import shows, weight_of
 from tests.explain.causes.contexts import BAD_FROM, HOUR, OSTS, gauge, space, survey
 from tests.explain.causes.storage import OST_WRITE, SIZE, SLOW, sound
 
-from trimtab.explain.causes import targets_over_limit
-from trimtab.explain.causes.target_filling import CAUSE
-from trimtab.model.incident import Found
+from trimtab.base.incident import Found
+from trimtab.explain.causes.storage import targets_over_limit
+from trimtab.explain.causes.storage.target_filling import CAUSE
 
 ONE = OSTS[4]
 

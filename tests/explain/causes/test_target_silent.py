@@ -22,9 +22,9 @@ from tests.explain.causes.contexts import (
 )
 from tests.explain.causes.storage import NIGHTLY, OST_WRITE, SIZE, WELL, sound
 
-from trimtab.explain.causes.target_silent import CAUSE
-from trimtab.model.event import EventKind
-from trimtab.model.incident import Found
+from trimtab.base.event import EventKind
+from trimtab.base.incident import Found
+from trimtab.explain.causes.storage.target_silent import CAUSE
 
 ONE = OSTS[7]
 BUSY = 0.06 * SIZE / 86400

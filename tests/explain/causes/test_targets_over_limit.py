@@ -6,9 +6,9 @@ from tests.explain.causes.around import shows, weight_of
 from tests.explain.causes.contexts import OSTS, missing, space, survey
 from tests.explain.causes.storage import OST_WRITE, SLOW, sound
 
-from trimtab.explain.causes.targets_over_limit import CAUSE
-from trimtab.model.incident import Found, Route
-from trimtab.model.site import SiteLimits
+from trimtab.base.incident import Found, Route
+from trimtab.base.site import SiteLimits
+from trimtab.explain.causes.storage.targets_over_limit import CAUSE
 
 
 def test_over_limit_share() -> None:

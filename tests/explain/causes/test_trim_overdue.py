@@ -38,12 +38,12 @@ from tests.explain.causes.storage import (
     trim,
 )
 
-from trimtab.explain.causes import garbage_collection
-from trimtab.explain.causes.trim_overdue import CAUSE
-from trimtab.explain.context import Context, Window
-from trimtab.message import Message, code_of
-from trimtab.model.event import EventKind
-from trimtab.model.incident import Found, Shape
+from trimtab.base.error import Message, code_of
+from trimtab.base.event import EventKind
+from trimtab.base.incident import Found, Shape
+from trimtab.explain.causes.storage import garbage_collection
+from trimtab.explain.causes.storage.trim_overdue import CAUSE
+from trimtab.explain.context import Context, Period
 
 DRIFT = incident(Shape.DRIFT, effect=0.9)
 
@@ -203,8 +203,8 @@ def test_trim_recovery() -> None:
 def test_a_trim_after_which_the_runs_are_well() -> None:
     from dataclasses import replace
 
-    bad = Window(BAD_FROM, BAD_FROM + 6 * HOUR)
-    after = Window(BAD_FROM + 7 * HOUR, END)
+    bad = Period(BAD_FROM, BAD_FROM + 6 * HOUR)
+    after = Period(BAD_FROM + 7 * HOUR, END)
     well = tuple(
         replace(run, values={"write_bandwidth": WELL}) if run.at >= after.from_ else run
         for run in both(0.8, 1.0)

@@ -7,10 +7,10 @@ from typing import Any
 from tests.explain.causes.around import WELL, quiet, shows, weight_of
 from tests.explain.causes.contexts import BAD_FROM, HOURS, incident, run, runs
 
+from trimtab.base.incident import Found
+from trimtab.base.run import RunStatus
 from trimtab.explain.causes.workload_mismatch import CAUSE
 from trimtab.explain.context import Context
-from trimtab.model.incident import Found
-from trimtab.model.run import RunStatus
 
 GIB = 2**30
 

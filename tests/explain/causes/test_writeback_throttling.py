@@ -7,8 +7,8 @@ from tests.explain.causes.around import shows, weight_of
 from tests.explain.causes.contexts import BAD_FROM, gauge, incident, missing, setting, survey
 from tests.explain.causes.storage import OST_WRITE, SLOW, sound, sound_settings
 
-from trimtab.explain.causes.writeback_throttling import CAUSE
-from trimtab.model.incident import Found
+from trimtab.base.incident import Found
+from trimtab.explain.causes.storage.writeback_throttling import CAUSE
 
 TURNED_ON = gauge("wbt_latency_s", 0.0, 0.002, label="md0")
 

@@ -10,15 +10,14 @@ import polars as pl
 import pytest
 from tests.calibration import series
 
-from trimtab.explain.incidents.dips import dips
-from trimtab.explain.incidents.looks import Looked
-from trimtab.explain.incidents.spell import Spell
-from trimtab.judge.changes import Changes
-from trimtab.judge.series import judge_series
-from trimtab.model.series import ChangeStatus, SeriesKey
+from trimtab.base.series import ChangeStatus, SeriesKey
+from trimtab.explain.incidents.dip import dips
+from trimtab.explain.incidents.spell import LookedSeries, Spell
+from trimtab.judge.change import LevelChanges
+from trimtab.judge.series_analysis import judge_series
 
 KEY = SeriesKey("s", "hourly", "ior", "write_bandwidth", "B/s")
-STILL = Changes((), False, 0.0, 0.05)
+STILL = LevelChanges((), False, 0.0, 0.05)
 NOISE = [
     case
     for case in series.null_cases(hours=24 * 90)
@@ -28,7 +27,7 @@ NOISE = [
 
 def dips_of(frame: pl.DataFrame, key: SeriesKey = KEY) -> list[Spell]:
     """Return the dips of a series without changes of level."""
-    looked = Looked([(judge_series(frame, key, changes=STILL), frame)], frame["at"][-1])
+    looked = LookedSeries([(judge_series(frame, key, changes=STILL), frame)], frame["at"][-1])
     return dips(looked.of(key))
 
 

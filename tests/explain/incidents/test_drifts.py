@@ -10,11 +10,11 @@ import pytest
 from tests.calibration import series as noise
 from tests.support.small_site import hour
 
+from trimtab.base.incident import Incident, Shape
+from trimtab.base.series import ChangePoint, ChangeStatus, SeriesKey
 from trimtab.explain.context import SURVEYS
-from trimtab.explain.incidents import find_troubles
-from trimtab.judge.series import judge_series
-from trimtab.model.incident import Incident, Shape
-from trimtab.model.series import ChangePoint, ChangeStatus, SeriesKey
+from trimtab.explain.incidents.detection import find_troubles
+from trimtab.judge.series_analysis import judge_series
 
 KEY = SeriesKey("s", "hourly", "ior", "write_bandwidth", "B/s")
 DAYS = 70

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from tests.calibration import series as noise
 from tests.support.small_site import SITE, SmallSite, hour
 
-from trimtab.explain.incidents import find_troubles
-from trimtab.loop.event_log import Place
-from trimtab.loop.site_judgement import judge_site
-from trimtab.model.incident import Incident, IncidentState
-from trimtab.model.series import ChangePoint, ChangeStatus, SeriesJudgement
-from trimtab.record.store import Store
+from trimtab.base.incident import Incident, IncidentState
+from trimtab.base.series import ChangePoint, ChangeStatus, SeriesJudgement
+from trimtab.explain.incidents.detection import find_troubles
+from trimtab.probe.verdict.site_judgement import judge_site
+from trimtab.site.place import Place
+from trimtab.store.store import Store
 
 DAYS = 40
 PLACED = timedelta(hours=24)

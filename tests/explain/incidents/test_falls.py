@@ -8,11 +8,11 @@ import pytest
 from tests.calibration import series as noise
 from tests.support.small_site import HOUR, hour
 
+from trimtab.base.incident import Incident, Shape
+from trimtab.base.series import SeriesKey
 from trimtab.explain.context import SURVEYS
-from trimtab.explain.incidents import find_troubles
-from trimtab.judge.series import judge_series
-from trimtab.model.incident import Incident, Shape
-from trimtab.model.series import SeriesKey
+from trimtab.explain.incidents.detection import find_troubles
+from trimtab.judge.series_analysis import judge_series
 
 FALLS = 400
 """Hour at which the level begins to fall."""

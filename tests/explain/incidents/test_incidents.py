@@ -11,13 +11,14 @@ import polars as pl
 import pytest
 from tests.calibration import series
 
+from trimtab.base.incident import Incident, IncidentState, Shape
+from trimtab.base.run import RunStatus
+from trimtab.base.series import ChangePoint, ChangeStatus, SeriesKey
 from trimtab.explain.context import SURVEYS, RunFact
-from trimtab.explain.incidents import BadChecksums, find_troubles
-from trimtab.judge.changes import Changes
-from trimtab.judge.series import judge_series
-from trimtab.model.incident import Incident, IncidentState, Shape
-from trimtab.model.run import RunStatus
-from trimtab.model.series import ChangePoint, ChangeStatus, SeriesKey
+from trimtab.explain.incidents.detection import find_troubles
+from trimtab.explain.incidents.failed_run import BadChecksums
+from trimtab.judge.change import LevelChanges
+from trimtab.judge.series_analysis import judge_series
 
 WRITE = SeriesKey("s", "hourly", "ior", "write_bandwidth", "B/s")
 READ = SeriesKey("s", "hourly", "ior", "read_bandwidth", "B/s")
@@ -59,7 +60,7 @@ def merged_of(
 ) -> tuple[Incident, ...]:
     judgements = [
         judge_series(
-            frame, key, changes=Changes(tuple((changes or {}).get(key, ())), False, 0.5, 0.05)
+            frame, key, changes=LevelChanges(tuple((changes or {}).get(key, ())), False, 0.5, 0.05)
         )
         for key, frame in frames.items()
     ]

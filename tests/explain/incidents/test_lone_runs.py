@@ -11,15 +11,15 @@ from tests.calibration import series as noise
 from tests.support.counts import at_most, repetitions
 from tests.support.small_site import HOUR, SITE, SmallSite, hour
 
-from trimtab.explain.causes.runs import ONSET_LEAST
+from trimtab.base.series import SeriesKey
+from trimtab.explain.causes.run_evidence import ONSET_LEAST
 from trimtab.explain.context import SURVEYS
-from trimtab.explain.incidents import find_troubles
-from trimtab.judge.changes import Changes
-from trimtab.judge.series import judge_series
-from trimtab.loop.event_log import Place
-from trimtab.loop.explaining.incidents import explain_at, incidents_of
-from trimtab.model.series import SeriesKey
-from trimtab.record.store import Store
+from trimtab.explain.incidents.detection import find_troubles
+from trimtab.judge.change import LevelChanges
+from trimtab.judge.series_analysis import judge_series
+from trimtab.probe.verdict.incident_search import explain_at, incidents_of
+from trimtab.site.place import Place
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.calibration
 
@@ -137,7 +137,7 @@ def test_runs_lost_by_chance_make_few_incidents(share: float, probes: int, trial
     smallest share would make 2 a month: 35.
     """
     rng = np.random.default_rng([int(share * 1000), probes])
-    still = Changes((), False, 0.4, 0.05)
+    still = LevelChanges((), False, 0.4, 0.05)
     incidents = 0
     for trial in range(trials):
         frames = {}

@@ -11,16 +11,24 @@ import polars as pl
 import pytest
 from tests.calibration import series
 
+from trimtab.base.incident import Incident, Recurrence, Shape
+from trimtab.base.series import ChangeStatus, SeriesKey
 from trimtab.explain.context import SURVEYS
-from trimtab.explain.incidents import find_troubles
-from trimtab.explain.incidents.looks import AFTER, BEFORE, EVERY, RUNS_BEFORE, Look, Looked
-from trimtab.explain.incidents.spell import Spell, carried
-from trimtab.judge.changes import Changes
-from trimtab.judge.series import judge_series
-from trimtab.model.incident import Incident, Recurrence, Shape
-from trimtab.model.series import ChangeStatus, SeriesKey
+from trimtab.explain.incidents.detection import find_troubles
+from trimtab.explain.incidents.spell import (
+    AFTER,
+    BEFORE,
+    EVERY,
+    RUNS_BEFORE,
+    CalendarLook,
+    LookedSeries,
+    Spell,
+    carried,
+)
+from trimtab.judge.change import LevelChanges
+from trimtab.judge.series_analysis import judge_series
 
-STILL = Changes((), False, 0.0, 0.05)
+STILL = LevelChanges((), False, 0.0, 0.05)
 SETTLED = EVERY + AFTER
 DAY = timedelta(days=1)
 FACTORS = (0.84, 0.81, 0.78, 0.75, 0.7, 0.6, 0.5)
@@ -106,7 +114,7 @@ def test_looks_follow_one_another_and_each_run_lies_in_one() -> None:
     frames = {key("hourly"): hourly, key("daily"): daily, key("short"): short}
     judged = [(judge_series(frame, of, changes=STILL), frame) for of, frame in frames.items()]
     now = daily["at"][-1]
-    looked = Looked(judged, now)
+    looked = LookedSeries(judged, now)
     for of, frame in frames.items():
         parts = looked.of(of)
         rows = [range(*part.within.indices(part.frame.height)) for part in parts]
@@ -136,7 +144,7 @@ def spell(at: int, last: int, *, goes_on: bool = False, hour: int | None = None)
 
 def test_one_that_several_looks_see_is_one() -> None:
     edges = [series.START + day * DAY for day in (0, 28, 56, 84)]
-    looks = [Look(a, b, b + AFTER) for a, b in pairwise(edges)]
+    looks = [CalendarLook(a, b, b + AFTER) for a, b in pairwise(edges)]
     seen = [[spell(5, 42, goes_on=True)], [spell(4, 60)], [spell(6, 62), spell(70, 80, hour=3)]]
     one, other = carried(zip(looks, seen, strict=True))
     assert (one.at, one.last, one.until) == (edges[0] + 5 * DAY, *[edges[0] + 62 * DAY] * 2)

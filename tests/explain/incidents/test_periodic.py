@@ -10,20 +10,18 @@ import pytest
 from tests.calibration import series as noise
 from tests.support.small_site import hour
 
-from trimtab.explain.context import SURVEYS
-from trimtab.explain.incidents import find_troubles
-from trimtab.explain.incidents.looks import Looked
+from trimtab.base.incident import Incident, Shape
+from trimtab.base.series import SeriesKey
+from trimtab.explain.context import SURVEYS, windows_of
+from trimtab.explain.incidents.detection import find_troubles
 from trimtab.explain.incidents.periodic import periodic
-from trimtab.explain.incidents.spell import Spell
-from trimtab.explain.stretches import windows_of
-from trimtab.judge.changes import Changes
-from trimtab.judge.series import judge_series
-from trimtab.model.incident import Incident, Shape
-from trimtab.model.series import SeriesKey
+from trimtab.explain.incidents.spell import LookedSeries, Spell
+from trimtab.judge.change import LevelChanges
+from trimtab.judge.series_analysis import judge_series
 
 WRITE = SeriesKey("s", "hourly", "ior", "write_bandwidth", "B/s")
 READ = SeriesKey("s", "hourly", "ior", "read_bandwidth", "B/s")
-STILL = Changes((), False, 0.4, 0.05)
+STILL = LevelChanges((), False, 0.4, 0.05)
 
 pytestmark = pytest.mark.calibration
 
@@ -85,7 +83,7 @@ def patterns_in(values: np.ndarray, every_h: int, begin_h: int = 0) -> list[Spel
 
 def patterns_of(frame: pl.DataFrame) -> list[Spell]:
     """Return what recurs in a series without changes of level."""
-    looked = Looked([(judge_series(frame, WRITE, changes=STILL), frame)], frame["at"][-1])
+    looked = LookedSeries([(judge_series(frame, WRITE, changes=STILL), frame)], frame["at"][-1])
     return periodic(looked.of(WRITE), frame, "UTC")
 
 

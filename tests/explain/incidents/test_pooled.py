@@ -10,16 +10,15 @@ import polars as pl
 import pytest
 from tests.calibration import series
 
-from trimtab.explain.incidents import find_troubles
-from trimtab.explain.incidents.looks import Judged, Looked
+from trimtab.base.incident import Shape
+from trimtab.base.series import SeriesKey
+from trimtab.explain.incidents.detection import find_troubles
 from trimtab.explain.incidents.pooled import LOST, pooled
-from trimtab.explain.incidents.spell import Spell
-from trimtab.judge.changes import Changes
-from trimtab.judge.series import judge_series
-from trimtab.model.incident import Shape
-from trimtab.model.series import SeriesKey
+from trimtab.explain.incidents.spell import Judged, LookedSeries, Spell
+from trimtab.judge.change import LevelChanges
+from trimtab.judge.series_analysis import judge_series
 
-STILL = Changes((), False, 0.0, 0.05)
+STILL = LevelChanges((), False, 0.0, 0.05)
 Change = Callable[[int, np.ndarray], None]
 
 
@@ -34,7 +33,7 @@ def judged(frames: Mapping[SeriesKey, pl.DataFrame]) -> Judged:
 def pooled_of(frames: Mapping[SeriesKey, pl.DataFrame]) -> list[Spell]:
     """Return what series without changes of level show together."""
     now = max((frame["at"][-1] for frame in frames.values()), default=series.START)
-    return pooled(Looked(judged(frames), now).together())
+    return pooled(LookedSeries(judged(frames), now).together())
 
 
 def probes(

@@ -16,12 +16,12 @@ from tests.explain.incidents.frames import frame_of
 from tests.support.counts import series_counts
 from tests.support.small_site import Survey
 
+from trimtab.base.incident import Shape
+from trimtab.base.run import RunStatus
+from trimtab.base.series import SeriesKey
 from trimtab.explain.context import RunFact
-from trimtab.explain.incidents import Troubles, find_troubles
-from trimtab.judge.series import judge_series
-from trimtab.model.incident import Shape
-from trimtab.model.run import RunStatus
-from trimtab.model.series import SeriesKey
+from trimtab.explain.incidents.detection import Troubles, find_troubles
+from trimtab.judge.series_analysis import judge_series
 
 DAYS = 45
 PROBES = ("first", "second", "third")

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from tests.support.counts import repetitions
 from tests.support.small_site import SITE, SmallSite, Survey, hour
 
-from trimtab.explain.troubles import site_state
-from trimtab.loop.event_log import Place
-from trimtab.loop.explaining.incidents import explain_at, incidents_of, keep_incidents
-from trimtab.loop.status import slow_targets, status_of
-from trimtab.model.incident import Incident, IncidentState
-from trimtab.model.site import SiteLimits
-from trimtab.model.telemetry import Snapshot, Target, TargetSnapshot
-from trimtab.record.store import Store
+from trimtab.base.incident import Incident, IncidentState
+from trimtab.base.site import SiteLimits
+from trimtab.base.snapshot import Snapshot, Target, TargetSnapshot
+from trimtab.explain.trouble import site_state
+from trimtab.probe.verdict.incident_search import explain_at, incidents_of, keep_incidents
+from trimtab.probe.verdict.site_status import slow_targets, status_of
+from trimtab.site.place import Place
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.calibration
 
@@ -156,7 +156,7 @@ def test_targets_that_only_scatter_are_not_slow(scatter: float, records: int) ->
     """In each record 200 surveys of 12 targets, two metrics each: 48,000 values in the gate."""
     from tests.explain.incidents.frames import frame_of
 
-    from trimtab.explain.incidents.targets import slow_stretches
+    from trimtab.explain.incidents.slow_target import slow_stretches
 
     stretches = [
         stretch
@@ -191,7 +191,7 @@ def test_targets_that_are_slow_together_in_one_survey_are_an_incident(
 def test_a_loss_of_five_scatters_is_seen_if_it_lasts() -> None:
     from tests.explain.incidents.frames import frame_of
 
-    from trimtab.explain.incidents.targets import slow_stretches
+    from trimtab.explain.incidents.slow_target import slow_stretches
 
     seen = 0
     for seed in range(20):

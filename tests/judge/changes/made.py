@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from trimtab.judge.changes.runs import Runs, of_sequences
-from trimtab.judge.changes.walk_forward import WalkForward
+from trimtab.judge.change import Runs, of_sequences
+from trimtab.judge.walk_forward import WalkForward
 
 START = datetime(2026, 1, 5, tzinfo=UTC)  # a Monday
 LEVEL = 1.0e11

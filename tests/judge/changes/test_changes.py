@@ -14,18 +14,13 @@ from tests.support.changes import changes_among
 from tests.support.known import known
 from tests.support.sentences import numbers
 
-from trimtab.judge.changes import (
-    Changes,
-    find_changes,
-    suspect_among,
-)
-from trimtab.judge.changes.runs import of_frame, of_sequences
-from trimtab.judge.changes.walk_forward import CONFIRM_S, Walked, WalkForward
-from trimtab.loop.answers import packed, unpacked
-from trimtab.model.series import ChangePoint, ChangeStatus
+from trimtab.base.series import ChangePoint, ChangeStatus
+from trimtab.base.typed_json import packed, unpacked
+from trimtab.judge.change import LevelChanges, find_changes, of_frame, of_sequences, suspect_among
+from trimtab.judge.walk_forward import CONFIRM_S, Walked, WalkForward
 
 
-def among(values: Sequence[float | None], *, dismissed: bool = False) -> Changes:
+def among(values: Sequence[float | None], *, dismissed: bool = False) -> LevelChanges:
     return changes_among(times(len(values)), values, dismissed=dismissed)
 
 
@@ -56,7 +51,7 @@ def test_of_very_many_runs_several_are_taken_as_one(monkeypatch: pytest.MonkeyPa
     by all runs around it."""
     values = stepped(3, -0.08)
     values[600:603] = np.nan
-    monkeypatch.setattr("trimtab.judge.changes.RUNS_MOST", 300)
+    monkeypatch.setattr("trimtab.judge.change.RUNS_MOST", 300)
     (point,) = among([None if np.isnan(value) else value for value in values]).points
     runs = times(1100)
     assert runs.index(point.at) % 4 == 0

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.judge.changes.made import ar1
 
-from trimtab.judge.changes.noise import Noise, noise_of
-from trimtab.judge.changes.online import BEFORE_MINIMUM, scores
+from trimtab.judge.change_tier import BEFORE_MINIMUM, scores
+from trimtab.judge.noise import SeriesNoise, noise_of
 
 
-def plain(phi: float, innovation: float = 1.0) -> Noise:
-    return Noise(0.05, phi, 1.0, innovation, (1 / 1.2, 1 / 1.2), (1.0, 1.0), 1.0)
+def plain(phi: float, innovation: float = 1.0) -> SeriesNoise:
+    return SeriesNoise(0.05, phi, 1.0, innovation, (1 / 1.2, 1 / 1.2), (1.0, 1.0), 1.0)
 
 
 def slow_score(white: np.ndarray, phi: float, length: int, innovation: float) -> float:
@@ -54,8 +54,12 @@ def test_without_runs_before_there_is_no_step() -> None:
 def test_noise_that_wanders_makes_every_step_less_sure() -> None:
     white = ar1(5, 400, 0.0)
     ends, lengths = np.array([399]), np.array([3, 12, 24, 96])
-    steady = scores(white, Noise(0.05, 0.3, 1.0, 1.0, (1.0, 1.0), (1.0, 1.0), 1.0), ends, lengths)
-    wanders = scores(white, Noise(0.05, 0.3, 1.0, 1.0, (2.0, 2.0), (2.0, 2.0), 3.0), ends, lengths)
+    steady = scores(
+        white, SeriesNoise(0.05, 0.3, 1.0, 1.0, (1.0, 1.0), (1.0, 1.0), 1.0), ends, lengths
+    )
+    wanders = scores(
+        white, SeriesNoise(0.05, 0.3, 1.0, 1.0, (2.0, 2.0), (2.0, 2.0), 3.0), ends, lengths
+    )
     assert (np.abs(wanders) < np.abs(steady)).all()
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.judge.changes.retrospective import cuts, energy_ratio
+from trimtab.judge.change_tier import cuts, energy_ratio
 
 heights = st.lists(st.integers(-9, 9).map(float), min_size=1, max_size=11)
 

@@ -4,14 +4,9 @@ import numpy as np
 import pytest
 from tests.judge.changes.made import ar1
 
-from trimtab.judge.changes.noise import Noise
-from trimtab.judge.changes.seasonality import (
-    HOURS_WEEKS_MINIMUM,
-    _medians,
-    weekly_seasonality,
-)
+from trimtab.judge.noise import HOURS_WEEKS_MINIMUM, SeriesNoise, _medians, weekly_seasonality
 
-NOISE = Noise(0.05, 0.5, 1.0, 0.87, (1.0, 1.0), (1.0, 1.0), 1.0)
+NOISE = SeriesNoise(0.05, 0.5, 1.0, 0.87, (1.0, 1.0), (1.0, 1.0), 1.0)
 
 
 def found(truth: np.ndarray, weeks: int, seed: int = 1) -> np.ndarray:
@@ -66,7 +61,7 @@ def test_medians_of_very_many_runs_are_those_of_few(monkeypatch: pytest.MonkeyPa
     generator = np.random.default_rng(3)
     left, groups = generator.normal(size=500), generator.integers(0, 47, 500)
     few = _medians(left, groups, 48)
-    monkeypatch.setattr("trimtab.judge.changes.seasonality._MANY", 10)
+    monkeypatch.setattr("trimtab.judge.noise._MANY", 10)
     many = _medians(left, groups, 48)
     assert many[0].tolist() == few[0].tolist()
     assert many[1].tolist() == few[1].tolist()

@@ -7,10 +7,10 @@ import pytest
 from tests.judge.changes.made import LEVEL, ar1, times
 from tests.support.changes import changes_among
 
-from trimtab.judge.changes.noise import SPLIT_RUNS, noise_of, split_of
-from trimtab.judge.changes.runs import of_sequences
-from trimtab.judge.changes.walk_forward import WalkForward
-from trimtab.model.series import ChangeStatus
+from trimtab.base.series import ChangeStatus
+from trimtab.judge.change import of_sequences
+from trimtab.judge.noise import SPLIT_RUNS, noise_of, split_of
+from trimtab.judge.walk_forward import WalkForward
 
 DAY_S = 86400.0
 

@@ -7,9 +7,9 @@ import pytest
 from tests.judge.changes.made import noisy, times
 from tests.support.changes import changes_among
 
-from trimtab.judge.changes.unit_change import unit_change
-from trimtab.model.series import ChangeStatus
-from trimtab.model.verdict import Interval
+from trimtab.base.series import ChangeStatus
+from trimtab.base.verdict import Interval
+from trimtab.judge.change_point import unit_change
 
 
 @pytest.mark.parametrize(

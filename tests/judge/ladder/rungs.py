@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trimtab.judge.ladder.build import build_ladder
-from trimtab.judge.ladder.estimates import of_figure, of_values
-from trimtab.model.hardware import Hardware, Parity, parse_figure
-from trimtab.model.ladder import Basis, Coverage, Efficiency, LadderInput, Rung, Track
-from trimtab.model.run import Layer
+from trimtab.base.run import Layer
+from trimtab.base.site_hardware import Hardware, Parity, parse_figure
+from trimtab.judge.efficiency_ladder import (
+    Coverage,
+    Efficiency,
+    IntervalBasis,
+    LadderInput,
+    Rung,
+    Track,
+)
+from trimtab.judge.ladder_analysis import build_ladder
+from trimtab.judge.layer_efficiency import of_figure, of_values
 
 GB = 1e9
 ONE = Coverage(12, 1, 1)
@@ -33,7 +40,7 @@ def rung(
     if isinstance(rate, str):
         estimate = of_figure(parse_figure(rate))
     else:
-        estimate = of_values([value * GB for value in rate], Basis.REPETITIONS)
+        estimate = of_values([value * GB for value in rate], IntervalBasis.REPETITIONS)
     given: dict[str, object] = {"coverage": ONE, **more}
     return Rung(layer, metric, estimate, **given)  # pyrefly: ignore[bad-argument-type]
 

@@ -11,11 +11,11 @@ import pytest
 from tests.judge.ladder.rungs import HARDWARE, ONE, efficiencies, rung, track
 from tests.support.known import known
 
-from trimtab.judge.ladder.build import build_ladder
-from trimtab.message import code_of
-from trimtab.model.hardware import Parity, parse_figure
-from trimtab.model.ladder import Coverage, LadderInput, LimitKind
-from trimtab.model.run import Layer
+from trimtab.base.error import code_of
+from trimtab.base.run import Layer
+from trimtab.base.site_hardware import Parity, parse_figure
+from trimtab.judge.efficiency_ladder import Coverage, LadderInput, LimitKind
+from trimtab.judge.ladder_analysis import build_ladder
 
 WRITE = "write_bandwidth"
 AT = datetime(2026, 3, 1, tzinfo=UTC)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.errors import UsageError
-from trimtab.judge.ladder.claims import check_claim, evaluate
-from trimtab.model.hardware import Figure, parse_figure
-from trimtab.model.ladder import Claim, Match
+from trimtab.base.error import UsageError
+from trimtab.base.site_hardware import Figure, parse_figure
+from trimtab.judge.efficiency_ladder import Claim, Match
+from trimtab.judge.ladder_analysis import check_claim, evaluate
 
 FIGURES = {
     "drive.write": parse_figure("38 GB/s"),

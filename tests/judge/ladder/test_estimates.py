@@ -11,9 +11,9 @@ from tests.judge.ladder.rungs import rung, track
 from tests.support.counts import series_counts
 from tests.support.known import known
 
-from trimtab.judge.ladder.estimates import of_figure, of_values, ratio, scaled
-from trimtab.model.hardware import parse_figure
-from trimtab.model.ladder import Basis, LimitKind
+from trimtab.base.site_hardware import parse_figure
+from trimtab.judge.efficiency_ladder import IntervalBasis, LimitKind
+from trimtab.judge.layer_efficiency import of_figure, of_values, ratio, scaled
 
 trials = series_counts(gate=400, soak=4000)
 
@@ -27,7 +27,7 @@ def test_printed_figures_divide_as_intervals() -> None:
     found = ratio(of_figure(parse_figure("27 GB/s")), of_figure(parse_figure("31 GB/s")))
     assert (found.low, found.high) == (pytest.approx(26.5 / 31.5), pytest.approx(27.5 / 30.5))
     assert found.level is None
-    assert found.basis is Basis.ROUNDING
+    assert found.basis is IntervalBasis.ROUNDING
 
 
 def test_a_line_rate_is_exact() -> None:
@@ -36,37 +36,40 @@ def test_a_line_rate_is_exact() -> None:
 
 
 def test_the_median_and_nothing_of_one() -> None:
-    found = of_values([3.0, 1.0, 2.0], Basis.RUNS)
+    found = of_values([3.0, 1.0, 2.0], IntervalBasis.RUNS)
     assert found.value == 2.0
     assert found.low is not None
-    assert of_values([3.0], Basis.REPETITIONS).low is None
+    assert of_values([3.0], IntervalBasis.REPETITIONS).low is None
     for values in ([], [0.0, 1.0], [math.inf], [math.nan], [-1.0]):
         with pytest.raises(ValueError, match="positive"):
-            of_values(values, Basis.RUNS)
+            of_values(values, IntervalBasis.RUNS)
 
 
 def test_two_values_that_have_nothing_in_common_stay_finite() -> None:
-    wild = of_values([1e-100, 1e100], Basis.RUNS)
-    found = ratio(wild, of_values([1.0, 2.0], Basis.RUNS))
+    wild = of_values([1e-100, 1e100], IntervalBasis.RUNS)
+    found = ratio(wild, of_values([1.0, 2.0], IntervalBasis.RUNS))
     assert known(found.low) < found.value < known(found.high) < math.inf
 
 
 def test_equal_values_leave_nothing_open() -> None:
-    found = ratio(of_values([2.0] * 4, Basis.RUNS), of_values([4.0] * 5, Basis.RUNS))
+    found = ratio(
+        of_values([2.0] * 4, IntervalBasis.RUNS), of_values([4.0] * 5, IntervalBasis.RUNS)
+    )
     assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)
 
 
 def test_a_ratio_does_not_depend_on_the_scale() -> None:
     above, beneath = drawn(5, 0.05, 1), drawn(9, 0.05, 2)
-    plain = ratio(of_values(above, Basis.RUNS), of_values(beneath, Basis.RUNS))
+    plain = ratio(of_values(above, IntervalBasis.RUNS), of_values(beneath, IntervalBasis.RUNS))
     large = ratio(
-        scaled(of_values(above, Basis.RUNS), 1e9), scaled(of_values(beneath, Basis.RUNS), 1e9)
+        scaled(of_values(above, IntervalBasis.RUNS), 1e9),
+        scaled(of_values(beneath, IntervalBasis.RUNS), 1e9),
     )
     assert (plain.low, plain.high) == (pytest.approx(large.low), pytest.approx(large.high))
 
 
 def test_a_measured_rate_against_a_printed_one_takes_both_bounds() -> None:
-    above = of_values([9.0, 10.0, 11.0], Basis.RUNS)
+    above = of_values([9.0, 10.0, 11.0], IntervalBasis.RUNS)
     found = ratio(above, of_figure(parse_figure("10 B/s")))
     assert found.low == pytest.approx((above.low or 0) / 10.5)
     assert found.high == pytest.approx((above.high or 0) / 9.5)
@@ -79,8 +82,8 @@ def test_the_interval_of_a_ratio_holds_the_true_one(n: int, m: int, trials: int)
     missed = 0
     for seed in range(series):
         found = ratio(
-            of_values(drawn(n, 0.08, 2 * seed), Basis.RUNS),
-            of_values(drawn(m, 0.04, 2 * seed + 1), Basis.RUNS),
+            of_values(drawn(n, 0.08, 2 * seed), IntervalBasis.RUNS),
+            of_values(drawn(m, 0.04, 2 * seed + 1), IntervalBasis.RUNS),
         )
         missed += not (found.low or 0) <= 1 <= (found.high or 0)
     assert missed / series < 0.05 + 3 * math.sqrt(0.05 * 0.95 / series)
@@ -122,6 +125,6 @@ def test_power() -> None:
 
 def test_medians_of_blocks_are_used_from_eight_values_on() -> None:
     above, beneath = drawn(20, 0.05, 1), drawn(20, 0.05, 2)
-    found = ratio(of_values(above, Basis.RUNS), of_values(beneath, Basis.RUNS))
+    found = ratio(of_values(above, IntervalBasis.RUNS), of_values(beneath, IntervalBasis.RUNS))
     assert found.value == pytest.approx(median(above) / median(beneath))
     assert known(found.low) < found.value < known(found.high)

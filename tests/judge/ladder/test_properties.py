@@ -9,20 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.judge.ladder.rungs import HARDWARE
 
-from trimtab.judge.ladder.build import SCALES, build_ladder
-from trimtab.judge.ladder.estimates import of_values, scaled
-from trimtab.model.hardware import Hardware, Parity, parse_figure
-from trimtab.model.ladder import (
+from trimtab.base.run import LAYERS
+from trimtab.base.site_hardware import Hardware, Parity, parse_figure
+from trimtab.judge.efficiency_ladder import (
     LADDER_METRICS,
-    Basis,
     Coverage,
     Estimate,
+    IntervalBasis,
     Ladder,
     LadderInput,
     LimitKind,
     Rung,
 )
-from trimtab.model.run import LAYERS
+from trimtab.judge.ladder_analysis import SCALES, build_ladder
+from trimtab.judge.layer_efficiency import of_values, scaled
 
 pytestmark = pytest.mark.calibration
 
@@ -31,7 +31,7 @@ rates = st.one_of(
     st.floats(1e6, 1e12).map(Estimate),
     st.floats(1e6, 1e12).map(lambda value: Estimate(value, value * 0.95, value * 1.05)),
     st.lists(st.floats(1e6, 1e12), min_size=1, max_size=5).map(
-        lambda values: of_values(values, Basis.REPETITIONS)
+        lambda values: of_values(values, IntervalBasis.REPETITIONS)
     ),
 )
 hardware = st.builds(

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from tests.judge.history import START
 
-from trimtab.judge.targets.table import SurveyTable
+from trimtab.judge.lower_tail import SurveyTable
 
 
 def field(surveys, targets, *, phi=0.0, cov=0.08, rate=17e9, tails=None, seed=1):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.judge.targets.fields import field, table
 from tests.support.known import known
 
-from trimtab.judge.targets.lower_tail import SURVEYS_MINIMUM, expected_minimum, lower_tail
+from trimtab.judge.lower_tail import SURVEYS_MINIMUM, expected_minimum, lower_tail
 
 RATES = st.lists(st.floats(0, 1e11), min_size=1, max_size=9)
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.judge.targets.fields import field, frame
 
-from trimtab.judge.targets.median_polish import median_polish
-from trimtab.judge.targets.table import survey_table
+from trimtab.judge.lower_tail import survey_table
+from trimtab.judge.straggler import median_polish
 
 
 def by_hand(logs):

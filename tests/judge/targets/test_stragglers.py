@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 from tests.judge.targets.fields import field, table
 
-from trimtab.judge.targets.stragglers import (
+from trimtab.judge.straggler import (
     SURVEYS_MINIMUM,
-    Marks,
+    SlowMarks,
     _beta_binomial_tail,
     marks,
     straggler_p_values,
@@ -44,7 +44,7 @@ def test_a_silent_target_is_the_slowest():
 def test_p_values_are_close_to_the_binomial_tail_and_not_under_it():
     rng = np.random.default_rng(6)
     slow = rng.random((60, 200)) < 0.05
-    found = straggler_p_values(Marks(np.ones_like(slow), slow, np.full(60, 0.05)))
+    found = straggler_p_values(SlowMarks(np.ones_like(slow), slow, np.full(60, 0.05)))
     exact = stats.binom.sf(slow.sum(axis=0) - 1, 60, 0.05)
     likely = exact > 1e-4
     assert (found >= exact * 0.8).all()

@@ -7,7 +7,7 @@ from tests.judge.targets.fields import field, frame
 from tests.support.known import known
 from tests.support.sentences import numbers
 
-from trimtab.judge.targets.tails import target_tails
+from trimtab.judge.straggler import target_tails
 
 
 def test_months_are_the_sites_own():

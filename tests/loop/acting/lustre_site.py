@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from tests.fake_lustre.state import FakeLustre
 
-from trimtab.cli.main import main
-from trimtab.drivers.lustre import site as lustre_site
-from trimtab.drivers.lustre.driver import LustreDriver
-from trimtab.drivers.lustre.writing import Writer
-from trimtab.launch.process import ProcessResult
-from trimtab.loop.acting import session
-from trimtab.loop.acting.pacing import Pacing
+from trimtab.act import session
+from trimtab.act.safeguard import Pacing
+from trimtab.cli import main
+from trimtab.reach.lustre import lustre_driver as lustre_site
+from trimtab.reach.lustre.lustre_driver import LustreDriver
+from trimtab.reach.lustre.server_write import ServerWriter
+from trimtab.reach.process import ProcessResult
 
 _WRITING = b"\nact("
 _SITE = """\
@@ -107,7 +107,7 @@ def on_fake_lustre(
     parts = {"fan_out": where.fan_out}
     with_fake = partial(LustreDriver, execute=where.execute, **parts)
     patch.setattr(lustre_site, "LustreDriver", with_fake)
-    patch.setattr(lustre_site, "Writer", partial(Writer, **parts))
+    patch.setattr(lustre_site, "Writer", partial(ServerWriter, **parts))
     patch.setenv("TRIMTAB_SITES", str(directory / "sites"))
     patch.setattr(
         session, "Pacing", lambda driver, policy, _: Pacing(driver, policy, where.slept.append)

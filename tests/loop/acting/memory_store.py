@@ -8,12 +8,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from trimtab.errors import RefusedError
-from trimtab.model.action import Action, ActionKind
-from trimtab.model.event import Event, EventKind
-from trimtab.model.telemetry import Snapshot
-from trimtab.record.kept import Sums
-from trimtab.record.slots import Slot
+from trimtab.base.action import Action, ActionKind
+from trimtab.base.error import RefusedError
+from trimtab.base.event import Event, EventKind
+from trimtab.base.snapshot import Snapshot
+from trimtab.store.kept import Sums
+from trimtab.store.slot import Slot
 
 
 class MemoryStore:

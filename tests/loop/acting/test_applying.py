@@ -16,18 +16,23 @@ import pytest
 from tests.support.codes import raises
 from tests.support.memory_driver import MemoryDriver, MemoryTarget
 
-from trimtab.drivers.protocol import WriteTimes
-from trimtab.errors import DataError, RefusedError, ToolError, TrimtabError
-from trimtab.loop.acting.applying import Surroundings, apply, ranges
-from trimtab.loop.acting.deadman import DeadMan, dead_man
-from trimtab.loop.acting.journal import ApplyLine, BeginLine, EndLine, RangeLine, journalled, opened
-from trimtab.loop.acting.pacing import Pacing
-from trimtab.loop.acting.session import recover
-from trimtab.message import Message
-from trimtab.model.action import ActionKind, Instruction, Outcome, Plan
-from trimtab.model.policies import TrimPolicy
-from trimtab.model.telemetry import NotAvailable, Setting, Snapshot
-from trimtab.record.store import Store
+from trimtab.act.action_journal import (
+    ActionBegin,
+    ActionEnd,
+    ApplyLine,
+    RangeLine,
+    journalled,
+    opened,
+)
+from trimtab.act.apply import ActingSurroundings, apply, ranges
+from trimtab.act.safeguard import DeadMan, Pacing, dead_man
+from trimtab.act.session import recover
+from trimtab.base.action import ActionKind, Instruction, Outcome, Plan
+from trimtab.base.error import DataError, Message, RefusedError, ToolError, TrimtabError
+from trimtab.base.site_policy import TrimPolicy
+from trimtab.base.snapshot import NotAvailable, Setting, Snapshot
+from trimtab.reach.driver_protocol import WriteTimes
+from trimtab.store.store import Store
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
 SETTING = "block/memory0/queue/wbt_lat_usec"
@@ -69,7 +74,7 @@ def surroundings(
     deadman: DeadMan | None = None,
     range_bytes: int = TIB,
     sleep: Callable[[float], None] = lambda seconds: None,
-) -> Iterator[Surroundings]:
+) -> Iterator[ActingSurroundings]:
     with (
         Store.open(directory / "t.db") as store,
         opened(directory / "actions", SITE) as journal,
@@ -79,7 +84,7 @@ def surroundings(
         token = store.take_right(
             SITE, "me", now=NOW, until=NOW + timedelta(hours=1), gone=lambda _: True
         )
-        yield Surroundings(
+        yield ActingSurroundings(
             driver=of,
             store=store,
             journal=journal,
@@ -391,19 +396,19 @@ def test_a_journal_that_was_changed_changes_nothing_more(tmp_path: Path) -> None
 
 def test_an_end_without_a_beginning_is_an_error() -> None:
     with raises(DataError, "journal-contradictory"):
-        journalled((EndLine(NOW, "a", "done"),), SITE)
+        journalled((ActionEnd(NOW, "a", "done"),), SITE)
 
 
 def test_interrupted_trims_are_those_that_did_not_end() -> None:
-    def begin(action: str) -> BeginLine:
+    def begin(action: str) -> ActionBegin:
         reasons = ("due", "trim-due")
-        return BeginLine(
+        return ActionBegin(
             NOW, action, "trim", "p", "me", "trim", "OST0000", *reasons, None, None, None, None, 0
         )
 
     halves = (RangeLine(NOW, "a", 0, 5, 1), RangeLine(NOW, "a", 5, 5, 1))
     rest = RangeLine(NOW, "a", 10, None, 1)
-    ended = (*halves, EndLine(NOW, "a", "done"))
+    ended = (*halves, ActionEnd(NOW, "a", "done"))
     for lines, resume in ((halves, {"OST0000": 10}), (ended, {}), ((*halves, rest), {})):
         assert journalled((begin("a"), *lines), SITE).interrupted_trims == resume
 
@@ -484,7 +489,7 @@ def test_a_killed_change_is_open_while_its_server_may_put_it_back(
     memory = driver()
     memory.dead_man_s = dead_man_s
     memory.state["OST0000"].settings[SETTING] = "0"
-    begun = BeginLine(
+    begun = ActionBegin(
         NOW - timedelta(seconds=1), "a", "tunables", "p", "me", "set", "OST0000",
         "2000 is not 0", "differs", None, SETTING, "2000", "0", 0,
     )  # fmt: skip

@@ -11,12 +11,12 @@ import pytest
 from tests.act.world import action
 from tests.support.small_site import SITE, SmallSite, hour
 
-from trimtab.loop.acting.effects import ledger
-from trimtab.loop.event_log import Place
-from trimtab.message import code_of
-from trimtab.model.action import ActionKind, Outcome
-from trimtab.model.site import Site
-from trimtab.record.store import Store
+from trimtab.act.action_ledger import ledger
+from trimtab.base.action import ActionKind, Outcome
+from trimtab.base.error import code_of
+from trimtab.base.site import Site
+from trimtab.site.place import Place
+from trimtab.store.store import Store
 
 BEGAN = hour(120.5)
 

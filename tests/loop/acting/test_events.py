@@ -11,12 +11,12 @@ from tests.explain.causes.around import quiet, shows, with_log
 from tests.explain.causes.contexts import BAD_FROM, incident
 from tests.loop.acting.test_applying import SITE, driver, instruction, plan, surroundings
 
+from trimtab.act.action_journal import log_actions
+from trimtab.act.apply import apply
+from trimtab.base.action import Action, ActionKind, Outcome
+from trimtab.base.event import EventKind
 from trimtab.explain.causes.configuration_change import CAUSE
-from trimtab.loop.acting.applying import apply
-from trimtab.loop.acting.journal import log_actions
-from trimtab.model.action import Action, ActionKind, Outcome
-from trimtab.model.event import EventKind
-from trimtab.record.store import Store
+from trimtab.store.store import Store
 
 
 def done(number: int, kind: ActionKind = ActionKind.SET, target: str = "OST0000") -> Action:

@@ -19,18 +19,18 @@ from tests.loop.acting.test_applying import (
 )
 from tests.support.codes import raises
 
-from trimtab.errors import DataError
-from trimtab.loop.acting.applying import apply
-from trimtab.loop.acting.journal import (
+from trimtab.act.action_journal import (
+    ActionEnd,
     ContinuesLine,
-    EndLine,
     RangeLine,
     begin_line,
     ends_open,
     opened,
 )
-from trimtab.model.action import Action, ActionKind, Outcome
-from trimtab.record.chain import FIRST_SUM, linked, unlinked
+from trimtab.act.apply import apply
+from trimtab.base.action import Action, ActionKind, Outcome
+from trimtab.base.error import DataError
+from trimtab.store.chain import FIRST_SUM, linked, unlinked
 
 
 def put_aside(directory: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_journal_is_not_put_aside_while_something_in_it_is_open(tmp_path: Path
     directory = tmp_path / "actions"
     begun = begin_line(Action("a", SITE, "trim", "p", "me", NOW, instruction(kind=ActionKind.TRIM)))
     half = RangeLine(NOW, "a", 0, TIB, TIB)
-    failed = EndLine(NOW, "a", "failed", "1", "it failed")
+    failed = ActionEnd(NOW, "a", "failed", "1", "it failed")
     path = directory / f"{SITE}.journal.jsonl"
     for line, is_open in ((begun, True), (half, True), (failed, True)):
         with opened(directory, SITE, largest_bytes=0) as journal:
@@ -102,7 +102,7 @@ def test_a_journal_is_not_put_aside_while_something_in_it_is_open(tmp_path: Path
     again = begin_line(Action("b", SITE, "trim", "p", "me", NOW, instruction(kind=ActionKind.TRIM)))
     with opened(directory, SITE, largest_bytes=0) as journal:
         journal.write(again)
-        journal.write(EndLine(NOW, "b", "failed", None, "refused at once"))
+        journal.write(ActionEnd(NOW, "b", "failed", None, "refused at once"))
     assert len(list(directory.glob("*.jsonl"))) == 2  # nothing of it can be resumed
     assert path.exists()
 
@@ -141,7 +141,7 @@ def test_the_end_of_a_journal_tells_of_an_action_that_the_ledger_lacks(tmp_path:
     directory = tmp_path / "actions"
     assert not ends_open(directory, SITE)
     begun = begin_line(Action("a", SITE, "tunables", "p", "me", NOW, instruction()))
-    for line, is_open in ((None, False), (begun, True), (EndLine(NOW, "a", "done"), False)):
+    for line, is_open in ((None, False), (begun, True), (ActionEnd(NOW, "a", "done"), False)):
         with opened(directory, SITE) as journal:
             if line is not None:
                 journal.write(line)

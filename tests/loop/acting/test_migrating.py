@@ -13,10 +13,9 @@ import pytest
 from tests.fake_lustre.state import Fault
 from tests.loop.acting.lustre_site import LustreSite, lustre
 
-from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source, TimeTrust
+from trimtab.purge.index.manifest import FileSystemIdentity, IndexSource, Manifest, TimeTrust
 from trimtab.purge.index.manifest_file import save_manifest
-from trimtab.purge.index.schema import columns, completed
-from trimtab.purge.index.write import ShardWriter
+from trimtab.purge.index.shard import ShardWriter, columns, completed
 
 __all__ = ["lustre"]
 pytestmark = pytest.mark.system
@@ -79,7 +78,7 @@ def write_index(files: Files, *, age: timedelta = DAY, fids: bool = False) -> No
     ended = datetime.now(UTC) - age
     manifest = Manifest(
         index_id="0199", root=os.fsencode(files.directory),
-        filesystem=FileSystemIdentity("lustre", "scratch"), source=Source.SCAN, tool="fake",
+        filesystem=FileSystemIdentity("lustre", "scratch"), source=IndexSource.SCAN, tool="fake",
         started_ns=None, ended_ns=int(ended.timestamp() * 1e9), times=TimeTrust.EXACT_NS,
         time_resolution_ns=1, lacking=frozenset(), complete=True, shards=writer.finish(),
     )  # fmt: skip
@@ -97,7 +96,7 @@ def files(lustre: LustreSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         os.utime(where.path(number), ns=(written_ns - 10**12, written_ns))
         lustre.fake.layouts[str(where.path(number))] = [3]
     # A file's time of change is this machine's: so what is quiet is, too.
-    monkeypatch.setattr("trimtab.act.migrating.QUIET", timedelta())
+    monkeypatch.setattr("trimtab.act.decide.migration.QUIET", timedelta())
     target = lustre.fake.target(OST)
     target.max_create_count = dict.fromkeys((mdt.name for mdt in lustre.fake.mdts), 0)
     target.used_bytes = int(0.9 * (target.capacity_bytes - target.reserved_bytes))

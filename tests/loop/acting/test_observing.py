@@ -11,8 +11,8 @@ from tests.act.world import NOW, action
 from tests.loop.acting.memory_store import MemoryStore
 from tests.loop.acting.year_site import SITE
 
-from trimtab.loop.acting import observing
-from trimtab.model.action import ActionKind
+from trimtab.act import observing
+from trimtab.base.action import ActionKind
 
 DAY_S = 86400.0
 

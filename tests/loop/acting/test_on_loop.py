@@ -17,7 +17,7 @@ from tests.support import loopback
 from tests.support.command import TRIMTAB, Ended, trimtab
 from tests.support.polling import eventually
 
-from trimtab.record.store import Store
+from trimtab.store.store import Store
 
 pytestmark = [pytest.mark.system, loopback.needs_loop_devices("xfs")]
 
@@ -156,7 +156,7 @@ def test_two_at_once_are_refused_and_a_path_has_no_policy(looped: Looped) -> Non
     assert looped.run("tune", str(looped.scratch.mount_point)).code == 2
     assert looped.run("revert", "looped").code == 2
     assert looped.run("trim", "looped", "--targets", "OST0007").code == 2
-    from trimtab.loop.acting.journal import opened
+    from trimtab.act.action_journal import opened
 
     looped.document("tune", "looped")
     with opened(looped.directory / "actions", "looped"):

@@ -12,18 +12,18 @@ import pytest
 from tests.fake_lustre.state import Fault
 from tests.loop.acting.lustre_site import LustreSite, lustre
 
-from trimtab.drivers.lustre.driver import LustreDriver
-from trimtab.errors import ToolError
-from trimtab.launch.process import utc_now
-from trimtab.loop.acting import measuring
-from trimtab.loop.probing import site_probe
-from trimtab.loop.probing.probe import ProbeOutcome, RunContext
-from trimtab.loop.survey.request import Asked
-from trimtab.model.action import Outcome
-from trimtab.model.identifier import new_identifier
-from trimtab.model.run import Run, RunStatus, Sample
-from trimtab.model.site import SiteProbe
-from trimtab.record.store import Store
+from trimtab.act import first_target
+from trimtab.base.action import Outcome
+from trimtab.base.error import ToolError
+from trimtab.base.event import new_identifier
+from trimtab.base.run import Run, RunStatus, Sample
+from trimtab.base.site import SiteProbe
+from trimtab.probe import site_probe
+from trimtab.probe.probe import ProbeOutcome, RunContext
+from trimtab.probe.survey.survey import SurveyRequest
+from trimtab.reach.lustre.lustre_driver import LustreDriver
+from trimtab.reach.process import utc_now
+from trimtab.store.store import Store
 
 __all__ = ["lustre"]
 pytestmark = pytest.mark.system
@@ -202,10 +202,14 @@ class Surveys:
         self.lustre, self.slower, self.fails = lustre, slower, fails
         self.targets: list[tuple[str, ...]] = []
 
-    def prepare(self, site: object, driver: object, request: Asked, tools: object) -> Asked:
+    def prepare(
+        self, site: object, driver: object, request: SurveyRequest, tools: object
+    ) -> SurveyRequest:
         return request
 
-    def carry_out(self, request: Asked, driver: object, store: Store, **rest: object) -> None:
+    def carry_out(
+        self, request: SurveyRequest, driver: object, store: Store, **rest: object
+    ) -> None:
         self.targets.append(request.targets)
         if len(self.targets) == self.fails:
             raise ToolError("nothing was measured", code="survey-incomplete")
@@ -235,8 +239,8 @@ def test_the_first_target_is_surveyed_before_and_after_its_change(
     then: str,
 ) -> None:
     stand_in = Surveys(lustre, **how)
-    monkeypatch.setattr(measuring, "prepare", stand_in.prepare)
-    monkeypatch.setattr(measuring, "carry_out", stand_in.carry_out)
+    monkeypatch.setattr(first_target, "prepare", stand_in.prepare)
+    monkeypatch.setattr(first_target, "carry_out", stand_in.carry_out)
     lustre.write_site(SURVEYED)
     assert outcomes(lustre.run("tune", "fake", "--apply")) == ["done", "done"]
     assert stand_in.targets == [("OST0000", "OST0002", "OST0003", "OST0004")] * 2
@@ -254,8 +258,8 @@ def test_without_its_survey_a_first_target_is_not_changed(
     lustre: LustreSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in = Surveys(lustre, fails=1)
-    monkeypatch.setattr(measuring, "prepare", stand_in.prepare)
-    monkeypatch.setattr(measuring, "carry_out", stand_in.carry_out)
+    monkeypatch.setattr(first_target, "prepare", stand_in.prepare)
+    monkeypatch.setattr(first_target, "carry_out", stand_in.carry_out)
     lustre.write_site(SURVEYED)
     failed = lustre.run("tune", "fake", "--apply", code=3)
     assert failed["error"]["code"] == "survey-incomplete"

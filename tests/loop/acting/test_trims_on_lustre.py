@@ -11,9 +11,9 @@ from tests.fake_lustre.state import Fault
 from tests.loop.acting.lustre_site import LustreSite, lustre
 from tests.loop.acting.test_on_lustre import GIB, OST, outcomes
 
-from trimtab.drivers.lustre.driver import LustreDriver
-from trimtab.loop.acting import session
-from trimtab.loop.acting.applying import Surroundings
+from trimtab.act import session
+from trimtab.act.apply import ActingSurroundings
+from trimtab.reach.lustre.lustre_driver import LustreDriver
 
 __all__ = ["lustre"]
 pytestmark = pytest.mark.system
@@ -105,8 +105,8 @@ def test_where_a_trim_breaks_off_the_others_end_and_are_resumed(
     trim: Callable[..., object] = LustreDriver.trim
     under_way, surroundings = threading.Event(), []
 
-    def known(**parts: Any) -> Surroundings:
-        surroundings.append(Surroundings(**parts))
+    def known(**parts: Any) -> ActingSurroundings:
+        surroundings.append(ActingSurroundings(**parts))
         return surroundings[-1]
 
     def dying(driver: LustreDriver, target: str, start: int, length: int | None) -> object:

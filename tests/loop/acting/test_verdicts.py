@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.loop.acting.measuring import with_verdicts
-from trimtab.message import Message
-from trimtab.model.action import Action, ActionKind, Instruction, Outcome
-from trimtab.model.identifier import new_identifier
-from trimtab.model.run import Run, RunStatus, Sample
-from trimtab.record.store import Store
+from trimtab.act.first_target import with_verdicts
+from trimtab.base.action import Action, ActionKind, Instruction, Outcome
+from trimtab.base.error import Message
+from trimtab.base.event import new_identifier
+from trimtab.base.run import Run, RunStatus, Sample
+from trimtab.store.store import Store
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 TARGETS = ("OST0000", "OST0001", "OST0002", "OST0003")

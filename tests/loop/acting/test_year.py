@@ -1,7 +1,7 @@
 """A year of random troubles: what must never happen does not, whatever does.
 
 Visits come in bursts, minutes apart, with days or weeks between, and are the shell's own
-(`trimtab.loop.acting.visit.visit`) on a real journal and store. A seed that fails replays: run
+(`trimtab.act.visit.visit`) on a real journal and store. A seed that fails replays: run
 its test again, and see what `Year.told` prints.
 """
 
@@ -21,13 +21,13 @@ from tests.loop.acting.twin_year import TwinYear
 from tests.loop.acting.year import Year
 from tests.loop.acting.year_site import POLICIES, SITE, START, KilledError, with_facts
 
-from trimtab.errors import TrimtabError
-from trimtab.loop.acting import observing, session
-from trimtab.loop.acting import visit as visiting
-from trimtab.loop.acting.deadman import DeadMan, put_back
-from trimtab.loop.acting.journal import journalled, opened
-from trimtab.model.action import ActionKind, Outcome
-from trimtab.record.chain import ChainedFile
+from trimtab.act import observing, session
+from trimtab.act import visit as visiting
+from trimtab.act.action_journal import journalled, opened
+from trimtab.act.safeguard import DeadMan, put_back
+from trimtab.base.action import ActionKind, Outcome
+from trimtab.base.error import TrimtabError
+from trimtab.store.chain import ChainedFile
 
 BURSTS = 9
 GATE = 25
@@ -63,7 +63,7 @@ class Applier:
             "know_site": lambda store, site: None,
             "open_store": lambda url, site, create: self.store,
             "open_driver": opened_driver,
-            "Place": partial(session.Place, open_acting=opened_driver, sleep=year.sleep),
+            "Place": partial(session.ActingPlace, open_acting=opened_driver, sleep=year.sleep),
         }
         for attribute, stand_in in replaced.items():
             patch.setattr(visiting, attribute, stand_in)

@@ -10,9 +10,9 @@ from tests.loop.acting.year import Year
 from tests.loop.acting.year_site import CREATE, DEFAULTS, OSTS, POINTER, START, Ost
 from tests.support.small_twin import small_life, small_scenario
 
-from trimtab.model.telemetry import Setting, Snapshot, TargetSnapshot
-from trimtab.twin.driver import TwinDriver
-from trimtab.twin.scenario.model import Fault
+from trimtab.base.snapshot import Setting, Snapshot, TargetSnapshot
+from trimtab.twin.scenario import Fault
+from trimtab.twin.twin_driver import TwinDriver
 
 DAY = timedelta(days=1)
 

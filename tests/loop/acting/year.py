@@ -36,18 +36,18 @@ from tests.loop.acting.year_site import (
     Ost,
 )
 
-from trimtab.drivers.protocol import WriteTimes
-from trimtab.errors import RefusedError, ToolError, UsageError
-from trimtab.model.telemetry import (
+from trimtab.base.error import RefusedError, ToolError, UsageError
+from trimtab.base.snapshot import (
     NotAvailable,
     Reading,
     Setting,
     Snapshot,
     Target,
     TargetSnapshot,
+    TrimPractice,
     not_available,
 )
-from trimtab.model.trim import TrimPractice
+from trimtab.reach.driver_protocol import WriteTimes
 
 
 class Year:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from trimtab.model.action import Action
-from trimtab.model.policies import AllocatorPolicy, BalancePolicy, Policies, TrimPolicy
-from trimtab.model.policies import TunablesPolicy as Tunables
-from trimtab.model.site import Site
+from trimtab.base.action import Action
+from trimtab.base.site import Site
+from trimtab.base.site_policy import AllocatorPolicy, BalancePolicy, Policies, TrimPolicy
+from trimtab.base.site_policy import TunablesPolicy as Tunables
 
 START: Final = datetime(2027, 1, 1, tzinfo=UTC)
 WBT: Final = "drives/queue/wbt_lat_usec"

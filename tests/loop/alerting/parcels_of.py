@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from trimtab.alert.parcels import Parcel
-from trimtab.model.alert import Alert, Phase
-from trimtab.model.finding import Severity
+from trimtab.base.alert import Alert, Phase
+from trimtab.base.finding import Severity
+from trimtab.watch.alert.payload import Parcel
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 TITLE = (

@@ -15,24 +15,24 @@ from tests.loop.alerting.parcels_of import NOON, alert
 from tests.support.memory_driver import MemoryDriver, MemoryTarget
 from tests.support.watched import HOURLY, MONDAY, Ended, Moving, a_log, a_site, a_watch
 
-from trimtab.alert.parcels import Parcel
-from trimtab.errors import Undelivered, UnreadableError
-from trimtab.loop.alerting import alerting as module
-from trimtab.loop.alerting.alerting import Alerting
-from trimtab.loop.alerting.courier import (
+from trimtab.base.alert import Alert, Delivery, DeliveryState, Phase
+from trimtab.base.error import Undelivered, UnreadableError
+from trimtab.base.finding import Severity
+from trimtab.base.notification import Alerts
+from trimtab.base.site import Site
+from trimtab.store.store import Store
+from trimtab.watch.alert import alerting as module
+from trimtab.watch.alert.alerting import (
     ATTEMPTS,
     FIRST_WAIT_S,
     KEPT,
     LONGEST_WAIT_S,
     MOST,
+    Alerting,
     Courier,
 )
-from trimtab.loop.alerting.receivers import Receiver
-from trimtab.model.alert import Alert, Delivery, DeliveryState, Phase
-from trimtab.model.finding import Severity
-from trimtab.model.notifying import Alerts
-from trimtab.model.site import Site
-from trimtab.record.store import Store
+from trimtab.watch.alert.payload import Parcel
+from trimtab.watch.alert.receiver import Receiver
 
 pytestmark = pytest.mark.system
 
@@ -235,7 +235,7 @@ def test_killed_anywhere_an_alert_is_neither_lost_nor_decided_twice(place, monke
 
 
 def test_quiet_hours_end_in_one_digest(place, monkeypatch) -> None:
-    from trimtab.model.policies import parse_window
+    from trimtab.base.site_policy import parse_window
 
     here = place(quiet=parse_window("11:00-14:00"))
     decided(monkeypatch, alert(1), alert(2), alert(3, severity=Severity.CRITICAL))
@@ -351,7 +351,7 @@ def test_what_waits_is_tried_again_while_a_slot_takes_long(place, monkeypatch) -
     """Nobody calls in between: a trim may take hours."""
     here = place()
     decided(monkeypatch, alert(1))
-    monkeypatch.setattr("trimtab.loop.alerting.courier.FIRST_WAIT_S", 0.0)
+    monkeypatch.setattr("trimtab.watch.alert.alerting.FIRST_WAIT_S", 0.0)
     here.chat.problem = DOWN
     failed = threading.Event()
     delivered = threading.Event()

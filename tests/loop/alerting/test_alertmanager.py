@@ -15,14 +15,13 @@ from tests.support.mailbox import Hook, answer, web_server
 from tests.support.monitoring import alert_manager, eventually
 from tests.support.watched import Moving, a_log, a_site
 
-from trimtab.loop.alerting import alerting as module
-from trimtab.loop.alerting.alerting import Alerting
-from trimtab.loop.alerting.courier import REPEAT
-from trimtab.loop.alerting.receivers import HOLD, AlertmanagerReceiver, Receiver, receivers_of
-from trimtab.model.alert import Alert, Phase
-from trimtab.model.finding import Severity
-from trimtab.model.notifying import Alerts, Webhook
-from trimtab.record.store import Store
+from trimtab.base.alert import Alert, Phase
+from trimtab.base.finding import Severity
+from trimtab.base.notification import Alerts, Webhook
+from trimtab.store.store import Store
+from trimtab.watch.alert import alerting as module
+from trimtab.watch.alert.alerting import REPEAT, Alerting
+from trimtab.watch.alert.receiver import HOLD, AlertmanagerReceiver, Receiver, receivers_of
 
 pytestmark = pytest.mark.system
 

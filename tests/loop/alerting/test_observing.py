@@ -12,17 +12,17 @@ import pytest
 from tests.loop.alerting.parcels_of import NOON
 from tests.support.watched import a_site
 
-from trimtab.loop.alerting import observing
-from trimtab.loop.alerting.observing import RECENT, SnapshotViews, observe
-from trimtab.message import Message
-from trimtab.model.action import Action, ActionKind, Instruction, Outcome
-from trimtab.model.identifier import new_identifier
-from trimtab.model.incident import Assessment
-from trimtab.model.telemetry import HostSnapshot, Reading, Snapshot, Target, TargetSnapshot
-from trimtab.record.kept import Judged, KeptIncident
-from trimtab.record.store import Store
-from trimtab.report.documents import judged  # noqa: F401 (declares what is written)
-from trimtab.report.documents.encode import dumps
+from trimtab.base.action import Action, ActionKind, Instruction, Outcome
+from trimtab.base.error import Message
+from trimtab.base.event import new_identifier
+from trimtab.base.incident import Assessment
+from trimtab.base.snapshot import HostSnapshot, Reading, Snapshot, Target, TargetSnapshot
+from trimtab.probe.verdict import documents_judge  # noqa: F401 (declares what is written)
+from trimtab.show.encode import dumps
+from trimtab.store.kept import Judged, KeptIncident
+from trimtab.store.store import Store
+from trimtab.watch.alert import alert_view
+from trimtab.watch.alert.alert_view import RECENT, SnapshotViews, observe
 
 SITE = a_site()
 
@@ -59,9 +59,11 @@ def test_a_snapshot_that_was_looked_at_is_not_looked_at_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Any] = []
-    view = observing.snapshot_view
+    view = alert_view.snapshot_view
     monkeypatch.setattr(
-        observing, "snapshot_view", lambda site, snapshot: (made.append(0), view(site, snapshot))[1]
+        alert_view,
+        "snapshot_view",
+        lambda site, snapshot: (made.append(0), view(site, snapshot))[1],
     )
     views = SnapshotViews()
     with Store.open(tmp_path / "t.db") as store:

@@ -13,11 +13,11 @@ from tests.loop.alerting.parcels_of import NOON, TITLE, alert, parcel
 from tests.support.mailbox import answer, break_off, close_early, mail_server, web_server
 from tests.support.watched import a_site
 
-from trimtab.errors import Undelivered
-from trimtab.loop.alerting import receivers
-from trimtab.loop.alerting.receivers import MailReceiver
-from trimtab.model.alert import Phase
-from trimtab.model.notifying import MailAlerts, Webhook
+from trimtab.base.alert import Phase
+from trimtab.base.error import Undelivered
+from trimtab.base.notification import MailAlerts, Webhook
+from trimtab.watch.alert import receiver as receivers
+from trimtab.watch.alert.receiver import MailReceiver
 
 pytestmark = pytest.mark.system
 

@@ -9,11 +9,11 @@ import pytest
 from tests.loop.alerting.test_alerting import DOWN, Chat
 from tests.support.watched import HOURLY, MONDAY, Ended, Moving, a_log, a_site, a_watch
 
-from trimtab.loop.alerting.alerting import Alerting
-from trimtab.loop.watching.upcoming import overdue
-from trimtab.model.alert import Phase
-from trimtab.model.site import Site
-from trimtab.record.store import Store
+from trimtab.base.alert import Phase
+from trimtab.base.site import Site
+from trimtab.store.store import Store
+from trimtab.watch.alert.alerting import Alerting
+from trimtab.watch.watch_state import overdue
 
 pytestmark = pytest.mark.system
 HOUR = timedelta(hours=1)

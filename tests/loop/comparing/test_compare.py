@@ -14,15 +14,14 @@ from tests.judge.history import noise
 from tests.support.command import trimtab
 from tests.support.known import known
 
-from trimtab.errors import UsageError
-from trimtab.judge.compare import CompareTerms
-from trimtab.loop.comparing.compare import Request, compare_sides
-from trimtab.loop.comparing.operands import parse_operand
-from trimtab.loop.comparing.published import is_published, published, published_file
-from trimtab.model.compare import Basis, Change
-from trimtab.model.identifier import identifier_of
-from trimtab.model.run import Run, RunStatus, Sample
-from trimtab.record.store import Store
+from trimtab.base.error import UsageError
+from trimtab.base.event import identifier_of
+from trimtab.base.run import Run, RunStatus, Sample
+from trimtab.judge.comparison import CompareTerms
+from trimtab.judge.comparison_result import Basis, Change
+from trimtab.probe.compare import CompareRequest, compare_sides
+from trimtab.probe.compare_side import is_published, parse_operand, published, published_file
+from trimtab.store.store import Store
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -64,7 +63,7 @@ def kept(path, runs):
 
 
 def compared(path, before, after, **more):
-    return compare_sides(Request(before, after, store_url=str(path), **more))
+    return compare_sides(CompareRequest(before, after, store_url=str(path), **more))
 
 
 @pytest.fixture(scope="module")
@@ -306,7 +305,9 @@ def test_nothing_in_common_says_what_each_has(tmp_path):
 
 def test_the_cost_of_checksums():
     result = compare_sides(
-        Request("673320±31779/240 MB/s", "554012 +- 37846 / 240 MB/s", metric="write_bandwidth")
+        CompareRequest(
+            "673320±31779/240 MB/s", "554012 +- 37846 / 240 MB/s", metric="write_bandwidth"
+        )
     )
     (effect,) = result.series[0].effects
     assert effect.reason.startswith("17.7 % lower")
@@ -413,7 +414,7 @@ def test_files_of_published_results(tmp_path):
         path = tmp_path / f"{name}.toml"
         path.write_text(TABLES.format(mean=mean, window=window))
         paths.append(str(path))
-    result = compare_sides(Request(paths[0], paths[1]))
+    result = compare_sides(CompareRequest(paths[0], paths[1]))
     assert [one.effects[0].metric for one in result.series] == [
         "write_bandwidth",
         "read_bandwidth",
@@ -422,7 +423,7 @@ def test_files_of_published_results(tmp_path):
     assert first.layer == "client"
     assert first.effects[0].ratio == pytest.approx(0.9)
     assert first.effects[0].provisional is True
-    only = compare_sides(Request(*paths, metric="read_bandwidth"))
+    only = compare_sides(CompareRequest(*paths, metric="read_bandwidth"))
     assert len(only.series) == 1
 
 
@@ -446,7 +447,7 @@ def test_wrong_files_name_the_file_and_the_table(tmp_path, change, code):
     path = tmp_path / "a.toml"
     path.write_text(TABLES.format(mean=100, window="1d").replace(*change))
     with pytest.raises(UsageError) as refused:
-        compare_sides(Request(str(path), str(path)))
+        compare_sides(CompareRequest(str(path), str(path)))
     assert refused.value.code == code
     assert re.match(rf"{re.escape(str(path))}:[0-9]+:", refused.value.message)
     assert code == "not-toml" or "[[summary]] " in refused.value.message

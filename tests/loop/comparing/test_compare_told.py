@@ -9,9 +9,9 @@ import pytest
 from tests.loop.comparing.test_compare import START, compared, hourly, kept, run_at
 from tests.support.command import trimtab
 
-from trimtab.errors import UsageError
-from trimtab.loop.comparing.published import is_published, published
-from trimtab.model.run import RunStatus, Sample
+from trimtab.base.error import UsageError
+from trimtab.base.run import RunStatus, Sample
+from trimtab.probe.compare_side import is_published, published
 
 
 def doubted(run, reason):

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from tests.support.command import trimtab
 
-from trimtab.errors import UnreadableError, UsageError
-from trimtab.loop.comparing.compare import Request, compare_sides
-from trimtab.loop.comparing.files import as_files, sides_of
+from trimtab.base.error import UnreadableError, UsageError
+from trimtab.probe.compare import CompareRequest, as_files, compare_sides, sides_of
 
 pytestmark = pytest.mark.cli
 REPORT = Path(__file__).parents[2] / "fixtures/ior/4.0.0/text-shared.out"
@@ -19,7 +18,7 @@ def test_two_files_of_a_tool_are_compared_without_a_store(tmp_path: Path) -> Non
     copy = tmp_path / "later.out"
     copy.write_bytes(REPORT.read_bytes())
     store = tmp_path / "none.db"
-    result = compare_sides(Request(str(REPORT), str(copy), store_url=str(store)))
+    result = compare_sides(CompareRequest(str(REPORT), str(copy), store_url=str(store)))
     ratios = [effect.ratio for series in result.series for effect in series.effects]
     assert ratios
     assert set(ratios) == {1.0}
@@ -39,7 +38,7 @@ def test_a_file_of_no_known_format_is_named(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("nothing\n")
     with pytest.raises(UnreadableError, match=r"notes\.txt cannot be compared"):
-        compare_sides(Request(str(file), str(file), store_url=str(tmp_path / "none.db")))
+        compare_sides(CompareRequest(str(file), str(file), store_url=str(tmp_path / "none.db")))
 
 
 @pytest.fixture

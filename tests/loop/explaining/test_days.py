@@ -10,10 +10,10 @@ import pytest
 from tests.support.codes import raises
 from tests.support.small_site import SITE, SmallSite, hour
 
-from trimtab.errors import UsageError
-from trimtab.loop.event_log import Place
-from trimtab.loop.explaining.incidents import explain_at, incidents_of
-from trimtab.record.store import Store
+from trimtab.base.error import UsageError
+from trimtab.probe.verdict.incident_search import explain_at, incidents_of
+from trimtab.site.place import Place
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.system
 

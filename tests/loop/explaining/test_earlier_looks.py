@@ -21,17 +21,12 @@ from tests.support.kept_world import keep_world
 from tests.worlds.record import make_world as make_drawn_world
 from tests.worlds.site import draw_site
 
-from trimtab.loop.event_log import Place
-from trimtab.loop.explaining.incidents import (
-    Explained,
-    keep_incidents,
-    search,
-    still_holds,
-)
-from trimtab.measure.plain import as_list
-from trimtab.model.incident import Explanation
-from trimtab.record.kept import KeptIncident
-from trimtab.record.store import Store
+from trimtab.base.incident import Explanation
+from trimtab.base.plain import as_list
+from trimtab.probe.verdict.incident_search import Explained, keep_incidents, search, still_holds
+from trimtab.site.place import Place
+from trimtab.store.kept import KeptIncident
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.calibration
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.loop.explaining.store_telemetry import StoreTelemetry
-from trimtab.model.telemetry import HostSnapshot, Reading, Snapshot
-from trimtab.record.store import Store
+from trimtab.base.snapshot import HostSnapshot, Reading, Snapshot
+from trimtab.probe.verdict.incident_question import StoreTelemetry
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.system
 

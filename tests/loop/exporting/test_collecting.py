@@ -9,14 +9,14 @@ import pytest
 from tests.act.world import NOW, action, ago, ost
 from tests.support.watched import a_site
 
-from trimtab.explain.troubles import site_state
-from trimtab.loop.event_log import Place, add_event
-from trimtab.loop.exporting.collecting import Collector
-from trimtab.loop.overview import target_overviews
-from trimtab.model.action import ActionKind, Outcome
-from trimtab.model.event import EventKind
-from trimtab.model.telemetry import Snapshot
-from trimtab.record.store import Store
+from trimtab.answers.site_overview import target_overviews
+from trimtab.base.action import ActionKind, Outcome
+from trimtab.base.event import EventKind
+from trimtab.base.snapshot import Snapshot
+from trimtab.explain.trouble import site_state
+from trimtab.site.place import Place, add_event
+from trimtab.store.store import Store
+from trimtab.watch.site_metrics import Collector
 
 DAY_S = 86400.0
 

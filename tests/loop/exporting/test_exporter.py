@@ -23,23 +23,23 @@ from tests.support.monitoring import alert_manager, eventually, prometheus
 from tests.support.small_twin import small_scenario
 from tests.support.watched import MONDAY, Ended, Moving, a_log, a_site, a_watch
 
-from trimtab.loop.alerting.alerting import Alerting
-from trimtab.loop.exporting.collecting import Collector
-from trimtab.loop.exporting.exporter import Exporter, families
-from trimtab.loop.probing import twin_site
-from trimtab.loop.probing.site_probe import runner_of
-from trimtab.loop.sites import open_acting_driver, open_driver, reach_of
-from trimtab.loop.twin_run import Wanted, run_twin
-from trimtab.loop.watching.watch import Watch
-from trimtab.message import Message
-from trimtab.model.action import Action, ActionKind, Instruction, Outcome
-from trimtab.model.identifier import new_identifier
-from trimtab.model.notifying import MetricsExport, Webhook
-from trimtab.model.site import Site
-from trimtab.model.telemetry import Reading
-from trimtab.record.store import Store
-from trimtab.site.load import load_site
-from trimtab.twin.scenario.model import ProbeLoad
+from trimtab.base.action import Action, ActionKind, Instruction, Outcome
+from trimtab.base.error import Message
+from trimtab.base.event import new_identifier
+from trimtab.base.notification import MetricsExport, Webhook
+from trimtab.base.site import Site
+from trimtab.base.snapshot import Reading
+from trimtab.probe.site_probe import runner_of
+from trimtab.site.lookup import open_acting_driver, open_driver, reach_of
+from trimtab.site.site_file import load_site
+from trimtab.store.store import Store
+from trimtab.twin import twin_site
+from trimtab.twin.scenario import ProbeLoad
+from trimtab.twin.twin_run import TwinRequest, run_twin
+from trimtab.watch.alert.alerting import Alerting
+from trimtab.watch.exporter import Exporter, families
+from trimtab.watch.site_metrics import Collector
+from trimtab.watch.watch import Watch
 
 pytestmark = pytest.mark.system
 
@@ -218,7 +218,7 @@ def test_a_port_that_is_taken_and_a_directory_that_is_gone_are_logged(tmp_path: 
 def twin_site_of(directory: Path) -> Site:
     """Return a site of which three days were simulated, and one target trimmed."""
     scenario = small_scenario(probes=(PROBE,))
-    wanted = Wanted(scenario, directory, until_s=3 * 86400.0)
+    wanted = TwinRequest(scenario, directory, until_s=3 * 86400.0)
     site = load_site(run_twin(wanted, progress=lambda text, part: None).site_file).site
     return replace(site, snapshot_schedule="every 15m", metrics=MetricsExport("127.0.0.1:0"))
 

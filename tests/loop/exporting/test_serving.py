@@ -22,10 +22,10 @@ import bcrypt
 import pytest
 from tests.support.monitoring import PATIENCE_S, eventually, prometheus
 
-from trimtab.errors import UsageError
-from trimtab.loop.exporting import exporter
-from trimtab.loop.exporting.exporter import CONNECTIONS_MAXIMUM, MetricsServer
-from trimtab.loop.exporting.web_config import Protection, load_protection
+from trimtab.base.error import UsageError
+from trimtab.watch import exporter
+from trimtab.watch.exporter import CONNECTIONS_MAXIMUM, MetricsServer
+from trimtab.watch.metrics_access import Protection, load_protection
 
 pytestmark = pytest.mark.system
 

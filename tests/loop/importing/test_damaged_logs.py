@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.measure.recorded import FIXTURES
 
-from trimtab.loop.importing.reading import read_file
+from trimtab.probe.imports.import_reading import read_file
 
 pytestmark = pytest.mark.system
 

@@ -20,22 +20,21 @@ from tests.measure.survey_files import survey_files
 from tests.support.documents import misfits
 from tests.support.narrow import present
 
-from trimtab.errors import ToolError
-from trimtab.loop.importing import importer, reading
-from trimtab.loop.importing.importer import import_files
-from trimtab.loop.importing.storing import Terms
-from trimtab.measure.table import formats
-from trimtab.model.imported import FileStatus, ImportedFile
-from trimtab.model.run import RunStatus
-from trimtab.record.store import Store
-from trimtab.report.documents.measured import import_json
+from trimtab.base.error import ToolError
+from trimtab.base.run import RunStatus
+from trimtab.formats.format_table import formats
+from trimtab.probe.documents_probe import import_json
+from trimtab.probe.imports import import_reading, importer
+from trimtab.probe.imports.import_result import FileStatus, ImportedFile
+from trimtab.probe.imports.importer import ImportTerms, import_files
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.system
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 REPORT = (FIXTURES / "ioload" / "0.1.0" / "write-direct.out").read_bytes()
 IO500 = FIXTURES / "io500" / "io500-isc21_v2" / "standard"
-TERMS = Terms(site="s", timezone="UTC")
+TERMS = ImportTerms(site="s", timezone="UTC")
 
 
 @pytest.fixture
@@ -95,7 +94,7 @@ def test_the_same_content_in_one_batch_is_kept_once(place: Path, store: Store) -
 def test_another_site_keeps_its_own(place: Path, store: Store) -> None:
     (place / "a").write_bytes(REPORT)
     done(place, store)
-    (other,) = import_files([str(place)], Terms(site="t"), store)
+    (other,) = import_files([str(place)], ImportTerms(site="t"), store)
     assert other.results[0].new
 
 
@@ -341,11 +340,11 @@ IOR = FIXTURES / "ior" / "4.1.0+dev" / "text-fpp.out"
 
 @pytest.mark.parametrize(
     ("terms", "hour"),
-    [(Terms(timezone="UTC"), 0), (Terms(timezone="Europe/Zurich"), -1)],
+    [(ImportTerms(timezone="UTC"), 0), (ImportTerms(timezone="Europe/Zurich"), -1)],
 )
-def test_a_time_without_a_zone_takes_the_one_that_is_said(terms: Terms, hour: int) -> None:
+def test_a_time_without_a_zone_takes_the_one_that_is_said(terms: ImportTerms, hour: int) -> None:
     (one,) = import_files([str(IOR)], terms, None)
-    (plain,) = import_files([str(IOR)], Terms(timezone="UTC"), None)
+    (plain,) = import_files([str(IOR)], ImportTerms(timezone="UTC"), None)
     at, utc = one.results[0].at, plain.results[0].at
     assert at is not None
     assert utc is not None
@@ -353,32 +352,32 @@ def test_a_time_without_a_zone_takes_the_one_that_is_said(terms: Terms, hour: in
 
 
 def test_a_time_without_a_zone_is_not_guessed() -> None:
-    (one,) = import_files([str(IOR)], Terms(), None)
+    (one,) = import_files([str(IOR)], ImportTerms(), None)
     assert one.results[0].at is None
     assert "--timezone" in str(one.results[0].at_reason)
 
 
 def test_a_time_that_is_said_and_one_that_is_printed_must_be_one() -> None:
-    (plain,) = import_files([str(IOR)], Terms(timezone="UTC"), None)
+    (plain,) = import_files([str(IOR)], ImportTerms(timezone="UTC"), None)
     printed = present(plain.results[0].at)
     near, far = printed + timedelta(hours=8, minutes=3), printed - timedelta(days=30)
-    (said,) = import_files([str(IOR)], Terms(at=near), None)
+    (said,) = import_files([str(IOR)], ImportTerms(at=near), None)
     assert said.results[0].at == printed + timedelta(hours=8)  # zones are quarters of hours
-    (wrong,) = import_files([str(IOR)], Terms(at=far), None)
+    (wrong,) = import_files([str(IOR)], ImportTerms(at=far), None)
     assert wrong.results[0].at is None
     assert "which is not" in str(wrong.results[0].at_reason)
 
 
 def test_a_run_without_a_time_gets_it_when_it_is_imported_with_a_zone(store: Store) -> None:
-    (first,) = import_files([str(IOR)], Terms(site="s"), store)
+    (first,) = import_files([str(IOR)], ImportTerms(site="s"), store)
     assert first.results[0].run is not None
     assert store.run(first.results[0].run).at is None
-    (again,) = import_files([str(IOR)], Terms(site="s", timezone="UTC"), store)
+    (again,) = import_files([str(IOR)], ImportTerms(site="s", timezone="UTC"), store)
     assert not again.results[0].new
     run = store.run(first.results[0].run)
     assert run.at == again.results[0].at
     assert run.at_reason is None
-    list(import_files([str(IOR)], Terms(site="s", timezone="Asia/Tokyo"), store))
+    list(import_files([str(IOR)], ImportTerms(site="s", timezone="Asia/Tokyo"), store))
     assert store.run(run.id).at == run.at  # one that is known stays
 
 
@@ -449,7 +448,7 @@ def test_a_bug_in_one_format_costs_no_other_file(
 
     (place / "a").write_bytes(IOR.read_bytes())
     form = dataclasses.replace(formats()[0], recognises=broken)
-    monkeypatch.setattr(reading, "formats", lambda: (form,))
+    monkeypatch.setattr(import_reading, "formats", lambda: (form,))
     (one,) = done(place, store)
     assert one.status is FileStatus.UNREADABLE
     assert "ZeroDivisionError: odd" in str(one.reason)
@@ -497,7 +496,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     survey = survey_files(60)
     for number in range(400):
         (files / f"{number}.detail").write_bytes(survey.detail + b"\n" * number)
-    argv = [sys.executable, "-m", "trimtab.cli.main", "import", str(files), "--dry-run"]
+    argv = [sys.executable, "-m", "trimtab.cli", "import", str(files), "--dry-run"]
     process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     workers: list[str] = []

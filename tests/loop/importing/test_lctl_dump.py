@@ -13,15 +13,14 @@ from tests.measure.recorded import FIXTURES, REAL_DATA
 from tests.support.codes import raises
 from tests.support.narrow import present
 
-from trimtab.errors import DataError
-from trimtab.loop.importing.importer import import_files
-from trimtab.loop.importing.lctl_dump import problems, recognises, shown, snapshots
-from trimtab.loop.importing.reading import read_file
-from trimtab.loop.importing.storing import Terms
-from trimtab.measure.source import Source
-from trimtab.model.imported import FileStatus
-from trimtab.model.telemetry import Setting, Snapshot, TargetSnapshot
-from trimtab.record.store import Store
+from trimtab.base.error import DataError
+from trimtab.base.snapshot import Setting, Snapshot, TargetSnapshot
+from trimtab.formats.source import OutputFile
+from trimtab.probe.imports.import_reading import read_file
+from trimtab.probe.imports.import_result import FileStatus
+from trimtab.probe.imports.importer import ImportTerms, import_files
+from trimtab.probe.imports.lctl_dump import problems, recognises, shown, snapshots
+from trimtab.store.store import Store
 
 AT = datetime(2017, 6, 20, 12, tzinfo=UTC)
 KIB = 1024
@@ -72,8 +71,8 @@ def store(tmp_path: Path) -> Store:
     return Store.open(tmp_path / "store" / "t.db")
 
 
-def source(text: str) -> Source:
-    return Source("oss1.txt", text.encode())
+def source(text: str) -> OutputFile:
+    return OutputFile("oss1.txt", text.encode())
 
 
 def only(text: str) -> Snapshot:
@@ -117,7 +116,7 @@ def test_jobs_are_shown_and_nothing_is_kept(tmp_path: Path, store: Store) -> Non
     path = tmp_path / "jobs.txt"
     path.write_text(JOBS)
     with store:
-        (file,) = import_files([str(path)], Terms(site="scratch"), store)
+        (file,) = import_files([str(path)], ImportTerms(site="scratch"), store)
         assert store.latest_snapshot("scratch") is None
     assert file.status is FileStatus.OK
     assert str(file.results[0].told["answer"]).split("\n") == [
@@ -150,7 +149,7 @@ def test_the_snapshot_is_kept_once(tmp_path: Path, store: Store) -> None:
     path.write_text(DUMP.replace("\n", "\r\n"))
     with store:
         for new in (True, False):
-            (file,) = import_files([str(path)], Terms(site="scratch"), store)
+            (file,) = import_files([str(path)], ImportTerms(site="scratch"), store)
             assert [result.new for result in file.results] == [new]
             assert file.status is FileStatus.OK
         assert present(store.latest_snapshot("scratch")).of("OST000a") is not None
@@ -159,7 +158,7 @@ def test_the_snapshot_is_kept_once(tmp_path: Path, store: Store) -> None:
 def test_damaged() -> None:
     whole = only(DUMP)
     for cut in cuts(DUMP.encode(), seed=1):
-        part = Source("x", cut)
+        part = OutputFile("x", cut)
         try:
             kept = snapshots(part, AT)
         except DataError:
@@ -170,7 +169,7 @@ def test_damaged() -> None:
                 assert known.items() <= values(whole.of(target.target.name)).items()
             assert cut.endswith(b"\n") or problems(part)
     for content in (*flips(DUMP.encode(), seed=2), *RUBBISH):
-        changed = Source("x", content)
+        changed = OutputFile("x", content)
         if recognises(changed):
             with suppress(DataError):
                 snapshots(changed, AT)
@@ -202,5 +201,5 @@ def test_a_run_of_elbencho_in_three_files_is_kept_once(tmp_path: Path, store: St
     folder = FIXTURES / "elbencho" / "3.1-10"
     files = [str(folder / f"nights.{end}") for end in ("csv", "json", "txt")]
     with store:
-        list(import_files(files, Terms(site="scratch"), store))
+        list(import_files(files, ImportTerms(site="scratch"), store))
         assert len(store.runs(site="scratch")) == 3

@@ -13,13 +13,12 @@ from tests.measure.recorded import REAL_DATA
 from tests.support.codes import raises
 from tests.support.narrow import present
 
-from trimtab.errors import DataError
-from trimtab.loop.importing.lfs_df import problems, recognises, snapshots, why_not_judged
-from trimtab.measure.source import Source
-from trimtab.message import code_of
-from trimtab.model.telemetry import ROUNDED as ROUNDED_LABEL
-from trimtab.model.telemetry import Snapshot
-from trimtab.record.store import Store
+from trimtab.base.error import DataError, code_of
+from trimtab.base.snapshot import ROUNDED as ROUNDED_LABEL
+from trimtab.base.snapshot import Snapshot
+from trimtab.formats.source import OutputFile
+from trimtab.probe.imports.lfs_df_dump import problems, recognises, snapshots, why_not_judged
+from trimtab.store.store import Store
 
 AT = datetime(2017, 6, 20, 12, tzinfo=UTC)
 KIB = 1024
@@ -44,8 +43,8 @@ filesystem_summary:      1000000         300      999700   1%  /scratch
 """
 
 
-def source(text: str) -> Source:
-    return Source("lfs-df.txt", text.encode())
+def source(text: str) -> OutputFile:
+    return OutputFile("lfs-df.txt", text.encode())
 
 
 def only(text: str) -> Snapshot:
@@ -53,11 +52,11 @@ def only(text: str) -> Snapshot:
     return snapshot
 
 
-def edison() -> Source:
+def edison() -> OutputFile:
     path = REAL_DATA / "lfs-df" / "edison-lfs-df.txt.gz"
     if not path.exists():
         pytest.skip(f"no recorded data under {REAL_DATA} (set TRIMTAB_REAL_DATA)")
-    return Source(str(path), gzip.decompress(path.read_bytes()))
+    return OutputFile(str(path), gzip.decompress(path.read_bytes()))
 
 
 def numbers(found: tuple[tuple[str, Snapshot], ...]) -> dict[tuple[str, str, str], object]:
@@ -136,7 +135,7 @@ def test_those_of_a_recent_lustre() -> None:
     paths = [
         path
         for path in sorted(REAL_DATA.glob("lustre-2.17/*/*lfs_df*.out"))
-        if recognises(Source(str(path), path.read_bytes()))
+        if recognises(OutputFile(str(path), path.read_bytes()))
     ]
     if not paths:
         pytest.skip(f"no recorded data under {REAL_DATA} (set TRIMTAB_REAL_DATA)")
@@ -144,7 +143,7 @@ def test_those_of_a_recent_lustre() -> None:
     refused: dict[str, str] = {}
     for path in paths:
         try:
-            found[path.stem] = snapshots(Source(str(path), path.read_bytes()), AT)
+            found[path.stem] = snapshots(OutputFile(str(path), path.read_bytes()), AT)
         except DataError as error:
             refused[path.stem] = error.code
     assert found
@@ -198,17 +197,17 @@ def test_the_line_ends_of_windows_change_nothing() -> None:
     assert numbers(snapshots(source(text.replace("\n", "\r\n")), AT)) == numbers(
         snapshots(source(text), AT)
     )
-    assert numbers(snapshots(Source("x", b"\xef\xbb\xbf" + text.encode()), AT)) == numbers(
+    assert numbers(snapshots(OutputFile("x", b"\xef\xbb\xbf" + text.encode()), AT)) == numbers(
         snapshots(source(text), AT)
     )
 
 
 def test_cut_anywhere_it_gives_no_other_number() -> None:
     text = (SPACE + INODES).encode()
-    whole = numbers(snapshots(Source("x", text), AT))
+    whole = numbers(snapshots(OutputFile("x", text), AT))
     for content in cuts(text, seed=1):
         try:
-            found = snapshots(Source("x", content), AT)
+            found = snapshots(OutputFile("x", content), AT)
         except DataError:
             continue
         assert numbers(found).items() <= whole.items()
@@ -219,7 +218,7 @@ def test_cut_anywhere_it_gives_no_other_number() -> None:
 def test_damage_and_rubbish_never_raise_another_error() -> None:
     for content in (*RUBBISH, *flips((SPACE + INODES).encode(), seed=2)):
         try:
-            found = snapshots(Source("x", content), AT)
+            found = snapshots(OutputFile("x", content), AT)
         except DataError:
             continue
         assert all(not isinstance(value, int) or value >= 0 for value in numbers(found).values())

@@ -8,7 +8,7 @@ import pytest
 from tests.measure.of_formats import values
 from tests.measure.recorded import FIXTURES
 
-from trimtab.loop.importing.reading import PREAMBLE_BYTES, read_file
+from trimtab.probe.imports.import_reading import PREAMBLE_BYTES, read_file
 
 OUTPUTS = {
     "ior": FIXTURES / "ior" / "4.0.0" / "deadline.out",

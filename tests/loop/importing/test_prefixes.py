@@ -12,10 +12,10 @@ from tests.measure.test_formats import OUTPUTS
 from tests.support.counts import repetitions
 from tests.support.each import for_each
 
-from trimtab.loop.importing.reading import Reading, read_file
-from trimtab.loop.probing.command_output import read_printed
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.prefixes import streams
+from trimtab.formats.measurement import Measurement
+from trimtab.formats.prefix import streams
+from trimtab.probe.imports.import_reading import FileReading, read_file
+from trimtab.probe.result_file import read_printed
 
 __all__ = ["damage_sample"]
 
@@ -31,7 +31,7 @@ KINDS = {**PREFIXES, "CRLF": b""}
 ONE_OF_EACH = ("ior", "fio", "mdtest", "obdfilter_survey", "lnet_selftest", "perf")
 
 
-def read(folder: Path, content: bytes, kind: str | None = None) -> Reading:
+def read(folder: Path, content: bytes, kind: str | None = None) -> FileReading:
     path = folder / "output.txt"
     path.write_bytes(content)
     return read_file(str(path), kind)
@@ -43,7 +43,7 @@ def in_other_form(content: bytes, name: str) -> bytes:
     return prefixed(content, PREFIXES[name])
 
 
-def told(reading: Reading) -> tuple[object, ...]:
+def told(reading: FileReading) -> tuple[object, ...]:
     return reading.measurements, reading.snapshots, reading.notes
 
 
@@ -83,7 +83,7 @@ def interleaved(*outputs: tuple[bytes, bytes]) -> bytes:
     return b"".join(line for _, line in sorted(lines, key=lambda entry: entry[0]))
 
 
-def by_name(reading: Reading) -> dict[str | None, Measurement]:
+def by_name(reading: FileReading) -> dict[str | None, Measurement]:
     return {measurement.name: measurement for measurement in reading.measurements}
 
 

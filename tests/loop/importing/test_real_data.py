@@ -11,11 +11,10 @@ import pytest
 from tests.measure.recorded import REAL_DATA
 from tests.support.narrow import present
 
-from trimtab.loop.importing.importer import import_files
-from trimtab.loop.importing.storing import Terms
-from trimtab.model.imported import FileStatus, ImportedFile
-from trimtab.model.run import Sample
-from trimtab.record.store import Store
+from trimtab.base.run import Sample
+from trimtab.probe.imports.import_result import FileStatus, ImportedFile
+from trimtab.probe.imports.importer import ImportTerms, import_files
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.system
 
@@ -26,7 +25,7 @@ MIB = 2**20
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ImportedFile]:
     if not REAL_DATA.is_dir():
         pytest.skip("the collection of real outputs is not here")
-    terms = Terms(site="all", at=datetime(2026, 11, 20, tzinfo=UTC), timezone="UTC")
+    terms = ImportTerms(site="all", at=datetime(2026, 11, 20, tzinfo=UTC), timezone="UTC")
     with Store.open(tmp_path_factory.mktemp("store") / "t.db") as store:
         # In this process: others would import for longer than they read (test_importing has them).
         found = list(import_files([str(REAL_DATA)], terms, store, workers=0))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.measure.recorded import FIXTURES
 
-from trimtab.loop.importing.reading import mains, read_file
+from trimtab.probe.imports.import_reading import mains, read_file
 
 RUN = FIXTURES / "mlperf-storage" / "dlio-2.0.0" / "success"
 FIGURES = {

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from tests.measure.recorded import FIXTURES
 
-from trimtab.loop.importing.importer import import_files
-from trimtab.loop.importing.storing import Terms
-from trimtab.record.store import Store
+from trimtab.probe.imports.importer import ImportTerms, import_files
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.cli
 
@@ -37,7 +36,7 @@ def test_one_more_newline_makes_no_other_result(kind: str, tmp_path: Path, store
     for number, end in enumerate((b"\n", b"\n\n", b"\n\n\n", *without)):
         path = tmp_path / f"{number}.out"
         path.write_bytes(content + end)
-        (file,) = import_files([str(path)], Terms(site="s"), store)
+        (file,) = import_files([str(path)], ImportTerms(site="s"), store)
         kept.add(file.results[0].run)
         results = len(file.results)
         assert len(kept) == 1, end
@@ -56,7 +55,7 @@ def test_a_copy_with_the_line_ends_of_windows_is_the_same(
     for number, copy in enumerate((*copies, windows + b"\r\n")):
         path = tmp_path / f"{number}.out"
         path.write_bytes(copy)
-        (file,) = import_files([str(path)], Terms(site="s"), store)
+        (file,) = import_files([str(path)], ImportTerms(site="s"), store)
         kept.add(tuple((result.run, result.samples) for result in file.results))
         assert file.status.value == "ok"
     assert len(kept) == 1
@@ -72,7 +71,7 @@ def test_a_text_cut_at_its_end_is_not_the_whole_one(tmp_path: Path, store: Store
         ("row", b"".join(lines[: last + 1])),
     ):
         (tmp_path / name).write_bytes(content)
-    (first,) = import_files([str(tmp_path / "cut")], Terms(site="s"), store)
-    (second,) = import_files([str(tmp_path / "row")], Terms(site="s"), store)
+    (first,) = import_files([str(tmp_path / "cut")], ImportTerms(site="s"), store)
+    (second,) = import_files([str(tmp_path / "row")], ImportTerms(site="s"), store)
     assert first.results[0].run != second.results[0].run
     assert second.results[0].new

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 from tests.measure.recorded import FIXTURES
 
-from trimtab.loop.importing.importer import import_files
-from trimtab.loop.importing.reading import read_file
-from trimtab.loop.importing.storing import Terms
-from trimtab.model.run import RunStatus
-from trimtab.record.store import Store
+from trimtab.base.run import RunStatus
+from trimtab.probe.imports.import_reading import read_file
+from trimtab.probe.imports.importer import ImportTerms, import_files
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.cli
 
@@ -42,7 +41,7 @@ def test_it_counts_as_nothing_in_its_series(tmp_path: Path) -> None:
     whole = tmp_path / "whole.out"
     whole.write_bytes(WHOLE.read_bytes())
     with Store.open(tmp_path / "store" / "t.db") as store:
-        terms = Terms(site="s", timezone="UTC")
+        terms = ImportTerms(site="s", timezone="UTC")
         tuple(import_files([str(whole), str(cut(tmp_path, LIMITS[0]))], terms, store))
         (series,) = store.series("s")
         points = store.history("s", series.comparability, metric="write_bandwidth")
@@ -60,7 +59,7 @@ def test_it_is_of_the_series_of_those_that_ended(tmp_path: Path, name: str) -> N
     options = later[: later.index("\nwrite ")]
     ended.write_text(f"{options}\n{LIMITS[0]}\n")
     with Store.open(tmp_path / "store" / "t.db") as store:
-        tuple(import_files([str(whole), str(ended)], Terms(site="s", timezone="UTC"), store))
+        tuple(import_files([str(whole), str(ended)], ImportTerms(site="s", timezone="UTC"), store))
         assert [series.runs for series in store.series("s")] == [2]
 
 

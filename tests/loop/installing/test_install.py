@@ -12,9 +12,9 @@ from tests.support.codes import raises
 from tests.support.command import TRIMTAB, trimtab
 from tests.support.documents import misfits
 
-from trimtab.errors import RefusedError
-from trimtab.loop.installing.install import UNIT, FileState, files_of, install, unit_text
-from trimtab.model.site import Site
+from trimtab.base.error import RefusedError
+from trimtab.base.site import Site
+from trimtab.watch.install import UNIT, FileState, files_of, install, unit_text
 
 SITE = Site("scratch", "local", "/scratch")
 TEXT = '[site]\nname = "scratch"\ndriver = "local"\npath = "/scratch"\n'

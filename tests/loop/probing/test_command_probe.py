@@ -19,27 +19,23 @@ import pytest
 from tests.support.command import TRIMTAB, trimtab
 from tests.support.slurm import Cluster
 
-from trimtab.errors import JobLost, NeverStarted, RefusedError, ToolError, TrimtabError
-from trimtab.launch.allocation import HostAllocation
-from trimtab.launch.launchers import Local, OpenMpi, find_open_mpi
-from trimtab.launch.process import ProcessResult
-from trimtab.loop.judging import metrics_of, verdicts
-from trimtab.loop.probing.command import Command, CommandSpec
-from trimtab.loop.probing.command_output import FILES_MAXIMUM
-from trimtab.loop.probing.missing import as_asked, likeness_of
-from trimtab.loop.probing.probe import DIRECTORY_PREFIX, ProbeOutcome, RunContext
-from trimtab.loop.probing.probe_now import probe_now
-from trimtab.loop.probing.reach import THIS_HOST
-from trimtab.loop.probing.site_command import command_of, refuse_too_many
-from trimtab.loop.probing.site_probe import SiteProbeRunner
-from trimtab.loop.probing.validate import validate
-from trimtab.message import code_of
-from trimtab.model.identifier import new_identifier
-from trimtab.model.run import RawOutput, RunStatus, Sample
-from trimtab.model.site import Site, SiteLauncher, SiteProbe
-from trimtab.model.verdict import HistoryPoint
-from trimtab.record.comparability import comparability_key
-from trimtab.record.store import Store
+from trimtab.base.error import JobLost, NeverStarted, RefusedError, ToolError, TrimtabError, code_of
+from trimtab.base.event import new_identifier
+from trimtab.base.run import RawOutput, RunStatus, Sample, comparability_key
+from trimtab.base.site import Site, SiteLauncher, SiteProbe
+from trimtab.base.verdict import HistoryPoint
+from trimtab.judge.run_verdict import metrics_of, verdicts
+from trimtab.probe.probe import DIRECTORY_PREFIX, ProbeOutcome, RunContext
+from trimtab.probe.probe_now import as_asked, likeness_of, probe_now
+from trimtab.probe.result_file import FILES_MAXIMUM
+from trimtab.probe.site_command import CommandSpec, CommandStep, command_of, refuse_too_many
+from trimtab.probe.site_probe import SiteProbeRunner
+from trimtab.probe.site_validation import validate
+from trimtab.reach.allocation import HostAllocation
+from trimtab.reach.launcher import Local, OpenMpi, find_open_mpi
+from trimtab.reach.process import ProcessResult
+from trimtab.site.path_access import THIS_HOST
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.system
 
@@ -442,7 +438,7 @@ def test_mdtest_may_not_take_all_inodes(tmp_path: Path, monkeypatch: pytest.Monk
     if not isinstance(find_open_mpi(), OpenMpi):
         pytest.skip("Open MPI is not here")
     probe = SiteProbe("names", benchmark="mdtest", tasks_per_node=4, items=100)
-    from trimtab.launch.bounded import free_space
+    from trimtab.reach.bounded import free_space
 
     spec, _ = command_of(probe, "local", str(tmp_path), replace(THIS_HOST, processors=2))
     space = free_space("/")._replace(inodes=10**6, inodes_free=2000)
@@ -459,7 +455,7 @@ def test_another_workload_than_requested_is_an_invalid_run(tmp_path: Path) -> No
     output = FIXTURES / "mdtest" / "4.0.0" / "files.out"
     spec = CommandSpec("names", "mdtest", ("cat", str(output)))
     for expected, status in (({}, RunStatus.OK), ({"tasks": 999}, RunStatus.INVALID_WORKLOAD)):
-        command = Command(replace(spec, expected=expected), Local())
+        command = CommandStep(replace(spec, expected=expected), Local())
         read = SimpleNamespace(
             outputs=[RawOutput("command", spec.command, output.read_bytes())],
             around=SimpleNamespace(directories=None),

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.errors import RefusedError, ToolError, UsageError
-from trimtab.launch.process import ProcessResult, utc_now
-from trimtab.loop.probing.placement import Pinned, Striped, pin, pin_usable
+from trimtab.base.error import RefusedError, ToolError, UsageError
+from trimtab.probe.file_placement import Pinned, Striped, pin, pin_usable
+from trimtab.reach.process import ProcessResult, utc_now
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40))

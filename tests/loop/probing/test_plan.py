@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.errors import RefusedError, UsageError
-from trimtab.loop.probing.plan import Request, plan_probe
-from trimtab.loop.probing.write_read import WriteRead
-from trimtab.measure.measurement import Measurement, Phase
-from trimtab.model.run import RunStatus
+from trimtab.base.error import RefusedError, UsageError
+from trimtab.base.run import RunStatus
+from trimtab.formats.measurement import MeasuredPhase, Measurement
+from trimtab.probe.check.check_plan import CheckRequest, plan_probe
+from trimtab.probe.write_read import WriteRead
 
 MIB, GIB = 1024**2, 1024**3
 
 
 def plan(available: int = 100 * GIB, processors: int = 2, **request):
-    return plan_probe(Request(**request), available_bytes=available, processors=processors)
+    return plan_probe(CheckRequest(**request), available_bytes=available, processors=processors)
 
 
 def test_the_default_fits_a_minute_and_a_twentieth_of_the_free_space():
@@ -90,15 +90,15 @@ def test_more_tasks_than_the_space_has_transfers_is_wrong_use():
 def test_an_earlier_block_size_is_kept_while_it_fits():
     assert plan(available=200 * GIB).block_size_bytes == 2 * GIB
     kept = plan_probe(
-        Request(),
+        CheckRequest(),
         available_bytes=200 * GIB,
         processors=2,
         earlier=[dataclasses.replace(plan(), direct=False), plan()],
     )
     assert kept.block_size_bytes == GIB
-    shrunk = plan_probe(Request(), available_bytes=50 * GIB, processors=2, earlier=[plan()])
+    shrunk = plan_probe(CheckRequest(), available_bytes=50 * GIB, processors=2, earlier=[plan()])
     assert shrunk.block_size_bytes == 512 * MIB
-    grown = plan_probe(Request(), available_bytes=800 * GIB, processors=2, earlier=[plan()])
+    grown = plan_probe(CheckRequest(), available_bytes=800 * GIB, processors=2, earlier=[plan()])
     assert grown.block_size_bytes == 8 * GIB
 
 
@@ -106,7 +106,7 @@ class Counting(WriteRead):
     """Writes so much at every write, and nothing in truth."""
 
     def _one_access(self, probe, repetition, access, text, position) -> None:
-        phases = (Phase(access, repetition, 10 * GIB),)
+        phases = (MeasuredPhase(access, repetition, 10 * GIB),)
         probe.measurements.append(Measurement("builtin", RunStatus.OK, phases=phases))
 
 

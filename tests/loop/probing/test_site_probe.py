@@ -12,19 +12,19 @@ import pytest
 from tests.act.world import action
 from tests.fake_lustre.state import FakeLustre
 
-from trimtab.drivers.lustre.driver import LustreDriver
-from trimtab.errors import JobLost, RefusedError, TrimtabError
-from trimtab.launch import launchers
-from trimtab.launch.allocation import Demand, HostAllocation
-from trimtab.launch.process import ProcessResult
-from trimtab.loop.probing import site_probe
-from trimtab.loop.probing.probe import DIRECTORY_PREFIX, RunContext
-from trimtab.loop.probing.reach import THIS_HOST
-from trimtab.loop.probing.site_probe import SiteProbeRunner, demand_of, instrument_of, spec_of
-from trimtab.model.action import ActionKind
-from trimtab.model.identifier import identifier_of
-from trimtab.model.run import RunStatus
-from trimtab.model.site import Servers, Site, SiteLauncher, SiteProbe
+from trimtab.base.action import ActionKind
+from trimtab.base.error import JobLost, RefusedError, TrimtabError
+from trimtab.base.event import identifier_of
+from trimtab.base.run import RunStatus
+from trimtab.base.site import Servers, Site, SiteLauncher, SiteProbe
+from trimtab.probe import site_probe
+from trimtab.probe.probe import DIRECTORY_PREFIX, RunContext
+from trimtab.probe.site_probe import SiteProbeRunner, demand_of, instrument_of, spec_of
+from trimtab.reach import launcher
+from trimtab.reach.allocation import HostAllocation, NodeDemand
+from trimtab.reach.lustre.lustre_driver import LustreDriver
+from trimtab.reach.process import ProcessResult
+from trimtab.site.path_access import THIS_HOST
 
 MIB = 1024**2
 SMALL = SiteProbe(
@@ -74,7 +74,7 @@ def test_a_batch_job_is_asked_for_as_long_as_the_probe_may_take() -> None:
     demand = demand_of(
         probe, spec_of(probe, 10**12, 2), site, "01a1f640-bc00-7000-8000-00000000abcd"
     )
-    assert demand == Demand("trimtab-hourly-00000000abcd", 2, 1, 660.0, 600.0, options)
+    assert demand == NodeDemand("trimtab-hourly-00000000abcd", 2, 1, 660.0, 600.0, options)
 
 
 @pytest.mark.system
@@ -109,7 +109,7 @@ def test_a_job_whose_time_is_over_counts_as_0_and_one_that_was_lost_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, unfinished: bool, status: RunStatus
 ) -> None:
     monkeypatch.setattr(_LostAllocation, "unfinished", unfinished)
-    monkeypatch.setattr(launchers, "HostAllocation", _LostAllocation)
+    monkeypatch.setattr(launcher, "HostAllocation", _LostAllocation)
     runner = SiteProbeRunner(Site("s", "local", str(tmp_path)), _now)
     outcome = runner(SMALL, RunContext(identifier_of(_now(), "s", "x"), _now(), lambda *_: None))
     assert outcome.run.status is status

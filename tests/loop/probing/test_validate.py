@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.drivers.local.driver import LocalDriver
-from trimtab.loop.probing.validate import validate
-from trimtab.model.notifying import MetricsExport
-from trimtab.model.site import Checked, Site, SiteProbe, SiteStore
+from trimtab.base.notification import MetricsExport
+from trimtab.base.site import Checked, Site, SiteProbe, SiteStore
+from trimtab.probe.site_validation import validate
+from trimtab.reach.local.local_driver import LocalDriver
 
 pytestmark = pytest.mark.system
 

@@ -12,15 +12,14 @@ import pytest
 from tests.support.codes import raises
 from tests.support.silent_fuse import silent_mount
 
-from trimtab.errors import Interrupted, NoAnswer
-from trimtab.loop.purging import importing, limits, scanning
-from trimtab.loop.purging.answering import require_answer
-from trimtab.loop.purging.importing import import_index
-from trimtab.loop.purging.limits import Limits
-from trimtab.loop.purging.scanning import ScanOptions, scan_index
-from trimtab.loop.purging.spreading import read_checkpoint
-from trimtab.purge.index.importing import ListDescription
-from trimtab.purge.index.manifest import Source
+from trimtab.base.error import Interrupted, NoAnswer
+from trimtab.purge import core_call
+from trimtab.purge.core_call import ScanLimits, require_answer
+from trimtab.purge.index import list_import, scan
+from trimtab.purge.index.list_import import ListDescription, import_index
+from trimtab.purge.index.manifest import IndexSource
+from trimtab.purge.index.scan import ScanOptions, scan_index
+from trimtab.purge.index.scan_workers import read_checkpoint
 
 pytestmark = pytest.mark.system
 
@@ -44,7 +43,7 @@ def test_what_else_is_wrong_is_left_to_whoever_goes_over_it(tmp_path):
 @pytest.fixture
 def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     soon = partial(require_answer, deadline_s=0.5)
-    for module in (scanning, importing):
+    for module in (scan, list_import):
         monkeypatch.setattr(module, "require_answer", soon)
     root = tmp_path / "root"
     root.mkdir()
@@ -53,7 +52,7 @@ def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_scan_that_hangs_on_the_way_can_be_stopped_and_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "_STOP_S", 0.2)
+    monkeypatch.setattr(core_call, "_STOP_S", 0.2)
     root = tmp_path / "root"
     (root / "dead").mkdir(parents=True)
     (root / "file").touch()
@@ -83,7 +82,7 @@ def test_a_slow_scan_stops_soon_and_goes_on_within_a_large_directory(tmp_path):
             raise Interrupted("stopped by SIGINT")
 
     stopped_s: list[float] = []
-    slowly = ScanOptions(limits=Limits(calls_per_s=10.0))
+    slowly = ScanOptions(limits=ScanLimits(calls_per_s=10.0))
     with pytest.raises(Interrupted) as caught:
         scan_index(str(root), tmp_path / "index", slowly, version="0", progress=stop)
     assert time.monotonic() - stopped_s[0] < 5.0
@@ -96,12 +95,12 @@ def test_a_slow_scan_stops_soon_and_goes_on_within_a_large_directory(tmp_path):
 
 
 def test_a_slow_part_is_waited_for_as_long_as_its_turns_take():
-    assert Limits(1000.0).stop_s(10, 2, 1.0) == 60.0
-    assert Limits(1.0).stop_s(4, 2, share=0.1) == pytest.approx(800.0)
-    assert Limits(calls_per_mdt_s=1.0).stop_s(64, 2, share=0.1) == pytest.approx(400.0)
+    assert ScanLimits(1000.0).stop_s(10, 2, 1.0) == 60.0
+    assert ScanLimits(1.0).stop_s(4, 2, share=0.1) == pytest.approx(800.0)
+    assert ScanLimits(calls_per_mdt_s=1.0).stop_s(64, 2, share=0.1) == pytest.approx(400.0)
     # Threads beyond the calls of a second would only wait, each for longer.
-    assert [Limits(10.0).threads(asked) for asked in (0, 1, 64)] == [2, 1, 10]
-    assert Limits().threads(64) == 64
+    assert [ScanLimits(10.0).threads(asked) for asked in (0, 1, 64)] == [2, 1, 10]
+    assert ScanLimits().threads(64) == 64
 
 
 def test_a_scan_and_an_import_of_it_are_not_begun(hanging, tmp_path):
@@ -109,7 +108,7 @@ def test_a_scan_and_an_import_of_it_are_not_begun(hanging, tmp_path):
         scan_index(str(hanging), tmp_path / "index", ScanOptions(), version="0")
     assert not (tmp_path / "index").exists()
     (tmp_path / "list").write_bytes(b"")
-    described = ListDescription(Source.GNU_FIND, os.fsencode(hanging))
+    described = ListDescription(IndexSource.GNU_FIND, os.fsencode(hanging))
     with raises(NoAnswer, "no-answer"):
         import_index(tmp_path / "list", tmp_path / "index", described, mounted=True)
     assert not (tmp_path / "index").exists()

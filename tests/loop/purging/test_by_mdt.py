@@ -14,12 +14,12 @@ from tests.support.codes import raises
 from tests.support.dask_cluster import local_cluster
 from tests.support.silent_fuse import why_not
 
-from trimtab.errors import UsageError
-from trimtab.loop.purging import scanning, spreading
-from trimtab.loop.purging.limits import Limits
-from trimtab.loop.purging.scanning import ScanOptions, scan_index
+from trimtab.base.error import UsageError
+from trimtab.purge.core_call import ScanLimits
+from trimtab.purge.index import scan, scan_workers
 from trimtab.purge.index.manifest import Manifest, SizesMode
-from trimtab.purge.run.collect import root_facts
+from trimtab.purge.index.scan import ScanOptions, scan_index
+from trimtab.purge.root_facts import root_facts
 
 pytestmark = pytest.mark.system
 
@@ -36,7 +36,7 @@ def program() -> Path:
 
 @pytest.fixture(autouse=True)
 def as_lustre(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scanning, "root_facts", waiting_fuse.facts_as_of_lustre)
+    monkeypatch.setattr(scan, "root_facts", waiting_fuse.facts_as_of_lustre)
 
 
 def scanned(program: Path, tmp_path: Path, **terms: Any) -> tuple[waiting_fuse.Waiting, Manifest]:
@@ -58,7 +58,7 @@ def test_mdts_are_loaded_alike(program: Path, tmp_path: Path) -> None:
 
 def test_no_mdt_is_asked_more_often_than_was_said(program: Path, tmp_path: Path) -> None:
     limit = 800.0
-    mount, _ = scanned(program, tmp_path, threads=24, limits=Limits(calls_per_mdt_s=limit))
+    mount, _ = scanned(program, tmp_path, threads=24, limits=ScanLimits(calls_per_mdt_s=limit))
     assert max(mount.most_of_mdts) <= limit * 1.1
     # Each has a limit of its own: none waits for another's.
     assert mount.longest_lead < mount.calls / MDTS / 4
@@ -67,16 +67,16 @@ def test_no_mdt_is_asked_more_often_than_was_said(program: Path, tmp_path: Path)
 def test_workers_keep_the_limit_of_each_mdt_together(
     program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scanning, "_FIRST_S", 0.1)
-    monkeypatch.setattr(spreading, "_FEW_S", 0.2)
-    monkeypatch.setattr(spreading, "_PART_S", 0.5)
+    monkeypatch.setattr(scan, "_FIRST_S", 0.1)
+    monkeypatch.setattr(scan_workers, "_FEW_S", 0.2)
+    monkeypatch.setattr(scan_workers, "_PART_S", 0.5)
     limit = 600.0
     with local_cluster(2) as cluster:
         mount, _ = scanned(
             program,
             tmp_path,
             threads=6,
-            limits=Limits(calls_per_mdt_s=limit),
+            limits=ScanLimits(calls_per_mdt_s=limit),
             dask=cluster.scheduler_file,
         )
     assert max(mount.most_of_mdts) <= limit * 1.1
@@ -84,8 +84,8 @@ def test_workers_keep_the_limit_of_each_mdt_together(
 
 
 def test_what_is_no_lustre_has_no_mdts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scanning, "root_facts", root_facts)
-    options = ScanOptions(limits=Limits(calls_per_mdt_s=100.0))
+    monkeypatch.setattr(scan, "root_facts", root_facts)
+    options = ScanOptions(limits=ScanLimits(calls_per_mdt_s=100.0))
     with raises(UsageError, "mdts-none"):
         scan_index(str(tmp_path), tmp_path / "i", options, version="0")
     assert not (tmp_path / "i").exists()

@@ -15,16 +15,16 @@ from polars.testing import assert_frame_equal
 from tests.support.dask_cluster import local_cluster
 
 from trimtab import _core
-from trimtab.loop.purging.by_shards import holdings, pieces
-from trimtab.loop.purging.horizons import Question, ask_horizon, choose
-from trimtab.loop.purging.planning import held_by_users
-from trimtab.loop.purging.scanning import ScanOptions, scan_index
-from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.fullness import Usage
+from trimtab.purge.horizon.horizon_question import HorizonQuestion, ask_horizon, choose
+from trimtab.purge.index.dask_pieces import holdings, pieces
+from trimtab.purge.index.index_query import By
 from trimtab.purge.index.manifest import Shard
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest
-from trimtab.purge.index.questions import By
-from trimtab.purge.policy import Policy
-from trimtab.purge.rules import ReadRecording, rules_in_force
+from trimtab.purge.index.scan import ScanOptions, scan_index
+from trimtab.purge.plan.plan_making import held_by_users
+from trimtab.purge.purge_policy import Policy
+from trimtab.purge.rules_in_force import ReadRecording, rules_in_force
 
 pytestmark = pytest.mark.system
 DAY_S = 86_400
@@ -79,14 +79,14 @@ def test_pieces_are_all_shards_in_their_order(index: Path) -> None:
 
 @pytest.fixture
 def each_shard_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trimtab.loop.purging.by_shards.PIECE_BYTES", 1)
+    monkeypatch.setattr("trimtab.purge.index.dask_pieces.PIECE_BYTES", 1)
 
 
 @pytest.mark.usefixtures("each_shard_by_itself")
 def test_a_horizon_is_that_of_one_process(index: Path, scheduler: str) -> None:
     root = load_manifest(index).root.decode()
     policy = Policy("p", root, target=0.5, counted=("atime", "mtime"), minimum_age_s=DAY_S)
-    question = Question(index, policy, usage=Usage(10**6, 2 * 10**5))
+    question = HorizonQuestion(index, policy, usage=Usage(10**6, 2 * 10**5))
     now = datetime.now(UTC)
     alone = ask_horizon(question, now=now)
     assert alone.answer.needed.eligible.files > 0
@@ -103,7 +103,7 @@ def test_candidates_are_those_of_one_process(
     now = datetime.now(UTC)
     root = manifest.root.decode()
     policy = Policy("p", root, target=0.5, counted=("atime", "mtime"), minimum_age_s=DAY_S)
-    question = Question(index, policy, usage=Usage(10**6, 2 * 10**5))
+    question = HorizonQuestion(index, policy, usage=Usage(10**6, 2 * 10**5))
     horizon = ask_horizon(question, now=now)
     horizon = replace(horizon, rules=replace(horizon.rules, linked=linked))
     files = {}

@@ -23,15 +23,14 @@ from tests.purge.index.imports import load_verified
 from tests.support import dask_chaos
 from tests.support.dask_chaos import ChaosCluster, end, send, started
 
-from trimtab.errors import TrimtabError
-from trimtab.loop import dask_workers
-from trimtab.loop.purging import scanning, spreading
-from trimtab.loop.purging.by_shards import holdings
-from trimtab.loop.purging.limits import Limits
-from trimtab.loop.purging.scanning import ScanOptions, scan_index
+from trimtab.base.error import TrimtabError
+from trimtab.purge.core_call import ScanLimits
+from trimtab.purge.index import scan, scan_workers
+from trimtab.purge.index.dask_pieces import holdings
+from trimtab.purge.index.index_query import By, QueryAnswer
 from trimtab.purge.index.manifest import Manifest
-from trimtab.purge.index.query import Answer
-from trimtab.purge.index.questions import By
+from trimtab.purge.index.scan import ScanOptions, scan_index
+from trimtab.reach import dask_worker
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 SEEDS = int(os.environ.get("TRIMTAB_CHAOS_SEEDS", "200"))
@@ -46,20 +45,20 @@ FULL = 64 << 10
 _REFUSED = 3
 
 
-def held(answer: Answer) -> str:
+def held(answer: QueryAnswer) -> str:
     """Return who holds how much; how long it was not used depends on when the scan ended."""
     return answer.frame.drop("unused_days").write_json()
 
 
 def scan_and_ask(tree: str, index: str, scheduler: str, out: str) -> None:
     """Scan, ask who holds what, and write the answer; exit as the command does after an error."""
-    dask_workers._WORKERS_S = 10.0  # type: ignore[misc]
-    dask_workers._LOOK_S = 0.2  # type: ignore[misc]
-    scanning._FIRST_S = 0.0  # type: ignore[misc]
-    scanning._LOOK_S = 0.01  # type: ignore[misc]
-    spreading._FEW_S = 0.05  # type: ignore[misc]
-    spreading._PART_S = 0.1  # type: ignore[misc]
-    options = ScanOptions(limits=Limits(CALLS_PER_S), dask=scheduler, checkpoint_s=0.001)
+    dask_worker._WORKERS_S = 10.0  # type: ignore[misc]
+    dask_worker._LOOK_S = 0.2  # type: ignore[misc]
+    scan._FIRST_S = 0.0  # type: ignore[misc]
+    scan._LOOK_S = 0.01  # type: ignore[misc]
+    scan_workers._FEW_S = 0.05  # type: ignore[misc]
+    scan_workers._PART_S = 0.1  # type: ignore[misc]
+    options = ScanOptions(limits=ScanLimits(CALLS_PER_S), dask=scheduler, checkpoint_s=0.001)
     try:
         if not (Path(index) / "manifest.json").exists():
             scan_index(tree, Path(index), options, version="0")

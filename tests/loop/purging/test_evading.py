@@ -12,12 +12,12 @@ import polars as pl
 import pytest
 from tests.support.codes import raises
 
-from trimtab.errors import DataError, UnreadableError, UsageError
-from trimtab.loop.purging.evading import look_for_evasion
-from trimtab.purge.index.manifest import FileSystemIdentity, Lack, Manifest, Source, TimeTrust
+from trimtab.base.error import DataError, UnreadableError, UsageError
+from trimtab.purge.horizon.evasion import look_for_evasion
+from trimtab.purge.index.manifest import FileSystemIdentity, IndexSource, Lack, Manifest, TimeTrust
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest
-from trimtab.purge.index.write import ShardWriter, fill
-from trimtab.purge.policy import Exemption, Policy
+from trimtab.purge.index.shard import ShardWriter, fill
+from trimtab.purge.purge_policy import Exemption, Policy
 
 NOW_S = 1_790_000_000
 DAY_S = 86400
@@ -56,7 +56,7 @@ def index(directory: Path, frames: Iterable[pl.DataFrame], days_ago: int, **more
     directory.mkdir()
     ended_ns = (NOW_S - days_ago * DAY_S) * 10**9
     manifest = Manifest(
-        index_id=directory.name, root=b"/scratch", filesystem=SYSTEM, source=Source.SCAN,
+        index_id=directory.name, root=b"/scratch", filesystem=SYSTEM, source=IndexSource.SCAN,
         tool="t", started_ns=ended_ns - 60 * 10**9, ended_ns=ended_ns, times=TimeTrust.EXACT_NS,
         time_resolution_ns=1, lacking=frozenset({Lack.PROJECT, Lack.LAYOUT}), complete=True,
         shards=fill(ShardWriter(directory), frames),

@@ -12,20 +12,18 @@ import pytest
 from tests.fake_lustre.stale_sizes import NOW_S, StaleNamespace, stale_namespace, write_index
 
 from trimtab._core import select
-from trimtab.loop.purging import planning
-from trimtab.loop.purging.exact_sizes import look_at_candidates
-from trimtab.loop.purging.horizons import Question, ask_horizon, choose
-from trimtab.loop.purging.looking import look_on
-from trimtab.loop.purging.place import PurgePlace
-from trimtab.loop.purging.scanning import ScanOptions, scan_index
-from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.index.exact_size import Exact
+from trimtab.purge.core_call import Exact, look_on
+from trimtab.purge.fullness import Usage
+from trimtab.purge.horizon.horizon_question import HorizonQuestion, ask_horizon, choose
 from trimtab.purge.index.manifest import Manifest, Sizes, SizesMode
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest
-from trimtab.purge.index.size_sample import take_sample
-from trimtab.purge.policy import Policy
+from trimtab.purge.index.scan import ScanOptions, scan_index
+from trimtab.purge.index.size_sample import look_at_candidates, take_sample
+from trimtab.purge.plan import plan_making
 from trimtab.purge.policy_file import LoadedPolicy
-from trimtab.purge.rules import ReadRecording, rules_in_force
+from trimtab.purge.purge_policy import Policy
+from trimtab.purge.rules_in_force import ReadRecording, rules_in_force
+from trimtab.store.purge_place import PurgePlace
 
 NOW = datetime.fromtimestamp(NOW_S, UTC)
 
@@ -52,7 +50,7 @@ def usage_of(world: StaleNamespace) -> Usage:
 def test_a_horizon_by_lazy_sizes_says_so_and_one_by_a_sample_is_right(tmp_path: Path) -> None:
     world = stale_namespace(4000, seed=2)
     usage = usage_of(world)
-    question = Question(tmp_path / "lazy", policy_of(tmp_path), usage=usage)
+    question = HorizonQuestion(tmp_path / "lazy", policy_of(tmp_path), usage=usage)
     indexed(world, tmp_path / "lazy", tmp_path, sampled=False)
     lazy = ask_horizon(question, now=NOW)
     assert lazy.bias is None
@@ -78,7 +76,7 @@ def test_a_horizon_by_lazy_sizes_says_so_and_one_by_a_sample_is_right(tmp_path: 
 
 def candidates(tmp_path: Path, world: StaleNamespace) -> Path:
     indexed(world, tmp_path / "index", tmp_path, sampled=False)
-    question = Question(tmp_path / "index", policy_of(tmp_path), usage=usage_of(world))
+    question = HorizonQuestion(tmp_path / "index", policy_of(tmp_path), usage=usage_of(world))
     horizon = ask_horizon(question, now=NOW)
     choose(question, horizon, NOW_S - 60 * 86_400, tmp_path / "candidates.parquet")
     return tmp_path / "candidates.parquet"
@@ -139,10 +137,10 @@ def test_a_plan_lists_what_files_take_up(tmp_path: Path, monkeypatch: pytest.Mon
     root = tmp_path / "root"
     root.mkdir()
     indexed(world, tmp_path / "index", root)
-    monkeypatch.setattr(planning, "require_answer", lambda *_: None)
+    monkeypatch.setattr(plan_making, "require_answer", lambda *_: None)
     policy = policy_of(root)
-    made = planning.make_plan(
-        Question(tmp_path / "index", usage=usage_of(world)),
+    made = plan_making.make_plan(
+        HorizonQuestion(tmp_path / "index", usage=usage_of(world)),
         LoadedPolicy(policy, ""),
         tmp_path / "plan",
         place=PurgePlace(tmp_path / "place"),

@@ -21,19 +21,25 @@ from tests.support.codes import raises
 from tests.support.each import for_each
 
 from trimtab._core import Rules, select, tally
-from trimtab.cli.purge import purge_command
-from trimtab.errors import DataError, RefusedError, UsageError
-from trimtab.loop.purging import changed_rows, changelogs, following
-from trimtab.loop.purging.by_shards import holdings, pieces
-from trimtab.model.site import Servers
-from trimtab.purge.follow.decide import HEARTBEAT_S, TRIES_MAX, Clear
+from trimtab.base.error import DataError, RefusedError, UsageError
+from trimtab.base.site import Servers
+from trimtab.purge.command import purge_command
+from trimtab.purge.follow import following, lustre_changes
+from trimtab.purge.follow.follow_decision import HEARTBEAT_S, TRIES_MAX, Clear
 from trimtab.purge.index import delta
-from trimtab.purge.index.manifest import FileSystemIdentity, Lack, Manifest, Source, shard_paths
+from trimtab.purge.index.dask_pieces import holdings, pieces
+from trimtab.purge.index.index_query import By
+from trimtab.purge.index.manifest import (
+    FileSystemIdentity,
+    IndexSource,
+    Lack,
+    Manifest,
+    shard_paths,
+)
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest
-from trimtab.purge.index.questions import By
-from trimtab.purge.index.write import ShardWriter
-from trimtab.purge.policy import Policy
-from trimtab.purge.rules import ReadRecording, rules_in_force
+from trimtab.purge.index.shard import ShardWriter
+from trimtab.purge.purge_policy import Policy
+from trimtab.purge.rules_in_force import ReadRecording, rules_in_force
 
 
 def directory_of(lustre: FakeNamespace) -> bytes:
@@ -231,10 +237,10 @@ def test_a_file_with_more_names_than_lustre_keeps_is_told(
     file, look = file_of(lustre), lustre.look
     lustre.link(file, ROOT, b"another")
 
-    def short(files: list[bytes]) -> changed_rows.Looked:
+    def short(files: list[bytes]) -> lustre_changes.LookedUp:
         answer = look(files)
         rows = answer.rows.filter(pl.col("name") != b"another")
-        return changed_rows.Looked(answer.root, rows, answer.gone, {}, frozenset({file}))
+        return lustre_changes.LookedUp(answer.root, rows, answer.gone, {}, frozenset({file}))
 
     monkeypatch.setattr(lustre, "look", short)
     (obstacle,) = follower.round().manifest.obstacles
@@ -253,7 +259,7 @@ def test_an_mdt_that_is_added_is_a_reason_to_scan_again(
 def test_small_shards_are_merged(
     lustre: FakeNamespace, follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changed_rows, "DELTAS_MAX", 2)
+    monkeypatch.setattr(lustre_changes, "DELTAS_MAX", 2)
     for number in range(6):
         lustre.write(file_of(lustre), number)
         manifest = follower.round().manifest
@@ -283,7 +289,7 @@ def test_replaced_files_stay_for_who_reads_them(lustre: FakeNamespace, follower:
 
 
 def _imported(lustre: FakeNamespace, manifest: Manifest) -> Manifest:
-    return replace(manifest, source=Source.LFS_FIND)
+    return replace(manifest, source=IndexSource.LFS_FIND)
 
 
 def _of_another(lustre: FakeNamespace, manifest: Manifest) -> Manifest:
@@ -484,7 +490,7 @@ def test_files_are_looked_at_by_what_lustre_keeps_with_them(
     inside = fids / _shown(directory_of(lustre)) / "b"
     inside.touch()
     _attributes(inside, file_of(lustre, b"b"), [])
-    live = changelogs.LiveChangelogs(str(root), "scratch", Servers(), manifest)
+    live = lustre_changes.LiveChangelogs(str(root), "scratch", Servers(), manifest)
     missing = bytes.fromhex("00000002000004020000ffff00000000")
     looked = live.look([*lustre.nodes, missing])
     expected = lustre.look(list(lustre.nodes)).rows

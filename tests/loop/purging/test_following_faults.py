@@ -10,7 +10,7 @@ from tests.fake_lustre.followed import Follower, caught_up, scan
 from tests.fake_lustre.namespace import ROOT, FakeNamespace, Log
 from tests.support.codes import raises
 
-from trimtab.errors import RefusedError, ToolError
+from trimtab.base.error import RefusedError, ToolError
 
 HOUR_NS = 3600 * 10**9
 

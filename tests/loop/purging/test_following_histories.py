@@ -17,7 +17,7 @@ import pytest
 from tests.fake_lustre.followed import Follower, Users, in_order, scan, values
 from tests.fake_lustre.namespace import BEGAN_NS, FakeNamespace
 
-from trimtab.purge.index import delta, write
+from trimtab.purge.index import delta, shard
 from trimtab.purge.index.manifest_file import load_manifest
 
 
@@ -31,7 +31,7 @@ class Killer:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, lustre: FakeNamespace) -> None:
         self.left: int | None = None
         for module, name in (
-            (delta, "write_shard"), (write, "write_shard"), (delta, "_write"),
+            (delta, "write_shard"), (shard, "write_shard"), (delta, "_write"),
             (delta, "save_manifest"), (lustre, "clear"),
         ):  # fmt: skip
             monkeypatch.setattr(module, name, self._killing(getattr(module, name)))

@@ -10,35 +10,29 @@ from tests.fake_lustre.state import FakeLustre, Fault
 from tests.support.codes import raises
 from tests.support.memory_driver import MemoryDriver, MemoryTarget
 
-from trimtab.drivers.lustre.driver import LustreDriver
-from trimtab.errors import DataError, RefusedError, ToolError, UnreadableError, UsageError
-from trimtab.loop.purging import site as site_module
-from trimtab.loop.purging.answering import inodes_in_use, usage_now
-from trimtab.loop.purging.core_errors import core_errors
-from trimtab.loop.purging.horizons import (
-    Question,
-    _growth,
-    _policy,
-    _require_pools,
-)
-from trimtab.loop.purging.place import DEFAULT, PurgePlace, prepared, purge_place
-from trimtab.loop.purging.site import SiteSays, ask_site, ost_usages, thinned
-from trimtab.model.site import Servers
-from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.index.manifest import Manifest, Source, TimeTrust
-from trimtab.purge.policy import Policy
-from trimtab.purge.run.journal import freed_before
+from trimtab.base.error import DataError, RefusedError, ToolError, UnreadableError, UsageError
+from trimtab.base.site import Servers
+from trimtab.purge import site_facts as site_module
+from trimtab.purge.core_call import core_errors, inodes_in_use, usage_now
+from trimtab.purge.fullness import Usage
+from trimtab.purge.horizon.horizon_question import HorizonQuestion, _growth, _policy, _require_pools
+from trimtab.purge.index.manifest import IndexSource, Manifest, TimeTrust
+from trimtab.purge.purge_policy import Policy
+from trimtab.purge.run.run_journal import freed_before
+from trimtab.purge.site_facts import SiteSays, ask_site, ost_usages, thinned
+from trimtab.reach.lustre.lustre_driver import LustreDriver
+from trimtab.store.purge_place import DEFAULT, PurgePlace, prepared, purge_place
 
 NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
 MANIFEST = Manifest(
-    index_id="x", root=b"/scratch", filesystem=None, source=Source.SCAN, tool="t", started_ns=1,
+    index_id="x", root=b"/scratch", filesystem=None, source=IndexSource.SCAN, tool="t", started_ns=1,
     ended_ns=2, times=TimeTrust.EXACT_NS, time_resolution_ns=1, lacking=frozenset(),
     complete=True, shards=(),
 )  # fmt: skip
 
 
-def question(**arguments) -> Question:
-    return Question(Path("index"), **arguments)
+def question(**arguments) -> HorizonQuestion:
+    return HorizonQuestion(Path("index"), **arguments)
 
 
 def test_a_target_without_a_policy_has_the_usual_rules():

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from tests.support.codes import raises
 
-from trimtab.errors import DataError, UnreadableError, UsageError
-from trimtab.loop.purging.importing import import_index, names_of
-from trimtab.purge.index.importing import ListDescription
-from trimtab.purge.index.manifest import Lack, Source
+from trimtab.base.error import DataError, UnreadableError, UsageError
+from trimtab.purge.index.list_import import ListDescription, import_index, names_of
+from trimtab.purge.index.manifest import IndexSource, Lack
 
 NAMED = ("path=p,uid=who:name,gid=team:name,size_bytes=s",)
 LINE = "alice:x:1234:1:comment with : and more:/:/bin/sh\n"
@@ -50,9 +49,9 @@ def test_a_real_list_of_find_drives_a_plan_once_its_facts_are_told(tmp_path):
     fields = r"%i\t%n\t%U\t%G\t%s\t%b\t%A@\t%T@\t%C@\t%p\0"
     result = subprocess.run(["find", tree, "-printf", fields], capture_output=True, check=True)
     file.write_bytes(result.stdout)
-    described = ListDescription(Source.GNU_FIND, os.fsencode(tree))
+    described = ListDescription(IndexSource.GNU_FIND, os.fsencode(tree))
     manifest = import_index(file, tmp_path / "bare", described)
-    assert manifest.source is Source.GNU_FIND
+    assert manifest.source is IndexSource.GNU_FIND
     assert not manifest.can_delete
     whole = import_index(
         file,

@@ -25,21 +25,22 @@ from tests.support import loopback
 from tests.support.codes import raises
 from tests.support.tree_history import History
 
-from trimtab.errors import DataError, Interrupted, UnreadableError, UsageError
-from trimtab.loop.purging import planning, scanning
-from trimtab.loop.purging.limits import Limits
-from trimtab.loop.purging.scanning import ScanOptions, scan_index
-from trimtab.purge.index import carrying, views
+from trimtab.base.error import DataError, Interrupted, UnreadableError, UsageError
+from trimtab.purge.core_call import ScanLimits
+from trimtab.purge.index import carry_over, index_view
+from trimtab.purge.index import scan as scanning
 from trimtab.purge.index.manifest import (
     FileSystemIdentity,
     Followed,
+    IndexSource,
     Lack,
     Manifest,
-    Source,
     Unread,
 )
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest
-from trimtab.purge.index.schema import columns
+from trimtab.purge.index.scan import ScanOptions, scan_index
+from trimtab.purge.index.shard import columns
+from trimtab.purge.plan import plan_making
 
 pytestmark = pytest.mark.system
 
@@ -53,7 +54,7 @@ IN_PLACE = (
 @pytest.fixture(autouse=True)
 def no_margin(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trees are older than the margin only where a test waits for it: it is a tick here."""
-    monkeypatch.setattr(carrying, "MARGIN_S", 0)
+    monkeypatch.setattr(carry_over, "MARGIN_S", 0)
     monkeypatch.setattr(scanning, "require_answer", lambda *_: None)
 
 
@@ -89,7 +90,7 @@ def incremental(tree: Path, index: Path, base: Path, **terms: Any) -> Manifest:
 
 
 def rows(index: Path) -> pl.DataFrame:
-    frame = views.scanned(index, load_verified(index)).select(*columns())
+    frame = index_view.scanned(index, load_verified(index)).select(*columns())
     return frame.sort("parent", "name").collect()
 
 
@@ -132,7 +133,7 @@ def test_a_chain_of_incremental_scans_is_a_full_scan(
             shard.rows_in_force for shard in manifest.shards if shard.read_ns is not None
         )
         linked = (
-            views.scanned(place, load_manifest(place)).filter(pl.col("nlink") > 1, type="f")
+            index_view.scanned(place, load_manifest(place)).filter(pl.col("nlink") > 1, type="f")
             for place in (index, truth)
         )
         # Each name says of its file what all say: it counts once.
@@ -189,7 +190,7 @@ def test_what_changes_in_place_is_as_it_was_and_says_when_it_was_read(
     (tree / "d1/s1/f1").write_text("longer than before")
     (tree / "d2/s2/new").write_text("y")
     manifest = incremental(tree, tmp_path / "next", tmp_path / "base")
-    frame = views.names(tmp_path / "next", manifest).collect()
+    frame = index_view.names(tmp_path / "next", manifest).collect()
     stale = frame.filter(path="d1/s1/f1")
     assert stale["size_bytes"].item() == 1
     assert first.started_ns is not None
@@ -214,10 +215,10 @@ def test_a_plan_is_as_old_as_the_oldest_row(tree: Path, tmp_path: Path) -> None:
     assert _ended_at(tmp_path / "base", monthly) == old.ended_ns // 10**9
     # Directories of the base changed after its scan began, as it says now, but for one.
     os.utime(tree / "d1/s1/f1")
-    base = carrying.Base(tmp_path / "base", old, time.time_ns())
+    base = carry_over.ScanBase(tmp_path / "base", old, time.time_ns())
     core = tmp_path / "next"
     fresh = full(tree, core)
-    shards, scan = carrying.carried_over(base, core, fresh.shards, unchanged=8)
+    shards, scan = carry_over.carried_over(base, core, fresh.shards, unchanged=8)
     assert scan.carried == 40
     monthly.manifest = replace(fresh, shards=shards, incremental=scan)
     assert _ended_at(core, monthly) == monthly.manifest.oldest_ns // 10**9
@@ -227,7 +228,7 @@ def test_a_plan_is_as_old_as_the_oldest_row(tree: Path, tmp_path: Path) -> None:
 def _ended_at(index: Path, horizon: SimpleNamespace) -> float:
     question: Any = SimpleNamespace(directory=index)
     found: Any = horizon
-    planned = planning._index(question, found, exact=False)
+    planned = plan_making._index(question, found, exact=False)
     assert planned.started_at is not None
     assert planned.started_at <= planned.ended_at
     return planned.ended_at.timestamp()
@@ -292,7 +293,7 @@ def test_a_change_within_the_margin_is_read_again(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name that came right after the directory was read may leave its times as they were."""
-    monkeypatch.setattr(carrying, "MARGIN_S", 60)
+    monkeypatch.setattr(carry_over, "MARGIN_S", 60)
     a_tree(tree)
     full(tree, tmp_path / "base")
     manifest = incremental(tree, tmp_path / "next", tmp_path / "base")
@@ -318,7 +319,7 @@ def test_what_a_tick_hides_is_within_the_margin(monkeypatch: pytest.MonkeyPatch)
             if (before.st_mtime_ns, before.st_ctime_ns) == (after.st_mtime_ns, after.st_ctime_ns):
                 latest_ns = max(latest_ns, time.time_ns() - after.st_ctime_ns)
         # Newer kernels may keep finer times here, too: then nothing is hidden.
-        assert latest_ns < carrying.MARGIN_S * 10**9
+        assert latest_ns < carry_over.MARGIN_S * 10**9
     finally:
         shutil.rmtree(top)
 
@@ -353,7 +354,7 @@ def test_a_scan_that_was_stopped_goes_on_from_the_same_base(
     full(tree, tmp_path / "base")
     settle()
     (tree / "d1/s1/new").write_text("x")
-    slow: Any = {"threads": 2, "limits": Limits(300.0), "checkpoint_s": 0.01}
+    slow: Any = {"threads": 2, "limits": ScanLimits(300.0), "checkpoint_s": 0.01}
     for _ in range(stops):
         seen = iter(range(2))
 
@@ -429,7 +430,7 @@ SOUND = FileSystemIdentity("ext4", "/dev/x", 5, 6, "uuid")
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"source": Source.CSV}, "not from a scan"),
+        ({"source": IndexSource.CSV}, "not from a scan"),
         ({"started_ns": None}, "not from a scan"),
         ({"followed": Followed(1, ())}, "follows changelogs"),
         ({"root": b"/elsewhere"}, "/elsewhere"),
@@ -437,7 +438,7 @@ SOUND = FileSystemIdentity("ext4", "/dev/x", 5, 6, "uuid")
         ({"filesystem": None}, "another file system"),
         ({"filesystem": replace(SOUND, device=7)}, "device number"),
         ({"complete": False, "unread": (Unread(b"a", "why"),)}, "incomplete"),
-        ({"notes": (f"1 mount {carrying.ELSEWHERE}",)}, "mounts"),
+        ({"notes": (f"1 mount {carry_over.ELSEWHERE}",)}, "mounts"),
         ({"started_ns": 10**18, "ended_ns": 2 * 10**18}, "clock"),
         ({"lacking": frozenset({Lack.LAYOUT, Lack.POOL})}, "project"),
     ],
@@ -453,17 +454,17 @@ def test_an_unsuitable_base_is_refused(
     terms: Any = {"lacking": manifest.lacking, "mounts": (), "now_ns": now_ns}
     root = os.fsencode(tree)
     if "clock" not in words:
-        assert carrying.starting_point(tmp_path / "base", root, SOUND, **terms).manifest == sound
+        assert carry_over.starting_point(tmp_path / "base", root, SOUND, **terms).manifest == sound
     save_manifest(replace(sound, **change), tmp_path / "base")
     with raises(UsageError, "base-unsuitable", words):
-        carrying.starting_point(tmp_path / "base", root, SOUND, **terms)
+        carry_over.starting_point(tmp_path / "base", root, SOUND, **terms)
 
 
 @pytest.mark.parametrize("kind", ["lustre", "fuse.sshfs", "vfat", "overlay"])
 def test_a_file_system_whose_ctime_says_too_little_is_refused(kind: str, tmp_path: Path) -> None:
     terms: Any = {"lacking": frozenset[Lack](), "mounts": (), "now_ns": 1}
     with raises(UsageError, "base-kind"):
-        carrying.starting_point(tmp_path, b"/x", replace(SOUND, kind=kind), **terms)
+        carry_over.starting_point(tmp_path, b"/x", replace(SOUND, kind=kind), **terms)
 
 
 def test_a_missing_or_broken_base_is_an_error(tree: Path, tmp_path: Path) -> None:
@@ -494,11 +495,11 @@ def test_workers_of_dask_do_full_scans_only(tree: Path, tmp_path: Path) -> None:
 
 
 def test_a_long_chain_suggests_a_full_scan() -> None:
-    scan = carrying.Incremental("id", carrying.GENERATIONS_MAX, 0, 1, 0)
-    assert "without --incremental" in " ".join(carrying.words(scan, 0, 1))
+    scan = carry_over.Incremental("id", carry_over.GENERATIONS_MAX, 0, 1, 0)
+    assert "without --incremental" in " ".join(carry_over.words(scan, 0, 1))
     young = replace(scan, generation=1)
-    assert not list(carrying.words(young, 0, 1))
-    old = " ".join(carrying.words(young, 0, (carrying.AGE_MAX_S + 1) * 10**9))
+    assert not list(carry_over.words(young, 0, 1))
+    old = " ".join(carry_over.words(young, 0, (carry_over.AGE_MAX_S + 1) * 10**9))
     assert "without --incremental" in old
 
 

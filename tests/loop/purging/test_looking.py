@@ -9,16 +9,15 @@ from pathlib import Path
 import pytest
 from tests.support import silent_fuse
 
-from trimtab.errors import RefusedError
-from trimtab.launch import orphans
-from trimtab.loop.purging.looking import look_on
-from trimtab.purge.index.exact_size import Asked, Exact
+from trimtab.base.error import RefusedError
+from trimtab.purge.core_call import AskedFile, Exact, look_on
+from trimtab.reach import process
 
 pytestmark = pytest.mark.system
 
 
-def asked(inode: int, name: str) -> Asked:
-    return Asked(inode.to_bytes(16, "big"), b"", name.encode())
+def asked(inode: int, name: str) -> AskedFile:
+    return AskedFile(inode.to_bytes(16, "big"), b"", name.encode())
 
 
 def test_files_are_looked_at_in_a_process_of_its_own(tmp_path: Path) -> None:
@@ -48,10 +47,10 @@ def test_a_lost_server_is_not_waited_for_without_end(tmp_path: Path) -> None:
         known = Exact(silent_fuse.FILE_BYTES, silent_fuse.FILE_BYTES)
         assert list(answers) == [known, lost] * 4
         assert elapsed_s < 60
-        left = set(orphans._pids)
+        left = set(process._pids)
         assert left
     ends_s = time.monotonic() + 30
-    while left & set(orphans._pids) and time.monotonic() < ends_s:
-        orphans.reap()
+    while left & set(process._pids) and time.monotonic() < ends_s:
+        process.reap()
         time.sleep(0.1)
-    assert not left & set(orphans._pids)
+    assert not left & set(process._pids)

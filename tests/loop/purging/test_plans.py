@@ -14,26 +14,30 @@ from tests.purge.plan.making import KEY, Row, draft, make
 from tests.support.codes import raises
 from tests.support.known import known
 
-from trimtab.errors import RefusedError, UsageError
-from trimtab.loop.alerting.observing import observe
-from trimtab.loop.event_log import Place, add_event
-from trimtab.loop.exporting.collecting import Collector
-from trimtab.loop.overview import purge_overview
-from trimtab.loop.purging.approval import APPROVED, require_approval, signed_approval
-from trimtab.loop.purging.arming import approval_on, arm_plan
-from trimtab.loop.purging.place import PurgePlace, prepared
-from trimtab.loop.purging.plans import approve, own_lists, plans_waiting, site_plans
-from trimtab.model.event import Event
-from trimtab.model.identifier import new_identifier
-from trimtab.model.policies import Policies, PurgePlanPolicy
-from trimtab.model.site import Site
-from trimtab.purge.notice.notify import publish
-from trimtab.purge.plan.key import SigningKey
-from trimtab.purge.plan.load import LoadedPlan
-from trimtab.purge.plan.model import PlannedPolicy
-from trimtab.purge.policy import Notices, Policy
+from trimtab.answers.site_overview import purge_overview
+from trimtab.base.error import RefusedError, UsageError
+from trimtab.base.event import Event, new_identifier
+from trimtab.base.site import Site
+from trimtab.base.site_policy import Policies, PurgePlanPolicy
+from trimtab.purge.plan.arming import (
+    APPROVED,
+    approval_on,
+    arm_plan,
+    require_approval,
+    signed_approval,
+)
+from trimtab.purge.plan.deletion_plan import PlannedPolicy
+from trimtab.purge.plan.notice import publish
+from trimtab.purge.plan.plan_directory import LoadedPlan
+from trimtab.purge.plan.plan_signature import SigningKey
+from trimtab.purge.plan.site_plan import approve, own_lists, plans_waiting, site_plans
 from trimtab.purge.policy_file import policy_text
-from trimtab.record.store import Store
+from trimtab.purge.purge_policy import Notices, Policy
+from trimtab.site.place import Place, add_event
+from trimtab.store.purge_place import PurgePlace, prepared
+from trimtab.store.store import Store
+from trimtab.watch.alert.alert_view import observe
+from trimtab.watch.site_metrics import Collector
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="plans are root's")
 NOW = PUBLISHED_AT + timedelta(hours=1)

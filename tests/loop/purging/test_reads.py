@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.support import loopback
 
-from trimtab.drivers.local.driver import LocalDriver
-from trimtab.loop.purging.reads import _moved, read_recording
-from trimtab.model.site import Servers, Site
+from trimtab.base.site import Servers, Site
+from trimtab.purge.site_facts import _moved, read_recording
+from trimtab.reach.local.local_driver import LocalDriver
 
 pytestmark = [pytest.mark.system, loopback.needs_loop_devices("ext4")]
 

@@ -14,17 +14,23 @@ from tests.support.codes import raises
 from tests.support.command import trimtab
 
 from trimtab import _core
-from trimtab.errors import RefusedError, UsageError
-from trimtab.loop.purging.place import PurgePlace
-from trimtab.loop.purging.recovering import files_aside, recover
+from trimtab.base.error import RefusedError, UsageError
 from trimtab.purge.index.manifest import FileSystemIdentity
-from trimtab.purge.run.aside import AsideFile, interrupted_plans, leftovers, stranded
-from trimtab.purge.run.collect import root_facts
-from trimtab.purge.run.facts import root_line
-from trimtab.purge.run.journal import opened, read
-from trimtab.purge.run.records import ClaimLine, PlanLine
-from trimtab.purge.run.standing import replay
-from trimtab.purge.run.state import Rows
+from trimtab.purge.root_facts import root_facts
+from trimtab.purge.run.journal_line import ClaimLine, PlanLine
+from trimtab.purge.run.next_step import root_line
+from trimtab.purge.run.plan_progress import replay
+from trimtab.purge.run.recovery import (
+    AsideFile,
+    files_aside,
+    interrupted_plans,
+    leftovers,
+    recover,
+    stranded,
+)
+from trimtab.purge.run.rows import Rows
+from trimtab.purge.run.run_journal import opened, read
+from trimtab.store.purge_place import PurgePlace
 
 pytestmark = [
     pytest.mark.system,

@@ -12,9 +12,9 @@ from tests.fake_lustre.changelog_users import DEFAULT_MASK
 from tests.fake_lustre.state import Fault
 from tests.loop.acting.lustre_site import LustreSite, lustre
 
-from trimtab.cli.main import main
-from trimtab.drivers.lustre.registrar import Registrar
-from trimtab.loop.purging import registering
+from trimtab.cli import main
+from trimtab.purge.follow import registration
+from trimtab.reach.lustre.changelog_reader import Registrar
 
 __all__ = ["lustre"]
 pytestmark = pytest.mark.system
@@ -26,7 +26,7 @@ DEREGISTER = ("purge", "follow", "fake", "--deregister")
 
 @pytest.fixture(autouse=True)
 def _reached(lustre: LustreSite, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registering, "fan_out", lustre.fan_out)
+    monkeypatch.setattr(registration, "fan_out", lustre.fan_out)
 
 
 def users(lustre: LustreSite) -> list[list[str]]:

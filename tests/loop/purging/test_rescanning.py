@@ -21,12 +21,12 @@ from tests.loop.purging.test_following import SITE
 from tests.loop.purging.test_following_histories import KilledError, Killer, differences
 from tests.support.codes import raises
 
-from trimtab.cli.purge import purge_command
-from trimtab.drivers.lustre.listing import list_directories, mdts_of_fids
-from trimtab.errors import RefusedError, ToolError, UsageError
-from trimtab.loop.purging import changed_rows, changelogs, following, rescanning
-from trimtab.model.site import Servers
+from trimtab.base.error import RefusedError, ToolError, UsageError
+from trimtab.base.site import Servers
+from trimtab.purge.command import purge_command
+from trimtab.purge.follow import following, lustre_changes, rescanning
 from trimtab.purge.index.manifest_file import load_manifest
+from trimtab.reach.lustre.changelog_reader import list_directories, mdts_of_fids
 
 HOUR_NS = 3600 * 10**9
 
@@ -117,7 +117,7 @@ def counted(lustre: FakeNamespace, monkeypatch: pytest.MonkeyPatch) -> set[bytes
     looked: set[bytes] = set()
     look = lustre.look
 
-    def counting(files: Sequence[bytes]) -> changed_rows.Looked:
+    def counting(files: Sequence[bytes]) -> lustre_changes.LookedUp:
         looked.update(files)
         return look(files)
 
@@ -318,7 +318,7 @@ def test_directories_of_this_host_are_listed_by_their_identifier(tmp_path: Path)
     assert {name: inode for inode, name in listed[fid][0]} == inodes
     assert set(inodes) == set(names)
     assert listed[gone] == ([], 0)
-    live = changelogs.LiveChangelogs(
+    live = lustre_changes.LiveChangelogs(
         str(tmp_path), "scratch", Servers(), scan(FakeNamespace(), tmp_path)
     )
     frame, failed = live.list([fid, gone, broken])

@@ -17,9 +17,13 @@ from tests.fake_lustre.state import FakeLustre
 from tests.purge.plan.making import DAY_S, KEY, Row, draft, file_system, make
 
 from trimtab import _core
-from trimtab.errors import Interrupted, RefusedError, ToolError, UsageError
-from trimtab.loop.purging.place import PurgePlace, prepared
-from trimtab.loop.purging.running import (
+from trimtab.base.error import Interrupted, RefusedError, ToolError, UsageError
+from trimtab.purge.plan.deletion_plan import PlannedPolicy
+from trimtab.purge.plan.plan_directory import LoadedPlan
+from trimtab.purge.policy_file import policy_text
+from trimtab.purge.purge_policy import Exemption, Policy
+from trimtab.purge.run.exchange import Objection, StopReason
+from trimtab.purge.run.run_plan import (
     BEFORE_ALL_TIMES_S,
     PurgeRunDocument,
     RunOptions,
@@ -27,13 +31,9 @@ from trimtab.loop.purging.running import (
     notes_of,
     run_plan,
 )
-from trimtab.purge.plan.load import LoadedPlan
-from trimtab.purge.plan.model import PlannedPolicy
-from trimtab.purge.policy import Exemption, Policy
-from trimtab.purge.policy_file import policy_text
-from trimtab.purge.run.messages import Objection, StopReason
-from trimtab.purge.run.result import RunResult
+from trimtab.purge.run.run_result import RunResult
 from trimtab.purge.run.surroundings import remover_of
+from trimtab.store.purge_place import PurgePlace, prepared
 
 NOW_S = 1_800_000_000
 POLICY = Policy("scratch", "/scratch", target=0.7)

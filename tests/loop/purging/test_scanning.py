@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 from tests.support import loopback
 
-from trimtab.loop.purging.scanning import ScanOptions, scan_index
 from trimtab.purge.index.manifest import Manifest
-from trimtab.purge.run.collect import root_facts
+from trimtab.purge.index.scan import ScanOptions, scan_index
+from trimtab.purge.root_facts import root_facts
 
 pytestmark = [pytest.mark.system, loopback.needs_loop_devices("ext4")]
 

@@ -12,17 +12,17 @@ from tests.purge.plan.making import file_system
 from tests.purge.run.world import FILE_BYTES, NOW_S, Surroundings, World, situation
 from tests.support.codes import raises
 
-from trimtab.errors import ToolError, UsageError
-from trimtab.loop.purging.servers import AskedServers, servers_of
-from trimtab.model.site import Servers, Ssh
-from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.plan.model import PlannedFileSystem
-from trimtab.purge.run.guards import objections
-from trimtab.purge.run.messages import StopReason
-from trimtab.purge.run.result import RunResult
+from trimtab.base.error import ToolError, UsageError
+from trimtab.base.site import Servers, Ssh
+from trimtab.purge.fullness import Usage
+from trimtab.purge.plan.deletion_plan import PlannedFileSystem
+from trimtab.purge.run.exchange import StopReason
+from trimtab.purge.run.lustre_servers import AskedServers, servers_of
+from trimtab.purge.run.run_guard import objections
+from trimtab.purge.run.run_result import RunResult
 from trimtab.purge.run.runner import run
 from trimtab.purge.run.situation import Situation
-from trimtab.purge.run.surroundings import Site
+from trimtab.purge.run.surroundings import AskedSite
 
 PLANNED = file_system(name="scratch")
 SERVERS = Servers(mds=("mds1", "mds2"), oss=("oss1", "oss2"), clients=("oss3",))
@@ -278,7 +278,7 @@ def reached(planned: PlannedFileSystem = PLANNED, where: str | None = None) -> b
     fake = FakeLustre.pair()
     result = servers_of(planned, where, fan_out=fake.fan_out)
     if result.site().in_flight() is None:
-        assert result.site() == Site()
+        assert result.site() == AskedSite()
         return False
     assert result.sentences() == ()
     return True
@@ -288,9 +288,9 @@ def test_a_file_system_other_than_lustre_is_as_if_there_were_no_servers(sites):
     write(sites, "one")
     planned = file_system("ext4", "/dev/md0")
     result = servers_of(planned, None)
-    assert result.site() == Site()
+    assert result.site() == AskedSite()
     assert result.sentences() == ()
-    assert servers_of(planned, "one").site() == Site()
+    assert servers_of(planned, "one").site() == AskedSite()
 
 
 def test_the_site_of_a_root_need_not_be_named(sites):
@@ -328,4 +328,4 @@ def test_a_site_without_servers_is_told(sites):
     (sites / "one.toml").write_text(text.partition("[servers]")[0])
     (said,) = servers_of(PLANNED, None).sentences()
     assert said.endswith("the site one names none")
-    assert servers_of(PLANNED, None).site() == Site()
+    assert servers_of(PLANNED, None).site() == AskedSite()

@@ -20,16 +20,24 @@ from polars.testing import assert_frame_equal
 from tests.support.codes import raises
 from tests.support.dask_cluster import local_cluster
 
-from trimtab.errors import Interrupted, ToolError, UsageError
-from trimtab.loop import dask_workers
-from trimtab.loop.purging import scanning, spreading
-from trimtab.loop.purging.limits import Limits
-from trimtab.loop.purging.scanning import ScanOptions, scan_index
-from trimtab.loop.purging.spreading import Frontier, Left, PartTerms, Way, counted, left_of, listed
+from trimtab.base.error import Interrupted, ToolError, UsageError
+from trimtab.purge.core_call import ScanLimits
+from trimtab.purge.index import scan, scan_workers
 from trimtab.purge.index.manifest import Manifest
+from trimtab.purge.index.scan import ScanOptions, scan_index
+from trimtab.purge.index.scan_workers import (
+    Frontier,
+    Left,
+    PartTerms,
+    Way,
+    counted,
+    left_of,
+    listed,
+)
+from trimtab.reach import dask_worker
 
 READ = ("atime_ns", "last_use_s")
-NO_LIMITS = Limits()
+NO_LIMITS = ScanLimits()
 CALLS_PER_S = 3000.0
 """Slow enough that a scan is never over before workers begin."""
 
@@ -54,7 +62,7 @@ def test_what_is_left_survives_being_listed(places: list[tuple[int, int, int]]) 
 
 
 def frontier(
-    directories: int, threads: list[int], limits: Limits = NO_LIMITS, mdts: int = 1
+    directories: int, threads: list[int], limits: ScanLimits = NO_LIMITS, mdts: int = 1
 ) -> Frontier:
     """Return one with directories that lie on MDTs in turns."""
     ahead = Frontier(PartTerms("/r", 4, limits=limits), "/parts", {}, lambda: threads[-1])
@@ -92,8 +100,8 @@ def test_a_part_has_directories_of_all_mdts() -> None:
     assert [path_of(left.way) for left in first if not left.mdt] == ["/6", "/7", "/8", "/9"]
 
 
-@pytest.mark.parametrize("limits", [Limits(100.0), Limits(calls_per_mdt_s=100.0)])
-def test_calls_are_shared_by_those_who_have_parts(limits: Limits) -> None:
+@pytest.mark.parametrize("limits", [ScanLimits(100.0), ScanLimits(calls_per_mdt_s=100.0)])
+def test_calls_are_shared_by_those_who_have_parts(limits: ScanLimits) -> None:
     """Workers that join get a share once those who had more are done."""
     threads = [2]
     ahead = frontier(1000, threads, limits)
@@ -114,12 +122,16 @@ def test_without_a_limit_parts_are_handed_out_ahead() -> None:
 
 def test_a_share_of_the_calls_is_what_a_process_makes() -> None:
     """Threads that each wait ``delay_s`` a name make the calls of the share, and no more."""
-    limits = Limits(calls_per_s=1000.0, calls_per_mdt_s=300.0)
+    limits = ScanLimits(calls_per_s=1000.0, calls_per_mdt_s=300.0)
     core = limits.for_core(threads=4, calls_a_name=2, share=0.25)
     assert 4 * 2 / core["delay_s"] == pytest.approx(250.0)
     assert core["each_mdt"] is not None
     assert 2 / core["each_mdt"][0] == pytest.approx(75.0)
-    assert Limits().for_core(4, 2, 1.0) == {"delay_s": 0.0, "latency_s_max": None, "each_mdt": None}
+    assert ScanLimits().for_core(4, 2, 1.0) == {
+        "delay_s": 0.0,
+        "latency_s_max": None,
+        "each_mdt": None,
+    }
 
 
 @pytest.fixture(scope="module")
@@ -146,9 +158,9 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let parts be short, so that a small tree has many of them."""
-    monkeypatch.setattr(scanning, "_FIRST_S", 0.0)
-    monkeypatch.setattr(spreading, "_FEW_S", 0.02)
-    monkeypatch.setattr(spreading, "_PART_S", 0.05)
+    monkeypatch.setattr(scan, "_FIRST_S", 0.0)
+    monkeypatch.setattr(scan_workers, "_FEW_S", 0.02)
+    monkeypatch.setattr(scan_workers, "_PART_S", 0.05)
 
 
 def rows(index: Path, manifest: Manifest) -> pl.DataFrame:
@@ -179,7 +191,7 @@ def alone(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
 
 
 def slowly(scheduler: str) -> ScanOptions:
-    return ScanOptions(limits=Limits(CALLS_PER_S), dask=scheduler, checkpoint_s=0.001)
+    return ScanOptions(limits=ScanLimits(CALLS_PER_S), dask=scheduler, checkpoint_s=0.001)
 
 
 @pytest.fixture(scope="module")
@@ -219,10 +231,10 @@ def test_one_host_goes_on_where_workers_were_interrupted(
 
     with pytest.raises(Interrupted):
         scan_index(str(tree), index, slowly(threads), version="0", progress=interrupt)
-    left = left_of(spreading.read_checkpoint(index))
+    left = left_of(scan_workers.read_checkpoint(index))
     assert left
     (index / "scan-000999.parquet").write_bytes(b"a shard that was not taken over")
-    with raises(UsageError, "index-in-use"), spreading._alone(index), spreading._alone(index):
+    with raises(UsageError, "index-in-use"), scan_workers._alone(index), scan_workers._alone(index):
         pass
     check(tree, index, scan_index(str(tree), index, ScanOptions(), version="0"), alone)
 
@@ -232,12 +244,12 @@ def test_shards_that_are_not_shared_are_an_error(
     tree: Path, threads: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each host would have a directory of the same name, of its own."""
-    taken_over = spreading._Spread._take_over
+    taken_over = scan_workers._Spread._take_over
 
     def elsewhere(self: Any, done: Any) -> None:
         taken_over(self, replace(done, directory="elsewhere"))
 
-    monkeypatch.setattr(spreading._Spread, "_take_over", elsewhere)
+    monkeypatch.setattr(scan_workers._Spread, "_take_over", elsewhere)
     with raises(ToolError, "index-not-shared"):
         scan_index(str(tree), tmp_path / "index", slowly(threads), version="0")
 
@@ -261,14 +273,14 @@ def test_an_outcome_that_leads_elsewhere_is_refused(
     kept = tmp_path / "kept" / "file"
     kept.parent.mkdir()
     kept.write_text("of others")
-    monkeypatch.setattr(scanning, "_FIRST_S", 0.0)
-    taken_over = spreading._Spread._take_over
+    monkeypatch.setattr(scan, "_FIRST_S", 0.0)
+    taken_over = scan_workers._Spread._take_over
 
     def told(self: Any, done: Any) -> None:
         taken_over(self, replace(done, **said))
 
-    monkeypatch.setattr(spreading._Spread, "_take_over", told)
-    options = ScanOptions(limits=Limits(CALLS_PER_S), dask="local:1")
+    monkeypatch.setattr(scan_workers._Spread, "_take_over", told)
+    options = ScanOptions(limits=ScanLimits(CALLS_PER_S), dask="local:1")
     with raises(ToolError, "answer-malformed"):
         scan_index(str(tree), tmp_path / "index", options, version="0")
     assert kept.read_text() == "of others"
@@ -279,7 +291,7 @@ def test_processes_of_this_host_scan_as_one_does(
     tree: Path, alone: pl.DataFrame, tmp_path: Path
 ) -> None:
     """Directories are added while others are scanned: without Dask, by the pool of this host."""
-    options = ScanOptions(limits=Limits(CALLS_PER_S), dask="local:2", checkpoint_s=0.001)
+    options = ScanOptions(limits=ScanLimits(CALLS_PER_S), dask="local:2", checkpoint_s=0.001)
     check(tree, tmp_path / "i", scan_index(str(tree), tmp_path / "i", options, version="0"), alone)
 
 
@@ -291,7 +303,7 @@ def test_workers_are_killed_and_nothing_is_missing_or_twice(
     tree: Path, alone: pl.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int
 ) -> None:
     """Killed at moments that depend on the seed, wherever they are in their part."""
-    monkeypatch.setattr(dask_workers, "_WORKERS_S", 600.0)  # a busy host starts them slowly
+    monkeypatch.setattr(dask_worker, "_WORKERS_S", 600.0)  # a busy host starts them slowly
     draw = random.Random(kills)
     with local_cluster(2, settings={"distributed.scheduler.allowed-failures": 0}) as cluster:
         moments = sorted(draw.uniform(0.0, 0.8 * alone.height) for _ in range(min(kills, 6)))
@@ -304,7 +316,7 @@ def test_workers_are_killed_and_nothing_is_missing_or_twice(
                 moments.pop(0)
                 os.kill(draw.choice(pids), signal.SIGKILL)
 
-        options = replace(slowly(cluster.scheduler_file), limits=Limits(1000.0))
+        options = replace(slowly(cluster.scheduler_file), limits=ScanLimits(1000.0))
         manifest = scan_index(str(tree), tmp_path / "i", options, version="0", progress=kill)
         assert not moments
     check(tree, tmp_path / "i", manifest, alone)

@@ -19,20 +19,20 @@ from tests.support.lazy_size_fuse import LazySizes, lazy_sizes_mount
 from tests.support.loopback import mounted, why_no_loop_devices
 
 from trimtab._core import REMOVAL_OUTCOMES, Candidates, Removal, glimpse
-from trimtab.errors import UsageError
-from trimtab.loop.check import CheckOptions, check
-from trimtab.loop.purging.evading import look_for_evasion
-from trimtab.loop.purging.exact_sizes import look_at_candidates
-from trimtab.loop.purging.horizons import Question, ask_horizon
-from trimtab.loop.purging.looking import look_on
-from trimtab.loop.purging.place import PurgePlace
-from trimtab.loop.purging.planning import make_plan
-from trimtab.loop.purging.scanning import ScanOptions, scan_index
-from trimtab.purge.horizon.usage import Usage
+from trimtab.base.error import UsageError
+from trimtab.probe.check.check import CheckOptions, check
+from trimtab.purge.core_call import look_on
+from trimtab.purge.fullness import Usage
+from trimtab.purge.horizon.evasion import look_for_evasion
+from trimtab.purge.horizon.horizon_question import HorizonQuestion, ask_horizon
 from trimtab.purge.index.manifest_file import load_manifest
-from trimtab.purge.policy import Policy
+from trimtab.purge.index.scan import ScanOptions, scan_index
+from trimtab.purge.index.size_sample import look_at_candidates
+from trimtab.purge.plan.plan_making import make_plan
 from trimtab.purge.policy_file import LoadedPolicy
-from trimtab.purge.rules import ReadRecording, rules_in_force
+from trimtab.purge.purge_policy import Policy
+from trimtab.purge.rules_in_force import ReadRecording, rules_in_force
+from trimtab.store.purge_place import PurgePlace
 
 pytestmark = [
     pytest.mark.system,
@@ -89,7 +89,7 @@ def read_all(root: Path, place: Path, *, project: bool) -> None:
     index = place / "index"
     scan_index(str(root), index, ScanOptions(project=project), version="0")
     policy = Policy("p", str(root), target=0.001, counted=("mtime",), minimum_age_s=28 * DAY_S)
-    question, now = Question(index, policy, usage=USAGE), datetime.now(UTC)
+    question, now = HorizonQuestion(index, policy, usage=USAGE), datetime.now(UTC)
     assert ask_horizon(question, now=now).answer.published.freed.files
     made = make_plan(
         question, LoadedPolicy(policy, ""), place / "plan", place=PurgePlace(place / "at"), now=now

@@ -10,17 +10,17 @@ import pytest
 from tests.loop.purging.test_reads import _site
 from tests.support import loopback
 
-from trimtab.drivers.local.driver import LocalDriver
-from trimtab.loop.purging.reads import read_recording
-from trimtab.loop.purging.untraced import (
+from trimtab.base.filesystem import parse_mountinfo
+from trimtab.purge.rules_in_force import ReadRecording
+from trimtab.purge.site_facts import (
     COPIES,
     bound_files,
     lower_layers,
     mount_tables,
+    read_recording,
     untraced_mounts,
 )
-from trimtab.model.mounts import parse_mountinfo
-from trimtab.purge.rules import ReadRecording
+from trimtab.reach.local.local_driver import LocalDriver
 
 pytestmark = [pytest.mark.system, loopback.needs_loop_devices("ext4")]
 

@@ -13,12 +13,12 @@ from tests.fake_lustre.install import Installed, install, locked
 from tests.fake_lustre.program import HOST
 from tests.fake_lustre.state import FakeLustre
 
-from trimtab.drivers.lustre.driver import LustreDriver
-from trimtab.launch.process import ProcessResult, execute
-from trimtab.loop.stores import open_store
-from trimtab.loop.survey.request import Asked, Tools
-from trimtab.model.site import Servers, Site, Ssh
-from trimtab.record.store import Store
+from trimtab.base.site import Servers, Site, Ssh
+from trimtab.probe.survey.survey import SurveyRequest, Tools
+from trimtab.reach.lustre.lustre_driver import LustreDriver
+from trimtab.reach.process import ProcessResult, execute
+from trimtab.site.lookup import open_store
+from trimtab.store.store import Store
 
 MIB = 2**20
 SIZE = 64 * MIB
@@ -96,10 +96,10 @@ def silent(step: str, fraction: float) -> None:
     """Show no progress."""
 
 
-def on_servers(*targets: str, **changes: Any) -> Asked:
+def on_servers(*targets: str, **changes: Any) -> SurveyRequest:
     """Return a survey on the servers."""
     usual: dict[str, Any] = {"way": "server", "targets": targets, "size_bytes": SIZE}
-    return Asked(**(usual | changes))
+    return SurveyRequest(**(usual | changes))
 
 
 def make(root: Path, state: FakeLustre) -> Place:

@@ -9,8 +9,8 @@ from tests.loop.survey.places import Place
 from tests.support.codes import raises
 from tests.support.command import trimtab
 
-from trimtab.errors import UsageError
-from trimtab.loop.survey.request import Asked
+from trimtab.base.error import UsageError
+from trimtab.probe.survey.survey import SurveyRequest
 
 
 @pytest.mark.parametrize(
@@ -35,12 +35,12 @@ from trimtab.loop.survey.request import Asked
 def test_nothing_is_no_number(way: Any, asked: dict[str, Any]) -> None:
     (name,) = asked
     with raises(UsageError, "option-invalid", name):
-        Asked(way=way, **asked)
+        SurveyRequest(way=way, **asked)
 
 
 def test_none_and_no_load_at_all_are_fine() -> None:
-    Asked(way="server", size_bytes=None, deadline_s=None, load_bytes_per_s=None)
-    Asked(way="server", load_bytes_per_s=0.0, deadline_s=1.0)
+    SurveyRequest(way="server", size_bytes=None, deadline_s=None, load_bytes_per_s=None)
+    SurveyRequest(way="server", load_bytes_per_s=0.0, deadline_s=1.0)
 
 
 @pytest.mark.cli

@@ -14,21 +14,21 @@ from tests.loop.survey.places import MIB, Place, make, silent
 from tests.support.codes import raises
 from tests.support.narrow import present
 
-from trimtab.cli.render.document import print_document
-from trimtab.errors import Interrupted, RefusedError
+from trimtab.base.error import Interrupted, RefusedError
+from trimtab.base.run import RunStatus
 from trimtab.judge import credibility
-from trimtab.launch.process import ProcessResult, execute
-from trimtab.loop.probing.reach import THIS_HOST
-from trimtab.loop.survey.request import Asked, Tools, carry_out, error_of, prepare
-from trimtab.model.run import RunStatus
-from trimtab.model.survey import Outcome, Survey
-from trimtab.report import survey as pages
-from trimtab.report.documents.encode import to_json
-from trimtab.report.documents.measured import survey_document
+from trimtab.probe.documents_probe import survey_document
+from trimtab.probe.survey import page as pages
+from trimtab.probe.survey.survey import SurveyRequest, Tools, carry_out, error_of, prepare
+from trimtab.probe.survey.survey_result import Survey, SurveyOutcome
+from trimtab.reach.process import ProcessResult, execute
+from trimtab.show.encode import to_json
+from trimtab.show.screen_document import print_document
+from trimtab.site.path_access import THIS_HOST
 
 pytestmark = pytest.mark.system
 
-ASKED = Asked(
+ASKED = SurveyRequest(
     way="client", size_bytes=16 * MIB, tasks=2, duration_s=0.3, direct=False, repetitions=1
 )
 
@@ -37,7 +37,7 @@ ASKED = Asked(
 def _short_measurements_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Believe what ran for less than 5 s, and from the page cache: figures are not the point."""
     monkeypatch.setattr(credibility, "ELAPSED_MINIMUM_S", 0.1)
-    monkeypatch.setattr("trimtab.loop.probing.write_read.reason_not_to_believe", lambda facts: None)
+    monkeypatch.setattr("trimtab.probe.write_read.reason_not_to_believe", lambda facts: None)
 
 
 @pytest.fixture
@@ -58,14 +58,14 @@ def tools(place: Place, **changes: Any) -> Tools:
     return replace(place.tools(reach=replace(THIS_HOST, execute=run)), **changes)
 
 
-def survey(place: Place, asked: Asked, with_: Tools | None = None) -> Survey:
+def survey(place: Place, asked: SurveyRequest, with_: Tools | None = None) -> Survey:
     driver, with_ = place.driver(), with_ or tools(place)
     prepared = prepare(place.site, driver, asked, with_)
     with place.store() as store:
         return carry_out(prepared, driver, store, progress=silent, tools=with_)
 
 
-def outcomes(found: Survey) -> dict[str, Outcome]:
+def outcomes(found: Survey) -> dict[str, SurveyOutcome]:
     return {one.result.target: one.result.outcome for one in found.standings}
 
 
@@ -86,7 +86,7 @@ def test_each_target_with_files_of_its_own(small: Place) -> None:
     found = survey(small, replace(ASKED, targets=("OST0002", "OST0001")))
     assert found.run.status is RunStatus.OK
     assert error_of(found) is None
-    assert outcomes(found) == {"OST0001": Outcome.MEASURED, "OST0002": Outcome.MEASURED}
+    assert outcomes(found) == {"OST0001": SurveyOutcome.MEASURED, "OST0002": SurveyOutcome.MEASURED}
     for one in found.standings:
         assert set(one.rates) == {"write_bandwidth", "read_bandwidth"}
         assert all(rate > 0 for rate in one.rates.values())
@@ -145,9 +145,9 @@ def test_a_target_that_is_closed_is_no_other_ones_figure(small: Place) -> None:
     with small.store() as store:
         found = carry_out(prepared, driver, store, progress=silent, tools=with_)
     assert outcomes(found) == {
-        "OST0000": Outcome.MEASURED,
-        "OST0001": Outcome.CLOSED,
-        "OST0002": Outcome.CLOSED,
+        "OST0000": SurveyOutcome.MEASURED,
+        "OST0001": SurveyOutcome.CLOSED,
+        "OST0002": SurveyOutcome.CLOSED,
     }
     assert found.run.status is RunStatus.PARTIAL
     assert "OST0002 is not open for creation" in (found.run.problem or "")
@@ -204,7 +204,7 @@ def test_a_generator_that_fails_is_a_result_of_its_target(small: Place) -> None:
 
     asked = replace(ASKED, targets=("OST0000", "OST0001"))
     found = survey(small, asked, replace(usual, reach=replace(usual.reach, execute=run)))
-    assert outcomes(found) == {"OST0000": Outcome.FAILED, "OST0001": Outcome.MEASURED}
+    assert outcomes(found) == {"OST0000": SurveyOutcome.FAILED, "OST0001": SurveyOutcome.MEASURED}
     assert found.run.status is RunStatus.PARTIAL
     assert error_of(found) is not None
     assert left(small) == []

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trimtab.loop.survey.records import cost_of
-from trimtab.measure.obdfilter_survey.commands import SurveySpec
-from trimtab.model.run import Sample
+from trimtab.base.run import Sample
+from trimtab.formats.obdfilter_survey import SurveySpec
+from trimtab.probe.survey.server_survey import cost_of
 
 SPEC = SurveySpec(size_bytes=64 * 2**20)
 

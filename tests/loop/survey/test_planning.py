@@ -11,11 +11,10 @@ from tests.fake_lustre.state import FakeLustre
 from tests.loop.survey.places import SIZE, Place, on_servers, short
 from tests.support.codes import raises
 
-from trimtab.errors import RefusedError, UsageError
-from trimtab.loop.survey.planning import waves
-from trimtab.loop.survey.request import Asked, prepare
-from trimtab.message import Message
-from trimtab.model.survey import Candidate
+from trimtab.base.error import Message, RefusedError, UsageError
+from trimtab.probe.survey.survey import SurveyRequest, prepare
+from trimtab.probe.survey.survey_plan import waves
+from trimtab.probe.survey.survey_result import Candidate
 
 
 def names(found: tuple[tuple[Candidate, ...], ...]) -> list[list[str]]:
@@ -146,7 +145,7 @@ def test_which_osts_is_to_be_said(place: Place) -> None:
         (on_servers("MDT0000"), "there is no OST 'MDT0000'"),
         (on_servers("OST0000", size_bytes=SIZE + 1), "whole records"),
         (on_servers("OST0000", threads=3, objects=2), "3 threads and 2 objects"),
-        (Asked(way="client", benchmark="fio"), "fio cannot write into files"),
+        (SurveyRequest(way="client", benchmark="fio"), "fio cannot write into files"),
     ):
         with pytest.raises(UsageError, match=why):
             prepare(place.site, place.driver(), asked, place.tools())

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 from tests.support.narrow import present
 
-from trimtab.loop.survey.records import begins, ended, is_directory, results_left
-from trimtab.model.event import Event, EventKind
+from trimtab.base.event import Event, EventKind
+from trimtab.probe.survey.server_survey import begins, ended, is_directory, results_left
 
 PLACE = "/tmp/trimtab-survey-abcdefghij"
 START = datetime(2026, 11, 20, 16, 13, tzinfo=UTC)

@@ -17,26 +17,25 @@ from tests.fake_lustre.state import FakeLustre
 from tests.loop.survey.places import MIB, SIZE, Place, on_servers, silent
 from tests.support.narrow import instance, present
 
-from trimtab.errors import Interrupted, RefusedError, ToolError
-from trimtab.launch.process import ProcessResult
-from trimtab.loop.survey.echo import clean
-from trimtab.loop.survey.request import Asked, Tools, carry_out, error_of, prepare
-from trimtab.measure.obdfilter_survey.commands import SurveySpec, command
-from trimtab.model.run import RunStatus
-from trimtab.model.survey import Outcome, Survey
-from trimtab.record.comparability import comparability_key
+from trimtab.base.error import Interrupted, RefusedError, ToolError
+from trimtab.base.run import RunStatus, comparability_key
+from trimtab.formats.obdfilter_survey import SurveySpec, command
+from trimtab.probe.survey.echo_device import clean
+from trimtab.probe.survey.survey import SurveyRequest, Tools, carry_out, error_of, prepare
+from trimtab.probe.survey.survey_result import Survey, SurveyOutcome
+from trimtab.reach.process import ProcessResult
 
 pytestmark = pytest.mark.system
 
 
-def survey(place: Place, asked: Asked, tools: Tools | None = None) -> Survey:
+def survey(place: Place, asked: SurveyRequest, tools: Tools | None = None) -> Survey:
     driver, tools = place.driver(), tools or place.tools()
     prepared = prepare(place.site, driver, asked, tools)
     with place.store() as store:
         return carry_out(prepared, driver, store, progress=silent, tools=tools)
 
 
-def outcomes(found: Survey) -> dict[str, Outcome]:
+def outcomes(found: Survey) -> dict[str, SurveyOutcome]:
     return {one.result.target: one.result.outcome for one in found.standings}
 
 
@@ -87,7 +86,7 @@ def test_each_target_by_itself_in_waves(place: Place) -> None:
     assert place.surveys() == ["oss1", "oss3", "oss1", "oss2"]
     assert found.run.status is RunStatus.OK
     assert error_of(found) is None
-    assert set(outcomes(found).values()) == {Outcome.MEASURED}
+    assert set(outcomes(found).values()) == {SurveyOutcome.MEASURED}
     slowest = found.standings[0]
     assert slowest.result.target == "OST0002"
     assert slowest.slow == ("write_bandwidth", "rewrite_bandwidth", "read_bandwidth")
@@ -124,7 +123,7 @@ def test_all_of_a_server_together(place: Place) -> None:
     before = state_of(place)
     found = survey(place, on_servers("OST0000", "OST0001", "OST0002", together=True))
     assert place.surveys() == ["oss1", "oss2"]
-    assert set(outcomes(found).values()) == {Outcome.MEASURED}
+    assert set(outcomes(found).values()) == {SurveyOutcome.MEASURED}
     check_clean(place, before)
     alone = survey(place, on_servers("OST0000", "OST0002"))
     assert "together" not in alone.plan.parameters
@@ -140,7 +139,7 @@ def test_a_target_that_changes_after_the_plan_is_left_out(place: Place) -> None:
         state.target("OST0003").degraded = True
     with place.store() as store:
         found = carry_out(prepared, driver, store, progress=silent, tools=tools)
-    assert outcomes(found) == {"OST0000": Outcome.MEASURED, "OST0003": Outcome.REFUSED}
+    assert outcomes(found) == {"OST0000": SurveyOutcome.MEASURED, "OST0003": SurveyOutcome.REFUSED}
     assert place.surveys() == ["oss1"]
     error = instance(RefusedError, error_of(found))
     assert "OST0003: it is degraded" in error.message
@@ -151,7 +150,7 @@ def test_a_target_with_an_echo_client_is_refused(place: Place) -> None:
     with place.changing() as state:
         state.server("oss1").echo_clients.append("scratch-OST0000_ecc")
     found = survey(place, on_servers("OST0000"))
-    assert outcomes(found) == {"OST0000": Outcome.REFUSED}
+    assert outcomes(found) == {"OST0000": SurveyOutcome.REFUSED}
     assert "scratch-OST0000_ecc is there" in reason(found, "OST0000")
     assert place.surveys() == []
     with place.changing() as state:
@@ -163,10 +162,10 @@ def test_no_survey_beside_one_of_the_same_server(place: Place) -> None:
     with place.changing() as state:
         state.server("oss1").echo_clients.append("scratch-OST0001_ecc")
     found = survey(place, on_servers("OST0000"))
-    assert outcomes(found) == {"OST0000": Outcome.REFUSED}
+    assert outcomes(found) == {"OST0000": SurveyOutcome.REFUSED}
     assert "scratch-OST0001_ecc is there" in reason(found, "OST0000")
     found = survey(place, on_servers("OST0000", together=True))
-    assert outcomes(found) == {"OST0000": Outcome.MEASURED}
+    assert outcomes(found) == {"OST0000": SurveyOutcome.MEASURED}
     with place.changing() as state:
         assert state.server("oss1").echo_clients == ["scratch-OST0001_ecc"]
 
@@ -200,13 +199,13 @@ def wait_for(path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("number", "at", "outcome"),
     [
-        (signal.SIGTERM, "write ", Outcome.FAILED),
-        (signal.SIGTERM, "rewrite ", Outcome.MEASURED),
-        (signal.SIGKILL, "rewrite ", Outcome.MEASURED),
+        (signal.SIGTERM, "write ", SurveyOutcome.FAILED),
+        (signal.SIGTERM, "rewrite ", SurveyOutcome.MEASURED),
+        (signal.SIGKILL, "rewrite ", SurveyOutcome.MEASURED),
     ],
 )
 def test_a_survey_that_is_killed_leaves_nothing(
-    place: Place, number: int, at: str, outcome: Outcome
+    place: Place, number: int, at: str, outcome: SurveyOutcome
 ) -> None:
     """Its exit code is 0 and it says that it is done: its files say that it is not."""
     before = state_of(place)
@@ -217,10 +216,10 @@ def test_a_survey_that_is_killed_leaves_nothing(
     assert isinstance(error_of(found), ToolError)
     assert found.run.status is not RunStatus.OK
     assert "it ended during" in reason(found, "OST0000")
-    written = SIZE if outcome is Outcome.MEASURED else None
+    written = SIZE if outcome is SurveyOutcome.MEASURED else None
     assert found.run.parameters["cost"] == {"bytes_written": written, "bytes_read": None}
     rates = found.standings[0].rates
-    assert set(rates) == ({"write_bandwidth"} if outcome is Outcome.MEASURED else set())
+    assert set(rates) == ({"write_bandwidth"} if outcome is SurveyOutcome.MEASURED else set())
     assert any("removed the objects 0x2" in note for note in found.notes)
     check_clean(place, before)
 
@@ -260,7 +259,7 @@ def test_a_deadline_ends_it_on_the_server(place: Place) -> None:
     with place.changing() as state:
         state.survey_s = 60.0
     found = survey(place, on_servers("OST0000", deadline_s=1.0))
-    assert outcomes(found) == {"OST0000": Outcome.FAILED}
+    assert outcomes(found) == {"OST0000": SurveyOutcome.FAILED}
     assert "exit code 124" in reason(found, "OST0000")
     check_clean(place, before)
 
@@ -317,9 +316,9 @@ def test_a_server_that_goes_away(place: Place) -> None:
     asked = on_servers("OST0000", "OST0001", "OST0005")
     found = survey(place, asked, place.tools(run=run))
     assert outcomes(found) == {
-        "OST0000": Outcome.MEASURED,
-        "OST0001": Outcome.MEASURED,
-        "OST0005": Outcome.FAILED,
+        "OST0000": SurveyOutcome.MEASURED,
+        "OST0001": SurveyOutcome.MEASURED,
+        "OST0005": SurveyOutcome.FAILED,
     }
     assert "No route to host" in reason(found, "OST0005")
     assert any("OST0005" in note and "No route to host" in note for note in found.notes)
@@ -372,10 +371,10 @@ def test_beside_a_survey_that_cannot_be_ended_nothing_is_done(place: Place) -> N
     try:
         assert place.surveys() == ["oss1", "oss3"]
         assert outcomes(found) == {
-            "OST0000": Outcome.FAILED,
-            "OST0001": Outcome.REFUSED,
-            "OST0002": Outcome.REFUSED,
-            "OST0004": Outcome.MEASURED,
+            "OST0000": SurveyOutcome.FAILED,
+            "OST0001": SurveyOutcome.REFUSED,
+            "OST0002": SurveyOutcome.REFUSED,
+            "OST0004": SurveyOutcome.MEASURED,
         }
         assert "OST0000 on oss1 could not be stopped" in reason(found, "OST0001")
         assert "OST0000 on oss1 could not be stopped" in reason(found, "OST0002")
@@ -416,7 +415,7 @@ def test_a_survey_that_never_began_leaves_no_directory(place: Place) -> None:
         return place.run(commands, timeout_s)
 
     found = survey(place, on_servers("OST0000"), place.tools(run=run))
-    assert outcomes(found) == {"OST0000": Outcome.FAILED}
+    assert outcomes(found) == {"OST0000": SurveyOutcome.FAILED}
     assert found.notes == ()
     check_clean(place, before)
 
@@ -446,7 +445,7 @@ def test_after_trimtab_was_killed_its_note_leads_to_the_results(place: Place) ->
     (directory,) = directories(place)
     try:
         found = survey(place, on_servers("OST0001"))
-        assert outcomes(found) == {"OST0001": Outcome.REFUSED}
+        assert outcomes(found) == {"OST0001": SurveyOutcome.REFUSED}
         assert f"on OST0000 left oss1:{directory}" in reason(found, "OST0001")
     finally:
         end(running[0], directory)

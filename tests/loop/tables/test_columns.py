@@ -15,12 +15,12 @@ import click
 import polars as pl
 import pytest
 
-from trimtab.cli.judge import judge_command
-from trimtab.errors import UsageError
-from trimtab.loop.series_file import FileTerms, judge_file
-from trimtab.loop.site_judgement import Judged
-from trimtab.loop.tables.columns import Columns, name_words, with_clock
-from trimtab.loop.tables.parting import read_table
+from trimtab.base.error import UsageError
+from trimtab.judge.command import judge_command
+from trimtab.probe.imports.series_file import FileTerms, judge_file
+from trimtab.probe.imports.table_column import NamedColumns, name_words, with_clock
+from trimtab.probe.imports.text_table import read_table
+from trimtab.probe.verdict.site_judgement import JudgedSite
 
 FIRST = datetime(2026, 8, 1, 6, tzinfo=UTC)
 TIMES = [FIRST + timedelta(hours=hour) for hour in range(18)]
@@ -30,24 +30,24 @@ Row = Callable[[datetime, float], str]
 
 
 @pytest.fixture
-def judged(tmp_path: Path) -> Callable[..., Judged]:
-    def judge(head: str, row: Row, terms: FileTerms | None = None, **columns: Any) -> Judged:
+def judged(tmp_path: Path) -> Callable[..., JudgedSite]:
+    def judge(head: str, row: Row, terms: FileTerms | None = None, **columns: Any) -> JudgedSite:
         rows = [row(at, rate) for at, rate in zip(TIMES, RATES, strict=True)]
         path = tmp_path / "FILE"
         path.write_text("\n".join([head, *rows, ""]))
-        return judge_file(str(path), replace(terms or FileTerms(), columns=Columns(**columns)))
+        return judge_file(str(path), replace(terms or FileTerms(), columns=NamedColumns(**columns)))
 
     return judge
 
 
-def levels(judged: Judged) -> dict[str, list[float | None]]:
+def levels(judged: JudgedSite) -> dict[str, list[float | None]]:
     return {
         key.probe.rsplit("/", 1)[-1]: frame["value"].to_list()
         for key, frame in judged.frames.items()
     }
 
 
-def source(judged: Judged) -> str:
+def source(judged: JudgedSite) -> str:
     return judged.judgement.notes[0]
 
 
@@ -83,7 +83,7 @@ def source(judged: Judged) -> str:
         ("time,table,_value", lambda at, rate: f"{at.isoformat()},{at.hour},{rate}"),
     ],
 )
-def test_times_and_values_are_found(judged: Callable[..., Judged], head: str, row: Row) -> None:
+def test_times_and_values_are_found(judged: Callable[..., JudgedSite], head: str, row: Row) -> None:
     result = judged(head, row)
     (frame,) = result.frames.values()
     assert frame["at"].to_list() == TIMES
@@ -124,7 +124,7 @@ def test_times_and_values_are_found(judged: Callable[..., Judged], head: str, ro
     ],
 )
 def test_an_open_choice_is_refused_with_what_to_type(
-    judged: Callable[..., Judged], head: str, row: Row, code: str
+    judged: Callable[..., JudgedSite], head: str, row: Row, code: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
         judged(head, row)
@@ -188,7 +188,7 @@ def test_an_open_choice_is_refused_with_what_to_type(
     ],
 )
 def test_rows_of_a_time_that_differ_by_a_column_are_series(
-    judged: Callable[..., Judged], head: str, row: Row, names: list[str]
+    judged: Callable[..., JudgedSite], head: str, row: Row, names: list[str]
 ) -> None:
     result = judged(head, row)
     assert list(levels(result)) == names
@@ -198,7 +198,7 @@ def test_rows_of_a_time_that_differ_by_a_column_are_series(
     assert not any("separates" in note for note in judged(head, row, by="").judgement.notes)
 
 
-def test_a_wide_table_is_a_series_for_each_column(judged: Callable[..., Judged]) -> None:
+def test_a_wide_table_is_a_series_for_each_column(judged: Callable[..., JudgedSite]) -> None:
     def wide(at: datetime, rate: float) -> str:
         return f"{at},{rate} MB/s,{'' if at == FIRST else f'{2 * rate} MB/s'},64,ok"
 
@@ -212,12 +212,14 @@ def test_a_wide_table_is_a_series_for_each_column(judged: Callable[..., Judged])
     assert all(series.invalid == () for series in result.judgement.series)
 
 
-def test_units_of_time_are_better_when_lower(judged: Callable[..., Judged]) -> None:
+def test_units_of_time_are_better_when_lower(judged: Callable[..., JudgedSite]) -> None:
     (key,) = judged("time,latency", lambda at, rate: f"{at},{rate} us").frames
     assert (key.unit, key.more_is_better) == ("s", False)
 
 
-def test_the_same_runs_in_another_dress_are_the_same_series(judged: Callable[..., Judged]) -> None:
+def test_the_same_runs_in_another_dress_are_the_same_series(
+    judged: Callable[..., JudgedSite],
+) -> None:
     def east(at: datetime) -> str:
         return (at + timedelta(hours=5)).isoformat().replace("+00:00", "+05:00")
 
@@ -272,7 +274,7 @@ def test_nested_columns_and_options_that_exclude_one_another(tmp_path: Path) -> 
     (frame,) = judge_file(str(path)).frames.values()
     assert frame["value"].to_list() == RATES
     with pytest.raises(UsageError, match="exclude"):
-        judge_file(str(path), FileTerms(Columns(by="lists", wide=True)))
+        judge_file(str(path), FileTerms(NamedColumns(by="lists", wide=True)))
 
 
 def test_words_in_names_are_told_apart() -> None:
@@ -283,5 +285,5 @@ def test_words_in_names_are_told_apart() -> None:
 
 def test_the_options_of_tables_are_the_terms_of_the_library() -> None:
     options = {option.name for option in judge_command.params if isinstance(option, click.Option)}
-    fields = {*FileTerms.__dataclass_fields__, *Columns.__dataclass_fields__} - {"columns"}
+    fields = {*FileTerms.__dataclass_fields__, *NamedColumns.__dataclass_fields__} - {"columns"}
     assert fields <= options

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.errors import DataError, TrimtabError, UsageError
-from trimtab.loop.tables.numbers import Numbers, is_numeric, read_numbers
+from trimtab.base.error import DataError, TrimtabError, UsageError
+from trimtab.probe.imports.text_table import Numbers, is_numeric, read_numbers
 
 
 def read(

@@ -12,19 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.errors import DataError, TrimtabError, UsageError
-from trimtab.loop.importing.files import unpacked
-from trimtab.loop.tables.parting import Table, read_table
+from trimtab.base.error import DataError, TrimtabError, UsageError
+from trimtab.probe.imports.import_file import unpacked
+from trimtab.probe.imports.text_table import TextTable, read_table
 
 ROWS = [("2026-08-01T06:00:00Z", "12.5"), ("2026-08-01T07:00:00Z", "13"), ("2026-08-02", "")]
 PLAIN = "time,bw\n" + "".join(f"{at},{value}\n" for at, value in ROWS)
 
 
-def read(text: str | bytes) -> Table:
+def read(text: str | bytes) -> TextTable:
     return read_table(text.encode() if isinstance(text, str) else text, "FILE")
 
 
-def cells(table: Table) -> list[tuple[str | None, ...]]:
+def cells(table: TextTable) -> list[tuple[str | None, ...]]:
     return table.frame.rows()
 
 

@@ -7,9 +7,8 @@ import gzip
 import pytest
 from tests.support.real_year import tables, tokio_abc
 
-from trimtab.loop.tables.numbers import read_numbers
-from trimtab.loop.tables.parting import read_table
-from trimtab.loop.tables.times import read_times, texts_of
+from trimtab.probe.imports.text_table import read_numbers, read_table
+from trimtab.probe.imports.written_time import read_times, texts_of
 
 pytestmark = pytest.mark.system
 

@@ -15,8 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.errors import DataError, TrimtabError, UsageError
-from trimtab.loop.tables.times import FORMS, is_clock, is_time, joined, read_times, texts_of
+from trimtab.base.error import DataError, TrimtabError, UsageError
+from trimtab.probe.imports.written_time import (
+    FORMS,
+    is_clock,
+    is_time,
+    joined,
+    read_times,
+    texts_of,
+)
 
 PAGE = Path(__file__).parents[3] / "docs" / "judge.md"
 SIX = datetime(2026, 8, 1, 6, tzinfo=UTC)

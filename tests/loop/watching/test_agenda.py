@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.slots import between
 
-from trimtab.config.schedule import parse_schedule
-from trimtab.loop.watching.agenda import (
+from trimtab.base.schedule import parse_schedule
+from trimtab.watch.agenda import (
     HELD_UP,
     NOT_RUNNING,
-    Agenda,
     Begin,
     Item,
     Miss,
     MissMany,
+    WatchAgenda,
     advanced,
     decide,
     next_item,
@@ -36,9 +36,9 @@ def an_item(
     return Item(name, parse_schedule(text), zone, timedelta(seconds=jitter_s))
 
 
-def an_agenda(*items: Item, until: datetime = NOON) -> Agenda:
+def an_agenda(*items: Item, until: datetime = NOON) -> WatchAgenda:
     """Return an agenda on which everything up to a time is decided, of a watch as old as that."""
-    return Agenda(until, tuple(position(one, until) for one in items))
+    return WatchAgenda(until, tuple(position(one, until) for one in items))
 
 
 def test_nothing_is_due_before_its_start() -> None:
@@ -65,7 +65,7 @@ def test_the_grace_is_half_the_period_and_at_most_half_an_hour(text: str, minute
 
 
 def test_what_a_watch_that_was_away_has_missed_and_what_it_can_still_do() -> None:
-    agenda = Agenda(NOON + 3 * HOUR + 10 * MINUTE, an_agenda(an_item()).positions)
+    agenda = WatchAgenda(NOON + 3 * HOUR + 10 * MINUTE, an_agenda(an_item()).positions)
     assert decide(agenda, agenda.alive_since) == [
         Miss("probe:hourly", NOON + HOUR, NOT_RUNNING),
         Miss("probe:hourly", NOON + 2 * HOUR, NOT_RUNNING),
@@ -108,11 +108,11 @@ def test_one_at_a_time_the_earliest_start_first_and_snapshots_before_probes() ->
 def test_a_thousand_are_missed_one_by_one_and_more_as_a_stretch() -> None:
     item = an_item("every 1m", "probe:m")
     start = an_agenda(item).positions
-    after = Agenda(NOON + 1000 * MINUTE + 31 * timedelta(seconds=1), start)
+    after = WatchAgenda(NOON + 1000 * MINUTE + 31 * timedelta(seconds=1), start)
     work = decide(after, after.alive_since)
     assert len(work) == 1000
     assert {type(one) for one in work} == {Miss}
-    later = Agenda(after.alive_since + MINUTE, start)
+    later = WatchAgenda(after.alive_since + MINUTE, start)
     assert decide(later, later.alive_since) == [
         MissMany("probe:m", NOON + MINUTE, NOON + 1001 * MINUTE, NOT_RUNNING)
     ]
@@ -120,7 +120,7 @@ def test_a_thousand_are_missed_one_by_one_and_more_as_a_stretch() -> None:
 
 def test_a_year_away_is_decided_at_once() -> None:
     item = an_item("every 1m", "probe:m")
-    agenda = Agenda(NOON + 365 * 24 * HOUR, an_agenda(item).positions)
+    agenda = WatchAgenda(NOON + 365 * 24 * HOUR, an_agenda(item).positions)
     work = decide(agenda, agenda.alive_since)
     assert [type(one) for one in work] == [MissMany, Begin]
 

@@ -25,21 +25,21 @@ from tests.support.watched import (
     a_watch,
 )
 
-from trimtab.alert.incidents import new_among
+from trimtab.base.error import Message
+from trimtab.base.event import identifier_of
+from trimtab.base.incident import Explanation, Incident, IncidentState, Shape
+from trimtab.base.run import Run, RunStatus, Sample
+from trimtab.base.series import ChangeStatus
+from trimtab.base.site import SiteProbe
+from trimtab.base.snapshot import HostSnapshot, Reading, Snapshot
 from trimtab.judge import variability
-from trimtab.loop import keeping
-from trimtab.loop.probing.probe import ProbeOutcome, RunContext
-from trimtab.loop.status import status_of
-from trimtab.loop.watching import analysis
-from trimtab.message import Message
-from trimtab.model.identifier import identifier_of
-from trimtab.model.incident import Explanation, Incident, IncidentState, Shape
-from trimtab.model.run import Run, RunStatus, Sample
-from trimtab.model.series import ChangeStatus
-from trimtab.model.site import SiteProbe
-from trimtab.model.telemetry import HostSnapshot, Reading, Snapshot
-from trimtab.record.kept import KeptIncident
-from trimtab.record.store import Store
+from trimtab.probe.probe import ProbeOutcome, RunContext
+from trimtab.probe.verdict.site_status import status_of
+from trimtab.store import keeping
+from trimtab.store.kept import KeptIncident
+from trimtab.store.store import Store
+from trimtab.watch import incident_watch
+from trimtab.watch.alert.incident_alert import new_among
 
 pytestmark = pytest.mark.calibration  # weeks of a watch, or of a world, are simulated
 
@@ -160,8 +160,8 @@ def test_memory_is_given_back_after_each_look(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, given_back, trimmed = Moving(), list[datetime](), list[datetime]()
-    monkeypatch.setattr(analysis, "give_back_memory", lambda: given_back.append(clock()))
-    monkeypatch.setattr(analysis, "trim_memory", lambda: trimmed.append(clock()))
+    monkeypatch.setattr(incident_watch, "give_back_memory", lambda: given_back.append(clock()))
+    monkeypatch.setattr(incident_watch, "trim_memory", lambda: trimmed.append(clock()))
     probe = SteppingProbe(clock, MONDAY + 1000 * HOUR)
     with_history(store, probe)
 
@@ -169,7 +169,7 @@ def test_memory_is_given_back_after_each_look(
         raise RuntimeError("of one look")
 
     watched(store, probe, clock, 2)
-    monkeypatch.setattr("trimtab.loop.explaining.incidents.incidents_of", broken)
+    monkeypatch.setattr("trimtab.probe.verdict.incident_search.incidents_of", broken)
     watched(store, probe, clock, 27)
     assert len({at.date() for at in given_back}) == 2
     assert len(trimmed) >= 27  # what a slot freed, too
@@ -276,7 +276,7 @@ def test_an_error_of_looking_never_ends_the_watch(
     def fails(*_: object, **__: object) -> Callable[[], None]:
         raise KeyError("bug")
 
-    monkeypatch.setattr("trimtab.loop.watching.analysis.suspect_of", fails)
+    monkeypatch.setattr("trimtab.watch.incident_watch.suspect_of", fails)
     clock = Moving()
     probe = SteppingProbe(clock, MONDAY)
     lines = watched(store, probe, clock, 3)
@@ -289,7 +289,7 @@ def test_verdicts_are_kept_after_a_run_and_not_more_often_than_that_of_this_host
     store: Store, monkeypatch: pytest.MonkeyPatch, apart_s: float, is_new: bool
 ) -> None:
     monkeypatch.setattr(keeping, "_FEW_RUNS", 0)
-    monkeypatch.setattr(analysis, "UP_TO_DATE_S", apart_s)
+    monkeypatch.setattr(incident_watch, "UP_TO_DATE_S", apart_s)
     clock = Moving()
     probe = SteppingProbe(clock, MONDAY + 1000 * HOUR)
     with_history(store, probe)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from tests.support.watched import Moving, a_log, a_site
 
-from trimtab.loop.alerting.alerting import Alerting
-from trimtab.loop.exporting.exporter import Exporter
-from trimtab.loop.watching.observers import observers_of
-from trimtab.model.notifying import Alerts, MailAlerts, MetricsExport, Webhook
-from trimtab.record.store import Store
+from trimtab.base.notification import Alerts, MailAlerts, MetricsExport, Webhook
+from trimtab.store.store import Store
+from trimtab.watch.alert.alerting import Alerting
+from trimtab.watch.beside import observers_of
+from trimtab.watch.exporter import Exporter
 
 
 def test_a_site_gets_the_observers_that_its_file_asks_for(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ import pytest
 from tests.support.small_site import SITE, hour
 from tests.web.conftest import keep_small_site
 
-from trimtab.errors import UsageError
-from trimtab.loop.event_log import Place
-from trimtab.loop.watching.looking import look, look_elsewhere
-from trimtab.record.store import Store
+from trimtab.base.error import UsageError
+from trimtab.site.place import Place
+from trimtab.store.store import Store
+from trimtab.watch.incident_watch import look, look_elsewhere
 
 pytestmark = pytest.mark.cli
 PLACE = Place(SITE, None)

@@ -15,13 +15,13 @@ from tests.cli.purge.walk import Walk
 from tests.support import loopback
 from tests.support.watched import MONDAY, Ended, Moving, a_log, a_site, a_watch
 
-from trimtab.config.schedule import PURGE_PLAN
-from trimtab.loop.watching.agenda import items
-from trimtab.loop.watching.purge_plans import PlanEnd, PurgePlanning
-from trimtab.model.policies import Policies, PurgePlanPolicy
-from trimtab.model.site import Site
-from trimtab.record.slots import SlotState
-from trimtab.record.store import Store
+from trimtab.base.schedule import PURGE_PLAN
+from trimtab.base.site import Site
+from trimtab.base.site_policy import Policies, PurgePlanPolicy
+from trimtab.store.slot import SlotState
+from trimtab.store.store import Store
+from trimtab.watch.agenda import items
+from trimtab.watch.purge_planning import PlanEnd, PurgePlanning
 
 pytestmark = pytest.mark.system
 DUE = datetime(2026, 11, 22, 3, tzinfo=UTC)

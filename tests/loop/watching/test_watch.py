@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.support.watched import MONDAY, Ended, Moving, a_site, a_watch
 
-from trimtab.model.run import RunStatus
-from trimtab.record.slots import SlotState
-from trimtab.record.store import Store
+from trimtab.base.run import RunStatus
+from trimtab.store.slot import SlotState
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.system
 

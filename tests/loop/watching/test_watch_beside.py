@@ -10,12 +10,12 @@ import pytest
 from tests.support.memory_driver import MemoryDriver
 from tests.support.watched import HOURLY, MONDAY, Ended, Moving, SimulatedProbe, a_site, a_watch
 
-from trimtab.errors import ToolError
-from trimtab.loop.probing.probe import ProbeOutcome, RunContext
-from trimtab.model.site import SiteProbe
-from trimtab.model.telemetry import Snapshot
-from trimtab.record.slots import Slot, SlotState
-from trimtab.record.store import Store
+from trimtab.base.error import ToolError
+from trimtab.base.site import SiteProbe
+from trimtab.base.snapshot import Snapshot
+from trimtab.probe.probe import ProbeOutcome, RunContext
+from trimtab.store.slot import Slot, SlotState
+from trimtab.store.store import Store
 
 MINUTE = timedelta(minutes=1)
 

@@ -20,15 +20,15 @@ from tests.support import loopback
 from tests.support.memory_driver import MemoryDriver, MemoryTarget
 from tests.support.watched import HOURLY, MONDAY, Ended, Moving, a_log, a_site, a_watch
 
-from trimtab.loop.alerting.alerting import Alerting
-from trimtab.model.alert import Phase
-from trimtab.model.notifying import Alerts
-from trimtab.model.policies import parse_window
-from trimtab.model.site import Site
-from trimtab.model.telemetry import HostSnapshot, Snapshot
-from trimtab.record import database
-from trimtab.record.slots import SlotState
-from trimtab.record.store import Store
+from trimtab.base.alert import Phase
+from trimtab.base.notification import Alerts
+from trimtab.base.site import Site
+from trimtab.base.site_policy import parse_window
+from trimtab.base.snapshot import HostSnapshot, Snapshot
+from trimtab.store import database
+from trimtab.store.slot import SlotState
+from trimtab.store.store import Store
+from trimtab.watch.alert.alerting import Alerting
 
 pytestmark = pytest.mark.system
 HOUR, MIB = timedelta(hours=1), 2**20

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from tests.support.counts import repetitions, seeded
 
-from trimtab.record.slots import SlotState
-from trimtab.record.store import Store
+from trimtab.store.slot import SlotState
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.system
 

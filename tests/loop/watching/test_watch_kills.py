@@ -12,9 +12,9 @@ from tests.support.killing import Killer, Killing
 from tests.support.memory_driver import MemoryDriver
 from tests.support.watched import MONDAY, Ended, Moving, SimulatedProbe, a_site, a_watch
 
-from trimtab.model.run import RunStatus
-from trimtab.record.slots import Slot, SlotState
-from trimtab.record.store import Store
+from trimtab.base.run import RunStatus
+from trimtab.store.slot import Slot, SlotState
+from trimtab.store.store import Store
 
 pytestmark = pytest.mark.system
 

@@ -15,18 +15,18 @@ from tests.support.documents import misfits
 from tests.support.memory_driver import MemoryDriver, MemoryTarget
 from tests.support.watched import MONDAY, Ended, Moving, SimulatedProbe, a_log, a_site, a_watch
 
-from trimtab.loop.acting.applying import never
-from trimtab.loop.acting.session import Place
-from trimtab.loop.watching.agenda import items
-from trimtab.loop.watching.policies import PolicyKeeper, state_of
-from trimtab.loop.watching.slot_work import AN_ERROR_ENDED_IT
-from trimtab.loop.watching.upcoming import watch_state
-from trimtab.model.action import ActionKind, Outcome
-from trimtab.model.policies import BalancePolicy, Policies, TrimPolicy, TunablesPolicy
-from trimtab.model.site import Site
-from trimtab.model.telemetry import NotAvailable, Setting, Snapshot
-from trimtab.record.slots import Slot, SlotState
-from trimtab.record.store import Store
+from trimtab.act.apply import never
+from trimtab.act.session import ActingPlace
+from trimtab.base.action import ActionKind, Outcome
+from trimtab.base.site import Site
+from trimtab.base.site_policy import BalancePolicy, Policies, TrimPolicy, TunablesPolicy
+from trimtab.base.snapshot import NotAvailable, Setting, Snapshot
+from trimtab.store.slot import Slot, SlotState
+from trimtab.store.store import Store
+from trimtab.watch.agenda import items
+from trimtab.watch.armed_policy import PolicyKeeper, state_of
+from trimtab.watch.slot_work import AN_ERROR_ENDED_IT
+from trimtab.watch.watch_state import watch_state
 
 pytestmark = pytest.mark.system
 
@@ -133,7 +133,7 @@ def test_a_site_is_observed_once_for_each_policy_and_once_more_with_the_right_to
     with Store.open(tmp_path / "t.db") as store:
         site = site_with(policies)
         store.ensure_site(site.name)
-        place = Place(site, store, clock, open_acting=lambda *_, **__: driver)
+        place = ActingPlace(site, store, clock, open_acting=lambda *_, **__: driver)
         keeper = PolicyKeeper(place, driver, logging.getLogger("test"))
         kept = keeper.keep(never)
         assert [len(result.actions) for result in kept] == [1, 1]
@@ -157,7 +157,7 @@ def test_policies_that_gave_way_are_not_done(tmp_path: Path) -> None:
     with Store.open(tmp_path / "t.db") as store:
         site = site_with(policies)
         store.ensure_site(site.name)
-        place = Place(site, store, clock, open_acting=lambda *_, **__: driver)
+        place = ActingPlace(site, store, clock, open_acting=lambda *_, **__: driver)
         keeper = PolicyKeeper(place, driver, logging.getLogger("test"))
         assert state_of(keeper.keep(never)) is SlotState.DONE
         full.used_bytes = 0

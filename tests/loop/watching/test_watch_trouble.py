@@ -28,15 +28,14 @@ from tests.support.watched import (
     a_watch,
 )
 
-from trimtab.errors import Interrupted, RefusedError, ToolError, UnreadableError
-from trimtab.loop import judging
-from trimtab.loop.watching.lease import LEASE_S
-from trimtab.loop.watching.retention import Retention
-from trimtab.model.event import EventKind
-from trimtab.model.run import RunStatus
-from trimtab.model.site import Site, SiteProbe, SiteStore
-from trimtab.record.slots import Slot, SlotState
-from trimtab.record.store import Store
+from trimtab.base.error import Interrupted, RefusedError, ToolError, UnreadableError
+from trimtab.base.event import EventKind
+from trimtab.base.run import RunStatus
+from trimtab.base.site import Site, SiteProbe, SiteStore
+from trimtab.judge import run_verdict
+from trimtab.store.slot import LEASE_S, Slot, SlotState
+from trimtab.store.store import Store
+from trimtab.watch.upkeep import Retention
 
 pytestmark = pytest.mark.calibration  # weeks of a watch, or of a world, are simulated
 
@@ -77,7 +76,7 @@ PANIC = pl.exceptions.PanicException("called `Result::unwrap()` on an `Err` valu
     [
         ("driver", "snapshot"),
         ("probe", "__call__"),
-        ("trimtab.loop.watching.slot_work", "verdicts"),
+        ("trimtab.watch.slot_work", "verdicts"),
         ("store", "finish_slot"),
         ("store", "prune"),
         ("observer", "after_slot"),
@@ -117,7 +116,7 @@ def test_a_panic_of_rust_ends_one_slot_and_not_the_watch(
     whole = places.get(place, place)
     target = f"{whole}.{name}" if isinstance(whole, str) else whole
     if isinstance(target, str):
-        call = _failing(judging.verdicts, once_later, PANIC)
+        call = _failing(run_verdict.verdicts, once_later, PANIC)
         monkeypatch.setattr(target, call)
     else:
         call = _failing(getattr(target, name), once_later, PANIC)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.loop.watching import lease
-from trimtab.loop.watching.log import configured, fields
+from trimtab.store import slot
+from trimtab.watch.log import configured, fields
 
 
 class _Terminal(io.StringIO):
@@ -49,19 +49,19 @@ def test_a_person_reads_text_in_which_no_sign_acts() -> None:
 
 @pytest.mark.system
 def test_a_process_that_is_gone_is_known_by_its_start() -> None:
-    own = lease.this_process()
-    assert not lease.is_gone(own)
+    own = slot.this_process()
+    assert not slot.is_gone(own)
     host, number, start, place = own.rsplit(":", 3)
-    assert lease.is_gone(f"{host}:{number}:{start}0:{place}")  # the number is another process's
-    assert not lease.is_gone(f"another-{own}")  # of another host nothing is known
-    assert not lease.is_gone("something else")
+    assert slot.is_gone(f"{host}:{number}:{start}0:{place}")  # the number is another process's
+    assert not slot.is_gone(f"another-{own}")  # of another host nothing is known
+    assert not slot.is_gone("something else")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        name = f"{host}:{child.pid}:{lease._start(child.pid, lease.Path('/'))}:{place}"
-        assert not lease.is_gone(name)
+        name = f"{host}:{child.pid}:{slot._start(child.pid, slot.Path('/'))}:{place}"
+        assert not slot.is_gone(name)
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # a zombie watches nothing
-        assert lease.is_gone(name)
-    assert lease.is_gone(name)
+        assert slot.is_gone(name)
+    assert slot.is_gone(name)
 
 
 def _machine(
@@ -113,9 +113,9 @@ CONTAINER = "pid:[4026532201]"
 def test_only_a_process_of_this_machine_and_namespace_is_known_to_be_gone(
     tmp_path: Path, there: dict[str, str], here: dict[str, str], known: bool
 ) -> None:
-    name = lease.this_process(_machine(tmp_path, runs=True, **there))  # type: ignore[arg-type]
-    assert lease.is_gone(name, _machine(tmp_path, **here)) is known  # type: ignore[arg-type]
+    name = slot.this_process(_machine(tmp_path, runs=True, **there))  # type: ignore[arg-type]
+    assert slot.is_gone(name, _machine(tmp_path, **here)) is known  # type: ignore[arg-type]
 
 
 def test_where_nothing_tells_the_machine_nobody_is_known_to_be_gone(tmp_path: Path) -> None:
-    assert not lease.is_gone(lease.this_process(tmp_path), tmp_path)
+    assert not slot.is_gone(slot.this_process(tmp_path), tmp_path)

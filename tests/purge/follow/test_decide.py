@@ -8,7 +8,16 @@ from dataclasses import replace
 
 from tests.support.each import for_each
 
-from trimtab.drivers.lustre.changelog import (
+from trimtab.purge.follow.follow_decision import (
+    HEARTBEAT_S,
+    Clear,
+    SeenChangelog,
+    clears,
+    decide,
+    look_again,
+)
+from trimtab.purge.index.manifest import FollowedMdt
+from trimtab.reach.lustre.changelog import (
     NEEDED,
     STARTED,
     ChangelogUser,
@@ -16,8 +25,6 @@ from trimtab.drivers.lustre.changelog import (
     Record,
     RecordType,
 )
-from trimtab.purge.follow.decide import HEARTBEAT_S, Clear, Seen, clears, decide, look_again
-from trimtab.purge.index.manifest import FollowedMdt
 
 MDT = FollowedMdt("MDT0000", "cl2-trimtab", 10, 5)
 
@@ -39,13 +46,15 @@ def close(index: int, file: int = 1) -> Record:
 
 
 def after(records: Sequence[Record], mdt: FollowedMdt = MDT, **seen: object) -> FollowedMdt:
-    what = Seen(users(index=max([10, *(r.index for r in records)])), tuple(records), **seen)  # type: ignore[arg-type]
+    what = SeenChangelog(
+        users(index=max([10, *(r.index for r in records)])), tuple(records), **seen
+    )  # type: ignore[arg-type]
     return decide([mdt], {"MDT0000": what}).mdts[0]
 
 
 def test_every_file_that_a_record_names_is_looked_at() -> None:
     rename = Record(11, RecordType.RENAME, 0, fid(1), fid(2), b"a", fid(3), fid(4), b"b")
-    decision = decide([MDT], {"MDT0000": Seen(users(index=11), (rename,))})
+    decision = decide([MDT], {"MDT0000": SeenChangelog(users(index=11), (rename,))})
     assert decision.look == {fid(number) for number in (1, 2, 3, 4)}
     assert (decision.mdts[0].mark, decision.mdts[0].due) == (11, True)
     assert decision.walk == frozenset(), "the scan had ended"
@@ -55,7 +64,7 @@ def test_what_was_moved_while_the_scan_ran_is_walked() -> None:
     mdt = replace(MDT, scanned=12)
     rename = Record(12, RecordType.RENAME, 0, None, fid(2), b"a", fid(3), fid(4), b"b")
     migration = Record(11, RecordType.MIGRATE, 0, fid(5), fid(2), b"c", fid(6), fid(2), b"c")
-    decision = decide([mdt], {"MDT0000": Seen(users(index=12), (migration, rename))})
+    decision = decide([mdt], {"MDT0000": SeenChangelog(users(index=12), (migration, rename))})
     assert decision.walk == {fid(3), fid(5)}
     assert decision.migrated == {fid(5): fid(6)}
 
@@ -63,7 +72,7 @@ def test_what_was_moved_while_the_scan_ran_is_walked() -> None:
 def test_a_file_whose_identifier_stayed_was_not_migrated_from_itself() -> None:
     """One of its names was moved; whoever looked for what it was before would never end."""
     moved = Record(11, RecordType.MIGRATE, 0, fid(5), fid(2), b"c", fid(5), fid(2), b"c")
-    decision = decide([MDT], {"MDT0000": Seen(users(index=11), (moved,))})
+    decision = decide([MDT], {"MDT0000": SeenChangelog(users(index=11), (moved,))})
     assert decision.migrated == {}
     assert fid(5) in decision.look
 
@@ -85,21 +94,24 @@ def test_records_out_of_order_are_taken_and_a_missing_one_is_waited_for_once() -
 
 
 def test_a_log_that_ends_before_its_index_lacks_records() -> None:
-    first = decide([MDT], {"MDT0000": Seen(users(index=12))}).mdts[0]
+    first = decide([MDT], {"MDT0000": SeenChangelog(users(index=12))}).mdts[0]
     assert (first.mark, first.missing) == (10, 11)
-    assert decide([MDT], {"MDT0000": Seen(users(index=12), ended=False)}).mdts[0].missing is None
-    lost = decide([first], {"MDT0000": Seen(users(index=12))}).mdts[0]
+    assert (
+        decide([MDT], {"MDT0000": SeenChangelog(users(index=12), ended=False)}).mdts[0].missing
+        is None
+    )
+    lost = decide([first], {"MDT0000": SeenChangelog(users(index=12))}).mdts[0]
     assert (lost.mark, lost.stale) == (12, ("record 11 is missing",))
 
 
 def test_a_user_that_is_gone_may_have_lost_changes() -> None:
     gone = ChangelogUsers(10, (ChangelogUser("cl2", 10, 0),), NEEDED)
-    stale = decide([MDT], {"MDT0000": Seen(gone)}).mdts[0].stale
+    stale = decide([MDT], {"MDT0000": SeenChangelog(gone)}).mdts[0].stale
     assert stale == ("its changelog user cl2-trimtab is gone",)
 
 
 def test_what_others_cleared_is_lost() -> None:
-    mdt = decide([MDT], {"MDT0000": Seen(users(15, index=20), ended=False)}).mdts[0]
+    mdt = decide([MDT], {"MDT0000": SeenChangelog(users(15, index=20), ended=False)}).mdts[0]
     assert mdt.stale == ("records up to 15 were cleared for cl2-trimtab by others",)
     assert mdt.mark == 15, "clearing below that would remove the user"
 
@@ -112,16 +124,16 @@ def test_recording_that_was_off_is_told_by_its_mark() -> None:
 
 def test_types_that_are_not_written_are_told() -> None:
     bare = replace(users(), mask=NEEDED - {"SATTR", "CLOSE"})
-    stale = decide([MDT], {"MDT0000": Seen(bare)}).mdts[0].stale
+    stale = decide([MDT], {"MDT0000": SeenChangelog(bare)}).mdts[0].stale
     assert stale == ("record types CLOSE, SATTR are not enabled",)
 
 
 def test_an_mdt_that_came_later_and_one_that_is_silent() -> None:
-    decision = decide([MDT], {"MDT0001": Seen(users())})
+    decision = decide([MDT], {"MDT0001": SeenChangelog(users())})
     assert decision.mdts[0] == MDT
     assert decision.mdts[1].mdt == "MDT0001"
     assert decision.mdts[1].stale == ("added after the scan",)
-    assert decide(decision.mdts, {"MDT0001": Seen(users())}).mdts[1].stale
+    assert decide(decision.mdts, {"MDT0001": SeenChangelog(users())}).mdts[1].stale
 
 
 @for_each(

@@ -7,7 +7,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.purge.follow.place import place
+from trimtab.purge.follow.lustre_changes import place
 
 ROOT = struct.pack(">QII", 0x2_0000_0007, 1, 0)
 

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from trimtab.drivers.lustre.changelog import ChangelogUser, ChangelogUsers
-from trimtab.message import Message
-from trimtab.model.action import Action, ActionKind, Instruction, Outcome
-from trimtab.purge.follow.registering import decide
+from trimtab.base.action import Action, ActionKind, Instruction, Outcome
+from trimtab.base.error import Message
+from trimtab.purge.follow.registration import decide
+from trimtab.reach.lustre.changelog import ChangelogUser, ChangelogUsers
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 

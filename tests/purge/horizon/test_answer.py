@@ -14,20 +14,20 @@ from tests.purge.horizon.slow import File, files
 from tests.support.codes import raises
 from tests.support.manifests import manifest
 
-from trimtab.errors import UsageError
-from trimtab.purge.horizon.answer import (
-    Answer,
+from trimtab.base.error import UsageError
+from trimtab.purge.fullness import Usage
+from trimtab.purge.horizon.growth import Growth
+from trimtab.purge.horizon.horizon import HorizonStatus
+from trimtab.purge.horizon.horizon_answer import (
+    HorizonAnswer,
     answer,
     curve_of,
     ost_curves,
     project_days,
     user_days,
 )
-from trimtab.purge.horizon.forecast import Growth
-from trimtab.purge.horizon.horizon import HorizonStatus
-from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.policy import DAY_S, Policy
-from trimtab.purge.rules import HOUR_S, ReadRecording, RulesInForce, rules_in_force
+from trimtab.purge.purge_policy import DAY_S, Policy
+from trimtab.purge.rules_in_force import HOUR_S, ReadRecording, RulesInForce, rules_in_force
 
 POLICY = Policy("scratch", "/scratch", target=0.7, minimum_age_s=DAY_S)
 AS_OF_S = 4 * DAY_S
@@ -97,7 +97,7 @@ def grown(high_bytes: int | None) -> Growth:
     return Growth(28 * DAY_S, 0, 0, high_bytes, 0.9, 90, None if high_bytes else "few days")
 
 
-def answered(found: list[File], usage: Usage, **more: object) -> Answer:
+def answered(found: list[File], usage: Usage, **more: object) -> HorizonAnswer:
     return answer(POLICY, rules_of(POLICY), SlowTally(found), usage, **more)  # type: ignore[arg-type]
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.purge.horizon.slow import SPAN_HOURS, File, curve_of, days_of, files, freed_by
 from tests.support.codes import raises
 
-from trimtab.errors import DataError
-from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed, OwnerDays
+from trimtab.base.error import DataError
+from trimtab.purge.horizon.age_curve import HOUR_S, AgeCurve, Freed, OwnerDays
 
 
 @given(files, st.integers(-5, SPAN_HOURS + 5))

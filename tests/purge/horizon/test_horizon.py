@@ -18,8 +18,9 @@ from tests.purge.horizon.slow import (
 )
 from tests.support.codes import raises
 
-from trimtab.errors import UsageError
-from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed
+from trimtab.base.error import UsageError
+from trimtab.purge.fullness import Usage
+from trimtab.purge.horizon.age_curve import HOUR_S, AgeCurve, Freed
 from trimtab.purge.horizon.horizon import (
     HorizonStatus,
     find_horizon,
@@ -27,7 +28,6 @@ from trimtab.purge.horizon.horizon import (
     publication_bytes,
     steps,
 )
-from trimtab.purge.horizon.usage import Usage
 
 TARGETS = st.sampled_from([0.0, 0.5, 0.7, 0.75, 1.0]) | st.floats(0, 1)
 AT_S = 100 * HOUR_S

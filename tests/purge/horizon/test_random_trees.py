@@ -21,16 +21,11 @@ from tests.support.counts import repetitions
 from tests.support.manifests import manifest
 
 from trimtab import _core
-from trimtab.purge.horizon.answer import curve_of, user_days
+from trimtab.purge.fullness import Usage
 from trimtab.purge.horizon.horizon import HorizonStatus, find_horizon, owners
-from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.policy import DAY_S, Exemption, Policy, is_at_or_under
-from trimtab.purge.rules import (
-    HOUR_S,
-    ReadRecording,
-    RulesInForce,
-    rules_in_force,
-)
+from trimtab.purge.horizon.horizon_answer import curve_of, user_days
+from trimtab.purge.purge_policy import DAY_S, Exemption, Policy, is_at_or_under
+from trimtab.purge.rules_in_force import HOUR_S, ReadRecording, RulesInForce, rules_in_force
 
 pytestmark = pytest.mark.calibration
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.codes import raises
 
-from trimtab.errors import UsageError
-from trimtab.purge.horizon.curve import Freed
-from trimtab.purge.horizon.replay import Afterwards, Replay, replay
+from trimtab.base.error import UsageError
+from trimtab.purge.horizon.age_curve import Freed
+from trimtab.purge.horizon.policy_replay import Afterwards, Replay, replay
 
 DAY_S = 86400
 THEN_S = 1000 * DAY_S

@@ -13,18 +13,17 @@ from scipy.stats import t
 from tests.fake_lustre.stale_sizes import NOW_S, StaleNamespace, stale_namespace, write_index
 from tests.purge.horizon.slow import days_of
 
-from trimtab.loop.purging.exact_sizes import size_bias
-from trimtab.purge.horizon.curve import AgeCurve
-from trimtab.purge.horizon.size_bias import PRIOR_FILES, Estimate, SizeBias, SizeSample
+from trimtab.purge.horizon.age_curve import AgeCurve
+from trimtab.purge.horizon.size_bias import PRIOR_FILES, BiasEstimate, SizeBias, SizeSample
 from trimtab.purge.index.manifest import Sizes, SizesMode
-from trimtab.purge.index.size_sample import LEAST, draw, take_sample
-from trimtab.purge.policy import Policy
-from trimtab.purge.rules import ReadRecording, rules_in_force
+from trimtab.purge.index.size_sample import LEAST, draw, size_bias, take_sample
+from trimtab.purge.purge_policy import Policy
+from trimtab.purge.rules_in_force import ReadRecording, rules_in_force
 
 HOUR_S = 3600
 
 
-def slow_estimate(sample: SizeSample, domain: list[bool]) -> Estimate:
+def slow_estimate(sample: SizeSample, domain: list[bool]) -> BiasEstimate:
     """The same from the definitions, one stratum after the other."""
     total = variance = squared = 0.0
     relative, freedom = 0.0, 0
@@ -49,10 +48,10 @@ def slow_estimate(sample: SizeSample, domain: list[bool]) -> Estimate:
         variance += of_stratum
         squared += of_stratum**2 / (drawn - 1 + PRIOR_FILES)
     if not variance:
-        return Estimate(total, total, total)
+        return BiasEstimate(total, total, total)
     degrees = max(1.0, min(variance**2 / squared, max(freedom, 1)))
     half = float(t.ppf(0.975, degrees)) * math.sqrt(variance)
-    return Estimate(total, total - half, total + half)
+    return BiasEstimate(total, total - half, total + half)
 
 
 def random_sample(seed: int) -> SizeSample:
@@ -139,7 +138,7 @@ def test_sizes_that_are_right_are_left_as_they_are(tmp_path: Path) -> None:
     world = stale_namespace(2000, seed=5, without_blocks=0.0)
     for seed in range(5):
         _, _, bias = indexed(tmp_path, world, seed)
-        assert bias.whole == Estimate(0.0, 0.0, 0.0)
+        assert bias.whole == BiasEstimate(0.0, 0.0, 0.0)
         curve = AgeCurve.of((100, 200), (3, 4), (4096, 8192))
         assert np.array_equal(bias.curve(curve).allocated_bytes, curve.allocated_bytes)
         assert bias.held({1000: 5}) == {1000: 5}

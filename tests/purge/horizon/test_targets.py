@@ -17,17 +17,17 @@ from tests.purge.horizon.slow import (
 )
 from tests.support.codes import raises
 
-from trimtab.config.targets import ost_name
-from trimtab.errors import UsageError
-from trimtab.purge.horizon.curve import HOUR_S, AgeCurve
-from trimtab.purge.horizon.horizon import HorizonStatus, find_horizon
-from trimtab.purge.horizon.targets import (
-    Group,
+from trimtab.base.error import UsageError
+from trimtab.base.name_set import ost_name
+from trimtab.purge.fullness import Usage
+from trimtab.purge.horizon.age_curve import HOUR_S, AgeCurve
+from trimtab.purge.horizon.group_horizon import (
+    OstGroup,
     find_group_horizons,
     ost_groups,
     pool_groups,
 )
-from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.horizon.horizon import HorizonStatus, find_horizon
 
 OSTS = range(4)
 LIMITS = st.sampled_from([0.3, 0.5, 0.75, 0.9])
@@ -242,7 +242,7 @@ def test_a_pool_of_one_ost_each_needs_what_the_osts_need(
 def test_a_pool_that_no_horizon_fixes_is_named_with_what_is_the_matter() -> None:
     curves = {0: AgeCurve.of([10], [1], [30]), 1: AgeCurve.of([10], [1], [2])}
     usages = {0: Usage(80, 20), 1: Usage(90, 10), 2: Usage(95, 5)}
-    groups = [Group("pool", "flash", (1, 2), 0.75), Group("pool", "disk", (0,), 0.7)]
+    groups = [OstGroup("pool", "flash", (1, 2), 0.75), OstGroup("pool", "disk", (0,), 0.7)]
     got = find_group_horizons(
         curves, usages, groups,
         whole=AgeCurve.of([10], [2], [32]), usage=Usage(265, 35), youngest_hour=24 * 10,
@@ -260,7 +260,7 @@ def test_a_pool_that_no_horizon_fixes_is_named_with_what_is_the_matter() -> None
 
 
 def test_pools_under_their_limits_need_nothing() -> None:
-    groups = [Group("pool", "flash", (0, 1), 0.75)]
+    groups = [OstGroup("pool", "flash", (0, 1), 0.75)]
     got = find_group_horizons(
         {}, {0: Usage(80, 20), 1: Usage(70, 30)}, groups,
         whole=AgeCurve.together(()), usage=Usage(150, 50), youngest_hour=0,

@@ -13,11 +13,11 @@ from typing import Any
 
 import polars as pl
 
-from trimtab.purge.index.importing import ListDescription, import_list
-from trimtab.purge.index.manifest import FileSystemIdentity, Manifest, Source
+from trimtab.base.visible import shell_text
+from trimtab.purge.index.index_view import scanned
+from trimtab.purge.index.list_import import ListDescription, import_list
+from trimtab.purge.index.manifest import FileSystemIdentity, IndexSource, Manifest
 from trimtab.purge.index.manifest_file import load_manifest
-from trimtab.purge.index.views import scanned
-from trimtab.visible import shell_text
 
 NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
@@ -46,7 +46,7 @@ def load_verified(index: Path) -> Manifest:
 def imported(
     tmp_path: Path,
     content: bytes,
-    source: Source,
+    source: IndexSource,
     *,
     root: bytes = b"/scratch",
     told: Mapping[str, Any] = MappingProxyType({}),
@@ -66,7 +66,7 @@ def imported(
 
 
 def _check_required(rows: pl.DataFrame) -> None:
-    from trimtab.purge.index.schema import required
+    from trimtab.purge.index.shard import required
 
     assert [name for name in required() if rows[name].null_count()] == []
 

@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 from tests.purge.index.imports import imported
 
-from trimtab.purge.index import schema
-from trimtab.purge.index.importers import gnu_find, lfs_find
-from trimtab.purge.index.importers.column_map import UNITS, parse_map
-from trimtab.purge.index.manifest import Source
-from trimtab.purge.index.query import ask
-from trimtab.purge.index.questions import By
+from trimtab.purge.index import find_list, shard
+from trimtab.purge.index.column_map import UNITS, parse_map
+from trimtab.purge.index.index_query import By, ask
+from trimtab.purge.index.manifest import IndexSource
 
 DOCS = Path(__file__).parents[3] / "docs"
 IMPORT = (DOCS / "purge-import.md").read_text()
@@ -21,13 +19,13 @@ INDEX = (DOCS / "purge-index.md").read_text()
 
 
 def test_the_scripts_are_those_of_the_program() -> None:
-    assert f" -printf '{gnu_find.FULL}' &&\n" in IMPORT
-    assert f'--printf "$token\\t{lfs_find.FULL}" &&\n' in IMPORT
-    assert gnu_find.SHORT in IMPORT
+    assert f" -printf '{find_list.GNU_FULL}' &&\n" in IMPORT
+    assert f'--printf "$token\\t{find_list.LFS_FULL}" &&\n' in IMPORT
+    assert find_list.GNU_SHORT in IMPORT
 
 
 def test_every_format_and_target_stands_there() -> None:
-    for source in set(Source) - {Source.SCAN}:
+    for source in set(IndexSource) - {IndexSource.SCAN}:
         assert f"`{source.value}`" in IMPORT
     for target, units in UNITS.items():
         row = next(line for line in IMPORT.splitlines() if f"`{target}`" in line and "| `" in line)
@@ -41,7 +39,7 @@ def test_the_map_of_the_page_is_one(text: tuple[str, str]) -> None:
 
 
 def test_every_column_stands_there() -> None:
-    for column in schema.columns():
+    for column in shard.columns():
         assert INDEX.count(f"`{column}`") >= 2
 
 
@@ -52,7 +50,7 @@ def test_the_questions_of_the_page_are_answered(tmp_path: Path) -> None:
     assert len(result) == 3
     content = b"path,uid,size,t\nprojects/old/a,0,5,5\n"
     mapping = ["path=path,uid=uid,size_bytes=size,mtime_ns=t:s,atime_ns=t:s,ctime_ns=t:s"]
-    imported(tmp_path, content, Source.CSV, column_map=mapping)
+    imported(tmp_path, content, IndexSource.CSV, column_map=mapping)
     for statement in result:
         assert ask(tmp_path / "index", statement).frame.height == 1
     for by in By:

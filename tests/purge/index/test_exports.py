@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from tests.purge.index.imports import imported, reasons
 
-from trimtab.purge.index.importers.column_map import Names
-from trimtab.purge.index.manifest import Manifest, Source, TimeTrust
+from trimtab.purge.index.column_map import Names
+from trimtab.purge.index.manifest import IndexSource, Manifest, TimeTrust
 
 EXPORTS = Path(__file__).parents[2] / "fixtures" / "exports"
 PAGE = (Path(__file__).parents[3] / "docs" / "purge-import.md").read_text()
@@ -45,7 +45,7 @@ def truth(name: str) -> Rows:
 def read(
     tmp_path: Path, content: bytes, maps: list[str], **how: Any
 ) -> tuple[Manifest, list[dict[str, Any]], Rows]:
-    manifest, rows = imported(tmp_path, content, Source.CSV, column_map=maps, **how)
+    manifest, rows = imported(tmp_path, content, IndexSource.CSV, column_map=maps, **how)
     table = sorted(
         (row["parent"], row["name"], int.from_bytes(row["id"], "big"),
          *(row[column] // 10**9 if column in TIMES else row[column] for column in SAME))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from trimtab.purge.index import fields
+from trimtab.purge.index import list_reading
 
 NS = 10**9
 
@@ -38,20 +38,20 @@ def test_a_whole_number_is_digits_that_fit(texts: list[str]) -> None:
             return None
         return int(text) if int(text) <= limit else None
 
-    read = _read(lambda text: fields.whole(text, pl.UInt64), list(texts))
+    read = _read(lambda text: list_reading.whole(text, pl.UInt64), list(texts))
     assert read == [slow(text, 2**64 - 1) for text in texts]
-    read = _read(lambda text: fields.whole(text, pl.UInt32), list(texts))
+    read = _read(lambda text: list_reading.whole(text, pl.UInt32), list(texts))
     assert read == [slow(text, 2**32 - 1) for text in texts]
 
 
 @pytest.mark.parametrize(
     "reader",
     [
-        lambda text: fields.whole(text, pl.UInt64),
-        lambda text: fields.whole(text, pl.UInt32),
-        lambda text: fields.multiples(text, 512),
-        fields.signed,
-        fields.seconds,
+        lambda text: list_reading.whole(text, pl.UInt64),
+        lambda text: list_reading.whole(text, pl.UInt32),
+        lambda text: list_reading.multiples(text, 512),
+        list_reading.signed,
+        list_reading.seconds,
     ],
 )
 @given(
@@ -69,7 +69,7 @@ def test_a_number_is_read_as_its_text(
 def test_blocks_that_do_not_fit_are_no_number() -> None:
     most = (2**64 - 1) // 512
     texts = ["8", str(most), str(most + 1), str(2**64 - 1), None]
-    read = _read(lambda text: fields.multiples(text, 512), texts)
+    read = _read(lambda text: list_reading.multiples(text, 512), texts)
     assert read == [4096, most * 512, None, None, None]
 
 
@@ -95,7 +95,7 @@ def test_a_time_is_exact_to_the_nanosecond(texts: list[str]) -> None:
         value = Decimal(text) * NS
         return _clamped(int(value)) if value == int(value) else None
 
-    assert _read(fields.seconds, list(texts)) == [slow(text) for text in texts]
+    assert _read(list_reading.seconds, list(texts)) == [slow(text) for text in texts]
 
 
 @given(
@@ -104,7 +104,7 @@ def test_a_time_is_exact_to_the_nanosecond(texts: list[str]) -> None:
 def test_nanoseconds_never_wrap(pairs: list[tuple[int, int]]) -> None:
     whole_s = pl.Series("s", [pair[0] for pair in pairs], dtype=pl.Int64)
     rest_ns = pl.Series("ns", [pair[1] for pair in pairs], dtype=pl.Int64)
-    read = fields.nanoseconds(whole_s, rest_ns).to_list()
+    read = list_reading.nanoseconds(whole_s, rest_ns).to_list()
     far = 9223372036
     slow = [
         2**63 - 1 if s > far else -(2**63) if s < -far else _clamped(s * NS + ns) for s, ns in pairs
@@ -114,4 +114,4 @@ def test_nanoseconds_never_wrap(pairs: list[tuple[int, int]]) -> None:
 
 @pytest.mark.parametrize(("text", "value"), [("0", None), ("0.0000000000", None), ("5", 5 * NS)])
 def test_a_birth_in_1970_is_not_known(text: str, value: int | None) -> None:
-    assert _read(lambda one: fields.birth(fields.seconds(one)), [text]) == [value]
+    assert _read(lambda one: list_reading.birth(list_reading.seconds(one)), [text]) == [value]

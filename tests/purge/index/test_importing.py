@@ -16,9 +16,9 @@ from tests.purge.index.imports import LATER, SYSTEM, imported, load_verified, on
 from tests.support.codes import raises
 from tests.support.counts import repetitions, seeded
 
-from trimtab.errors import DataError, RefusedError, UnreadableError, UsageError
-from trimtab.purge.index.importing import ListDescription, import_list
-from trimtab.purge.index.manifest import Source
+from trimtab.base.error import DataError, RefusedError, UnreadableError, UsageError
+from trimtab.purge.index.list_import import ListDescription, import_list
+from trimtab.purge.index.manifest import IndexSource
 from trimtab.purge.index.manifest_file import load_manifest
 
 RECORD = (
@@ -108,11 +108,11 @@ def test_two_imports_do_not_write_the_same_index(tmp_path: Path) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     try:
         with raises(RefusedError, "import-running"):
-            imported(tmp_path, _list(1), Source.GNU_FIND)
+            imported(tmp_path, _list(1), IndexSource.GNU_FIND)
         assert work.exists()
     finally:
         os.close(descriptor)
-    assert len(imported(tmp_path, _list(1), Source.GNU_FIND)[1]) == 1
+    assert len(imported(tmp_path, _list(1), IndexSource.GNU_FIND)[1]) == 1
 
 
 def test_nothing_that_is_there_is_overwritten(tmp_path: Path) -> None:
@@ -120,9 +120,9 @@ def test_nothing_that_is_there_is_overwritten(tmp_path: Path) -> None:
     index.mkdir()
     (index / "precious").write_text("x")
     with raises(RefusedError, "index-present"):
-        imported(tmp_path, _list(1), Source.GNU_FIND)
+        imported(tmp_path, _list(1), IndexSource.GNU_FIND)
     (index / "precious").unlink()
-    imported(tmp_path, _list(1), Source.GNU_FIND)  # an empty directory may be taken
+    imported(tmp_path, _list(1), IndexSource.GNU_FIND)  # an empty directory may be taken
     assert index.stat().st_mode & 0o777 == 0o700
 
 
@@ -130,11 +130,11 @@ def test_an_index_may_not_be_a_link(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "index").symlink_to("elsewhere")
     with pytest.raises(RefusedError):
-        imported(tmp_path, _list(1), Source.GNU_FIND)
+        imported(tmp_path, _list(1), IndexSource.GNU_FIND)
 
 
 def test_a_compressed_list_is_read(tmp_path: Path) -> None:
-    manifest, rows = imported(tmp_path, gzip.compress(_list(3)), Source.GNU_FIND)
+    manifest, rows = imported(tmp_path, gzip.compress(_list(3)), IndexSource.GNU_FIND)
     assert only(rows, "name") == [(b"000000",), (b"000001",), (b"000002",)]
     assert manifest.complete
 
@@ -142,7 +142,7 @@ def test_a_compressed_list_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("part", [0.2, 0.5, 0.9, 0.999])
 def test_a_compressed_list_that_was_cut_off_is_incomplete(tmp_path: Path, part: float) -> None:
     packed = gzip.compress(os.urandom(0) + _list(20_000))
-    manifest, rows = imported(tmp_path, packed[: int(len(packed) * part)], Source.GNU_FIND)
+    manifest, rows = imported(tmp_path, packed[: int(len(packed) * part)], IndexSource.GNU_FIND)
     assert not manifest.complete
     assert manifest.refused
     assert len(rows) <= 20_000
@@ -150,12 +150,12 @@ def test_a_compressed_list_that_was_cut_off_is_incomplete(tmp_path: Path, part: 
 
 def test_zstd_is_named(tmp_path: Path) -> None:
     with raises(UsageError, "compression-unknown"):
-        imported(tmp_path, b"\x28\xb5\x2f\xfd....", Source.GNU_FIND)
+        imported(tmp_path, b"\x28\xb5\x2f\xfd....", IndexSource.GNU_FIND)
 
 
 def test_a_list_that_cannot_be_read_leaves_nothing(tmp_path: Path) -> None:
     with raises(UnreadableError, "unreadable-file"):
-        described = ListDescription(Source.MFU, b"/")
+        described = ListDescription(IndexSource.MFU, b"/")
         import_list(tmp_path / "none", tmp_path / "index", described, now=LATER)
     assert list(tmp_path.iterdir()) == []
 
@@ -163,13 +163,13 @@ def test_a_list_that_cannot_be_read_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("root", [b"", b"scratch", b"/scratch/../etc", b"/a\0b", b".."])
 def test_a_root_is_absolute(tmp_path: Path, root: bytes) -> None:
     with raises(UsageError, "path-relative"):
-        imported(tmp_path, _list(1), Source.GNU_FIND, root=root)
+        imported(tmp_path, _list(1), IndexSource.GNU_FIND, root=root)
 
 
 def test_what_a_person_says_is_kept_and_told_apart(tmp_path: Path) -> None:
     content = _list(1)[len(b"trimtab-list 1 started=5\0") : -len(b"trimtab-end ended=6\0")]
     told = {"filesystem": SYSTEM, "started_ns": 3, "ended_ns": 9, "complete": True}
-    manifest, _ = imported(tmp_path, content, Source.GNU_FIND, told=told)
+    manifest, _ = imported(tmp_path, content, IndexSource.GNU_FIND, told=told)
     assert (manifest.started_ns, manifest.ended_ns) == (3, 9)
     assert manifest.can_delete
     assert any("was declared complete at the import" in note for note in manifest.notes)
@@ -177,7 +177,7 @@ def test_what_a_person_says_is_kept_and_told_apart(tmp_path: Path) -> None:
 
 def test_what_nobody_says_is_not_made_up(tmp_path: Path) -> None:
     content = _list(1)[len(b"trimtab-list 1 started=5\0") : -len(b"trimtab-end ended=6\0")]
-    manifest, _ = imported(tmp_path, content, Source.GNU_FIND)
+    manifest, _ = imported(tmp_path, content, IndexSource.GNU_FIND)
     assert manifest.started_ns is None
     assert manifest.ended_ns == (tmp_path / "list").stat().st_mtime_ns
     assert not manifest.complete
@@ -195,13 +195,13 @@ def test_a_list_was_made_in_the_past(
     content = content.replace(b"ended=6", b"ended=" + ended)
     now = datetime(2026, 11, 22, tzinfo=UTC)
     with pytest.raises(DataError, match=said):
-        imported(tmp_path, content, Source.GNU_FIND, now=now)
+        imported(tmp_path, content, IndexSource.GNU_FIND, now=now)
 
 
 def test_times_in_another_unit_are_noticed(tmp_path: Path) -> None:
     content = b"path,uid,size,t\na,1,2,1700000000\n"
     mapping = ["path=path,uid=uid,size_bytes=size,mtime_ns=t:ns"]
-    manifest, _ = imported(tmp_path, content, Source.CSV, column_map=mapping)
+    manifest, _ = imported(tmp_path, content, IndexSource.CSV, column_map=mapping)
     assert any("another unit" in note for note in manifest.notes)
 
 
@@ -212,7 +212,7 @@ def test_progress_is_told(tmp_path: Path) -> None:
     manifest = import_list(
         tmp_path / "list",
         tmp_path / "index",
-        ListDescription(Source.GNU_FIND, b"/scratch"),
+        ListDescription(IndexSource.GNU_FIND, b"/scratch"),
         now=LATER,
         progress=seen.append,
     )

@@ -14,8 +14,8 @@ from tests.purge.index.imports import SYSTEM, imported, only, page_script, reaso
 from tests.purge.index.trees import hostile_tree, true_rows
 from tests.support.codes import raises
 
-from trimtab.errors import DataError
-from trimtab.purge.index.manifest import Lack, Source, TimeTrust
+from trimtab.base.error import DataError
+from trimtab.purge.index.manifest import IndexSource, Lack, TimeTrust
 
 TOKEN = b"0123456789abcdef0123456789abcdef"
 
@@ -60,7 +60,7 @@ def _with_token(records: list[bytes], token: bytes = TOKEN) -> bytes:
 
 
 def test_recorded_values_are_read(tmp_path: Path) -> None:
-    manifest, rows = imported(tmp_path, ALL, Source.LFS_FIND)
+    manifest, rows = imported(tmp_path, ALL, IndexSource.LFS_FIND)
     dom, link, pfl, striped = rows
     assert pfl["id"].hex() == "00000002000004020000015300000000"
     assert pfl["id_kind"] == "fid"
@@ -88,7 +88,7 @@ def pooled(old: bytes, pool: bytes) -> bytes:
 def test_pools_are_read_where_they_are_told(tmp_path: Path) -> None:
     records = [pooled(PFL, b"flash"), pooled(DOM, b""), pooled(LINK, b"disk")]
     records += [pooled(STRIPED, b"flash"), pooled(NAME, b"fl\xffash\x1b[2J")]
-    manifest, rows = imported(tmp_path, _with_token(records), Source.LFS_FIND)
+    manifest, rows = imported(tmp_path, _with_token(records), IndexSource.LFS_FIND)
     assert only(rows, "name", "pool", "osts") == [
         (b"dom", None, None),
         (b"lnk", None, None),  # that of its target
@@ -103,7 +103,7 @@ def test_pools_are_read_where_they_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("pool", [b"", b"f", b"4", b"flash"])
 def test_a_list_of_now_and_one_of_before_are_told_apart(tmp_path: Path, pool: bytes) -> None:
     content = pooled(PFL, pool) + pooled(DOM, pool)
-    manifest, rows = imported(tmp_path, content, Source.LFS_FIND)
+    manifest, rows = imported(tmp_path, content, IndexSource.LFS_FIND)
     assert only(rows, "name", "nlink", "stripe_count", "osts", "pool") == [
         (b"dom", 1, None, None, pool or None),
         (b"pfl", 2, 4, [0, 2, 3, 1, 0], pool or None),
@@ -126,7 +126,7 @@ def test_a_list_of_now_and_one_of_before_are_told_apart(tmp_path: Path, pool: by
 )
 def test_a_tab_in_the_name_of_a_pool_costs_the_record(tmp_path: Path, pool: bytes) -> None:
     content = _with_token([pooled(DOM, b"flash"), pooled(PFL, pool)])
-    manifest, rows = imported(tmp_path, content, Source.LFS_FIND)
+    manifest, rows = imported(tmp_path, content, IndexSource.LFS_FIND)
     assert only(rows, "name") == [(b"dom",)]
     assert manifest.refused == 1
 
@@ -136,14 +136,14 @@ def test_a_line_feed_in_the_name_of_a_pool_makes_no_other_record(
     tmp_path: Path, pool: bytes
 ) -> None:
     content = _with_token([pooled(DOM, b"flash"), pooled(PFL, pool), pooled(NAME, b"")])
-    _, rows = imported(tmp_path, content, Source.LFS_FIND)
+    _, rows = imported(tmp_path, content, IndexSource.LFS_FIND)
     assert {row["name"] for row in rows} <= {b"dom", b"pfl", b"nl\nname"}
     assert {b"dom", b"nl\nname"} <= {row["name"] for row in rows}
     assert all(row["pool"] in (None, b"flash", pool) for row in rows)
 
 
 def test_without_a_token_a_line_feed_costs_the_record(tmp_path: Path) -> None:
-    manifest, rows = imported(tmp_path, PFL + NAME + DOM, Source.LFS_FIND)
+    manifest, rows = imported(tmp_path, PFL + NAME + DOM, IndexSource.LFS_FIND)
     assert only(rows, "name") == [(b"dom",), (b"pfl",)]
     assert manifest.refused == 1
     assert manifest.refused_examples[0].record == 2
@@ -153,7 +153,7 @@ def test_without_a_token_a_line_feed_costs_the_record(tmp_path: Path) -> None:
 
 def test_a_name_that_ends_with_a_line_feed_costs_the_record(tmp_path: Path) -> None:
     content = PFL + DOM.replace(b"/dom", b"/dom\n") + LINK
-    _, rows = imported(tmp_path, content, Source.LFS_FIND)
+    _, rows = imported(tmp_path, content, IndexSource.LFS_FIND)
     assert only(rows, "name") == [(b"lnk",), (b"pfl",)]
 
 
@@ -162,7 +162,7 @@ def test_with_a_token_every_name_is_read(tmp_path: Path) -> None:
     hostile = DOM.replace(b"/t/dom", b"/t/a\n" + forged)
     ending = LINK.replace(b"/lnk", b"/b\ntrimtab-end ended=9\n")
     content = _with_token([PFL, NAME, hostile, ending])
-    manifest, rows = imported(tmp_path, content, Source.LFS_FIND, told=dict(filesystem=SYSTEM))
+    manifest, rows = imported(tmp_path, content, IndexSource.LFS_FIND, told=dict(filesystem=SYSTEM))
     parent, name = (b"t/a\n" + forged).removeprefix(b"/").rsplit(b"/", 1)
     assert only(rows, "parent", "name") == [
         (b"t", b"b\ntrimtab-end ended=9\n"),
@@ -179,7 +179,7 @@ def test_with_a_token_every_name_is_read(tmp_path: Path) -> None:
 def test_a_forged_record_without_a_token_bars_the_deletion(tmp_path: Path) -> None:
     hostile = DOM.replace(b"/t/dom", b"/t/a\n" + PFL.replace(b"/t/pfl", b"/victim")[:-1])
     told = dict(filesystem=SYSTEM, started_ns=1, complete=True)
-    manifest, rows = imported(tmp_path, hostile, Source.LFS_FIND, told=told)
+    manifest, rows = imported(tmp_path, hostile, IndexSource.LFS_FIND, told=told)
     assert (b"victim",) in only(rows, "name")  # it cannot be told from a real one
     assert not manifest.can_delete
 
@@ -187,7 +187,7 @@ def test_a_forged_record_without_a_token_bars_the_deletion(tmp_path: Path) -> No
 def test_a_file_that_was_gone_is_no_trouble(tmp_path: Path) -> None:
     gone = DOM[DOM.index(b"\t") :]
     content = _with_token([PFL, gone])
-    manifest, rows = imported(tmp_path, content, Source.LFS_FIND)
+    manifest, rows = imported(tmp_path, content, IndexSource.LFS_FIND)
     assert only(rows, "name") == [(b"pfl",)]
     assert manifest.vanished == 1
     assert manifest.complete
@@ -195,7 +195,7 @@ def test_a_file_that_was_gone_is_no_trouble(tmp_path: Path) -> None:
 
 def test_the_suggested_format_of_files_is_known(tmp_path: Path) -> None:
     line = b"0x200000402:0x153:0x0\t7\t8\t9\t10\t16\t1\t2\t3\t4\t1\t2\t[2,0]\t/scratch/f\n"
-    manifest, rows = imported(tmp_path, line, Source.LFS_FIND)
+    manifest, rows = imported(tmp_path, line, IndexSource.LFS_FIND)
     columns = ("uid", "gid", "project", "size_bytes", "allocated_bytes", "nlink", "osts", "type")
     assert only(rows, *columns) == [(7, 8, 9, 10, 8192, 1, [2, 0], "f")]
     assert Lack.TYPE in manifest.lacking
@@ -216,7 +216,7 @@ def test_a_value_that_is_not_what_it_should_be_costs_the_record(
     tmp_path: Path, old: bytes, new: bytes
 ) -> None:
     content = _with_token([DOM, PFL.replace(old, new, 1)])
-    manifest, rows = imported(tmp_path, content, Source.LFS_FIND)
+    manifest, rows = imported(tmp_path, content, IndexSource.LFS_FIND)
     assert only(rows, "name") == [(b"dom",)]
     assert manifest.refused == 1
     assert not manifest.complete
@@ -230,7 +230,7 @@ def test_a_list_that_was_cut_off_anywhere_is_incomplete(tmp_path: Path) -> None:
         place = tmp_path / str(length)
         place.mkdir()
         try:
-            manifest, rows = imported(place, whole[:length], Source.LFS_FIND)
+            manifest, rows = imported(place, whole[:length], IndexSource.LFS_FIND)
         except DataError:
             continue
         assert not manifest.complete
@@ -278,7 +278,7 @@ def _scripted(tmp_path: Path, root: bytes, code: int = 0) -> bytes:
 @pytest.mark.system
 def test_a_real_tree_becomes_what_lstat_says_whatever_its_names(tmp_path: Path) -> None:
     root = hostile_tree(tmp_path / "my tree")
-    manifest, rows = imported(tmp_path, _scripted(tmp_path, root), Source.LFS_FIND, root=root)
+    manifest, rows = imported(tmp_path, _scripted(tmp_path, root), IndexSource.LFS_FIND, root=root)
     twin = true_rows(root)
     same = ("parent", "name", "uid", "gid", "size_bytes", "allocated_bytes", "nlink", "type")
     assert only(rows, *same) == only(twin, *same)
@@ -292,7 +292,7 @@ def test_a_script_whose_lfs_failed_prints_no_end(tmp_path: Path) -> None:
     root = hostile_tree(tmp_path / "tree")
     first, second = (_scripted(tmp_path, root, code) for code in (13, 0))
     assert first.split()[3] != second.split()[3]  # a new token every time
-    manifest, rows = imported(tmp_path, first, Source.LFS_FIND, root=root)
+    manifest, rows = imported(tmp_path, first, IndexSource.LFS_FIND, root=root)
     assert len(rows) == len(true_rows(root))
     assert not manifest.complete
 
@@ -300,7 +300,7 @@ def test_a_script_whose_lfs_failed_prints_no_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"hello\n", b"\n\n", b"\xff" * 100 + b"\n", b"/scratch/a\n"])
 def test_what_is_no_list_is_refused_as_a_whole(tmp_path: Path, content: bytes) -> None:
     with raises(DataError, "format-unknown"):
-        imported(tmp_path, content, Source.LFS_FIND)
+        imported(tmp_path, content, IndexSource.LFS_FIND)
 
 
 names = st.binary(min_size=1, max_size=12).filter(lambda n: b"\0" not in n and b"/" not in n)
@@ -313,5 +313,5 @@ def test_with_a_token_any_name_comes_back(
     tmp_path_factory: pytest.TempPathFactory, names: set[bytes]
 ) -> None:
     records = [PFL.replace(b"/t/pfl", b"/" + name) for name in names]
-    _, rows = imported(tmp_path_factory.mktemp("t"), _with_token(records), Source.LFS_FIND)
+    _, rows = imported(tmp_path_factory.mktemp("t"), _with_token(records), IndexSource.LFS_FIND)
     assert sorted(only(rows, "name")) == sorted((name,) for name in names)

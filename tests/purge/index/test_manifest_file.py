@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from tests.support.codes import raises
 from tests.support.each import for_each
 
-from trimtab.errors import DataError, UnreadableError
+from trimtab.base.error import DataError, UnreadableError
 from trimtab.purge.index.manifest import (
     FileSystemIdentity,
+    IndexSource,
     Lack,
     Manifest,
     Refused,
     Shard,
-    Source,
     TimeTrust,
     Unread,
 )
@@ -29,7 +29,7 @@ WHOLE = Manifest(
     index_id="01a2026e-04f0-726d-ab06-230e391b970f",
     root=b"/scratch",
     filesystem=FileSystemIdentity("lustre", "scratch", 5, 6),
-    source=Source.SCAN,
+    source=IndexSource.SCAN,
     tool="trimtab 0.1",
     started_ns=1,
     ended_ns=2 * 10**18,
@@ -46,7 +46,7 @@ manifests = st.builds(
     st.just(WHOLE),
     root=st.binary(max_size=8).map(lambda path: b"/" + path),
     filesystem=st.none() | st.builds(FileSystemIdentity, texts, texts | st.none()),
-    source=st.sampled_from(Source),
+    source=st.sampled_from(IndexSource),
     times=st.sampled_from(TimeTrust),
     lacking=st.frozensets(st.sampled_from(Lack)),
     complete=st.just(False),

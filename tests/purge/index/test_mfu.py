@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tests.purge.index.imports import imported, only
 from tests.purge.index.trees import NS, hostile_tree, path_of, true_rows
 
-from trimtab.errors import DataError
-from trimtab.purge.index.manifest import Lack, Source, TimeTrust
+from trimtab.base.error import DataError
+from trimtab.purge.index.manifest import IndexSource, Lack, TimeTrust
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "mfu" / "2dbcf1c"
 Entry = tuple[bytes, int, int, int, int, int, int, int]
@@ -59,7 +59,7 @@ def test_a_real_tree_becomes_what_lstat_says(tmp_path: Path, version: int) -> No
         entries.append(
             (path, status.st_mode, status.st_uid, status.st_gid, *stamps, status.st_size)
         )
-    manifest, rows = imported(tmp_path, mfu(entries, version), Source.MFU, root=root)
+    manifest, rows = imported(tmp_path, mfu(entries, version), IndexSource.MFU, root=root)
     same = ("parent", "name", "uid", "gid", "size_bytes", "atime_ns", "mtime_ns", "ctime_ns",
             "type", "last_use_s")  # fmt: skip
     assert only(rows, *same) == only(twin, *same)
@@ -70,13 +70,13 @@ def test_a_real_tree_becomes_what_lstat_says(tmp_path: Path, version: int) -> No
 
 
 def test_version_3_says_when_it_was_made(tmp_path: Path) -> None:
-    manifest, _ = imported(tmp_path, mfu([FILE], 3, (5, 6)), Source.MFU)
+    manifest, _ = imported(tmp_path, mfu([FILE], 3, (5, 6)), IndexSource.MFU)
     assert (manifest.started_ns, manifest.ended_ns) == (5 * NS, 7 * NS - 1)
 
 
 def test_a_path_as_long_as_the_longest_has_no_nul_behind_it(tmp_path: Path) -> None:
     path = b"/scratch/" + b"x" * 23
-    _, rows = imported(tmp_path, mfu([(path, *FILE[1:])]), Source.MFU)
+    _, rows = imported(tmp_path, mfu([(path, *FILE[1:])]), IndexSource.MFU)
     assert only(rows, "name") == [(b"x" * 23,)]
 
 
@@ -94,7 +94,7 @@ def test_a_value_that_cannot_be_is_refused(tmp_path: Path, at: int, value: Any, 
     bad = (*FILE[:at], value, *FILE[at + 1 :])
     good = (b"/scratch/b", *FILE[1:])
     content = mfu([FILE, bad, good])  # type: ignore[list-item]
-    manifest, rows = imported(tmp_path, content, Source.MFU)
+    manifest, rows = imported(tmp_path, content, IndexSource.MFU)
     assert only(rows, "name") == [(b"a",), (b"b",)]
     assert manifest.refused == 1
     assert manifest.refused_examples[0].record == 2
@@ -104,7 +104,7 @@ def test_a_value_that_cannot_be_is_refused(tmp_path: Path, at: int, value: Any, 
 def test_nanoseconds_over_a_second_are_refused(tmp_path: Path) -> None:
     content = bytearray(mfu([FILE]))
     content[-32:-24] = struct.pack(">Q", NS)  # of the modification
-    manifest, rows = imported(tmp_path, bytes(content), Source.MFU)
+    manifest, rows = imported(tmp_path, bytes(content), IndexSource.MFU)
     assert rows == []
     assert "mtime_ns" in manifest.refused_examples[0].reason
 
@@ -117,15 +117,15 @@ def test_a_list_that_was_cut_off_anywhere_says_so(tmp_path: Path) -> None:
         place.mkdir()
         if length < files:
             with pytest.raises(DataError):
-                imported(place, whole[:length], Source.MFU)
+                imported(place, whole[:length], IndexSource.MFU)
             continue
-        manifest, rows = imported(place, whole[:length], Source.MFU)
+        manifest, rows = imported(place, whole[:length], IndexSource.MFU)
         assert manifest.refused == 1
         assert set(only(rows, "name")) <= {(b"a",), (b"b",)}
 
 
 def test_what_follows_the_last_file_is_refused(tmp_path: Path) -> None:
-    manifest, rows = imported(tmp_path, mfu([FILE]) + b"\0", Source.MFU)
+    manifest, rows = imported(tmp_path, mfu([FILE]) + b"\0", IndexSource.MFU)
     assert only(rows, "name") == [(b"a",)]
     assert manifest.refused == 1
 
@@ -145,7 +145,7 @@ def test_what_follows_the_last_file_is_refused(tmp_path: Path) -> None:
 )
 def test_what_is_no_list_is_refused_as_a_whole(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(DataError):
-        imported(tmp_path, content, Source.MFU)
+        imported(tmp_path, content, IndexSource.MFU)
 
 
 stamps = st.integers(-(2**62), 2**63 - 1)
@@ -173,7 +173,7 @@ names = st.binary(min_size=1, max_size=8).filter(
 def test_numbers_come_back_as_they_were(
     tmp_path_factory: pytest.TempPathFactory, entries: list[Entry]
 ) -> None:
-    _, rows = imported(tmp_path_factory.mktemp("t"), mfu(entries), Source.MFU)
+    _, rows = imported(tmp_path_factory.mktemp("t"), mfu(entries), IndexSource.MFU)
     read = only(rows, "name", "uid", "gid", "atime_ns", "mtime_ns", "ctime_ns", "size_bytes")
     assert sorted(read) == sorted((path[9:], *rest) for path, _, *rest in entries)
 
@@ -181,7 +181,7 @@ def test_numbers_come_back_as_they_were(
 def test_what_mpifileutils_wrote_is_what_lstat_said(tmp_path: Path) -> None:
     content = (RECORDED / "scratch.mfu").read_bytes()
     twin = json.loads((RECORDED / "lstat.json").read_text())
-    manifest, rows = imported(tmp_path, content, Source.MFU)
+    manifest, rows = imported(tmp_path, content, IndexSource.MFU)
     assert manifest.refused == 0
     same = ("uid", "gid", "size_bytes", "atime_ns", "mtime_ns", "ctime_ns", "type", "last_use_s")
     assert only(rows, *same) == only(twin, *same)

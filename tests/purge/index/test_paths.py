@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.each import for_each
 
-from trimtab.purge.index.reading import ROOT_ITSELF, split_paths
+from trimtab.purge.index.list_reading import ROOT_ITSELF, split_paths
 
 ROOT = b"/scratch"
 

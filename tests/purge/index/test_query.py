@@ -16,15 +16,23 @@ from hypothesis import strategies as st
 from tests.purge.index.trees import NS, hostile_tree, true_rows
 from tests.support.codes import raises
 
-from trimtab.errors import DataError, UnreadableError, UsageError
-from trimtab.loop.purging.by_shards import holdings
-from trimtab.purge.index import questions, schema, views
-from trimtab.purge.index.manifest import Lack, Manifest, Source, TimeTrust
+from trimtab.base.error import DataError, UnreadableError, UsageError
+from trimtab.base.visible import visible
+from trimtab.purge.index import index_query, index_view
+from trimtab.purge.index import shard as schema
+from trimtab.purge.index.dask_pieces import holdings
+from trimtab.purge.index.index_query import (
+    AGES_DAYS,
+    SIZES_BYTES,
+    By,
+    ask,
+    merged,
+    only_reads,
+    totals,
+)
+from trimtab.purge.index.manifest import IndexSource, Lack, Manifest, TimeTrust
 from trimtab.purge.index.manifest_file import save_manifest
-from trimtab.purge.index.query import ask, only_reads
-from trimtab.purge.index.questions import AGES_DAYS, SIZES_BYTES, By, merged, totals
-from trimtab.purge.index.write import ShardWriter, fill, write_shard
-from trimtab.visible import visible
+from trimtab.purge.index.shard import ShardWriter, fill, write_shard
 
 DAY = 86400
 END_S = 1_800_000_000
@@ -41,7 +49,7 @@ def _index(directory: Path, rows: list[dict[str, Any]], **changed: Any) -> Manif
         index_id="x",
         root=b"/scratch",
         filesystem=None,
-        source=Source.SCAN,
+        source=IndexSource.SCAN,
         tool="test",
         started_ns=None,
         ended_ns=END_S * NS,
@@ -85,7 +93,7 @@ def test_a_real_tree_is_answered_as_lstat_has_it(
         "held": sum(row["allocated_bytes"] for row in files),
         "length": sum(row["size_bytes"] for row in files),
     }
-    monkeypatch.setattr(questions, "user_name", lambda uid: None)
+    monkeypatch.setattr(index_query, "user_name", lambda uid: None)
     (by_user,) = holdings(index, By.USER).frame.to_dicts()
     assert by_user["user"] == str(os.getuid())
     assert (by_user["files"], by_user["allocated_bytes"]) == (answer["n"], answer["held"])
@@ -98,8 +106,8 @@ def test_a_real_tree_is_answered_as_lstat_has_it(
 def test_the_tables_have_what_people_ask_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(views, "user_name", lambda uid: "ami")
-    monkeypatch.setattr(views, "group_name", lambda gid: None)
+    monkeypatch.setattr(index_view, "user_name", lambda uid: "ami")
+    monkeypatch.setattr(index_view, "group_name", lambda gid: None)
     _index(tmp_path, [_row(), _row(name=b"b", atime_ns=(END_S + DAY) * NS)])
     frame = ask(tmp_path, "select * from files where age_days >= 10 and path like 'd/%'").frame
     (row,) = frame.to_dicts()
@@ -111,7 +119,7 @@ def test_the_tables_have_what_people_ask_for(
 
 
 def test_user_is_a_column_without_quotes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "user_name", lambda uid: "user")
+    monkeypatch.setattr(index_view, "user_name", lambda uid: "user")
     _index(tmp_path, [_row()])
     for statement in (
         "SELECT user, count(*) AS n FROM files GROUP BY user",
@@ -138,7 +146,7 @@ def test_files_of_unknown_identity_are_not_taken_for_one(tmp_path: Path) -> None
     answer = ask(tmp_path, "select count(*) n from files")
     assert answer.frame.item() == 2
     assert "hard links unknown" in answer.notes[0]
-    written = views.scanned(tmp_path, replace(_index(tmp_path, rows))).collect()
+    written = index_view.scanned(tmp_path, replace(_index(tmp_path, rows))).collect()
     assert written["id"].n_unique() == 2  # for whoever counts by identity
 
 
@@ -334,10 +342,10 @@ def test_every_total_is_that_of_the_loop(
         )
     directory = tmp_path_factory.mktemp("index")
     manifest = _index(directory, [{k: v for k, v in r.items() if k != "age_s"} for r in rows])
-    files = views.files(views.names(directory, manifest))
+    files = index_view.files(index_view.names(directory, manifest))
     for by in (By.USER, By.PROJECT, By.AGE, By.SIZE, By.OST, By.POOL):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(questions, "user_name", lambda uid: None)
+            patch.setattr(index_query, "user_name", lambda uid: None)
             frame = merged(totals(files, by), by).collect()
         slow = _slow(rows, by.value)
         counted = [tuple(row) for row in frame.select("files", "allocated_bytes").rows()]
@@ -408,7 +416,7 @@ def test_an_index_of_before_pools_were_kept_is_read_on_and_says_nothing_of_them(
 def test_the_most_come_first_and_no_more_than_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(questions, "user_name", lambda uid: f"u{uid}\x1b")
+    monkeypatch.setattr(index_query, "user_name", lambda uid: f"u{uid}\x1b")
     rows = [_row(name=b"%d" % uid, uid=uid, allocated_bytes=uid * 512) for uid in range(1, 30)]
     _index(tmp_path, rows)
     answer = holdings(tmp_path, By.USER, top=3)

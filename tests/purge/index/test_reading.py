@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.purge.index import reading as module
+from trimtab.purge.index import list_reading as module
+from trimtab.purge.index.list_reading import ListReading, RecordBlock, blocks
 from trimtab.purge.index.manifest import EXAMPLES_MAXIMUM
-from trimtab.purge.index.reading import Block, Reading, blocks
 
 
-def _read(content: bytes, chunk: int) -> tuple[list[tuple[int, int, bytes]], Reading]:
-    reading = Reading(root=b"/")
+def _read(content: bytes, chunk: int) -> tuple[list[tuple[int, int, bytes]], ListReading]:
+    reading = ListReading(root=b"/")
     result = []
     for block in blocks(io.BytesIO(content), b"\0", reading, chunk_bytes=chunk):
         assert block
@@ -23,7 +23,7 @@ def _read(content: bytes, chunk: int) -> tuple[list[tuple[int, int, bytes]], Rea
     return result, reading
 
 
-def _parted(block: Block | None) -> list[tuple[int, int, bytes]]:
+def _parted(block: RecordBlock | None) -> list[tuple[int, int, bytes]]:
     """Return the records of a block, taken off one by one."""
     result = []
     while block:
@@ -69,13 +69,13 @@ def test_what_is_too_long_is_passed_over(texts: list[bytes], chunk: int) -> None
 @given(lists)
 def test_all_but_the_last_keep_their_places(texts: list[bytes]) -> None:
     content = b"".join(text + b"\0" for text in texts)
-    for block in blocks(io.BytesIO(content), b"\0", Reading(root=b"/")):
+    for block in blocks(io.BytesIO(content), b"\0", ListReading(root=b"/")):
         assert block.count() == len(texts)
         assert _parted(block.without_last()) == _slow(content)[:-1]
 
 
 def test_all_refusals_count_and_some_are_shown() -> None:
-    reading = Reading(root=b"/")
+    reading = ListReading(root=b"/")
     for number in range(EXAMPLES_MAXIMUM + 5):
         reading.refuse("why", record=number, text=b"\x1b" * 1000)
     assert reading.refused == EXAMPLES_MAXIMUM + 5

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.purge.index.importers import gnu_find, lfs_find
-from trimtab.purge.index.importers.printf import GNU, LFS, PATTERNS, Format, parse_format
-from trimtab.purge.index.reading import ROOT_ITSELF, Reading, split_paths
+from trimtab.purge.index import find_list
+from trimtab.purge.index.list_reading import ROOT_ITSELF, ListReading, split_paths
+from trimtab.purge.index.printf_list import GNU, LFS, PATTERNS, ListFormat, parse_format
 
 TOKEN = b"0123456789abcdef"
 NS = 10**9
@@ -96,7 +96,7 @@ LOOSE = ("birth-seconds", "birth-timespec", "stripes", "indices", "passed")
 
 
 def twin_row(  # noqa: C901 (as the record is read, step by step)
-    text: bytes, form: Format, foreign: bytes, kinds: list[bool]
+    text: bytes, form: ListFormat, foreign: bytes, kinds: list[bool]
 ) -> Row | str | None:
     """Return the row of a record, why it is refused, or ``None`` where it is passed over.
 
@@ -223,7 +223,7 @@ PATHS = [
 ]
 
 
-def values(form: Format, paths: list[bytes]) -> st.SearchStrategy[bytes]:
+def values(form: ListFormat, paths: list[bytes]) -> st.SearchStrategy[bytes]:
     """Return records: most fields fit."""
     fields = [
         st.one_of(
@@ -251,8 +251,8 @@ def _checked(
     form: str,
     texts: list[tuple[int, int, bytes]],
     twin: Callable[[bytes], Row | str | None],
-) -> Reading:
-    reading = Reading(root=b"/scratch")
+) -> ListReading:
+    reading = ListReading(root=b"/scratch")
     read = [
         row
         for frame in reader(Pieces(content, lengths), reading, format_text=form)
@@ -269,7 +269,7 @@ def _checked(
     return reading
 
 
-@pytest.mark.parametrize("form", [gnu_find.FULL, CUSTOM])
+@pytest.mark.parametrize("form", [find_list.GNU_FULL, CUSTOM])
 @given(st.data())
 def test_lists_of_find_are_read_as_the_twin_reads_them(form: str, data: st.DataObject) -> None:
     parsed = parse_format(form, GNU)
@@ -282,11 +282,11 @@ def test_lists_of_find_are_read_as_the_twin_reads_them(form: str, data: st.DataO
         texts.append((number, len(content), text))
         content += text + b"\0"
     content += b"trimtab-end ended=6\0"
-    reading = _checked(gnu_find.read, content, data.draw(pieces), form, texts, twin)
+    reading = _checked(find_list.read_gnu_list, content, data.draw(pieces), form, texts, twin)
     assert reading.ended_well
 
 
-@pytest.mark.parametrize("form", [lfs_find.FULL, LAYOUT])
+@pytest.mark.parametrize("form", [find_list.LFS_FULL, LAYOUT])
 @given(st.data())
 def test_lists_of_lfs_find_are_read_as_the_twin_reads_them(form: str, data: st.DataObject) -> None:
     parsed = parse_format(form, LFS)
@@ -308,22 +308,22 @@ def test_lists_of_lfs_find_are_read_as_the_twin_reads_them(form: str, data: st.D
         content += TOKEN + b"\t" + text + b"\n"
         number += text.count(b"\n") + 1
     content += TOKEN + b"\ttrimtab-end ended=6\n"
-    reading = _checked(lfs_find.read, content, data.draw(pieces), form, texts, twin)
+    reading = _checked(find_list.read_lfs_list, content, data.draw(pieces), form, texts, twin)
     assert reading.ended_well
 
 
-@pytest.mark.parametrize("module", [gnu_find, lfs_find])
+@pytest.mark.parametrize("module", [find_list, find_list])
 def test_no_split_of_a_list_changes_what_is_read(module: Any) -> None:
-    known = GNU if module is gnu_find else LFS
+    known = GNU if module is find_list else LFS
     directives = parse_format(module.FULL, known).directives
     fields = [FITTING.get(one.shape, b"7") for one in directives]
     text = b"\t".join([*fields, b"/scratch/a\nb", fields[0]])
-    end = b"\0" if module is gnu_find else b"\n"
-    token, before = (b"", b"") if module is gnu_find else (b" token=" + TOKEN, TOKEN + b"\t")
+    end = b"\0" if module is find_list else b"\n"
+    token, before = (b"", b"") if module is find_list else (b" token=" + TOKEN, TOKEN + b"\t")
     content = b"trimtab-list 2 started=5" + token + end + (before + text + end) * 2
     content += before + b"x" + end + before + b"trimtab-end ended=6" + end
     for cut in range(1, len(content)):
-        reading = Reading(root=b"/scratch")
+        reading = ListReading(root=b"/scratch")
         rows = [
             row
             for frame in module.read(Pieces(content, [cut, len(content)]), reading)

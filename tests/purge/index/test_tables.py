@@ -17,11 +17,11 @@ from tests.purge.index.imports import imported, only
 from tests.purge.index.trees import NS
 from tests.support.codes import raises
 
-from trimtab.errors import DataError, UsageError
-from trimtab.purge.index.importers import tables
-from trimtab.purge.index.importers.column_map import Names, parse_map
-from trimtab.purge.index.manifest import Lack, Source, TimeTrust
-from trimtab.purge.index.reading import Reading
+from trimtab.base.error import DataError, UsageError
+from trimtab.purge.index import table_list
+from trimtab.purge.index.column_map import Names, parse_map
+from trimtab.purge.index.list_reading import ListReading
+from trimtab.purge.index.manifest import IndexSource, Lack, TimeTrust
 
 MAP = (
     "path=name,uid=owner,gid=group,size_bytes=size,allocated_bytes=blocks:blocks,nlink=links",
@@ -33,7 +33,7 @@ ROW = "a/b,3,4,5,8,1,7,9,1.5,2,1970-01-01T00:00:03.000000001Z,33188"
 
 def _csv(tmp_path: Path, text: str | bytes, mapping: Any = MAP, **how: Any) -> Any:
     content = text if isinstance(text, bytes) else text.encode()
-    return imported(tmp_path, content, Source.CSV, column_map=mapping, **how)
+    return imported(tmp_path, content, IndexSource.CSV, column_map=mapping, **how)
 
 
 def test_a_table_is_read_by_its_map(tmp_path: Path) -> None:
@@ -225,13 +225,13 @@ pieces = st.sampled_from([b"1", b"22", b"a", b"\xff", b'"', b'"', b",", b",", b"
 def test_a_table_is_parted_as_the_standard_library_does(content: bytes, chunk_bytes: int) -> None:
     content = b"p,q\n1" + content + b"\n"  # without its end the last record may have been cut off
     texts: list[dict[str, pl.Series]] = []
-    reading = Reading(root=b"/scratch")
+    reading = ListReading(root=b"/scratch")
     mapping = parse_map(["path=p,uid=q,size_bytes=q"])
     with (
-        mock.patch.object(tables, "CHUNK_BYTES", chunk_bytes),
-        mock.patch.object(tables, "frame_of", side_effect=lambda part, *_: texts.append(part)),
+        mock.patch.object(table_list, "CHUNK_BYTES", chunk_bytes),
+        mock.patch.object(table_list, "frame_of", side_effect=lambda part, *_: texts.append(part)),
     ):
-        list(tables.read_csv(io.BytesIO(content), reading, mapping=mapping))
+        list(table_list.read_csv(io.BytesIO(content), reading, mapping=mapping))
     rows, refused = _by_the_standard_library(content, 2)
     assert reading.refused == refused
     for place, name in enumerate("pq"):
@@ -249,8 +249,8 @@ def test_a_table_that_was_cut_off_within_a_row_does_not_give_that_row() -> None:
     mapping = parse_map(["path=path,uid=uid,size_bytes=size"])
     for length in range(whole.index(b"a,1") + 1, len(whole)):
         content = whole[:length]
-        reading = Reading(root=b"/scratch")
-        frames = list(tables.read_csv(io.BytesIO(content), reading, mapping=mapping))
+        reading = ListReading(root=b"/scratch")
+        frames = list(table_list.read_csv(io.BytesIO(content), reading, mapping=mapping))
         assert sum(frame.height for frame in frames) == content.count(b"\n") - 1
         assert reading.refused == (not content.endswith(b"\n"))
         if reading.refused:
@@ -286,7 +286,7 @@ def _parquet(tmp_path: Path, mapping: list[str], **columns: Any) -> Any:
     out = io.BytesIO()
     frame.write_parquet(out)
     whole = ["path=path,uid=uid,size_bytes=size", *mapping]
-    return imported(tmp_path, out.getvalue(), Source.PARQUET, column_map=whole)
+    return imported(tmp_path, out.getvalue(), IndexSource.PARQUET, column_map=whole)
 
 
 @pytest.mark.parametrize(
@@ -393,7 +393,7 @@ def test_a_binary_column_holds_any_name(tmp_path: Path) -> None:
 
 
 def test_many_rows_come_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trimtab.purge.index.importers.tables._ROWS", 7)
+    monkeypatch.setattr("trimtab.purge.index.table_list._ROWS", 7)
     names = [f"{i:03}" for i in range(100)]
     columns = {"path": names, "uid": [1] * 100, "size": list(range(100))}
     _, rows = _parquet(tmp_path, [], **columns)
@@ -411,5 +411,5 @@ def test_a_damaged_parquet_is_refused_as_a_whole(tmp_path: Path, cut: int) -> No
     content = out.getvalue()[:cut]
     with pytest.raises(DataError):
         imported(
-            tmp_path, content, Source.PARQUET, column_map=["path=path,uid=uid,size_bytes=size"]
+            tmp_path, content, IndexSource.PARQUET, column_map=["path=path,uid=uid,size_bytes=size"]
         )

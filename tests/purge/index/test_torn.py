@@ -22,11 +22,11 @@ import pytest
 from tests.purge.index.slow_readers import Row, Slow, slow_csv, slow_find, slow_lfs, slow_mfu
 from tests.support.counts import SOAK_TIMEOUT_S
 
-from trimtab.errors import DataError, UsageError
-from trimtab.purge.index.importers import gnu_find, lfs_find, mfu
-from trimtab.purge.index.importers.column_map import parse_map
-from trimtab.purge.index.importers.tables import read_csv, read_parquet
-from trimtab.purge.index.reading import Reading
+from trimtab.base.error import DataError, UsageError
+from trimtab.purge.index import find_list, mfu_list
+from trimtab.purge.index.column_map import parse_map
+from trimtab.purge.index.list_reading import ListReading
+from trimtab.purge.index.table_list import read_csv, read_parquet
 
 SOAK_S = 300
 MADE_S = 1_764_000_000
@@ -271,19 +271,19 @@ def _true_row(one: File, resolution_ns: int) -> Row:
 
 FORMATS = {
     "find": (
-        lambda listed: as_find(listed, closed=True), gnu_find.read,
+        lambda listed: as_find(listed, closed=True), find_list.read_gnu_list,
         lambda data: slow_find(data, LATEST_NS, closed=True), 1,
     ),
     "find-open": (
-        lambda listed: as_find(listed, closed=False), gnu_find.read,
+        lambda listed: as_find(listed, closed=False), find_list.read_gnu_list,
         lambda data: slow_find(data, LATEST_NS, closed=False), None,
     ),
-    "lfs": (as_lfs, lfs_find.read, lambda data: slow_lfs(data, LATEST_NS), 10**9),
+    "lfs": (as_lfs, find_list.read_lfs_list, lambda data: slow_lfs(data, LATEST_NS), 10**9),
     "csv": (
         as_csv, lambda file, reading: read_csv(file, reading, mapping=MAP),
         lambda data: slow_csv(data, LATEST_NS), None,
     ),
-    "mfu": (as_mfu, mfu.read, lambda data: slow_mfu(data, LATEST_NS), None),
+    "mfu": (as_mfu, mfu_list.read_mfu_list, lambda data: slow_mfu(data, LATEST_NS), None),
 }  # fmt: skip
 """How a list is written, read, read slowly; the resolution of times where torn lists give no false
 row."""
@@ -306,7 +306,7 @@ def test_a_damaged_list_is_read_as_a_slow_reader_reads_it(
     for number, (listed, data, torn) in enumerate(
         lists(random.Random(f"torn {name}"), many, write, seconds=seconds)
     ):
-        reading = Reading(root=b"/scratch", latest_ns=LATEST_NS)
+        reading = ListReading(root=b"/scratch", latest_ns=LATEST_NS)
         expected: Slow | None = slowly(data)
         try:
             read_rows = rows_of(read(io.BytesIO(data), reading))
@@ -352,7 +352,7 @@ def test_a_damaged_parquet_is_an_error_or_the_rows_that_it_has(
     ):
         file = tmp_path / "t.parquet"
         file.write_bytes(data)
-        reading = Reading(root=b"/scratch", latest_ns=LATEST_NS)
+        reading = ListReading(root=b"/scratch", latest_ns=LATEST_NS)
         try:
             rows = rows_of(read_parquet(str(file), reading, mapping=MAP))
         except (DataError, UsageError):  # UsageError: the name or kind of a column is damaged
@@ -387,7 +387,7 @@ def test_no_deletion_rests_on_a_torn_list(tmp_path: Path, damage: str, closed: b
 
     from tests.purge.index.imports import SYSTEM, imported
 
-    from trimtab.purge.index.manifest import Source
+    from trimtab.purge.index.manifest import IndexSource
 
     listed = files(random.Random(4), 40)
     for one in listed:
@@ -401,7 +401,7 @@ def test_no_deletion_rests_on_a_torn_list(tmp_path: Path, damage: str, closed: b
     torn = TORN[damage](data, data.index(b"\0", 2000))
     assert torn != data
     manifest, rows = imported(
-        tmp_path, torn, Source.GNU_FIND, told=dict(filesystem=SYSTEM), now=datetime.now(UTC)
+        tmp_path, torn, IndexSource.GNU_FIND, told=dict(filesystem=SYSTEM), now=datetime.now(UTC)
     )
     assert manifest.refused >= 1
     assert not manifest.complete

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import polars as pl
 import pytest
 
-from trimtab.purge.index.views import named
+from trimtab.purge.index.index_view import named
 
 
 @pytest.fixture

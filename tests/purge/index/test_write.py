@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.codes import raises
 
-from trimtab.errors import UnreadableError
-from trimtab.purge.index import schema, write
-from trimtab.purge.index.write import ShardWriter, fill, write_shard
+from trimtab.base.error import UnreadableError
+from trimtab.purge.index import shard as schema
+from trimtab.purge.index import shard as write
+from trimtab.purge.index.shard import ShardWriter, fill, write_shard
 
 
 def _frame(names: list[bytes], **more: object) -> pl.DataFrame:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from trimtab.purge.index.fields import INT64_MAX, INT64_MIN
+from trimtab.purge.index.list_reading import INT64_MAX, INT64_MIN
 
 NS = 10**9
 HOSTILE = (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.purge.plan.making import MADE_AT
 
-from trimtab.purge.notice.accounts import Account
+from trimtab.purge.owner import Account
 
 PUBLISHED_AT = MADE_AT + timedelta(minutes=10)
 

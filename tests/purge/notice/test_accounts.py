@@ -2,8 +2,8 @@ import pytest
 from tests.purge.notice.making import Book
 from tests.support.codes import raises
 
-from trimtab.errors import RefusedError
-from trimtab.purge.notice.accounts import Account, file_names, find_account, find_accounts
+from trimtab.base.error import RefusedError
+from trimtab.purge.owner import Account, file_names, find_account, find_accounts
 
 
 def test_this_host_knows_root_and_not_everybody() -> None:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.purge.plan.making import Row, frame_of
 
-from trimtab.purge.notice.lists import Lines, lines_of, shown, size_texts
-from trimtab.purge.plan.names import escape, unescape
-from trimtab.units import format_bytes
+from trimtab.base.units import format_bytes
+from trimtab.purge.plan.deletion_plan import escape, unescape
+from trimtab.purge.plan.notice_text import ListLines, lines_of, shown, size_texts
 
 component = st.binary(min_size=1, max_size=6).map(
     lambda name: name.replace(b"/", b"_").replace(b"\0", b"_")
@@ -85,7 +85,7 @@ def test_lists_are_those_of_a_slow_writer(
             assert taken == path
 
 
-def read_lines(lines: Lines) -> list[dict[str, object]]:
+def read_lines(lines: ListLines) -> list[dict[str, object]]:
     assert lines.lines.endswith(b"\n")
     return [json.loads(line) for line in lines.lines.decode().split("\n")[:-1]]
 

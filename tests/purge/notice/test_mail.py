@@ -15,15 +15,20 @@ from tests.purge.plan.making import KEY, Row, make
 from tests.support.codes import raises
 from tests.support.mailbox import Post, mail_server
 
-from trimtab.errors import DataError, RefusedError, UsageError
-from trimtab.loop.mail import Mailer
-from trimtab.model.notifying import MailServer
-from trimtab.purge.notice.accounts import Account
-from trimtab.purge.notice.mail import ADDRESS, address_of, parse_mail_map
-from trimtab.purge.notice.mailing import MAILS_FILE, MailResult
-from trimtab.purge.notice.notify import mail, publish
-from trimtab.purge.plan.load import LoadedPlan
-from trimtab.purge.policy import Notices
+from trimtab.base.error import DataError, RefusedError, UsageError
+from trimtab.base.notification import MailServer
+from trimtab.purge.owner import Account
+from trimtab.purge.plan.notice import mail, publish
+from trimtab.purge.plan.notice_mail import (
+    ADDRESS,
+    MAILS_FILE,
+    MailResult,
+    address_of,
+    parse_mail_map,
+)
+from trimtab.purge.plan.plan_directory import LoadedPlan
+from trimtab.purge.purge_policy import Notices
+from trimtab.reach.mail import Mailer
 
 pytestmark = pytest.mark.system
 

@@ -20,13 +20,13 @@ from tests.purge.plan.making import BEFORE_S, DAY_S, KEY, MADE_AT, Row, draft, m
 from tests.support.codes import raises
 from tests.support.counts import repetitions, seeded
 
-from trimtab.errors import DataError, RefusedError, UnreadableError, UsageError
-from trimtab.purge.notice.accounts import Account
-from trimtab.purge.notice.notify import Published, publish, write_names
-from trimtab.purge.notice.words import Facts, find_command
-from trimtab.purge.plan.load import LoadedPlan, load_plan
-from trimtab.purge.plan.model import Plan
-from trimtab.purge.policy import Notices
+from trimtab.base.error import DataError, RefusedError, UnreadableError, UsageError
+from trimtab.purge.owner import Account
+from trimtab.purge.plan.deletion_plan import DeletionPlan
+from trimtab.purge.plan.notice import Published, publish, write_names
+from trimtab.purge.plan.notice_text import NoticeFacts, find_command
+from trimtab.purge.plan.plan_directory import LoadedPlan, load_plan
+from trimtab.purge.purge_policy import Notices
 
 ADA, BOB, EVE = 20_001, 20_002, 20_003
 ROWS = [
@@ -172,7 +172,7 @@ def test_the_command_finds_every_candidate_of_a_user(tmp_path: Path, site: Path)
     loaded = make(tmp_path / "plan", [Row(b"a", os.getuid())])
     rules = replace(loaded.plan.rules, counted=("atime", "mtime"), minimum_size_bytes=10)
     (user,) = loaded.plan.candidates.users
-    facts = Facts(replace(loaded.plan, rules=rules), user, None, "x", MADE_AT, MADE_AT)
+    facts = NoticeFacts(replace(loaded.plan, rules=rules), user, None, "x", MADE_AT, MADE_AT)
     words = find_command(facts).replace("DIRECTORY", str(tree)).split()
     ended = subprocess.run(words, capture_output=True, check=True)
     assert sorted(Path(os.fsdecode(name)).name for name in ended.stdout.split(b"\0")[:-1]) == [
@@ -513,7 +513,7 @@ def in_child(directory: Path, site: Path) -> None:
     run(loaded, site, accounts=accounts)
 
 
-def check_lists(plan: Plan, place: Path, loaded: LoadedPlan) -> None:
+def check_lists(plan: DeletionPlan, place: Path, loaded: LoadedPlan) -> None:
     assert loaded.publication is not None
     assert len(loaded.publication.lists) == len(plan.candidates.users)
     for one in loaded.publication.lists:

@@ -9,18 +9,23 @@ import polars as pl
 from tests.purge.plan.making import BEFORE_S, MADE_AT, Row, draft, frame_of, make
 from tests.support.manifests import manifest
 
-from trimtab.purge.notice.lists import lines_of
-from trimtab.purge.notice.mailing import State
-from trimtab.purge.notice.words import Facts, list_header, mail_subject, mail_text
-from trimtab.purge.plan.changes import Change
-from trimtab.purge.plan.model import PlanDraft
-from trimtab.purge.policy import Policy
-from trimtab.purge.rules import ReadRecording, rules_in_force
+from trimtab.purge.plan.candidate import ListChange
+from trimtab.purge.plan.deletion_plan import PlanDraft
+from trimtab.purge.plan.notice_mail import State
+from trimtab.purge.plan.notice_text import (
+    NoticeFacts,
+    lines_of,
+    list_header,
+    mail_subject,
+    mail_text,
+)
+from trimtab.purge.purge_policy import Policy
+from trimtab.purge.rules_in_force import ReadRecording, rules_in_force
 
 READS_DO_NOT_COUNT = replace(draft().rules, counted=("mtime", "ctime"))
 
 
-def facts(tmp_path: Path, made: PlanDraft | None = None, **changed: object) -> Facts:
+def facts(tmp_path: Path, made: PlanDraft | None = None, **changed: object) -> NoticeFacts:
     rows = [Row(b"one", 1000, BEFORE_S - 86400 * 100), Row(b"two", 1000)]
     plan = make(tmp_path / "plan", rows, made).plan
     values = {
@@ -30,10 +35,10 @@ def facts(tmp_path: Path, made: PlanDraft | None = None, **changed: object) -> F
         "name": "ada",
         "published_at": MADE_AT,
         "not_before": MADE_AT + timedelta(days=14),
-        "change": Change(1200, 11145, 300),
+        "change": ListChange(1200, 11145, 300),
         "contact": "consult@example.org",
     }
-    return Facts(**(values | changed))  # pyrefly: ignore[bad-argument-type]
+    return NoticeFacts(**(values | changed))  # pyrefly: ignore[bad-argument-type]
 
 
 def test_a_list_says_what_when_and_why(tmp_path: Path) -> None:
@@ -86,7 +91,7 @@ def test_a_list_has_the_words_of_the_policy(tmp_path: Path) -> None:
     assert text.count("(hard links) are kept") == 1
 
 
-def example(tmp_path: Path) -> Facts:
+def example(tmp_path: Path) -> NoticeFacts:
     """Return the notice that the page about notices shows."""
     policy = Policy(name="scratch", root="/scratch", target=0.7)
     index = manifest("/scratch", draft().rules.as_of_s)

@@ -10,11 +10,8 @@ from pathlib import Path
 
 import polars as pl
 
-from trimtab.model.identifier import identifier_of
-from trimtab.purge.plan.freeze import freeze, staging
-from trimtab.purge.plan.key import SigningKey
-from trimtab.purge.plan.load import LoadedPlan, load_plan
-from trimtab.purge.plan.model import (
+from trimtab.base.event import identifier_of
+from trimtab.purge.plan.deletion_plan import (
     QUARANTINE_PREFIX,
     PlanDraft,
     PlannedFileSystem,
@@ -23,6 +20,8 @@ from trimtab.purge.plan.model import (
     PlannedPolicy,
     PlannedRules,
 )
+from trimtab.purge.plan.plan_directory import LoadedPlan, freeze, load_plan, staging
+from trimtab.purge.plan.plan_signature import SigningKey
 
 MADE_AT = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
 SCANNED_AT = MADE_AT - timedelta(hours=3)

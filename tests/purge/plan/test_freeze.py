@@ -26,10 +26,9 @@ from tests.purge.plan.making import (
 from tests.support.codes import raises
 from tests.support.counts import repetitions, seeded
 
-from trimtab.errors import DataError, RefusedError, UnreadableError, UsageError
-from trimtab.purge.plan.candidates import PIECE_ROWS, hashes_of, pieces, summarise
-from trimtab.purge.plan.freeze import freeze, staging
-from trimtab.purge.plan.load import load_plan
+from trimtab.base.error import DataError, RefusedError, UnreadableError, UsageError
+from trimtab.purge.plan.candidate import PIECE_ROWS, hashes_of, pieces, summarise
+from trimtab.purge.plan.plan_directory import freeze, load_plan, staging
 
 ROWS = [
     Row(b"ada/old", 1000, BEFORE_S - 300 * DAY_S, 5_000, 8192),

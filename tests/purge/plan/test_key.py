@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from tests.support.codes import raises
 
-from trimtab.errors import RefusedError, UnreadableError, UsageError
-from trimtab.purge.plan.key import SigningKey, create_key, read_key
+from trimtab.base.error import RefusedError, UnreadableError, UsageError
+from trimtab.purge.plan.plan_signature import SigningKey, create_key, read_key
 
 
 def test_a_key_is_read_back_and_never_shown(tmp_path: Path) -> None:

@@ -21,11 +21,11 @@ from tests.purge.plan.making import (
 )
 from tests.support.codes import raises
 
-from trimtab.errors import DataError, RefusedError, TrimtabError, UnreadableError
-from trimtab.purge.plan.key import SigningKey
-from trimtab.purge.plan.load import LoadedPlan, load_plan, published_before
+from trimtab.base.error import DataError, RefusedError, TrimtabError, UnreadableError
+from trimtab.purge.plan.plan_directory import LoadedPlan, load_plan, published_before
+from trimtab.purge.plan.plan_signature import SigningKey
 from trimtab.purge.plan.publication import PUBLISHED_FILE, Publication, write_publication
-from trimtab.record.trusted import trusted_directory
+from trimtab.store.trusted_file import trusted_directory
 
 ROWS = [Row(b"ada/one"), Row(b"bob/two", 1001)]
 FILES = ("plan.json", "signature", "candidates.parquet")

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.errors import DataError
-from trimtab.purge.plan.names import PLAIN, escape, unescape
+from trimtab.base.error import DataError
+from trimtab.purge.plan.deletion_plan import PLAIN, escape, unescape
 
 HOSTILE = [
     b"new\nline",

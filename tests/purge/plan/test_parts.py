@@ -15,9 +15,9 @@ from tests.purge.plan.test_load import sign
 from tests.support.codes import raises
 
 from trimtab import _core
-from trimtab.errors import DataError, RefusedError
-from trimtab.purge.plan.candidates import hashes_of
-from trimtab.purge.plan.load import LoadedPlan, load_plan, open_candidates
+from trimtab.base.error import DataError, RefusedError
+from trimtab.purge.plan.candidate import hashes_of
+from trimtab.purge.plan.plan_directory import LoadedPlan, load_plan, open_candidates
 
 GROUP_ROWS = 20
 ROWS = [Row(b"ada/%03d" % row, inode=row + 1) for row in range(60)]

@@ -6,17 +6,17 @@ from datetime import date
 
 from hypothesis import strategies as st
 
-from trimtab.model.notifying import MailServer
-from trimtab.purge.policy import (
+from trimtab.base.notification import MailServer
+from trimtab.purge.purge_policy import (
     DAY_S,
     TIMES,
     Arming,
-    Caps,
     Exemption,
     ExemptionKind,
     Guards,
     Notices,
     Policy,
+    RunCaps,
     Throttle,
     Treatment,
 )
@@ -104,7 +104,7 @@ def policies(draw: st.DrawFn) -> Policy:
         valid_s=draw(st.integers(DAY_S, 5000 * DAY_S)),
         publish_factor=draw(st.floats(1, 100)),
         forecast_s=draw(st.none() | st.integers(DAY_S, 5000 * DAY_S)),
-        caps=Caps(
+        caps=RunCaps(
             draw(st.none() | st.integers(1, 10**15)),
             draw(st.none() | st.integers(1, 2**53)),
             draw(st.none() | _FRACTIONS),

@@ -11,15 +11,15 @@ import pytest
 from tests.support import loopback
 from tests.support.codes import raises
 
-from trimtab.errors import RefusedError
-from trimtab.purge.exempt_paths import (
-    Found,
+from trimtab.base.error import RefusedError
+from trimtab.purge.exempt_path import (
+    FoundPath,
     Look,
     look_beneath,
     path_troubles,
     require_exempt_paths,
 )
-from trimtab.purge.policy import Exemption, Policy
+from trimtab.purge.purge_policy import Exemption, Policy
 
 NOW_S = 1_800_000_000
 
@@ -82,8 +82,8 @@ def test_other_exemptions_are_not_looked_for(root: Path) -> None:
 def looks(**listed: bytes) -> Look:
     """Return a look at a tree in which directories list some names otherwise."""
 
-    def look(directory: bytes, names: Collection[bytes]) -> dict[bytes, Found]:
-        return {name: Found("directory", listed.get(name.decode())) for name in names}
+    def look(directory: bytes, names: Collection[bytes]) -> dict[bytes, FoundPath]:
+        return {name: FoundPath("directory", listed.get(name.decode())) for name in names}
 
     return look
 
@@ -141,7 +141,7 @@ def test_only_what_was_exempt_at_the_plan_may_be_gone_at_its_run(root: Path) -> 
 def test_a_directory_is_listed_once_whatever_it_holds_of_exempt_paths(root: Path) -> None:
     asked: list[bytes] = []
 
-    def look(directory: bytes, names: Collection[bytes]) -> Mapping[bytes, Found]:
+    def look(directory: bytes, names: Collection[bytes]) -> Mapping[bytes, FoundPath]:
         asked.append(directory)
         return look_beneath(root)(directory, names)
 

@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from tests.purge.policy.policies import policies
 from tests.support.each import for_each
 
-from trimtab.purge.policy import (
+from trimtab.purge.purge_policy import (
     DAY_S,
     Arming,
-    Caps,
     Exemption,
     Guards,
     Policy,
+    RunCaps,
     is_at_or_under,
     loosened,
 )
@@ -72,8 +72,8 @@ def test_a_policy_is_not_looser_than_itself(policy: Policy) -> None:
         ({"linked_files": "delete"}, "linked files"),
         ({"notice_s": DAY_S}, "notice period"),
         ({"valid_s": 300 * DAY_S}, "valid"),
-        ({"caps": Caps(files=10**9)}, "cap of files"),
-        ({"caps": Caps(user_fraction=None)}, "cap of user_fraction"),
+        ({"caps": RunCaps(files=10**9)}, "cap of files"),
+        ({"caps": RunCaps(user_fraction=None)}, "cap of user_fraction"),
         ({"arming": Arming(delay_s=60)}, "arming"),
         ({"arming": Arming("second-person")}, "arming"),
         ({"guards": Guards(index_age_max_s=30 * DAY_S)}, "index_age"),
@@ -95,7 +95,7 @@ def test_what_is_looser_is_said(change: dict[str, object], why: str) -> None:
         {"minimum_size_bytes": 10**9},
         {"notice_s": 60 * DAY_S},
         {"valid_s": DAY_S},
-        {"caps": Caps(files=1)},
+        {"caps": RunCaps(files=1)},
         {"arming": Arming(delay_s=7 * DAY_S)},
         {"guards": Guards(jump_factor=1.5)},
         {"exemptions": (Exemption("path", b"a/b"), Exemption("user", 5))},

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.each import for_each
 
-from trimtab.config.problems import ConfigError
-from trimtab.config.schema import value_at
-from trimtab.errors import UsageError
-from trimtab.purge.index.owners import number_of
-from trimtab.purge.policy import DAY_S, SCHEMA, WEEK_S, Exemption, Policy
+from trimtab.base.error import UsageError
+from trimtab.base.toml_problem import ConfigError
+from trimtab.base.toml_schema import value_at
+from trimtab.purge.owner import number_of
 from trimtab.purge.policy_file import load_policy, parse_policy
+from trimtab.purge.purge_policy import DAY_S, SCHEMA, WEEK_S, Exemption, Policy
 
 LEAST = '[policy]\nname = "scratch"\nroot = "/scratch"\ntarget = "70%"\n'
 

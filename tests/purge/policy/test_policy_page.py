@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from trimtab.config.schema import Entry
-from trimtab.purge.policy import Policy
-from trimtab.purge.policy_file import SCHEMA, parse_policy
+from trimtab.base.toml_schema import Entry
+from trimtab.purge.policy_file import parse_policy
+from trimtab.purge.purge_policy import SCHEMA, Policy
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE_FILE = ROOT / "docs" / "purge-policy.md"

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.purge.policy.policies import policies
 
-from trimtab.config.schema import json_schema
-from trimtab.errors import UsageError
-from trimtab.purge.policy import SCHEMA, Policy
+from trimtab.base.error import UsageError
+from trimtab.base.toml_schema import json_schema
 from trimtab.purge.policy_file import parse_policy, policy_text
+from trimtab.purge.purge_policy import SCHEMA, Policy
 
 USUAL = Policy("scratch", "/scratch", target=0.7)
 

@@ -13,10 +13,10 @@ from tests.purge.policy.policies import policies
 from tests.support.codes import raises
 from tests.support.manifests import manifest
 
-from trimtab.errors import RefusedError, UsageError
+from trimtab.base.error import RefusedError, UsageError
 from trimtab.purge.index.manifest import Lack, TimeTrust
-from trimtab.purge.policy import WEEK_S, Exemption, Policy
-from trimtab.purge.rules import ReadRecording, rules_in_force
+from trimtab.purge.purge_policy import WEEK_S, Exemption, Policy
+from trimtab.purge.rules_in_force import ReadRecording, rules_in_force
 
 NOW_S = int(datetime(2026, 11, 22, 12, 34, 56, tzinfo=UTC).timestamp())
 INDEX = manifest("/scratch", NOW_S - 3600)
@@ -182,6 +182,6 @@ def test_rules_are_never_looser_than_the_policy(policy: Policy, declared: bool, 
 
 
 def test_the_rules_module_reads_no_clock() -> None:
-    source = (Path(__file__).parents[3] / "src/trimtab/purge/rules.py").read_text()
+    source = (Path(__file__).parents[3] / "src/trimtab/purge/rules_in_force.py").read_text()
     assert "now()" not in source
     assert "import time" not in source

@@ -27,13 +27,14 @@ from tests.purge.run.world import (
     policy,
 )
 
-from trimtab.purge.policy import Caps
-from trimtab.purge.run.journal import journals, read
-from trimtab.purge.run.records import ClaimLine, DoneLine, Line, TakeoverLine
-from trimtab.purge.run.result import RunResult
-from trimtab.purge.run.runner import Job, Sharing, boot_clock, run
-from trimtab.purge.run.standing import Standing, replay
-from trimtab.purge.run.state import TOO_LATE
+from trimtab.purge.purge_policy import RunCaps
+from trimtab.purge.run.journal_line import ClaimLine, DoneLine, Line, TakeoverLine
+from trimtab.purge.run.plan_progress import PlanProgress, replay
+from trimtab.purge.run.rows import TOO_LATE
+from trimtab.purge.run.run_account import RunJob
+from trimtab.purge.run.run_journal import journals, read
+from trimtab.purge.run.run_result import RunResult
+from trimtab.purge.run.runner import Sharing, boot_clock, run
 
 ALL_CODES = {**CODES, 22: "put_back", 25: TOO_LATE}
 
@@ -112,9 +113,9 @@ class Hosts:
     lease_s: float = 0.5
     rows: int = 16
     delay_s: float = 0.0
-    caps: Caps | None = None
+    caps: RunCaps | None = None
     before: Callable[[str, int], None] = lambda _call, _row: None
-    jobs: Callable[[Job, str], Job] = lambda job, _name: job
+    jobs: Callable[[RunJob, str], RunJob] = lambda job, _name: job
     started: dict[int, str] = field(default_factory=dict)
     stopped: dict[int, float] = field(default_factory=dict)
     killed: int = 0
@@ -208,7 +209,7 @@ class Hosts:
         assert chronicle.plan is not None
         return (chronicle.plan, *chronicle.lines)
 
-    def standing(self) -> Standing:
+    def standing(self) -> PlanProgress:
         (path,) = journals(self.directory / "journals")
         return replay(read(path))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trimtab.purge.index.manifest import FileSystemIdentity
-from trimtab.purge.run.records import PlanLine
-from trimtab.purge.run.standing import Standing
+from trimtab.purge.run.journal_line import PlanLine
+from trimtab.purge.run.plan_progress import PlanProgress
 
 
 def plan_line(
@@ -20,7 +20,7 @@ def plan_line(
     return PlanLine(plan, sha256, rows, root, file_system, identity)
 
 
-def fate_of(standing: Standing, row: int) -> str | None:
+def fate_of(standing: PlanProgress, row: int) -> str | None:
     """Return what became of a row; ``None``: nothing yet."""
     fates = (outcome for rows, outcome in standing.fates if rows.first <= row < rows.end)
     return next(fates, None)

@@ -18,10 +18,9 @@ from typing import Any
 from tests.purge.run.lines import plan_line
 from tests.purge.run.world import World
 
-from trimtab.purge.run.journal import decode
-from trimtab.purge.run.records import encode
+from trimtab.purge.run.journal_line import decode, encode
 from trimtab.purge.run.runner import run
-from trimtab.record.chain import FIRST_SUM, linked
+from trimtab.store.chain import FIRST_SUM, linked
 
 DIED = 9
 

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from trimtab.errors import RefusedError
-from trimtab.purge.run.arming import SUFFIX, arm, person_now, read_arming
+from trimtab.base.error import RefusedError
+from trimtab.purge.plan.arming import ARMED_SUFFIX, arm, person_now, read_arming
 from trimtab.purge.run.situation import ArmingFacts
 
 OWNER = os.geteuid()
@@ -32,13 +32,13 @@ def test_all_who_armed_it_are_on_record(tmp_path):
     assert read_back(tmp_path) == ArmingFacts(None, (first, second, third))
     assert first.name == "root"
     assert (second.name, third.name) == ("", "")
-    assert (tmp_path / f"plan-1{SUFFIX}").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / f"plan-1{ARMED_SUFFIX}").stat().st_mode & 0o777 == 0o600
 
 
 def test_the_arming_of_another_plan_is_none(tmp_path):
     armed_by(tmp_path, 0)
     assert "another plan" in (read_back(tmp_path, sha256="cd" * 32).trouble or "")
-    (tmp_path / f"plan-1{SUFFIX}").rename(tmp_path / f"plan-2{SUFFIX}")
+    (tmp_path / f"plan-1{ARMED_SUFFIX}").rename(tmp_path / f"plan-2{ARMED_SUFFIX}")
     assert "another plan" in (read_back(tmp_path, plan="plan-2").trouble or "")
 
 
@@ -58,7 +58,7 @@ LINE = {"plan": "plan-1", "sha256": HASH, "at_s": 1.0, "person": 5, "name": "x"}
     ],
 )
 def test_rubbish_arms_nothing(tmp_path, text):
-    path = tmp_path / f"plan-1{SUFFIX}"
+    path = tmp_path / f"plan-1{ARMED_SUFFIX}"
     path.write_text(text + "\n")
     path.chmod(0o600)
     result = read_back(tmp_path)
@@ -68,7 +68,7 @@ def test_rubbish_arms_nothing(tmp_path, text):
 
 def test_a_file_that_others_can_write_arms_nothing(tmp_path):
     armed_by(tmp_path, 0)
-    (tmp_path / f"plan-1{SUFFIX}").chmod(0o606)
+    (tmp_path / f"plan-1{ARMED_SUFFIX}").chmod(0o606)
     assert "open to others" in (read_back(tmp_path).trouble or "")
     tmp_path.chmod(0o777)
     with pytest.raises(RefusedError):

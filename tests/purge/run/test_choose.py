@@ -4,13 +4,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.purge.run.choose import choose
-from trimtab.purge.run.messages import StopReason
-from trimtab.purge.run.state import Allowance, Batch, Listed, Rows, Spent
+from trimtab.purge.run.exchange import StopReason
+from trimtab.purge.run.next_batch import choose
+from trimtab.purge.run.rows import Allowance, ListedRows, RowBatch, Rows, Spent
 
 
 def listed(pairs, first=0):
-    return Listed(
+    return ListedRows(
         Rows(first, len(pairs)),
         np.array([uid for uid, _ in pairs], np.uint32),
         np.array([size for _, size in pairs], np.uint64),
@@ -92,19 +92,19 @@ def test_the_rows_are_those_of_a_plain_loop(pairs, allowance, spent, stopped, ne
 
 def test_without_limits_everything_is_taken():
     result = choose(listed([(1, 5)] * 4), spent=Spent(), allowance=Allowance())
-    assert result.batch == Batch(Rows(0, 4))
+    assert result.batch == RowBatch(Rows(0, 4))
 
 
 def test_it_ends_with_the_row_that_reaches_the_need():
     result = choose(listed([(1, 5)] * 4), spent=Spent(), allowance=Allowance(), needed_bytes=11)
-    assert result.batch == Batch(Rows(0, 3))
+    assert result.batch == RowBatch(Rows(0, 3))
 
 
 def test_a_user_with_much_old_data_does_not_stop_the_others():
     allowance = Allowance(user_fraction=0.5, user_bytes={1: 20, 2: 100})
     pairs = [(1, 5), (1, 5), (1, 5), (2, 5), (1, 1), (2, 5)]
     result = choose(listed(pairs), spent=Spent(), allowance=allowance)
-    assert result.batch == Batch(Rows(0, 6), (Rows(2, 1), Rows(4, 1)))
+    assert result.batch == RowBatch(Rows(0, 6), (Rows(2, 1), Rows(4, 1)))
     assert result.stopped_users == {1}
 
 
@@ -113,25 +113,25 @@ def test_a_cap_that_only_rows_behind_the_batch_would_meet_stops_nobody():
     result = choose(
         listed([(1, 5), (1, 5), (1, 5)]), spent=Spent(), allowance=allowance, needed_bytes=5
     )
-    assert result.batch == Batch(Rows(0, 1))
+    assert result.batch == RowBatch(Rows(0, 1))
     assert result.stopped_users == frozenset()
 
 
 def test_the_only_file_of_a_user_may_go_however_large_its_share():
     allowance = Allowance(user_fraction=0.25, user_bytes={1: 100})
     result = choose(listed([(1, 100), (1, 1)]), spent=Spent(), allowance=allowance)
-    assert result.batch == Batch(Rows(0, 2), (Rows(1, 1),))
+    assert result.batch == RowBatch(Rows(0, 2), (Rows(1, 1),))
 
 
 def test_a_file_larger_than_the_whole_cap_is_passed_over_and_not_in_the_way():
     result = choose(listed([(1, 500), (1, 5)]), spent=Spent(), allowance=Allowance(bytes=100))
-    assert result.batch == Batch(Rows(0, 2), (Rows(0, 1),))
+    assert result.batch == RowBatch(Rows(0, 2), (Rows(0, 1),))
 
 
 def test_sizes_that_no_disk_has_get_round_no_cap():
     pairs = [(1, 2**63), (1, 2**63), (1, 2**63)]
     result = choose(listed(pairs), spent=Spent(), allowance=Allowance(bytes=2**63))
-    assert result.batch == Batch(Rows(0, 1))
+    assert result.batch == RowBatch(Rows(0, 1))
 
 
 def test_a_cap_that_is_reached_leaves_no_batch():

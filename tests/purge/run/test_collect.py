@@ -9,12 +9,10 @@ import time
 import pytest
 from tests.support import loopback
 
-from trimtab.errors import Interrupted
-from trimtab.launch.interruption import interruptible
-from trimtab.message import code_of
-from trimtab.model.mounts import parse_mountinfo
-from trimtab.purge.run import collect
-from trimtab.purge.run.collect import (
+from trimtab.base.error import Interrupted, code_of
+from trimtab.base.filesystem import parse_mountinfo
+from trimtab.purge import root_facts as collect
+from trimtab.purge.root_facts import (
     allow_list,
     atime_settings,
     canary,
@@ -24,6 +22,7 @@ from trimtab.purge.run.collect import (
     usage,
 )
 from trimtab.purge.run.situation import SWITCH_UNREADABLE, SWITCH_WITHOUT_DIRECTORY
+from trimtab.reach.interruption import interruptible
 
 OWNER = os.geteuid()
 LINE = "36 35 8:1 / {} {} shared:1 - {} {} rw,errors=remount-ro\n"

@@ -13,12 +13,12 @@ from tests.purge.run.world import World, with_planned
 from tests.support.counts import repetitions, seeded
 
 from trimtab import _core
-from trimtab.purge.run.account import INTACT, Job
-from trimtab.purge.run.journal import journals, read
-from trimtab.purge.run.messages import StopReason
+from trimtab.purge.run.exchange import StopReason
+from trimtab.purge.run.plan_progress import replay
+from trimtab.purge.run.rows import CAPPED, DELETED, GONE, NOT_BEGUN, TROUBLES, WOULD_DELETE
+from trimtab.purge.run.run_account import INTACT, RunJob
+from trimtab.purge.run.run_journal import journals, read
 from trimtab.purge.run.runner import run
-from trimtab.purge.run.standing import replay
-from trimtab.purge.run.state import CAPPED, DELETED, GONE, NOT_BEGUN, TROUBLES, WOULD_DELETE
 
 OLD_S = 1_500_000_000
 CUT_S = 1_600_000_000
@@ -91,7 +91,7 @@ class CoreWorld(World):
         )
         frame.write_parquet(self.candidates)
 
-    def core_job(self, **changes: object) -> Job:
+    def core_job(self, **changes: object) -> RunJob:
         return self.job(
             remover=lambda: self.removal(CUT_S),
             restorer=lambda: self.removal(BEFORE_ALL_TIMES_S),

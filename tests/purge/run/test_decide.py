@@ -8,38 +8,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.errors import UsageError
-from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.run.decide import Terms, begin, handle, settling
-from trimtab.purge.run.messages import (
+from trimtab.base.error import UsageError
+from trimtab.purge.fullness import Usage
+from trimtab.purge.run.exchange import (
     Delete,
     Ended,
-    Look,
-    Looked,
+    LookAtRows,
+    LookedAtRows,
     Measure,
-    Measured,
+    MeasuredAtRows,
     Objection,
     Stop,
     StopReason,
     Wait,
     Waited,
 )
-from trimtab.purge.run.pace import Pace, PaceLimits
-from trimtab.purge.run.state import Allowance, Batch, Listed, Outcome, Rows, Spent
+from trimtab.purge.run.next_batch import Pace, PaceLimits
+from trimtab.purge.run.next_step import RunTerms, begin, handle, settling
+from trimtab.purge.run.rows import Allowance, BatchOutcome, ListedRows, RowBatch, Rows, Spent
 
 PACE = PaceLimits(rows_min=2, rows_max=10, rows_step=2)
-TERMS = Terms(True, 0.5, pace=PACE, settle_s_min=15.0, settle_s_max=100.0, settle_s_step=5.0)
+TERMS = RunTerms(True, 0.5, pace=PACE, settle_s_min=15.0, settle_s_max=100.0, settle_s_step=5.0)
 DRY = replace(TERMS, apply=False)
 FULL = Usage(80, 20)
 HUNDRED = (Rows(0, 100),)
 
 
 def list_of(rows, size=1):
-    return Listed(rows, np.zeros(rows.count, np.uint32), np.full(rows.count, size, np.uint64))
+    return ListedRows(rows, np.zeros(rows.count, np.uint32), np.full(rows.count, size, np.uint64))
 
 
 def ended(batch, *outcomes, freed=0, **changes):
-    outcome = Outcome(batch, outcomes, 0, freed, freed, {}, 0.1, 0.001, 0.002)
+    outcome = BatchOutcome(batch, outcomes, 0, freed, freed, {}, 0.1, 0.001, 0.002)
     return replace(outcome, **changes)
 
 
@@ -52,37 +52,38 @@ def running(terms=TERMS, todo=HUNDRED, **changes):
 def test_it_begins_with_a_measurement_once_nothing_is_being_destroyed():
     state, instruction = settling(begin(TERMS, (Rows(0, 9),)), 1000.0)
     assert instruction == Measure()
-    state, instruction = handle(state, Measured(1000.0, FULL, 3))
+    state, instruction = handle(state, MeasuredAtRows(1000.0, FULL, 3))
     assert instruction == Wait(5.0, "objects of deleted files are being destroyed")
     state, instruction = handle(state, Waited(1005.0))
     assert instruction == Measure()
-    state, instruction = handle(state, Measured(1012.0, FULL, 0))
+    state, instruction = handle(state, MeasuredAtRows(1012.0, FULL, 0))
     assert instruction == Wait(3.0, "objects of deleted files are being destroyed")
-    state, instruction = handle(state, Measured(1015.0, FULL, 0))
-    assert instruction == Look(Rows(0, 2))
+    state, instruction = handle(state, MeasuredAtRows(1015.0, FULL, 0))
+    assert instruction == LookAtRows(Rows(0, 2))
     assert (state.needed_bytes, state.needed_first_bytes, state.used_first_bytes) == (30, 30, 80)
 
 
 def test_a_dry_run_measures_at_once():
     state, _ = settling(begin(DRY, (Rows(0, 9),)), 1000.0)
-    assert handle(state, Measured(1000.0, FULL, 3))[1] == Look(Rows(0, 2))
+    assert handle(state, MeasuredAtRows(1000.0, FULL, 3))[1] == LookAtRows(Rows(0, 2))
 
 
 def test_at_or_under_the_target_nothing_goes():
     _, instruction = handle(
-        replace(begin(TERMS, (Rows(0, 9),)), settling_since_s=0.0), Measured(20.0, Usage(50, 50))
+        replace(begin(TERMS, (Rows(0, 9),)), settling_since_s=0.0),
+        MeasuredAtRows(20.0, Usage(50, 50)),
     )
     assert instruction == Stop(
         StopReason.TARGET,
         "the file system was already 50.0 % full, at or under its target of 50.0 %",
     )
     above = replace(begin(TERMS, (Rows(0, 9),)), settling_since_s=0.0)
-    assert handle(above, Measured(20.0, Usage(51, 49)))[1] == Look(Rows(0, 2))
+    assert handle(above, MeasuredAtRows(20.0, Usage(51, 49)))[1] == LookAtRows(Rows(0, 2))
 
 
 def test_without_rows_it_is_over():
     state = replace(begin(TERMS, ()), settling_since_s=0.0)
-    assert handle(state, Measured(20.0, FULL))[1] == Stop(
+    assert handle(state, MeasuredAtRows(20.0, FULL))[1] == Stop(
         StopReason.EXHAUSTED,
         "all files of the plan are done; 30 B more must go to reach the target",
     )
@@ -90,27 +91,27 @@ def test_without_rows_it_is_over():
 
 def test_it_deletes_what_is_needed_and_not_a_file_more():
     state = running(pace=Pace(10), needed_bytes=7)
-    _, instruction = handle(state, Looked(1.0, (), list_of(Rows(0, 10), size=3)))
-    assert instruction == Delete(Batch(Rows(0, 3)))
+    _, instruction = handle(state, LookedAtRows(1.0, (), list_of(Rows(0, 10), size=3)))
+    assert instruction == Delete(RowBatch(Rows(0, 3)))
 
 
 def test_an_objection_ends_it_before_the_next_batch():
     objection = Objection("kill-switch", "the switch is pulled")
-    assert handle(running(), Looked(1.0, (objection,), list_of(Rows(0, 2))))[1] == Stop(
+    assert handle(running(), LookedAtRows(1.0, (objection,), list_of(Rows(0, 2))))[1] == Stop(
         StopReason.OBJECTION, "the switch is pulled", (objection,)
     )
 
 
 def test_no_batch_begins_after_its_time():
     state = running(replace(TERMS, ends_at_s=50.0))
-    look = Looked(50.0, (), list_of(Rows(0, 2)))
+    look = LookedAtRows(50.0, (), list_of(Rows(0, 2)))
     assert handle(state, look)[1] == Stop(StopReason.OUT_OF_TIME, "the run's end time is reached")
     assert isinstance(handle(state, replace(look, at_s=49.9))[1], Delete)
 
 
 def test_caps_end_it():
     state = running(replace(TERMS, allowance=Allowance(files=5)), spent=Spent(5, 0))
-    look = Looked(1.0, (), list_of(Rows(0, 2)))
+    look = LookedAtRows(1.0, (), list_of(Rows(0, 2)))
     assert handle(state, look)[1] == Stop(
         StopReason.FILES_CAP, "5 files deleted of at most 5 in 20.0 h"
     )
@@ -122,30 +123,30 @@ def test_caps_end_it():
 
 
 def test_a_batch_is_taken_off_what_is_to_do_and_off_what_is_needed():
-    batch = Batch(Rows(0, 10), (Rows(8, 2),))
+    batch = RowBatch(Rows(0, 10), (Rows(8, 2),))
     outcome = ended(batch, ("deleted", 6), ("failed", 2), ("capped", 2), freed=12)
     state, instruction = handle(running(pace=Pace(10)), Ended(2.0, outcome))
-    assert instruction == Look(Rows(10, 10))
+    assert instruction == LookAtRows(Rows(10, 10))
     assert state.todo == (Rows(10, 90),)
     assert (state.needed_bytes, state.freed_bytes) == (18, 12)
     assert (state.rows_done, state.troubles) == (8, 2)
 
 
 def test_when_as_much_is_freed_as_was_needed_it_waits_before_it_measures():
-    outcome = ended(Batch(Rows(0, 10)), ("deleted", 10), freed=30)
+    outcome = ended(RowBatch(Rows(0, 10)), ("deleted", 10), freed=30)
     state, instruction = handle(running(), Ended(2.0, outcome))
     assert instruction == Measure()
     assert state.settling_since_s == 2.0
-    state, instruction = handle(state, Measured(2.0, FULL, None))
+    state, instruction = handle(state, MeasuredAtRows(2.0, FULL, None))
     assert instruction == Wait(5.0, "objects of deleted files are being destroyed")
-    assert handle(state, Measured(17.0, Usage(50, 50), None))[1] == Stop(
+    assert handle(state, MeasuredAtRows(17.0, Usage(50, 50), None))[1] == Stop(
         StopReason.TARGET, "the file system is 50.0 % full, at or under its target of 50.0 %"
     )
-    assert handle(state, Measured(17.0, Usage(55, 45), None))[1] == Look(Rows(10, 4))
-    assert handle(state, Measured(90.0, FULL, 7))[1] == Wait(
+    assert handle(state, MeasuredAtRows(17.0, Usage(55, 45), None))[1] == LookAtRows(Rows(10, 4))
+    assert handle(state, MeasuredAtRows(90.0, FULL, 7))[1] == Wait(
         5.0, "objects of deleted files are being destroyed"
     )
-    stop = handle(state, Measured(102.0, FULL, 7))[1]
+    stop = handle(state, MeasuredAtRows(102.0, FULL, 7))[1]
     assert stop == Stop(
         StopReason.NOT_SETTLED,
         "7 objects are still being destroyed after 100.0 s: free space unknown",
@@ -153,36 +154,36 @@ def test_when_as_much_is_freed_as_was_needed_it_waits_before_it_measures():
 
 
 def test_a_measurement_on_the_way_lowers_what_is_needed_and_never_raises_it():
-    outcome = ended(Batch(Rows(0, 10)), ("deleted", 10), freed=10)
+    outcome = ended(RowBatch(Rows(0, 10)), ("deleted", 10), freed=10)
     state, instruction = handle(running(), Ended(61.0, outcome))
     assert instruction == Measure()
-    assert handle(state, Measured(61.0, FULL, 5))[0].needed_bytes == 20
-    lower, instruction = handle(state, Measured(61.0, Usage(55, 45), 5))
-    assert (lower.needed_bytes, instruction) == (5, Look(Rows(10, 4)))
+    assert handle(state, MeasuredAtRows(61.0, FULL, 5))[0].needed_bytes == 20
+    lower, instruction = handle(state, MeasuredAtRows(61.0, Usage(55, 45), 5))
+    assert (lower.needed_bytes, instruction) == (5, LookAtRows(Rows(10, 4)))
     assert lower.measured_at_s == 61.0
-    stopped = handle(state, Measured(61.0, Usage(50, 50), 5))[1]
+    stopped = handle(state, MeasuredAtRows(61.0, Usage(50, 50), 5))[1]
     assert isinstance(stopped, Stop)
     assert stopped.reason is StopReason.TARGET
 
 
 def test_deleting_that_frees_nothing_ends():
     state = running(freed_bytes=30, settling_since_s=0.0)
-    assert handle(state, Measured(20.0, Usage(66, 34), 0))[1] == Stop(
+    assert handle(state, MeasuredAtRows(20.0, Usage(66, 34), 0))[1] == Stop(
         StopReason.NOT_FREED,
         "30 B deleted, but usage fell by only 14 B: users write as fast, or snapshots, a trash can "
         "or shared extents hold the space",
     )
-    assert handle(state, Measured(20.0, Usage(65, 35), 0))[1] == Look(Rows(0, 2))
+    assert handle(state, MeasuredAtRows(20.0, Usage(65, 35), 0))[1] == LookAtRows(Rows(0, 2))
     # Before what was needed is freed, nothing can be said.
     early = replace(state, freed_bytes=29)
-    assert handle(early, Measured(20.0, FULL, 0))[1] == Look(Rows(0, 2))
+    assert handle(early, MeasuredAtRows(20.0, FULL, 0))[1] == LookAtRows(Rows(0, 2))
 
 
 def test_many_troubles_end_it_and_few_do_not():
     state = running(rows_done=900, troubles=90, pace=Pace(10))
-    few = ended(Batch(Rows(0, 10)), ("deleted", 10))
-    assert handle(state, Ended(1.0, few))[1] == Look(Rows(10, 10))
-    many = ended(Batch(Rows(0, 100)), ("denied", 100))
+    few = ended(RowBatch(Rows(0, 10)), ("deleted", 10))
+    assert handle(state, Ended(1.0, few))[1] == LookAtRows(Rows(10, 10))
+    many = ended(RowBatch(Rows(0, 100)), ("denied", 100))
     assert handle(state, Ended(1.0, many))[1] == Stop(
         StopReason.TROUBLES,
         "19.0 % of the rows failed: something else is wrong",
@@ -191,22 +192,22 @@ def test_many_troubles_end_it_and_few_do_not():
 
 def test_a_late_file_system_is_given_a_pause():
     late = ended(
-        Batch(Rows(0, 2)), ("deleted", 2), latency_s_median=1.0, latency_s_p99=1.0, elapsed_s=1.0
+        RowBatch(Rows(0, 2)), ("deleted", 2), latency_s_median=1.0, latency_s_p99=1.0, elapsed_s=1.0
     )
     state, instruction = handle(running(), Ended(1.0, late))
     assert (state.pace, instruction) == (
         Pace(2, 0.25),
         Wait(0.25, "the file system responds slowly"),
     )
-    assert handle(state, Waited(1.25))[1] == Look(Rows(2, 2))
+    assert handle(state, Waited(1.25))[1] == LookAtRows(Rows(2, 2))
 
 
 def test_a_dry_run_ends_where_the_target_would_be_reached():
-    outcome = ended(Batch(Rows(0, 10)), ("would_delete", 10), freed=30)
+    outcome = ended(RowBatch(Rows(0, 10)), ("would_delete", 10), freed=30)
     assert handle(running(DRY), Ended(1.0, outcome))[1] == Stop(
         StopReason.TARGET, "the target would be reached: 30 B would be freed"
     )
-    assert handle(running(DRY), Ended(1.0, replace(outcome, freed_bytes=29)))[1] == Look(
+    assert handle(running(DRY), Ended(1.0, replace(outcome, freed_bytes=29)))[1] == LookAtRows(
         Rows(10, 4)
     )
     last = running(DRY, todo=(Rows(0, 10),), needed_bytes=None)
@@ -218,7 +219,7 @@ def test_a_dry_run_ends_where_the_target_would_be_reached():
 @pytest.mark.parametrize(("apply", "target"), [(True, None), (True, 0.0), (False, 1.0)])
 def test_terms_that_make_no_sense_are_refused(apply, target):
     with pytest.raises(UsageError):
-        Terms(apply, target)
+        RunTerms(apply, target)
 
 
 class Lagging:
@@ -239,14 +240,16 @@ class Lagging:
         self.at_s += 0.5
         self.settle()
         match instruction:
-            case Look():
+            case LookAtRows():
                 rows = instruction.rows
                 sizes = np.array(self.sizes[rows.first : rows.end], np.uint64)
-                return Looked(self.at_s, (), Listed(rows, np.zeros(rows.count, np.uint32), sizes))
+                return LookedAtRows(
+                    self.at_s, (), ListedRows(rows, np.zeros(rows.count, np.uint32), sizes)
+                )
             case Measure():
                 self.used = max(0, min(self.capacity, self.used + self.drift))
                 usage = Usage(self.used, self.capacity - self.used)
-                return Measured(self.at_s, usage, len(self.pending) if self.tells else None)
+                return MeasuredAtRows(self.at_s, usage, len(self.pending) if self.tells else None)
             case Delete():
                 rows = instruction.batch.rows
                 sizes = self.sizes[rows.first : rows.end]
@@ -313,18 +316,18 @@ def test_no_more_goes_where_nobody_tells_how_late_it_is(sizes, lag_s, used, ofte
 def test_what_is_freed_and_not_seen_is_said_where_nobody_tells_of_it():
     late = replace(TERMS, frees_late=True)
     state = running(late, freed_bytes=30, settling_since_s=0.0)
-    assert handle(state, Measured(20.0, FULL, None))[1] == Stop(
+    assert handle(state, MeasuredAtRows(20.0, FULL, None))[1] == Stop(
         StopReason.NOT_SETTLED,
         "enough was deleted, but 30 B of it does not show in usage yet, and it is unknown whether "
         "objects are still being destroyed",
     )
     # Users wrote 5 meanwhile: more is needed than was at first.
-    assert handle(state, Measured(20.0, Usage(85, 15), None))[0].needed_bytes == 5
-    seen = handle(state, Measured(20.0, Usage(60, 40), None))[1]
+    assert handle(state, MeasuredAtRows(20.0, Usage(85, 15), None))[0].needed_bytes == 5
+    seen = handle(state, MeasuredAtRows(20.0, Usage(60, 40), None))[1]
     assert isinstance(seen, Stop)
     assert seen.reason is StopReason.NOT_SETTLED
     # Who knows that nothing is being destroyed knows that others wrote.
-    assert handle(state, Measured(20.0, Usage(60, 40), 0))[0].needed_bytes == 10
+    assert handle(state, MeasuredAtRows(20.0, Usage(60, 40), 0))[0].needed_bytes == 10
 
 
 @given(

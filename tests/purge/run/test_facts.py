@@ -9,16 +9,16 @@ import pytest
 from tests.purge.plan.making import MADE_AT, Row, make
 from tests.purge.run.world import CODES, FILE_BYTES, SlowRemover, Surroundings, policy, situation
 
-from trimtab.errors import UsageError
+from trimtab.base.error import UsageError
 from trimtab.purge.index.manifest import FileSystemIdentity
-from trimtab.purge.plan.load import open_candidates
+from trimtab.purge.plan.plan_directory import open_candidates
 from trimtab.purge.plan.publication import Publication
-from trimtab.purge.policy import Caps, Throttle
-from trimtab.purge.run.facts import pace_limits, plan_line, terms_of
-from trimtab.purge.run.guards import objections
-from trimtab.purge.run.listing import CandidatesListing
-from trimtab.purge.run.messages import StopReason
-from trimtab.purge.run.runner import Job, run
+from trimtab.purge.purge_policy import RunCaps, Throttle
+from trimtab.purge.run.exchange import CandidatesListing, StopReason
+from trimtab.purge.run.next_step import pace_limits, plan_line, terms_of
+from trimtab.purge.run.run_account import RunJob
+from trimtab.purge.run.run_guard import objections
+from trimtab.purge.run.runner import run
 from trimtab.purge.run.situation import CanaryFacts, Planned
 
 ATIME = {"mount options": "relatime"}
@@ -64,7 +64,7 @@ def test_a_published_plan_may_be_carried_out_between_its_dates(loaded):
 
 
 def test_terms_are_those_of_plan_and_policy(loaded):
-    caps = Caps(files=9, bytes=None, user_fraction=0.25, filesystem_fraction=None)
+    caps = RunCaps(files=9, bytes=None, user_fraction=0.25, filesystem_fraction=None)
     now = situation_of(loaded, 15, policy=policy(caps=caps))
     terms = terms_of(now, apply=True, ends_at_s=5.0)
     assert (terms.target_fullness, terms.ends_at_s) == (0.7, 5.0)
@@ -89,7 +89,7 @@ def test_a_frozen_plan_is_carried_out(loaded, tmp_path):
     paths = [tmp_path / "scratch" / os.fsdecode(name) for name in names]
     now = situation_of(loaded, 15)
     surroundings = Surroundings(paths, 60 * FILE_BYTES, 100 * FILE_BYTES, now.now_s, now)
-    job = Job(
+    job = RunJob(
         id="run-1",
         plan=plan_line(loaded.plan, loaded.sha256),
         horizon_s=loaded.plan.horizon.before_s,

@@ -15,16 +15,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.purge.run.world import FILE_BYTES, NOW_S, Surroundings, World
 
-from trimtab.cli.render.purge_run import _run_facts
-from trimtab.errors import ToolError
-from trimtab.purge.report import Day, report
-from trimtab.purge.run.journal import read
-from trimtab.purge.run.messages import StopReason
-from trimtab.purge.run.result import RunResult
+from trimtab.base.error import ToolError
+from trimtab.base.units import format_percent
+from trimtab.purge.run.exchange import StopReason
+from trimtab.purge.run.purge_report import Day, report
+from trimtab.purge.run.rows import Allowance
+from trimtab.purge.run.run_journal import read
+from trimtab.purge.run.run_result import RunResult
 from trimtab.purge.run.runner import run
+from trimtab.purge.run.screen import _run_facts
 from trimtab.purge.run.situation import ArmingFacts
-from trimtab.purge.run.state import Allowance
-from trimtab.units import format_percent
 
 ENDS = {
     "target": StopReason.TARGET,

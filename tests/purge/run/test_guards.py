@@ -18,17 +18,12 @@ from tests.purge.run.world import (
 from tests.support.each import for_each
 from tests.support.narrow import present
 
-from trimtab.message import Message
-from trimtab.purge.horizon.usage import Usage
+from trimtab.base.error import Message
+from trimtab.purge.fullness import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
-from trimtab.purge.policy import Arming, Caps
-from trimtab.purge.run.guards import (
-    EACH_BATCH,
-    GUARDS,
-    IN_DRY_RUN,
-    TO_RECOVER,
-    objections,
-)
+from trimtab.purge.purge_policy import Arming, RunCaps
+from trimtab.purge.run.rows import Spent
+from trimtab.purge.run.run_guard import EACH_BATCH, GUARDS, IN_DRY_RUN, TO_RECOVER, objections
 from trimtab.purge.run.situation import (
     SWITCH_UNREADABLE,
     SWITCH_WITHOUT_DIRECTORY,
@@ -39,13 +34,12 @@ from trimtab.purge.run.situation import (
     RootFacts,
     ServerClock,
 )
-from trimtab.purge.run.state import Spent
 
 GOOD = situation()
 ALICE, BOB = ArmedBy(NOW_S - 3600, 1001, "alice"), ArmedBy(NOW_S - 60, 1002, "bob")
 STRANGER = ArmedBy(NOW_S - 60, None)
 SECOND = policy(arming=Arming("second-person"))
-CAPPED = policy(caps=Caps(files=10, bytes=1000, user_fraction=None, filesystem_fraction=None))
+CAPPED = policy(caps=RunCaps(files=10, bytes=1000, user_fraction=None, filesystem_fraction=None))
 
 
 def armed(*who, trouble=None, **changes):
@@ -274,7 +268,7 @@ def test_the_target_is_the_higher_of_plan_and_policy():
 
 
 def test_caps_are_made_absolute():
-    caps = Caps(files=7, bytes=2**40, user_fraction=0.25, filesystem_fraction=0.05)
+    caps = RunCaps(files=7, bytes=2**40, user_fraction=0.25, filesystem_fraction=0.05)
     now = with_plan(
         situation(policy=policy(caps=caps)), candidates=candidates(5, 5, {1: 400, 2: None})
     )

@@ -12,19 +12,19 @@ from tests.purge.run.hosts import Hosts, audit
 from tests.purge.run.world import FILE_BYTES, time_of, with_plan
 from tests.support.counts import repetitions, seeded
 
-from trimtab.errors import DataError, RefusedError
-from trimtab.purge.policy import Caps
-from trimtab.purge.report import report
-from trimtab.purge.run.journal import journals, read
-from trimtab.purge.run.records import BeginLine, DoneLine, EndLine, TakeoverLine
+from trimtab.base.error import DataError, RefusedError
+from trimtab.purge.purge_policy import RunCaps
+from trimtab.purge.run.journal_line import DoneLine, RunBeginLine, RunEndLine, TakeoverLine
+from trimtab.purge.run.plan_progress import Shared, advanced
+from trimtab.purge.run.purge_report import report
+from trimtab.purge.run.run_journal import journals, read
 from trimtab.purge.run.runner import run
-from trimtab.purge.run.shared import Shared, advanced
 from trimtab.purge.run.situation import Situation
 
 pytestmark = pytest.mark.system
 
 EVER = datetime(1970, 1, 1, tzinfo=UTC)
-NO_CAPS = Caps(files=None, bytes=None, user_fraction=None, filesystem_fraction=None)
+NO_CAPS = RunCaps(files=None, bytes=None, user_fraction=None, filesystem_fraction=None)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_caps_are_of_all_hosts(hosts, caps, end):
     ends = {plan.wait(process) for process in processes}
     assert end in ends
     # Who begins when the others have used the cap up is refused for that.
-    refused = [line for line in plan.lines() if isinstance(line, EndLine) and line.reason != end]
+    refused = [line for line in plan.lines() if isinstance(line, RunEndLine) and line.reason != end]
     assert all(line.reason == "refused" and "used up" in line.text for line in refused)
     check(plan, whole=False)
     assert len(plan.world.there()) == 160
@@ -262,7 +262,7 @@ def test_lines_that_do_not_fit_together_are_refused(hosts):
     plan = hosts(12)
     plan.run("one")
     lines = plan.lines()
-    begun = [line for line in lines if isinstance(line, BeginLine)]
+    begun = [line for line in lines if isinstance(line, RunBeginLine)]
     assert [line.run for line in begun] == ["one"]
     done = next(line for line in lines if isinstance(line, DoneLine))
     for wrong in (replace(done, run="other"), done):

@@ -13,17 +13,16 @@ from hypothesis import strategies as st
 from tests.purge.run.lines import fate_of, plan_line
 from tests.support.codes import raises
 
-from trimtab.errors import DataError, RefusedError, UnreadableError
+from trimtab.base.error import DataError, RefusedError, UnreadableError
 from trimtab.purge.index.manifest import FileSystemIdentity
-from trimtab.purge.run import journal as journal_module
-from trimtab.purge.run.journal import journals, read, spent_since
-from trimtab.purge.run.records import (
-    BeginLine,
+from trimtab.purge.run import run_journal as journal_module
+from trimtab.purge.run.journal_line import (
     Chronicle,
     ClaimLine,
     DoneLine,
-    EndLine,
     ReleasedLine,
+    RunBeginLine,
+    RunEndLine,
     SharedLine,
     SyncedLine,
     TakeoverLine,
@@ -32,16 +31,17 @@ from trimtab.purge.run.records import (
     decode,
     encode,
 )
-from trimtab.purge.run.standing import replay
-from trimtab.purge.run.state import Batch, Rows
-from trimtab.record.chain import FIRST_SUM, is_locked, linked
+from trimtab.purge.run.plan_progress import replay
+from trimtab.purge.run.rows import RowBatch, Rows
+from trimtab.purge.run.run_journal import journals, read, spent_since
+from trimtab.store.chain import FIRST_SUM, is_locked, linked
 
 AT = datetime(2026, 11, 22, 8, 0, 0, 123456, tzinfo=UTC)
 PLAN = plan_line("plan-1", "ab" * 32, 100, "/scratch", "ext4 /dev/md0")
 OWNER = os.geteuid()
-BEGIN = BeginLine("r1", AT, True, AT, 0.7, "1.0", "host", "alice", ("armed: nobody",))
+BEGIN = RunBeginLine("r1", AT, True, AT, 0.7, "1.0", "host", "alice", ("armed: nobody",))
 USAGE = UsageLine("r1", AT, 80, 20, None)
-END = EndLine("r1", AT, "target-reached", "it is")
+END = RunEndLine("r1", AT, "target-reached", "it is")
 
 
 def opened(directory, plan, *, lease_s=0.0):
@@ -195,10 +195,10 @@ def test_replay_says_what_is_to_do_and_what_became_of_each_row():
 def test_replay_finds_the_batch_that_has_no_end():
     result = replay(decode(text_of(LINES[:6])))
     (claim,) = result.claims
-    assert (claim.run, claim.batch) == ("r1", Batch(Rows(10, 5)))
+    assert (claim.run, claim.batch) == ("r1", RowBatch(Rows(10, 5)))
     assert (result.todo, result.lease_s, result.open_rows) == ((Rows(15, 85),), 0.0, 5)
     (left,) = replay(decode(text_of(LINES[:4]))).claims
-    assert left.batch == Batch(Rows(0, 10), (Rows(2, 1),))
+    assert left.batch == RowBatch(Rows(0, 10), (Rows(2, 1),))
     # Who has the lock ends it at once; of several hosts one may be at work.
     assert result.held_until is None
     several = (SharedLine(AT, 300.0), *LINES[1:6])
@@ -241,7 +241,7 @@ def test_it_is_written_read_and_gone_on_with(tmp_path):
     assert journals(directory) == (journal.path,)
     assert read(journal.path).lines == (ALONE, BEGIN, batch(0, 10))
     again = write(directory, done(0, ("deleted", 10)), END)
-    assert [claim.batch for claim in before.claims] == [Batch(Rows(0, 10))]
+    assert [claim.batch for claim in before.claims] == [RowBatch(Rows(0, 10))]
     assert again.standing.todo == replay(read(journal.path)).todo == (Rows(10, 90),)
     assert directory.stat().st_mode & 0o777 == 0o700
     assert journal.path.stat().st_mode & 0o777 == 0o700
@@ -287,7 +287,7 @@ def test_two_runs_at_once_are_refused(tmp_path):
         "import sys\n"
         "from pathlib import Path\n"
         "from tests.purge.run.test_journal import PLAN\n"
-        "from trimtab.errors import RefusedError\n"
+        "from trimtab.base.error import RefusedError\n"
         "from tests.purge.run.test_journal import opened\n"
         "from dataclasses import replace\n"
         "try:\n"

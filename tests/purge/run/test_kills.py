@@ -10,9 +10,9 @@ from tests.purge.run.mortal import DIED, Server
 from tests.purge.run.world import World
 from tests.support.counts import repetitions, seeded
 
-from trimtab.purge.run.journal import journals, read
-from trimtab.purge.run.records import DoneLine
-from trimtab.purge.run.standing import replay
+from trimtab.purge.run.journal_line import DoneLine
+from trimtab.purge.run.plan_progress import replay
+from trimtab.purge.run.run_journal import journals, read
 
 pytestmark = pytest.mark.system
 

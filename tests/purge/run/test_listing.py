@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from tests.support.codes import raises
 
 from trimtab import _core
-from trimtab.errors import DataError, UsageError
-from trimtab.purge.run.listing import CandidatesListing
-from trimtab.purge.run.state import Rows
+from trimtab.base.error import DataError, UsageError
+from trimtab.purge.run.exchange import CandidatesListing
+from trimtab.purge.run.rows import Rows
 
 
 def write(path, rows, **columns):

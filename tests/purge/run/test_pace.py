@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trimtab.errors import UsageError
-from trimtab.purge.run.pace import Pace, PaceLimits, Unjudged, first_pace, next_pace
-from trimtab.purge.run.state import Batch, Outcome, Rows
+from trimtab.base.error import UsageError
+from trimtab.purge.run.next_batch import Pace, PaceLimits, Unjudged, first_pace, next_pace
+from trimtab.purge.run.rows import BatchOutcome, RowBatch, Rows
 
 LIMITS = PaceLimits(
     rows_min=10,
@@ -19,7 +19,7 @@ LIMITS = PaceLimits(
     pause_s_step=0.5,
     pause_s_max=3.0,
 )
-GOOD = Outcome(Batch(Rows(0, 200)), (("deleted", 200),), 200, 1, 1, {}, 0.5, 0.001, 0.01)
+GOOD = BatchOutcome(RowBatch(Rows(0, 200)), (("deleted", 200),), 200, 1, 1, {}, 0.5, 0.001, 0.01)
 LATE = replace(GOOD, latency_s_p99=0.06)
 LONG = replace(GOOD, elapsed_s=11.0)
 NOTHING = replace(GOOD, latency_s_median=None, latency_s_p99=None)
@@ -31,8 +31,8 @@ def batch(rows, latencies_s, elapsed_s=None):
     ordered = np.sort(latencies_s)
     median, p99 = (float(ordered[max(1, math.ceil(rows * part)) - 1]) for part in (0.5, 0.99))
     elapsed_s = float(ordered.sum()) if elapsed_s is None else elapsed_s
-    return Outcome(
-        Batch(Rows(0, rows)), (("deleted", rows),), rows, 0, 0, {}, elapsed_s, median, p99
+    return BatchOutcome(
+        RowBatch(Rows(0, rows)), (("deleted", rows),), rows, 0, 0, {}, elapsed_s, median, p99
     )
 
 

@@ -20,11 +20,11 @@ from tests.purge.run.test_core import CoreWorld
 from tests.support import loopback
 from tests.support.counts import repetitions, seeded
 
-from trimtab.purge.run import account, runner
-from trimtab.purge.run.journal import journals, read
-from trimtab.purge.run.records import UndoneLine
-from trimtab.purge.run.standing import replay
-from trimtab.record.trusted import opened, synchronise_file_system
+from trimtab.purge.run import run_account, runner
+from trimtab.purge.run.journal_line import UndoneLine
+from trimtab.purge.run.plan_progress import replay
+from trimtab.purge.run.run_journal import journals, read
+from trimtab.store.trusted_file import opened, synchronise_file_system
 
 pytestmark = pytest.mark.system
 
@@ -79,7 +79,7 @@ def disk(directory: Path, fs: loopback.FileSystem) -> Iterator[Disk]:
 
 def one_run(world: CoreWorld, sync_rows: int) -> None:
     """Carry the plan on in this process."""
-    account.SYNC_ROWS = sync_rows  # type: ignore[misc]
+    run_account.SYNC_ROWS = sync_rows  # type: ignore[misc]
     world.surroundings.sync = lambda: synchronise(world.tree)  # type: ignore[method-assign]
     runner.run(world.core_job(id=f"run-{os.getpid()}-{time.monotonic_ns()}"), apply=True)
 

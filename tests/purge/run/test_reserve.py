@@ -12,10 +12,10 @@ from tests.support import loopback
 from tests.support.codes import raises
 
 from trimtab import _core
-from trimtab.errors import RefusedError
-from trimtab.purge.plan.model import QUARANTINE_PREFIX
-from trimtab.purge.run.collect import canary
-from trimtab.purge.run.reserve import clear, give_back, set_aside
+from trimtab.base.error import RefusedError
+from trimtab.purge.plan.deletion_plan import QUARANTINE_PREFIX
+from trimtab.purge.root_facts import canary
+from trimtab.purge.run.surroundings import clear, give_back, set_aside
 
 NAME = ".quarantine"
 

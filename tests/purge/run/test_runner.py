@@ -24,23 +24,23 @@ from tests.purge.run.world import (
 )
 from tests.support.codes import raises
 
-from trimtab.errors import RefusedError, ToolError
-from trimtab.purge.policy import Caps
-from trimtab.purge.run.journal import Journal, read
-from trimtab.purge.run.messages import StopReason
-from trimtab.purge.run.records import (
-    BeginLine,
+from trimtab.base.error import RefusedError, ToolError
+from trimtab.purge.purge_policy import RunCaps
+from trimtab.purge.run.exchange import StopReason
+from trimtab.purge.run.journal_line import (
     ClaimLine,
     DoneLine,
-    EndLine,
     NeedLine,
+    RunBeginLine,
+    RunEndLine,
     TakeoverLine,
 )
-from trimtab.purge.run.result import RunInterrupted
+from trimtab.purge.run.plan_progress import replay
+from trimtab.purge.run.rows import Rows, latency_of
+from trimtab.purge.run.run_journal import RunJournal, read
+from trimtab.purge.run.run_result import RunInterrupted
 from trimtab.purge.run.runner import run
 from trimtab.purge.run.situation import ArmingFacts, RootFacts
-from trimtab.purge.run.standing import replay
-from trimtab.purge.run.state import Rows, latency_of
 
 T = TypeVar("T")
 
@@ -54,9 +54,9 @@ def lines(result: Any, kind: type[T]) -> list[T]:
     return [line for line in read(result.journal).lines if isinstance(line, kind)]
 
 
-def last_line(path: Path) -> EndLine:
+def last_line(path: Path) -> RunEndLine:
     line = read(path).lines[-1]
-    assert isinstance(line, EndLine)
+    assert isinstance(line, RunEndLine)
     return line
 
 
@@ -93,7 +93,7 @@ def test_every_batch_is_on_record_before_the_first_of_its_files_is_touched(world
     assert seen == list(range(50))
     batches, ends = lines(result, ClaimLine), lines(result, DoneLine)
     assert [batch.rows for batch in batches] == [one.rows for one in ends]
-    (begin,), (end,) = lines(result, BeginLine), lines(result, EndLine)
+    (begin,), (end,) = lines(result, RunBeginLine), lines(result, RunEndLine)
     assert (begin.apply, begin.target_fullness) == (True, 0.5)
     assert (end.reason, end.text) == ("target-reached", result.text)
     assert [line.used_bytes for line in lines(result, NeedLine)] == [
@@ -196,7 +196,7 @@ def test_every_guard_that_objects_is_told_and_nothing_is_touched(world):
     assert isinstance(refusal, RefusedError)
     assert "nothing was deleted, 2 guards object: published: " in refusal.message
     assert "; armed: the plan is not armed" in refusal.message
-    (end,) = lines(result, EndLine)
+    (end,) = lines(result, RunEndLine)
     assert (end.reason, len(end.objections)) == ("refused", 2)
 
 
@@ -205,7 +205,7 @@ def test_a_dry_run_tells_what_would_hold_it_back_and_goes_on(world):
     result = run(dry(world), apply=False)
     assert result.files == 50
     assert [objection.guard for objection in result.objections] == ["armed"]
-    assert lines(result, BeginLine)[0].objections == ("armed: the plan is not armed",)
+    assert lines(result, RunBeginLine)[0].objections == ("armed: the plan is not armed",)
     assert result.refusal() is None
 
 
@@ -270,7 +270,7 @@ def test_errors_of_the_system_are_counted_and_whether_changes_were_seen(world):
 
 
 def test_a_users_cap_keeps_that_users_files_and_not_the_others(world):
-    caps = Caps(files=None, bytes=None, user_fraction=0.25, filesystem_fraction=None)
+    caps = RunCaps(files=None, bytes=None, user_fraction=0.25, filesystem_fraction=None)
     held = {1000: 20 * FILE_BYTES, 1001: 10**9, 1002: 10**9}
     now = replace(world.surroundings.now, policy=policy(target=0.5, caps=caps))
     world.surroundings.now = with_plan(now, candidates=candidates(2000, 2**31, held))
@@ -287,7 +287,7 @@ def test_a_users_cap_keeps_that_users_files_and_not_the_others(world):
 
 
 def test_caps_hold_for_all_runs_of_a_day_together(world):
-    caps = Caps(files=30, bytes=None, user_fraction=None, filesystem_fraction=None)
+    caps = RunCaps(files=30, bytes=None, user_fraction=None, filesystem_fraction=None)
     world.surroundings.now = replace(world.surroundings.now, policy=policy(target=0.5, caps=caps))
     first = run(world.job(), apply=True)
     assert (first.reason, first.files) == (StopReason.FILES_CAP, 30)
@@ -387,7 +387,7 @@ def test_a_signal_ends_it_after_the_batch_and_all_of_that_is_on_record(world, nu
 
 
 def test_a_line_is_written_whole_before_a_signal_ends_the_run(world, monkeypatch):
-    offer, whole = Journal.offer, []
+    offer, whole = RunJournal.offer, []
 
     def offered(journal, line):
         if isinstance(line, NeedLine):
@@ -396,10 +396,10 @@ def test_a_line_is_written_whole_before_a_signal_ends_the_run(world, monkeypatch
         whole.append(type(line))
         return taken
 
-    monkeypatch.setattr(Journal, "offer", offered)
+    monkeypatch.setattr(RunJournal, "offer", offered)
     with pytest.raises(RunInterrupted):
         run(world.job(), apply=True)
-    assert whole[-2:] == [NeedLine, EndLine]
+    assert whole[-2:] == [NeedLine, RunEndLine]
 
 
 def test_what_was_moved_aside_is_put_back_though_the_plan_has_expired(world):
@@ -425,7 +425,7 @@ def test_files_aside_that_no_row_explains_are_told(world):
     world.restorer.sweep = lambda: ([], [b".aside/x\n\xff"])
     result = run(world.job(id="second"), apply=True)
     assert result.unexplained == (b".aside/x\n\xff",)
-    assert lines(result, EndLine)[-1].unexplained == (".aside/x\\n\\xff",)
+    assert lines(result, RunEndLine)[-1].unexplained == (".aside/x\\n\\xff",)
 
 
 def test_on_another_file_system_nothing_is_recovered(world):
@@ -480,7 +480,7 @@ def test_an_empty_plan_is_over_at_once(tmp_path):
 
 
 def test_of_several_calls_the_latency_is_that_of_their_rows_together(world):
-    caps = Caps(files=None, bytes=None, user_fraction=0.0, filesystem_fraction=None)
+    caps = RunCaps(files=None, bytes=None, user_fraction=0.0, filesystem_fraction=None)
     world.surroundings.now = replace(situation(), policy=policy(target=0.5, caps=caps))
     world.surroundings.now = with_plan(world.surroundings.now, horizon={"target": 0.5})
     world.table.uids = np.where(np.arange(100) % 2, 1000, 1001).astype(np.uint32)

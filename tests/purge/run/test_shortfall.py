@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from trimtab import _core
-from trimtab.purge.run.guards import GUARDS
-from trimtab.purge.run.messages import Objection, StopReason
-from trimtab.purge.run.runner import RunResult
-from trimtab.purge.run.shortfall import EXCUSED, WAITS, shortfall
+from trimtab.purge.run.exchange import Objection, StopReason
+from trimtab.purge.run.run_guard import GUARDS
+from trimtab.purge.run.run_result import EXCUSED, WAITS, RunResult, shortfall
 
 GIB = 2**30
 

@@ -18,14 +18,14 @@ from tests.purge.run.world import FILE_BYTES
 from tests.support.codes import raises
 
 from trimtab import _core
-from trimtab.errors import RefusedError
-from trimtab.purge.run import account
-from trimtab.purge.run.journal import journals, read
-from trimtab.purge.run.listing import CandidatesListing
-from trimtab.purge.run.messages import StopReason
-from trimtab.purge.run.records import EndLine
-from trimtab.purge.run.runner import Job, run
-from trimtab.purge.run.standing import Standing, replay
+from trimtab.base.error import RefusedError
+from trimtab.purge.run import run_account
+from trimtab.purge.run.exchange import CandidatesListing, StopReason
+from trimtab.purge.run.journal_line import RunEndLine
+from trimtab.purge.run.plan_progress import PlanProgress, replay
+from trimtab.purge.run.run_account import RunJob
+from trimtab.purge.run.run_journal import journals, read
+from trimtab.purge.run.runner import run
 
 
 class Signed:
@@ -67,7 +67,7 @@ class SignedWorld(CoreWorld):
         frame.write_parquet(self.candidates, row_group_size=self.group_rows)
         self.signed = Signed(self.candidates)
 
-    def signed_job(self, **changes: object) -> Job:
+    def signed_job(self, **changes: object) -> RunJob:
         candidates = self.signed.candidates()
         return self.job(
             listing=CandidatesListing(candidates, self.files),
@@ -82,7 +82,7 @@ class SignedWorld(CoreWorld):
             candidates, self.tree, self.rules(), before_s=before_s, quarantine=".quarantine"
         )
 
-    def standing(self) -> Standing:
+    def standing(self) -> PlanProgress:
         (path,) = journals(self.directory / "journals")
         return replay(read(path))
 
@@ -90,9 +90,9 @@ class SignedWorld(CoreWorld):
         fates = self.standing().fates
         return {row for rows, _ in fates for row in range(rows.first, rows.end)}
 
-    def last_end(self) -> EndLine:
+    def last_end(self) -> RunEndLine:
         (path,) = journals(self.directory / "journals")
-        return [line for line in read(path).lines if isinstance(line, EndLine)][-1]
+        return [line for line in read(path).lines if isinstance(line, RunEndLine)][-1]
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_a_file_that_is_exchanged_or_overwritten_during_a_run(world):
 def test_after_a_kill_finished_groups_are_not_read_again(tmp_path, monkeypatch):
     world = SignedWorld(tmp_path, 400, target=0.0001)
     world.make()
-    monkeypatch.setattr(account, "SYNC_ROWS", 20)
+    monkeypatch.setattr(run_account, "SYNC_ROWS", 20)
     process = os.fork()
     if process == 0:
         try:
@@ -205,7 +205,7 @@ def test_two_hosts_stop_before_a_group_that_changed(tmp_path):
         assert not there & set(range(130)), "the rows before are dealt with"
         standing = hosts.standing()
         assert standing.claims == ()
-        ends = [line for line in hosts.lines() if isinstance(line, EndLine)]
+        ends = [line for line in hosts.lines() if isinstance(line, RunEndLine)]
         assert [(end.reason, "row group 3 of 6" in end.text) for end in ends] == [
             ("failed", True),
             ("failed", True),

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from tests.support.codes import raises
 from tests.support.each import for_each
 
-from trimtab.errors import UsageError
-from trimtab.purge.run.state import (
+from trimtab.base.error import UsageError
+from trimtab.purge.run.rows import (
     CAPS_WINDOW_S,
     Allowance,
-    Batch,
-    Listed,
+    ListedRows,
+    RowBatch,
     Rows,
     Spent,
     joined,
@@ -45,13 +45,13 @@ def test_joined_rows_are_the_same_rows_in_order_and_apart(rows):
 
 @given(small_rows, st.lists(small_rows, max_size=3))
 def test_a_batch_takes_what_it_does_not_leave(rows, leave):
-    assert numbers(Batch(rows, tuple(leave)).taken()) == numbers([rows]) - numbers(leave)
+    assert numbers(RowBatch(rows, tuple(leave)).taken()) == numbers([rows]) - numbers(leave)
 
 
 def test_rows_that_cannot_be_are_refused():
     with pytest.raises(UsageError):
         Rows(-1, 3)
-    listed = Listed(Rows(5, 2), np.zeros(2, np.uint32), np.zeros(2, np.uint64))
+    listed = ListedRows(Rows(5, 2), np.zeros(2, np.uint32), np.zeros(2, np.uint64))
     with pytest.raises(UsageError):
         listed.part(Rows(4, 2))
 
@@ -67,8 +67,8 @@ OUTCOMES = ("deleted", "gone", "touched", "would_delete", "capped")
     st.booleans(),
 )
 def test_what_a_batch_came_to_is_the_sum_of_its_rows(rows, recovered, dry):
-    batch = Batch(Rows(7, len(rows)))
-    listed = Listed(
+    batch = RowBatch(Rows(7, len(rows)))
+    listed = ListedRows(
         batch.rows,
         np.array([uid for _, uid, _ in rows], np.uint32),
         np.array([size >> 8 for _, _, size in rows], np.uint64),
@@ -96,9 +96,9 @@ def test_what_a_batch_came_to_is_the_sum_of_its_rows(rows, recovered, dry):
 
 
 def test_outcomes_of_other_rows_are_refused():
-    listed = Listed(Rows(0, 2), np.zeros(2, np.uint32), np.zeros(2, np.uint64))
+    listed = ListedRows(Rows(0, 2), np.zeros(2, np.uint32), np.zeros(2, np.uint64))
     with raises(UsageError, "rows-out-of-range"):
-        outcome_of(Batch(Rows(0, 2)), listed, ["gone"], freed_bytes=0, elapsed_s=0.0)
+        outcome_of(RowBatch(Rows(0, 2)), listed, ["gone"], freed_bytes=0, elapsed_s=0.0)
 
 
 def test_spending_adds_up():
@@ -141,9 +141,9 @@ def test_a_cap_is_free_again_when_enough_of_what_used_it_up_is_long_ago(most, ex
 
 
 def test_a_size_that_the_plan_knew_too_small_is_no_way_round_a_cap():
-    rows = Listed(Rows(0, 2), np.array([7, 7], np.uint32), np.array([512, 512], np.uint64))
+    rows = ListedRows(Rows(0, 2), np.array([7, 7], np.uint32), np.array([512, 512], np.uint64))
     for freed, counted in ((512, 1024), (4096, 4096)):
         outcome = outcome_of(
-            Batch(Rows(0, 2)), rows, ["deleted"] * 2, freed_bytes=freed, elapsed_s=1.0
+            RowBatch(Rows(0, 2)), rows, ["deleted"] * 2, freed_bytes=freed, elapsed_s=1.0
         )
         assert outcome.spent.bytes == counted

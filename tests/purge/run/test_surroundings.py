@@ -19,15 +19,16 @@ from tests.purge.run.world import (
     with_plan,
 )
 
-from trimtab.purge.policy import Guards
-from trimtab.purge.run import collect
-from trimtab.purge.run.decide import Terms
-from trimtab.purge.run.guards import objections
-from trimtab.purge.run.messages import StopReason
-from trimtab.purge.run.pace import PaceLimits
-from trimtab.purge.run.runner import Job, run
+from trimtab.purge import root_facts
+from trimtab.purge.purge_policy import Guards
+from trimtab.purge.run.exchange import StopReason
+from trimtab.purge.run.next_batch import PaceLimits
+from trimtab.purge.run.next_step import RunTerms
+from trimtab.purge.run.run_account import RunJob
+from trimtab.purge.run.run_guard import objections
+from trimtab.purge.run.runner import run
 from trimtab.purge.run.situation import ServerClock, Situation
-from trimtab.purge.run.surroundings import HostSurroundings, Site
+from trimtab.purge.run.surroundings import AskedSite, HostSurroundings
 
 OWNER = os.geteuid()
 
@@ -46,7 +47,7 @@ class Host:
         self.paths = [self.root / f"file-{row}" for row in range(30)]
         for path in self.paths:
             path.write_bytes(b"x" * FILE_BYTES)
-        facts = collect.root_facts(str(self.root))
+        facts = root_facts.root_facts(str(self.root))
         good = situation()
         self.at_s = good.now_s
         self.policy = policy(
@@ -60,7 +61,9 @@ class Host:
             horizon={"target": 1e-9},
         ).planned
 
-    def surroundings(self, *, canary: bool = False, site: Site | None = None) -> HostSurroundings:
+    def surroundings(
+        self, *, canary: bool = False, site: AskedSite | None = None
+    ) -> HostSurroundings:
         good = situation()
         return HostSurroundings(
             replace(self.policy, target=1e-9),
@@ -68,7 +71,7 @@ class Host:
             good.arming,
             journals=self.journals,
             canary=canary,
-            site=site or Site(),
+            site=site or AskedSite(),
             owner=OWNER,
             clock=lambda: self.at_s,
             sleep=self.sleep,
@@ -97,7 +100,7 @@ def test_what_is_here_is_collected_and_a_canary_only_where_it_is_wanted(host):
 
 
 def test_what_servers_know_is_asked_of_them(host):
-    site = Site(lambda: 7, tuple, lambda: "a trash can is on")
+    site = AskedSite(lambda: 7, tuple, lambda: "a trash can is on")
     surroundings = host.surroundings(site=site)
     assert "space" in host.guards(surroundings.situation())
     usage, in_flight = surroundings.measure()
@@ -107,7 +110,7 @@ def test_what_servers_know_is_asked_of_them(host):
 
 def test_a_site_is_told_before_every_batch_that_files_will_be_deleted(host):
     told = []
-    site = Site(
+    site = AskedSite(
         lambda: told.append("asked") or 0,
         lambda: told.append("clocks") or (),
         deleting=lambda: told.append("deleting"),
@@ -124,7 +127,7 @@ def test_a_site_is_told_before_every_batch_that_files_will_be_deleted(host):
 def test_a_clock_of_a_server_that_is_wrong_holds_a_run_back(host):
     far_s = host.at_s + 3600.0
     wrong = ServerClock("oss3", far_s, host.at_s, host.at_s + 1.0)
-    surroundings = host.surroundings(canary=True, site=Site(clocks=lambda: (wrong,)))
+    surroundings = host.surroundings(canary=True, site=AskedSite(clocks=lambda: (wrong,)))
     now = surroundings.situation()
     assert now.canary is not None
     # The canary's clock is the real one; here it is made the one that stands still.
@@ -170,11 +173,11 @@ def test_without_a_root_the_rest_is_still_told(host):
 
 def test_a_run_over_real_files(host):
     table = Table(np.full(30, OWNER, np.uint32), np.full(30, FILE_BYTES, np.uint64))
-    job = Job(
+    job = RunJob(
         id="run-1",
         plan=plan_line("plan-1", "", 30, str(host.root), "here"),
         horizon_s=0.0,
-        terms=lambda _now: Terms(False, 1e-9, pace=PaceLimits(rows_min=4, rows_max=8)),
+        terms=lambda _now: RunTerms(False, 1e-9, pace=PaceLimits(rows_min=4, rows_max=8)),
         remover=lambda: cast("Any", SlowRemover(host.paths, host.root / "aside")),
         restorer=lambda: cast("Any", SlowRemover(host.paths, host.root / "aside", restoring=True)),
         codes=CODES,

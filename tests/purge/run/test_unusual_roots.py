@@ -19,9 +19,9 @@ from tests.purge.run.world import FILE_BYTES
 from tests.support import loopback
 
 from trimtab import _core
-from trimtab.errors import RefusedError
-from trimtab.purge.run.collect import canary, root_facts
-from trimtab.purge.run.messages import StopReason
+from trimtab.base.error import RefusedError
+from trimtab.purge.root_facts import canary, root_facts
+from trimtab.purge.run.exchange import StopReason
 from trimtab.purge.run.runner import run
 
 pytestmark = pytest.mark.system

@@ -33,18 +33,19 @@ from tests.purge.run.world import (
 )
 from tests.support.counts import repetitions, seeded
 
-from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.policy import Caps
-from trimtab.purge.report import report
-from trimtab.purge.run.decide import Terms
-from trimtab.purge.run.guards import objections
-from trimtab.purge.run.journal import journals, read
-from trimtab.purge.run.messages import StopReason
-from trimtab.purge.run.pace import PaceLimits
-from trimtab.purge.run.result import RunResult
-from trimtab.purge.run.runner import Job, Sharing, run
+from trimtab.purge.fullness import Usage
+from trimtab.purge.purge_policy import RunCaps
+from trimtab.purge.run.exchange import StopReason
+from trimtab.purge.run.next_batch import PaceLimits
+from trimtab.purge.run.next_step import RunTerms
+from trimtab.purge.run.plan_progress import replay
+from trimtab.purge.run.purge_report import report
+from trimtab.purge.run.run_account import RunJob
+from trimtab.purge.run.run_guard import objections
+from trimtab.purge.run.run_journal import journals, read
+from trimtab.purge.run.run_result import RunResult
+from trimtab.purge.run.runner import Sharing, run
 from trimtab.purge.run.situation import Situation
-from trimtab.purge.run.standing import replay
 
 pytestmark = pytest.mark.calibration
 
@@ -91,7 +92,7 @@ class Weeks:
         self.there = set(range(self.rows))
         self.lag_s = chance.choice([0.0, 5.0, 300.0])
         self.held = {uid: self._of(uid) * chance.choice([1, 3, 20]) for uid in (1, 2, 3)}
-        self.caps = Caps(
+        self.caps = RunCaps(
             files=chance.choice([None, 3, 10, 40]),
             bytes=chance.choice([None, 2 * 10**6, 10**7]),
             user_fraction=chance.choice([None, 0.0, 0.1, 0.5]),
@@ -229,11 +230,11 @@ def _rows(first: int, count: int) -> range:
     return range(first, first + count)
 
 
-def job_of(weeks: Weeks, directory, number: int, *, apply: bool) -> Job:
+def job_of(weeks: Weeks, directory, number: int, *, apply: bool) -> RunJob:
     pace = PaceLimits(rows_min=1, rows_max=weeks.chance.choice([1, 7, 100]), rows_step=3)
 
-    def terms(now: Situation) -> Terms:
-        return Terms(
+    def terms(now: Situation) -> RunTerms:
+        return RunTerms(
             apply,
             now.target,
             allowance=now.allowance,
@@ -254,7 +255,7 @@ def job_of(weeks: Weeks, directory, number: int, *, apply: bool) -> Job:
         watches = True
         check, delete, recover = staticmethod(weeks.check), staticmethod(freed), weeks.recover
 
-    return Job(
+    return RunJob(
         id=f"run-{number}",
         plan=plan_line("plan-1", "", weeks.rows, "/scratch", "simulated"),
         horizon_s=NOW_S,

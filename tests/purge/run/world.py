@@ -19,21 +19,21 @@ import numpy as np
 from tests.purge.plan.making import draft
 from tests.purge.run.lines import plan_line
 
-from trimtab.purge.horizon.usage import Usage
+from trimtab.purge.fullness import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
-from trimtab.purge.plan.model import (
+from trimtab.purge.plan.deletion_plan import (
     FORMAT,
     Candidates,
+    DeletionPlan,
     FilePart,
-    Plan,
     PlannedFileSystem,
     UserTotals,
 )
 from trimtab.purge.plan.publication import Publication
-from trimtab.purge.policy import Caps, Policy
-from trimtab.purge.run.decide import Terms
-from trimtab.purge.run.facts import terms_of
-from trimtab.purge.run.runner import Job
+from trimtab.purge.purge_policy import Policy, RunCaps
+from trimtab.purge.run.next_step import RunTerms, terms_of
+from trimtab.purge.run.rows import ListedRows, Rows
+from trimtab.purge.run.run_account import RunJob
 from trimtab.purge.run.situation import (
     AllowList,
     ArmedBy,
@@ -43,7 +43,6 @@ from trimtab.purge.run.situation import (
     RootFacts,
     Situation,
 )
-from trimtab.purge.run.state import Listed, Rows
 
 NOW_S = 1_700_000_000.0
 DAY_S = 86400.0
@@ -76,10 +75,10 @@ def candidates(
     return Candidates(files, 1, allocated_bytes, "ab" * 32, tuple(users), parts)
 
 
-def plan() -> Plan:
+def plan() -> DeletionPlan:
     """Return a plan that was made twenty days ago."""
     made = draft(time_of(NOW_S - 20 * DAY_S))
-    return Plan(
+    return DeletionPlan(
         format=FORMAT,
         id="plan-1",
         made_at=made.made_at,
@@ -105,7 +104,7 @@ def publication(
 
 def policy(**changes: object) -> Policy:
     """Return a policy whose caps stop nothing."""
-    caps = Caps(files=None, bytes=None, user_fraction=None, filesystem_fraction=None)
+    caps = RunCaps(files=None, bytes=None, user_fraction=None, filesystem_fraction=None)
     return replace(Policy("scratch", "/scratch", target=0.7, caps=caps), **changes)  # type: ignore[arg-type]
 
 
@@ -239,8 +238,8 @@ class Table:
     uids: np.ndarray
     allocated_bytes: np.ndarray
 
-    def listed(self, rows: Rows) -> Listed:
-        return Listed(
+    def listed(self, rows: Rows) -> ListedRows:
+        return ListedRows(
             rows, self.uids[rows.first : rows.end], self.allocated_bytes[rows.first : rows.end]
         )
 
@@ -333,10 +332,10 @@ class World:
             path.write_bytes(b"x" * FILE_BYTES)
         return self
 
-    def job(self, **changes: object) -> Job:
+    def job(self, **changes: object) -> RunJob:
         """Return a run over the plan."""
         self.jobs += 1
-        job = Job(
+        job = RunJob(
             id=f"run-{self.jobs}",
             plan=plan_line("plan-1", "ab" * 32, self.files, "/scratch", "ext4"),
             horizon_s=NOW_S - 60 * DAY_S,
@@ -351,7 +350,7 @@ class World:
         )
         return replace(job, **changes)  # type: ignore[arg-type]
 
-    def terms(self, now: Situation, *, apply: bool, **changes: object) -> Terms:
+    def terms(self, now: Situation, *, apply: bool, **changes: object) -> RunTerms:
         """Return terms with small batches."""
         terms = terms_of(now, apply=apply)
         pace = replace(terms.pace, rows_min=4, rows_max=16, rows_step=4)

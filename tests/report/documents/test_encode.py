@@ -13,10 +13,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from trimtab.message import Message
-from trimtab.model.verdict import Interval
-from trimtab.report.documents.encode import dumps, schema, shape, to_json
-from trimtab.units import EpochHour, EpochNs, EpochS
+from trimtab.base.error import Message
+from trimtab.base.units import EpochHour, EpochNs, EpochS
+from trimtab.base.verdict import Interval
+from trimtab.show.encode import dumps, schema, shape, to_json
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.message import Message
-from trimtab.model.check import CheckResult
-from trimtab.model.run import RawOutput, Run, RunStatus, Sample
-from trimtab.model.status import SeriesStatus, Status, StatusDocument
-from trimtab.model.verdict import Scope, Trend, TrendDirection, Verdict
-from trimtab.record.store import Store
-from trimtab.report.documents.encode import to_json
-from trimtab.report.documents.kept import OutputRow, RunsDocument, ShowDocument
-from trimtab.report.documents.measured import CheckDocument
+from trimtab.base.error import Message
+from trimtab.base.run import RawOutput, Run, RunStatus, Sample
+from trimtab.base.verdict import Scope, Trend, TrendDirection, Verdict
+from trimtab.explain.status import SeriesStatus, Status, StatusDocument
+from trimtab.probe.documents_probe import CheckDocument, CheckResult
+from trimtab.show.encode import to_json
+from trimtab.store.store import Store
+from trimtab.store.store_document import OutputRow, RunsDocument, ShowDocument
 
 ODD = 'caf\udce9\x00\x1b[2J"\\\u2028\u202e\U0001f4be</script>'
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from trimtab.twin.instruments.state import (
+from trimtab.twin.instrument.simulated_reading import (
     CRITERIA,
     MdtState,
     OstState,
     SettingState,
-    TargetState,
+    SimulatedState,
 )
-from trimtab.twin.scenario.model import (
+from trimtab.twin.scenario import (
     Clients,
     DriveModel,
     Mdts,
@@ -39,7 +39,7 @@ def state_of(
     settings: SettingState | None = None,
     at: datetime = START,
     hours: float = 0.0,
-) -> TargetState:
+) -> SimulatedState:
     """Return a state in which every number is another; counters grow with ``hours``."""
     settings = settings or SettingState()
     count = columns or osts
@@ -67,7 +67,7 @@ def state_of(
         "drive_write_amplification": 1.5 + number / 100,
     }
     own = np.arange(mdts, dtype=float)
-    return TargetState(
+    return SimulatedState(
         at=at,
         osts=OstState(**values),
         mdts=MdtState(
@@ -85,7 +85,7 @@ def state_of(
     )
 
 
-def changed(state: TargetState, **arrays: Any) -> TargetState:
+def changed(state: SimulatedState, **arrays: Any) -> SimulatedState:
     """Return a state with other arrays of its OSTs."""
     return replace(state, osts=replace(state.osts, **arrays))
 

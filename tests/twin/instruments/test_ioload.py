@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.errors import UsageError
-from trimtab.measure import ioload as real_ioload
-from trimtab.measure.phases import PhaseRequest
-from trimtab.model.run import ProbeSpec, RawOutput, RunStatus
-from trimtab.twin.instruments import ioload
+from trimtab.base.error import UsageError
+from trimtab.base.run import ProbeSpec, RawOutput, RunStatus
+from trimtab.formats import ioload as real_ioload
+from trimtab.formats.phase import PhaseRequest
+from trimtab.twin.instrument import load_command
 
 MIB = 2**20
 BEGAN = datetime(2026, 11, 21, 0, 23, 18)
@@ -25,12 +25,12 @@ SPEC = ProbeSpec("p", "x", 8, MIB, 64 * MIB, 1, 10.0)
 def test_the_generators_parser_gives_back_the_figures(moved, elapsed_s, write):
     access = "write" if write else "read"
     words = real_ioload.command(PhaseRequest(SPEC, access, "/x/trimtab-ioload", "/s/d"))
-    command = ioload.parse_command(words)
+    command = load_command.parse_command(words)
     assert (command.accesses, command.tasks, command.block_size_bytes) == ((access,), 8, 64 * MIB)
     assert (command.duration_s, command.direct) == (10.0, True)
     latency = {"mean_s": 0.002, "p99_s": 0.01}
-    result = ioload.IoloadResult(BEGAN, moved * MIB, elapsed_s, latency=latency)
-    output = ioload.print_load(command, result)
+    result = load_command.IoloadResult(BEGAN, moved * MIB, elapsed_s, latency=latency)
+    output = load_command.print_load(command, result)
     measurement = real_ioload.parse(RawOutput("x", words, output))
     assert measurement.status is RunStatus.OK, measurement.problem
     (phase,) = measurement.phases
@@ -46,8 +46,8 @@ def test_the_generators_parser_gives_back_the_figures(moved, elapsed_s, write):
 
 def test_an_error_of_the_generator_is_read_back():
     words = real_ioload.command(PhaseRequest(SPEC, "write", "trimtab-ioload", "/s/d"))
-    result = ioload.IoloadResult(BEGAN, MIB, 1.0)
-    report = json.loads(ioload.print_load(ioload.parse_command(words), result))
+    result = load_command.IoloadResult(BEGAN, MIB, 1.0)
+    report = json.loads(load_command.print_load(load_command.parse_command(words), result))
     report |= {"status": "failed", "error": {"kind": "io", "message": "no space left on device"}}
     output = json.dumps(report).encode()
     measurement = real_ioload.parse(RawOutput("x", words, output, exit_code=1))
@@ -58,7 +58,7 @@ def test_an_error_of_the_generator_is_read_back():
 def test_ranks_of_the_generator_are_its_tasks():
     spec = ProbeSpec("p", "builtin", 8, MIB, 64 * MIB, 1, 10.0, processes=True)
     words = real_ioload.command(PhaseRequest(spec, "read", "trimtab-ioload", "/s/d"))
-    assert ioload.parse_command(words, tasks=8).tasks == 8
+    assert load_command.parse_command(words, tasks=8).tasks == 8
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,4 @@ def test_ranks_of_the_generator_are_its_tasks():
 )
 def test_an_option_that_the_twin_does_not_play_is_named(words, named):
     with pytest.raises(UsageError, match=named):
-        ioload.parse_command(words)
+        load_command.parse_command(words)

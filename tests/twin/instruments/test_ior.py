@@ -11,23 +11,23 @@ from hypothesis import strategies as st
 from tests.support.codes import raises
 from tests.twin.instruments.masks import FIXTURES, squeezed
 
-from trimtab.errors import UsageError
-from trimtab.measure import ior as real
-from trimtab.measure.phases import PhaseRequest
-from trimtab.measure.source import Source
-from trimtab.model.run import Access, ProbeSpec, RawOutput, RunStatus
-from trimtab.twin.instruments.ior import (
-    MIB,
+from trimtab.base.error import UsageError
+from trimtab.base.run import Access, ProbeSpec, RawOutput, RunStatus
+from trimtab.base.units import MIB
+from trimtab.formats import ior as real
+from trimtab.formats.phase import PhaseRequest
+from trimtab.formats.source import OutputFile
+from trimtab.twin.instrument.simulated_ior import (
     IorPhase,
     IorResult,
-    Space,
+    PrintedSpace,
     parse_command,
+    print_ior,
     sized,
 )
-from trimtab.twin.instruments.ior_output import print_ior
 
 BEGAN = datetime(2026, 11, 21, 0, 42, 13)
-SPACE = Space(252.0 * 2**30, 0.079, 16.0 * MIB, 0.039)
+SPACE = PrintedSpace(252.0 * 2**30, 0.079, 16.0 * MIB, 0.039)
 
 
 def recorded(name: str, version: str = "4.0.0") -> tuple[list[str], str]:
@@ -124,7 +124,7 @@ def test_its_parser_gives_back_the_figures(tasks, transfers, times, as_json):
         for access, took in zip(accesses, pair, strict=True)
     )
     output = print_ior(command, IorResult(BEGAN, BEGAN + timedelta(hours=1), phases))
-    (read,) = real.FORMAT.read(Source("ior.out", output))
+    (read,) = real.FORMAT.read(OutputFile("ior.out", output))
     parsed = real.parse(RawOutput("write 0", tuple(words), output))
     for found in (read, parsed):
         got = [(one.access, one.moved_bytes, one.reason) for one in found.phases]

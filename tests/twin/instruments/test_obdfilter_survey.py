@@ -10,16 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.twin.instruments.masks import FIXTURES, squeezed
 
-from trimtab.measure.obdfilter_survey.commands import SurveySpec
-from trimtab.measure.obdfilter_survey.detail import objects_left, read_detail
-from trimtab.measure.obdfilter_survey.reading import results
-from trimtab.measure.obdfilter_survey.summary import read_summary
-from trimtab.model.run import RunStatus
-from trimtab.twin.instruments.obdfilter_survey import (
-    SurveyCommand,
-    SurveyResult,
-    print_survey,
-)
+from trimtab.base.run import RunStatus
+from trimtab.formats.obdfilter_output import objects_left, read_detail, read_summary
+from trimtab.formats.obdfilter_survey import SurveySpec, results
+from trimtab.twin.instrument.probe_output import SurveyCommand, SurveyResult, print_survey
 
 MIB = 2**20
 BEGAN = datetime(2026, 11, 20, 16, 36, 22)

@@ -12,19 +12,19 @@ import pytest
 from tests.support.command import trimtab
 from tests.twin.instruments.states import DAILY, HOURLY, START, changed, scenario_of, state_of
 
+from trimtab.base.event import EventKind
+from trimtab.base.run import RunStatus
 from trimtab.explain.causes import TABLE
-from trimtab.loop.explaining.parallel import run_fact
-from trimtab.model.event import EventKind
-from trimtab.model.run import RunStatus
-from trimtab.record.store import Store
-from trimtab.site.load import parse_site
-from trimtab.twin.instruments.failures import no_name_service, no_space
-from trimtab.twin.instruments.state import SettingState
-from trimtab.twin.scenario.model import Change, Fault
-from trimtab.twin.simulation.events import EventLog
-from trimtab.twin.site_file import site_of, site_text
-from trimtab.twin.site_store import SiteWriter
-from trimtab.twin.truth import CAUSE_OF, CAUSES, TrueCause, cause_of
+from trimtab.probe.verdict.incident_question import run_fact
+from trimtab.site.site_file import parse_site
+from trimtab.store.store import Store
+from trimtab.twin.instrument.load_command import no_name_service, no_space
+from trimtab.twin.instrument.simulated_reading import SettingState
+from trimtab.twin.instrument.simulated_site import site_of, site_text
+from trimtab.twin.instrument.site_writer import SiteWriter
+from trimtab.twin.instrument.truth import CAUSE_OF, CAUSES, TrueCause, cause_of
+from trimtab.twin.scenario import Fault, ScenarioChange
+from trimtab.twin.simulation.fault import EventLog
 
 HOUR = timedelta(hours=1)
 STEP_HOUR = 200
@@ -161,7 +161,7 @@ def test_causes_are_those_that_are_looked_for():
     assert set(CAUSE_OF.values()) <= CAUSES
     with pytest.raises(ValueError, match="bad-luck"):
         TrueCause("bad-luck", START)
-    change = cause_of(Change(START, {"clients.checksums": True}))
+    change = cause_of(ScenarioChange(START, {"clients.checksums": True}))
     assert (change.cause, change.detail) == ("configuration-change", "clients.checksums = True")
     fault = cause_of(Fault(START, "silent-ost", osts=(3,)), ("OST0003",))
     assert (fault.cause, fault.targets) == ("target-silent", ("OST0003",))

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.twin.instruments.states import START, changed, state_of
 
-from trimtab.config.targets import ost_name
-from trimtab.model.telemetry import CONNECTED, TELEMETRY_UNITS
-from trimtab.record import batch
-from trimtab.twin.instruments.layout import Layout
-from trimtab.twin.instruments.panel import Panel
-from trimtab.twin.instruments.snapshots import snapshot_of
-from trimtab.twin.instruments.state import CRITERIA, SettingState, expanded
+from trimtab.base.name_set import ost_name
+from trimtab.base.snapshot import CONNECTED, TELEMETRY_UNITS
+from trimtab.store import snapshot_batch
+from trimtab.twin.instrument.simulated_reading import CRITERIA, SettingState, expanded
+from trimtab.twin.instrument.simulated_site import SiteLayout
+from trimtab.twin.instrument.simulated_snapshot import snapshot_of
+from trimtab.twin.instrument.site_writer import Panel
 
-LAYOUT = Layout(8, 4, 2)
+LAYOUT = SiteLayout(8, 4, 2)
 DEVICES = "md0 (gridraid), 12 x PM1733"
 
 
@@ -116,7 +116,7 @@ def test_servers_show_what_their_osts_moved():
 
 
 def test_targets_of_one_column_differ_a_little_and_count_up_alone():
-    layout, columns = Layout(40, 4, 2), 4
+    layout, columns = SiteLayout(40, 4, 2), 4
     before, after = (
         snapshot(state_of(40, columns, hours=hours), layout, seed=3) for hours in (0.0, 1.0)
     )
@@ -181,17 +181,17 @@ def test_a_batch_made_from_the_one_before_holds_the_very_snapshot(states):
     for state in states:
         complete, base, changes = panel.batch(state)
         at = state.at.astimezone(UTC)
-        found = batch.decode(changes, base, at=at, driver="twin", complete=complete)
+        found = snapshot_batch.decode(changes, base, at=at, driver="twin", complete=complete)
         assert found == snapshot(state, seed=3)
 
 
 def test_a_base_is_made_anew_when_many_snapshots_rest_on_it(monkeypatch):
-    monkeypatch.setattr("trimtab.twin.instruments.panel._OF_A_BASE", 2)
+    monkeypatch.setattr("trimtab.twin.instrument.site_writer._OF_A_BASE", 2)
     panel, bases = Panel(LAYOUT, devices=DEVICES, seed=3), []
     for hour in range(5):
         state = state_of(8, 3, hours=hour, at=START + timedelta(hours=hour))
         _, base, changes = panel.batch(state)
-        found = batch.decode(
+        found = snapshot_batch.decode(
             changes, base, at=state.at.astimezone(UTC), driver="twin", complete=True
         )
         assert found == snapshot(state, seed=3)
@@ -201,4 +201,4 @@ def test_a_base_is_made_anew_when_many_snapshots_rest_on_it(monkeypatch):
 
 def test_names_are_lustres():
     assert [ost_name(number) for number in (0, 10, 297)] == ["OST0000", "OST000a", "OST0129"]
-    assert Layout(7, 3, 2).osses == ("oss0000", "oss0001", "oss0002", "oss0003")
+    assert SiteLayout(7, 3, 2).osses == ("oss0000", "oss0001", "oss0002", "oss0003")

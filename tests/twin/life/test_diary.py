@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.codes import raises
 
-from trimtab.errors import RefusedError, UnreadableError
-from trimtab.twin.diary import NAME, PASS, Diary
+from trimtab.base.error import RefusedError, UnreadableError
+from trimtab.twin.life import NAME, PASS, Diary
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

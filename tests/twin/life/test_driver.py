@@ -11,11 +11,10 @@ import pytest
 from tests.support.codes import raises
 from tests.support.small_twin import START, small_life, small_scenario
 
-from trimtab.errors import RefusedError, UsageError
-from trimtab.model.telemetry import NotAvailable, Setting
-from trimtab.twin.driver import TwinDriver
-from trimtab.twin.path import TwinPath
-from trimtab.twin.scenario.model import Fault
+from trimtab.base.error import RefusedError, UsageError
+from trimtab.base.snapshot import NotAvailable, Setting
+from trimtab.twin.scenario import Fault
+from trimtab.twin.twin_driver import TwinDriver, TwinPath
 
 DAY_S = 86400.0
 

@@ -17,14 +17,13 @@ from hypothesis import strategies as st
 from tests.support.codes import raises
 from tests.support.small_twin import START, small_scenario
 
-from trimtab.errors import Interrupted, RefusedError, UnreadableError, UsageError
-from trimtab.launch.interruption import interruptible
+from trimtab.base.error import Interrupted, RefusedError, UnreadableError, UsageError
+from trimtab.reach.interruption import interruptible
 from trimtab.twin import life as life_module
-from trimtab.twin.diary import NAME
-from trimtab.twin.driver import TwinDriver
-from trimtab.twin.life import Life, fingerprint, life_directory
-from trimtab.twin.scenario.model import ProbeLoad
-from trimtab.twin.scenario.write import to_toml
+from trimtab.twin.life import NAME, Life, fingerprint, life_directory
+from trimtab.twin.scenario import ProbeLoad
+from trimtab.twin.scenario_file import to_toml
+from trimtab.twin.twin_driver import TwinDriver
 
 MIB = 2.0**20
 PROBE = ProbeLoad(
@@ -205,7 +204,7 @@ def test_a_second_process_is_refused_and_changes_nothing(tmp_path: Path) -> None
     before = (tmp_path / NAME).read_bytes()
     script = (
         "import sys\nfrom pathlib import Path\n"
-        "from trimtab.errors import RefusedError\nfrom trimtab.twin.life import Life\n"
+        "from trimtab.base.error import RefusedError\nfrom trimtab.twin.life import Life\n"
         f"life = Life.open(Path({str(tmp_path)!r}), {name!r})\nprint(life.now.isoformat())\n"
         "try:\n    life.do('trim', column=0)\n"
         "except RefusedError:\n    print(life.simulation.state.last_trim_s[0])\n    sys.exit(4)\n"

@@ -12,22 +12,22 @@ import pytest
 from tests.support.codes import raises
 from tests.support.small_twin import START, small_life, small_scenario
 
-from trimtab.errors import NeverStarted, RefusedError, ToolError, UsageError
-from trimtab.launch.allocation import Demand
-from trimtab.launch.process import ProcessResult
-from trimtab.loop.probing.placement import Pinned
-from trimtab.loop.probing.reach import Reach
-from trimtab.loop.probing.twin_site import twin_reach
-from trimtab.measure import ioload, ior
-from trimtab.measure.measurement import Measurement
-from trimtab.measure.phases import PhaseRequest
-from trimtab.measure.table import phases_of
-from trimtab.model.run import Access, ProbeSpec, RunStatus
-from trimtab.model.telemetry import NotAvailable
-from trimtab.twin.driver import TwinDriver
+from trimtab.base.error import NeverStarted, RefusedError, ToolError, UsageError
+from trimtab.base.run import Access, ProbeSpec, RunStatus
+from trimtab.base.snapshot import NotAvailable
+from trimtab.formats import ioload, ior
+from trimtab.formats.format_table import phases_of
+from trimtab.formats.measurement import Measurement
+from trimtab.formats.phase import PhaseRequest
+from trimtab.probe.file_placement import Pinned
+from trimtab.reach.allocation import NodeDemand
+from trimtab.reach.process import ProcessResult
+from trimtab.site.path_access import Reach
 from trimtab.twin.guest import Guest, NoSpace
-from trimtab.twin.instruments.probes import command_of
-from trimtab.twin.scenario.model import Fault, ProbeLoad, Scenario
+from trimtab.twin.instrument.probe_output import command_of
+from trimtab.twin.scenario import Fault, ProbeLoad, Scenario
+from trimtab.twin.twin_driver import TwinDriver
+from trimtab.twin.twin_site import twin_reach
 
 MIB = 2**20
 NAME = ".trimtab-probe-x"
@@ -45,7 +45,7 @@ def a_driver(**changes: Any) -> TwinDriver:
 def run(driver: TwinDriver, *argv: str, timeout_s: float = 600.0) -> ProcessResult:
     launcher = driver.launcher("slurm")
     assert not isinstance(launcher, NotAvailable)
-    with launcher.allocate(Demand("job", nodes=2, tasks_per_node=2)) as allocation:
+    with launcher.allocate(NodeDemand("job", nodes=2, tasks_per_node=2)) as allocation:
         return allocation.execute(argv, tasks=4, timeout_s=timeout_s)
 
 
@@ -322,14 +322,14 @@ def test_more_nodes_than_there_are_is_refused() -> None:
     assert not isinstance(launcher, NotAvailable)
     there = driver.life.scenario.clients.nodes
     with pytest.raises(UsageError, match=str(there)):
-        launcher.allocate(Demand("job", nodes=there + 1, tasks_per_node=1))
+        launcher.allocate(NodeDemand("job", nodes=there + 1, tasks_per_node=1))
 
 
 def test_the_facts_of_an_allocation_are_in_the_times_of_the_twin() -> None:
     driver = a_driver()
     launcher = driver.launcher("slurm")
     assert not isinstance(launcher, NotAvailable)
-    allocation = launcher.allocate(Demand("job", nodes=2, tasks_per_node=1))
+    allocation = launcher.allocate(NodeDemand("job", nodes=2, tasks_per_node=1))
     with allocation:
         driver.life.pass_by(1800.0)
     assert allocation.facts["node_hours"] == pytest.approx(1.0)

@@ -8,11 +8,9 @@ from typing import get_args
 
 from hypothesis import strategies as st
 
-from trimtab.twin.scenario.drives import PRESETS
-from trimtab.twin.scenario.geometry import drives_capacity_bytes
-from trimtab.twin.scenario.model import (
+from trimtab.twin.drive_preset import PRESETS
+from trimtab.twin.scenario import (
     Allocator,
-    Change,
     Clients,
     DriveModel,
     Fault,
@@ -29,9 +27,11 @@ from trimtab.twin.scenario.model import (
     RaidKind,
     Resolution,
     Scenario,
+    ScenarioChange,
     Server,
     Trim,
     Users,
+    drives_capacity_bytes,
 )
 
 ZONES = ["UTC", "Europe/Zurich", "America/Los_Angeles", "Australia/Lord_Howe"]
@@ -205,7 +205,8 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     classes = draw(st.none() | st.integers(1, osts.count))
     changes = draw(
         st.lists(
-            st.builds(Change, moments(start, length), settings, st.just("") | texts), max_size=3
+            st.builds(ScenarioChange, moments(start, length), settings, st.just("") | texts),
+            max_size=3,
         )
     )
     found = draw(st.lists(faults(start, length), max_size=3))

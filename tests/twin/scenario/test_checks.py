@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from tests.support.each import for_each
 from tests.twin.scenario.test_load import SMALL
 
-from trimtab.config.problems import ConfigError
-from trimtab.errors import UsageError
-from trimtab.twin.scenario.checks import problems
-from trimtab.twin.scenario.geometry import drives_capacity_bytes
-from trimtab.twin.scenario.load import load_scenario, parse_scenario, preset_names
-from trimtab.twin.scenario.model import Change, Fault
+from trimtab.base.error import UsageError
+from trimtab.base.toml_problem import ConfigError
+from trimtab.twin.scenario import Fault, ScenarioChange, drives_capacity_bytes
+from trimtab.twin.scenario_check import problems
+from trimtab.twin.scenario_file import load_scenario, parse_scenario, preset_names
 
 CHANGE = "[[change]]\nat = 2026-01-07\nset = { %s }\n"
 FAULT = "[[fault]]\nat = 2026-01-07\n%s\n"
@@ -178,7 +177,7 @@ def test_a_fault_may_name_an_ost_that_came_before_it() -> None:
 def test_capacity_only_grows(counts) -> None:
     base = parse_scenario(SMALL, "f.toml")
     changes = tuple(
-        Change(base.start + timedelta(days=number + 1), {"osts.count": count})
+        ScenarioChange(base.start + timedelta(days=number + 1), {"osts.count": count})
         for number, count in enumerate(counts)
     )
     found = [p.location for p in problems(replace(base, changes=changes))]

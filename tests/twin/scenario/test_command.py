@@ -10,7 +10,7 @@ from tests.support.command import trimtab
 from tests.support.documents import misfits
 from tests.twin.scenario.test_load import SMALL
 
-from trimtab.twin.scenario.load import load_scenario, parse_scenario, preset_names, preset_text
+from trimtab.twin.scenario_file import load_scenario, parse_scenario, preset_names, preset_text
 
 pytestmark = pytest.mark.cli
 

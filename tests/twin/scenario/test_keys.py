@@ -12,19 +12,13 @@ from tests.support.each import for_each
 from tests.twin.scenario.scenarios import scenarios
 from tests.twin.scenario.test_load import SMALL
 
-from trimtab.errors import UsageError
-from trimtab.twin.scenario.checks import replace_keys, replace_running
-from trimtab.twin.scenario.drives import PRESETS
-from trimtab.twin.scenario.facts import at_the_end
-from trimtab.twin.scenario.keys import (
-    find_key,
-    known_keys,
-    read_value,
-    value_of,
-    with_value,
-)
-from trimtab.twin.scenario.load import load_scenario, parse_scenario
-from trimtab.twin.scenario.model import Change, Scenario
+from trimtab.base.error import UsageError
+from trimtab.twin.drive_preset import PRESETS
+from trimtab.twin.scenario import Scenario, ScenarioChange
+from trimtab.twin.scenario_check import replace_keys, replace_running
+from trimtab.twin.scenario_fact import at_the_end
+from trimtab.twin.scenario_file import load_scenario, parse_scenario
+from trimtab.twin.scenario_key import find_key, known_keys, read_value, value_of, with_value
 
 
 def flat(value: Any, above: str = "") -> dict[str, Any]:
@@ -174,8 +168,8 @@ def test_every_change_of_a_preset_is_of_a_key_that_may_change() -> None:
 
 def test_changes_are_applied_one_after_the_other() -> None:
     base = parse_scenario(SMALL, "f.toml")
-    one = Change(base.start, {"trim.every": 60.0, "osts.count": 5})
-    two = Change(base.start, {"trim.every": None})
+    one = ScenarioChange(base.start, {"trim.every": 60.0, "osts.count": 5})
+    two = ScenarioChange(base.start, {"trim.every": None})
     end = at_the_end(replace(base, changes=(one, two)))
     assert (end.trim.every_s, end.osts.count) == (None, 5)
 

@@ -8,10 +8,10 @@ import pytest
 from tests.support.codes import raises
 from tests.support.each import for_each
 
-from trimtab.config.problems import ConfigError, Problem
-from trimtab.errors import UsageError
-from trimtab.twin.scenario.load import load_scenario, parse_scenario, preset_text, scenario_text
-from trimtab.twin.scenario.model import Scenario
+from trimtab.base.error import UsageError
+from trimtab.base.toml_problem import ConfigError, Problem
+from trimtab.twin.scenario import Scenario
+from trimtab.twin.scenario_file import load_scenario, parse_scenario, preset_text, scenario_text
 
 SMALL = """[scenario]
 name = "small"

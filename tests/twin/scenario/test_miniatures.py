@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.twin.scenario import miniatures
-from trimtab.twin.scenario.load import load_scenario
-from trimtab.twin.scenario.model import Resolution
-from trimtab.whatif.sizing.amplifying import Probing, fine
+from trimtab.twin import scenario_fact
+from trimtab.twin.scenario import Resolution
+from trimtab.twin.scenario_file import load_scenario
+from trimtab.twin.whatif.ost_amplification import Probing, fine
 
 RESULT = Path(__file__).parents[3] / "benchmarks" / "results" / "miniature_size.json"
 PAGE = Path(__file__).parents[3] / "docs" / "twin.md"
@@ -40,26 +40,26 @@ def measured() -> dict[tuple[int, int], tuple[float, ...]]:
 
 
 def test_the_table_is_the_committed_measurement():
-    assert {size: tuple(off) for size, off in miniatures.OFF.items()} == {
+    assert {size: tuple(off) for size, off in scenario_fact.OFF.items()} == {
         size: (least, most, probed) for size, (least, most, _, probed, _) in measured().items()
     }
 
 
 @pytest.mark.parametrize("resolution", [Resolution(), fine(), fine(Probing(0.5, 0.01))])
 def test_defaults_are_3_per_cent_off_at_the_most(resolution):
-    off = miniatures.OFF[resolution.groups, resolution.superblock_units]
+    off = scenario_fact.OFF[resolution.groups, resolution.superblock_units]
     assert max(-off.least, off.most) <= 0.03
 
 
 @pytest.mark.parametrize("resolution", [Resolution(), fine(Probing(0.5, 0.01))])
 def test_defaults_are_3_per_cent_off_beside_a_probe(resolution):
-    off = miniatures.OFF[resolution.groups, resolution.superblock_units]
+    off = scenario_fact.OFF[resolution.groups, resolution.superblock_units]
     assert abs(off.probed) <= 0.03
 
 
 def test_a_scenario_says_how_far_its_miniature_is_off():
-    assert "off" in miniatures.sentence(load_scenario("template").resolution)
-    assert "not measured" in miniatures.sentence(Resolution(groups=17))
+    assert "off" in scenario_fact.sentence(load_scenario("template").resolution)
+    assert "not measured" in scenario_fact.sentence(Resolution(groups=17))
 
 
 def test_the_page_has_the_table():

@@ -9,19 +9,19 @@ from zoneinfo import ZoneInfo
 import pytest
 from benchmarks.reproduction import predict
 
-from trimtab.model.drives import DataSheet, data_sheet
-from trimtab.twin.formulas import greedy
-from trimtab.twin.scenario.drives import PRESETS
-from trimtab.twin.scenario.facts import assumed, at_the_end, timeline
-from trimtab.twin.scenario.geometry import (
+from trimtab.base.data_sheet import DataSheet, data_sheet
+from trimtab.twin.amplification import greedy
+from trimtab.twin.drive_preset import PRESETS
+from trimtab.twin.scenario import (
     capacity_bytes,
     drives_capacity_bytes,
     ost_capacity_bytes,
     server_count,
 )
-from trimtab.twin.scenario.keys import known_keys
-from trimtab.twin.scenario.load import load_scenario, preset_names, preset_text
-from trimtab.twin.stack.hardware import small_operations_per_s
+from trimtab.twin.scenario_fact import assumed, at_the_end, timeline
+from trimtab.twin.scenario_file import load_scenario, preset_names, preset_text
+from trimtab.twin.scenario_key import known_keys
+from trimtab.twin.simulation.hardware import small_operations_per_s
 
 PACIFIC = ZoneInfo("America/Los_Angeles")
 

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from tests.support.codes import raises
 from tests.twin.scenario.scenarios import scenarios
 
-from trimtab.config.kinds import OPERATIONS, RATE, SIZE, SIZE_OR_ZERO
-from trimtab.errors import UsageError
-from trimtab.twin.scenario.checks import problems
-from trimtab.twin.scenario.kinds import DURATION, WHOLE_SIZE
-from trimtab.twin.scenario.load import load_scenario, parse_scenario, preset_names
-from trimtab.twin.scenario.write import to_toml
+from trimtab.base.error import UsageError
+from trimtab.base.toml_kind import OPERATIONS, RATE, SIZE, SIZE_OR_ZERO
+from trimtab.twin.scenario import DURATION, WHOLE_SIZE
+from trimtab.twin.scenario_check import problems
+from trimtab.twin.scenario_file import load_scenario, parse_scenario, preset_names, to_toml
 
 
 @pytest.mark.parametrize("name", preset_names())

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from trimtab.twin.scenario.model import (
+from trimtab.twin.scenario import (
     Clients,
     DriveModel,
     Lifetime,

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from trimtab.twin.arrays import OstRates
-from trimtab.twin.scenario.model import Scenario
-from trimtab.twin.simulation.stacked import StackRates
-from trimtab.twin.stack.job import JobResult
+from trimtab.twin.scenario import Scenario
+from trimtab.twin.simulation.job import JobResult
+from trimtab.twin.simulation.ost_array import OstRates
+from trimtab.twin.simulation.ost_rate import StackRates
 
 
 class SlowLayout:

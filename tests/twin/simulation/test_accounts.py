@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trimtab._core import book
-from trimtab.twin.scenario.model import Users
-from trimtab.twin.simulation.accounts import Accounts, planned_shares
+from trimtab.twin.scenario import Users
+from trimtab.twin.simulation.population import Accounts, planned_shares
 
 USERS = Users(
     count=50,

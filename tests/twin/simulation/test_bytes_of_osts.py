@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trimtab.errors import UsageError
-from trimtab.twin.simulation.bytes_of_osts import folded, unfolded
+from trimtab.base.error import UsageError
+from trimtab.twin.simulation.ost_array import folded, unfolded
 
 
 def test_folding_is_undone_by_unfolding() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tests.twin.simulation.small import START, small
 
-from trimtab.twin.simulation.demand import Demand, competing, mean_rhythm, rhythm, unevenness
-from trimtab.twin.simulation.streams import stream
+from trimtab.twin.simulation.ost_array import stream
+from trimtab.twin.simulation.user_load import UserDemand, competing, mean_rhythm, rhythm, unevenness
 
 USERS = small().users
 HOURS = [START + timedelta(hours=hour) for hour in range(7 * 24)]
@@ -28,7 +28,7 @@ def test_demand_has_the_mean_and_the_spread_that_users_have():
     users = replace(USERS, rhythm=0.0, burstiness=0.5)
     means, spreads = [], []
     for seed in range(20):
-        demand = Demand(seed)
+        demand = UserDemand(seed)
         values = [demand.step(epoch, START, UTC, users, 3600.0) for epoch in range(4000)]
         means.append(np.mean(values))
         spreads.append(np.std(values) / np.mean(values))
@@ -39,7 +39,7 @@ def test_demand_has_the_mean_and_the_spread_that_users_have():
 
 def test_no_burstiness_is_the_rhythm_alone():
     users = replace(USERS, burstiness=0.0)
-    demand = Demand(3)
+    demand = UserDemand(3)
     for epoch, at in enumerate(HOURS):
         assert demand.step(epoch, at, UTC, users, 3600.0) == pytest.approx(rhythm(at, UTC, users))
 

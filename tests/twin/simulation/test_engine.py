@@ -10,11 +10,11 @@ from tests.support.codes import raises
 from tests.twin.simulation.small import DAY, START, small
 from tests.twin.simulation.stand_ins import FirstOrder, SlowLayout, slow_layout, unthrottled
 
-from trimtab.errors import UsageError
-from trimtab.model.event import EventKind
-from trimtab.twin.scenario.model import (
+from trimtab.base.error import UsageError
+from trimtab.base.event import EventKind
+from trimtab.twin.instrument.simulated_reading import readings
+from trimtab.twin.scenario import (
     Allocator,
-    Change,
     Fault,
     Gating,
     Lifetime,
@@ -22,10 +22,10 @@ from trimtab.twin.scenario.model import (
     Queue,
     Resolution,
     Scenario,
+    ScenarioChange,
     Trim,
 )
 from trimtab.twin.simulation.engine import Simulation
-from trimtab.twin.simulation.readings import readings
 from trimtab.twin.simulation.traffic import SURVEY_BYTES
 
 HOUR = timedelta(hours=1)
@@ -68,7 +68,7 @@ def test_every_byte_is_accounted_for(classes):
             Fault(START + 5 * HOUR, "filling", START + 9 * HOUR, (2,), 3e9),
             Fault(START + 30 * HOUR, "burst", START + 40 * HOUR, (), 10e9),
         ),
-        changes=(Change(START + 50 * HOUR, {"osts.count": 12}),),
+        changes=(ScenarioChange(START + 50 * HOUR, {"osts.count": 12}),),
     )
     of = simulation(scenario)
     for _ in range(240):
@@ -231,7 +231,7 @@ def test_a_slow_drive_is_seen_by_the_survey_and_not_by_a_job_that_clients_limit(
 
 
 def test_capacity_is_added_empty_in_columns_of_its_own():
-    change = Change(START + 24 * HOUR, {"osts.count": 10}, "two more")
+    change = ScenarioChange(START + 24 * HOUR, {"osts.count": 10}, "two more")
     of = simulation(small(2.0, resolution=Resolution(classes=4), changes=(change,)))
     of.run(START + 24 * HOUR)
     assert of.columns.count == 4
@@ -257,7 +257,9 @@ def test_osts_that_something_happens_to_have_columns_of_their_own():
 
 
 def test_changes_are_set_and_told_at_their_time():
-    change = Change(START + 24.5 * HOUR, {"trim.discard": True, "clients.saferet": True}, "both")
+    change = ScenarioChange(
+        START + 24.5 * HOUR, {"trim.discard": True, "clients.saferet": True}, "both"
+    )
     of = simulation(small(changes=(change,)))
     of.run(START + 24 * HOUR)
     assert not of.scenario.trim.discard
@@ -272,7 +274,7 @@ def test_changes_are_set_and_told_at_their_time():
 
 def test_settings_that_belong_together_change_together():
     both = {"gating.limit": 0.5, "gating.reopen": 0.45}
-    of = simulation(small(changes=(Change(START + HOUR, both),)))
+    of = simulation(small(changes=(ScenarioChange(START + HOUR, both),)))
     of.run(START + 3 * HOUR)
     assert (of.scenario.gating.limit, of.scenario.gating.reopen) == (0.5, 0.45)
 
@@ -406,8 +408,8 @@ def test_ids_of_events_are_unique_uuids_of_their_time():
 
 def test_osts_that_are_added_are_set_as_the_others_are_by_then():
     changes = (
-        Change(START + 2 * HOUR, {"trim.discard": True}),
-        Change(START + 4 * HOUR, {"osts.count": 10}),
+        ScenarioChange(START + 2 * HOUR, {"trim.discard": True}),
+        ScenarioChange(START + 4 * HOUR, {"osts.count": 10}),
     )
     of = simulation(small(1.0, changes=changes))
     of.run(START + 6 * HOUR)
@@ -469,7 +471,7 @@ def test_servers_are_as_busy_as_all_that_they_serve_makes_them():
 
 
 def test_a_change_that_what_was_set_by_hand_stands_against_is_told_and_not_made():
-    change = Change(START + 4 * HOUR, {"osts.count": 9})
+    change = ScenarioChange(START + 4 * HOUR, {"osts.count": 9})
     of = simulation(small(1.0, changes=(change,)))
     of.set_key("osts.count", 10)
     of.run()

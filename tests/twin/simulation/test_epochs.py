@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.twin.simulation.small import DAY, small
 
-from trimtab.twin.scenario.model import Trim
+from trimtab.twin.scenario import Trim
 from trimtab.twin.simulation.engine import Simulation
 
 pytestmark = pytest.mark.calibration

@@ -8,18 +8,25 @@ import numpy as np
 import pytest
 from tests.twin.simulation.small import START, small
 
-from trimtab.model.event import EventKind
-from trimtab.twin.scenario.model import Fault, Raid, Scenario
+from trimtab.base.event import EventKind
+from trimtab.twin.scenario import Fault, Raid, Scenario
 from trimtab.twin.simulation.engine import Simulation
-from trimtab.twin.simulation.faults import active, added_bytes, carriers, conditions
-from trimtab.twin.simulation.rebuilds import Phase, acting, phases
+from trimtab.twin.simulation.fault import (
+    RebuildPhase,
+    acting,
+    active,
+    added_bytes,
+    carriers,
+    conditions,
+    phases,
+)
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 FAULTS = (
     Fault(NOON, "silent-ost", NOON + HOUR, (1,)),
     Fault(NOON, "slow-drive", None, (2,), 0.5),
-    Phase("rebuilding", NOON, NOON + 2 * HOUR, (0, 9)),
+    RebuildPhase("rebuilding", NOON, NOON + 2 * HOUR, (0, 9)),
     Fault(NOON + HOUR, "failover", NOON + 2 * HOUR, (3,)),
     Fault(NOON + HOUR, "name-service", NOON + 2 * HOUR),
 )

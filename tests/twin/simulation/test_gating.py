@@ -16,10 +16,10 @@ from benchmarks.controllers_help import Controlled
 from tests.twin.simulation.small import small
 from tests.twin.simulation.stand_ins import NoLayout, unthrottled
 
-from trimtab.twin.scenario.checks import replace_keys
-from trimtab.twin.scenario.facts import at_the_end
-from trimtab.twin.scenario.load import load_scenario
-from trimtab.twin.scenario.model import Fault, Gating, Scenario
+from trimtab.twin.scenario import Fault, Gating, Scenario
+from trimtab.twin.scenario_check import replace_keys
+from trimtab.twin.scenario_fact import at_the_end
+from trimtab.twin.scenario_file import load_scenario
 from trimtab.twin.simulation.engine import Simulation
 
 pytestmark = pytest.mark.calibration

@@ -12,19 +12,16 @@ from hypothesis import strategies as st
 from tests.twin.simulation.small import DAY, START, small
 from tests.twin.simulation.stand_ins import FirstOrder, slow_layout, unthrottled
 
-from trimtab.twin.arrays import OstRates
-from trimtab.twin.scenario.checks import replace_keys
-from trimtab.twin.scenario.load import load_scenario
-from trimtab.twin.scenario.model import Fault, Lifetime, Resolution, Scenario
-from trimtab.twin.simulation import laws
-from trimtab.twin.simulation.demand import competing
+from trimtab.twin.scenario import Fault, Lifetime, Resolution, Scenario
+from trimtab.twin.scenario_check import replace_keys
+from trimtab.twin.scenario_file import load_scenario
+from trimtab.twin.simulation import job, ost_ceiling, traffic
 from trimtab.twin.simulation.engine import Simulation
-from trimtab.twin.simulation.streams import stream
+from trimtab.twin.simulation.hardware import hardware, port_write_bytes_per_s
+from trimtab.twin.simulation.job import JobResult
+from trimtab.twin.simulation.ost_array import OstRates, stream
 from trimtab.twin.simulation.traffic import with_met
-from trimtab.twin.stack import client, ost
-from trimtab.twin.stack.hardware import hardware
-from trimtab.twin.stack.job import JobResult
-from trimtab.twin.stack.network import write_bytes_per_s
+from trimtab.twin.simulation.user_load import competing
 
 
 def ran(scenario: Scenario, days: float) -> Simulation:
@@ -47,20 +44,22 @@ def test_no_run_exceeds_clients_network_or_osts(name: str, days: float) -> None:
     of = ran(scenario, days)
     machine = hardware(scenario.osts, scenario.server)
     probe = next(probe for probe in scenario.probes if probe.kind == "ior")
-    nodes = client.node_limits(scenario.clients, machine.platform, probe.tasks_per_node)
-    servers = scenario.osts.count * write_bytes_per_s(machine.network_bytes_per_s, machine.platform)
+    nodes = job.node_limits(scenario.clients, machine.platform, probe.tasks_per_node)
+    servers = scenario.osts.count * port_write_bytes_per_s(
+        machine.network_bytes_per_s, machine.platform
+    )
     measured = writes(of)
     assert len(measured) >= 8
     assert measured.max() <= probe.nodes * nodes.write_bytes_per_s
     assert measured.max() <= servers
-    fresh = float(ost.ceilings_of(machine, from_clients=True).rates().write)
+    fresh = float(ost_ceiling.ceilings_of(machine, from_clients=True).rates().write)
     assert measured.max() <= scenario.osts.count * fresh
 
 
 def test_chance_takes_from_the_clients_and_gives_them_nothing() -> None:
-    share = client.run_share(np.random.default_rng(1).standard_normal(100_000))
+    share = job.run_share(np.random.default_rng(1).standard_normal(100_000))
     assert share.max() <= 1.0
-    assert share.mean() == pytest.approx(client.mean_run_share(), rel=1e-3)
+    assert share.mean() == pytest.approx(job.mean_run_share(), rel=1e-3)
     # Quiet weeks have 4.7 %, a part of it from users.
     assert np.log(share).std() == pytest.approx(0.042, rel=0.02)
 
@@ -71,19 +70,19 @@ def test_a_job_that_moves_more_than_its_osts_breaks_the_law() -> None:
     osts, last = OstRates(np.full(8, 2e9), np.full(8, 4e9)), np.array([0])
     tasks = np.arange(probe.tasks) % 8
     each = np.full(8, 0.25e9)
-    laws.check_job(
+    traffic.check_job(
         scenario, probe, osts, tasks, JobResult(16e9, 32e9, 1.0, 1.0, each, each, last, "ost")
     )
-    with pytest.raises(laws.LawBrokenError, match="the OSTs carry"):
-        laws.check_job(
+    with pytest.raises(traffic.LawBrokenError, match="the OSTs carry"):
+        traffic.check_job(
             scenario, probe, osts, tasks, JobResult(16.1e9, 32e9, 1.0, 1.0, each, each, last, "ost")
         )
-    with pytest.raises(laws.LawBrokenError, match="OST 3"):
-        laws.check_survey(probe, np.full(8, 2e9), np.array([2e9] * 3 + [1e9] + [2e9] * 4))
+    with pytest.raises(traffic.LawBrokenError, match="OST 3"):
+        traffic.check_survey(probe, np.full(8, 2e9), np.array([2e9] * 3 + [1e9] + [2e9] * 4))
 
 
 def test_tests_check_them() -> None:
-    assert laws.are_checked()
+    assert traffic.are_checked()
 
 
 # Users and probes share what there is
@@ -103,7 +102,9 @@ def crowded(daily: float = 30e15) -> Scenario:
 def test_users_write_no_more_than_the_servers_carry() -> None:
     of = ran(crowded(), 2.0)
     machine = hardware(of.scenario.osts, of.scenario.server)
-    most = of.scenario.osts.count * float(ost.ceilings_of(machine, from_clients=True).rates().write)
+    most = of.scenario.osts.count * float(
+        ost_ceiling.ceilings_of(machine, from_clients=True).rates().write
+    )
     written = float(of.state.client_bytes_written_total @ of.columns.weight) / (2 * DAY)
     assert 0.5 * most < written <= most
     # 30 PB were wanted: some of it waits, most of it was never asked for.

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trimtab._core import OstFleet
-from trimtab.twin.simulation.layout import COUNTS, Window, table
+from trimtab.twin.simulation.miniature import COUNTS, TrailingWindow, table
 
 UNITS = 1000.0
 
@@ -31,7 +31,7 @@ _UNITS_WRITTEN = st.one_of(st.just(0.0), st.floats(0.01, 20.0))
     st.lists(st.tuples(_UNITS_WRITTEN, st.floats(0.0, 40.0)), min_size=1, max_size=260),
 )
 def test_amplification_is_that_of_a_day_or_of_as_many_as_it_takes_to_write_a_tenth(epochs):
-    window = Window(counts(0.0, 0.0, requests=0.0), UNITS)
+    window = TrailingWindow(counts(0.0, 0.0, requests=0.0), UNITS)
     written, copied, expected = [0.0], [0.0], 1.0
     for more, copies in epochs:
         written.append(written[-1] + more)
@@ -48,19 +48,19 @@ def test_amplification_is_that_of_a_day_or_of_as_many_as_it_takes_to_write_a_ten
 
 
 def test_what_is_looked_at_on_the_way_to_a_hit_is_not_a_walk_in_vain():
-    window = Window(counts(0.0, 0.0, requests=0.0), UNITS)
+    window = TrailingWindow(counts(0.0, 0.0, requests=0.0), UNITS)
     # Ten requests: two went around all 16 groups in vain, the others looked at 40 on their way.
     window.step(counts(100.0, 0.0, requests=10.0, useless=2.0, considered=2 * 16 + 40))
     assert window.useless_per_request()[0] == pytest.approx(0.2)
     assert window.walks_per_request(16)[0] == pytest.approx(0.2)
     # A loop over a list of groups that holds three fails as often, and costs three.
-    window = Window(counts(0.0, 0.0, requests=0.0), UNITS)
+    window = TrailingWindow(counts(0.0, 0.0, requests=0.0), UNITS)
     window.step(counts(100.0, 0.0, requests=10.0, useless=2.0, considered=2 * 3))
     assert window.walks_per_request(16)[0] == pytest.approx(0.6 / 16)
 
 
 def test_columns_are_added_with_nothing_behind_them():
-    window = Window(counts(500.0, 500.0), UNITS)
+    window = TrailingWindow(counts(500.0, 500.0), UNITS)
     window.step(counts(600.0, 700.0))
     assert window.amplification.tolist() == [3.0]
     window.add_columns(1)
@@ -81,7 +81,7 @@ def test_figures_are_the_state_by_their_names():
 
 @pytest.mark.parametrize("epoch_s", [600.0, 1800.0, 7200.0, 6 * 3600.0, 86400.0])
 def test_the_window_is_a_day_whatever_an_epoch_is(epoch_s):
-    window = Window(counts(0.0, 0.0, requests=0.0), UNITS, epoch_s)
+    window = TrailingWindow(counts(0.0, 0.0, requests=0.0), UNITS, epoch_s)
     # Enough is written each day; each unit costs no copy for ten days, and then one for a day.
     per_epoch, written, copied = UNITS * epoch_s / 86400.0, 0.0, 0.0
     for epoch in range(round(11 * 86400.0 / epoch_s)):

@@ -6,13 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.twin.simulation.slow_rules import choose_weighted
 
-from trimtab.twin.scenario.model import Placement
-from trimtab.twin.simulation.placement import (
-    is_round_robin,
-    place,
-    striped_shares,
-    weighted_shares,
-)
+from trimtab.twin.scenario import Placement
+from trimtab.twin.simulation.user_load import is_round_robin, place, striped_shares, weighted_shares
 
 ROOM = np.array([100.0, 90.0, 80.0, 20.0, 60.0, 60.0, 10.0, 45.0])
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trimtab.twin.scenario.model import Gating, Purge, Trim
-from trimtab.twin.simulation.policies import gate, plan_purge, resets_due, trims_due
+from trimtab.twin.scenario import Gating, Purge, Trim
+from trimtab.twin.simulation.operation import gate, plan_purge, resets_due, trims_due
 
 DAY = 86400.0
 NOBODY = np.zeros(4, bool)

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.twin.simulation.slow_rules import SlowPopulation
 
-from trimtab.twin.scenario.model import Lifetime
+from trimtab.twin.scenario import Lifetime
 from trimtab.twin.simulation.population import COHORT_S, COHORTS, Population, ages_at_start
 
 pytestmark = pytest.mark.calibration

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.twin.simulation.small import DAY, DRIVE, START, small
 
-from trimtab.twin.scenario.model import Allocator, Lifetime, Osts, Resolution, Scenario, Trim
+from trimtab.twin.scenario import Allocator, Lifetime, Osts, Resolution, Scenario, Trim
 from trimtab.twin.simulation.engine import Simulation
 
 DAYS = 16.0

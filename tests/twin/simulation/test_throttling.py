@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from tests.twin.simulation.small import small
 
-from trimtab.twin.scenario.model import Queue
-from trimtab.twin.simulation.throttling import throttling
-from trimtab.twin.windows import Terms, slowdown
+from trimtab.twin.scenario import Queue
+from trimtab.twin.simulation.ost_rate import ThrottlingTerms, slowdown, throttling
 
 
 @pytest.mark.calibration
@@ -25,7 +24,7 @@ def test_throttling_takes_nothing_where_it_is_off_or_nothing_is_collected():
 
 def test_it_is_the_ratio_of_two_windows():
     scenario = small()
-    on = Terms(scenario.osts.drive, scenario.osts.raid, scenario.queue, 1.9)
+    on = ThrottlingTerms(scenario.osts.drive, scenario.osts.raid, scenario.queue, 1.9)
     off = replace(on, queue=Queue(writeback_throttling=False))
     ratio = slowdown(on).write_bytes_per_s / slowdown(off).write_bytes_per_s
     assert throttling(scenario, np.array([1.9]))[0] == pytest.approx(ratio)

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.twin.stack import slow_sharing
 
-from trimtab.twin.scenario.model import ProbeLoad
-from trimtab.twin.stack.client import NodeLimits
-from trimtab.twin.stack.job import placed_job
+from trimtab.twin.scenario import ProbeLoad
+from trimtab.twin.simulation.job import NodeLimits, placed_job
 
 NODE = NodeLimits(20e9, 25e9, 5e9)
 

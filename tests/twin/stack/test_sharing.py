@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.twin.stack import slow_sharing
 
-from trimtab.twin.stack.sharing import Resource, fair_share, max_min
+from trimtab.twin.simulation.job import Resource, fair_share, max_min
 
 RATES = st.floats(0.1, 100.0)
 

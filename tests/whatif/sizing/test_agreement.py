@@ -8,9 +8,8 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from trimtab.twin.scenario.drives import preset
-from trimtab.twin.scenario.geometry import capacity_bytes
-from trimtab.twin.scenario.model import (
+from trimtab.twin.drive_preset import preset
+from trimtab.twin.scenario import (
     AllocatorFamily,
     Gating,
     Lifetime,
@@ -18,16 +17,17 @@ from trimtab.twin.scenario.model import (
     Purge,
     Scenario,
     Trim,
+    capacity_bytes,
 )
 from trimtab.twin.simulation.engine import Simulation
-from trimtab.whatif.sizing.amplifying import BURST_FILES, Miniature, Probing, amplify
-from trimtab.whatif.sizing.figures import case_of, ost_write_bytes_per_s
-from trimtab.whatif.sizing.request import SizingRequest, TrimWord
+from trimtab.twin.whatif.ost_amplification import BURST_FILES, MiniatureSize, Probing, amplify
+from trimtab.twin.whatif.sizing_figure import case_of, ost_write_bytes_per_s
+from trimtab.twin.whatif.sizing_request import SizingRequest, TrimWord
 
 DAY = 86400.0
 DAILY = 0.068
 """Capacities: Perlmutter's 2.5 PB a day."""
-SMALL = Miniature(16, 64, seeds=8)
+SMALL = MiniatureSize(16, 64, seeds=8)
 """Of both, so that they differ by nothing else."""
 GRID = (  # thresholds themselves, 0.75 and 0.85, have OSTs on either side of a leap by ten
     (0.60, "nightly", "classic", "pm1733"),
@@ -43,7 +43,7 @@ GRID = (  # thresholds themselves, 0.75 and 0.85, have OSTs on either side of a 
 
 
 def simulated(
-    request: SizingRequest, fullness: float, trim: TrimWord, miniature: Miniature = SMALL
+    request: SizingRequest, fullness: float, trim: TrimWord, miniature: MiniatureSize = SMALL
 ) -> Scenario:
     """Return 16 OSTs that stay as full, as somebody would write them down, surveyed each hour."""
     one = request.scenario
@@ -98,7 +98,7 @@ def test_size_and_twin_run_agree(
 def test_they_agree_beside_a_probe_whose_runs_share_superblocks_with_users(trim: TrimWord) -> None:
     """As many bytes an hour as users write, in runs of less than a superblock of the miniature."""
     request = SizingRequest(1e15, preset("pm1733").model, osts=4)
-    miniature = Miniature(64, 1024, seeds=4)
+    miniature = MiniatureSize(64, 1024, seeds=4)
     (sized,) = amplify(
         [case_of(trim, request, 0.6, 2 * DAILY)],
         probing=Probing(0.5, DAILY / 24),

@@ -7,9 +7,9 @@ import random
 import pytest
 from tests.whatif.sizing.slow_churn import SlowDrive
 
-from trimtab.whatif.sizing.amplifying import Case, Miniature, Probing, amplify, formulas
+from trimtab.twin.whatif.ost_amplification import Case, MiniatureSize, Probing, amplify, formulas
 
-COARSE = Miniature(groups=8, superblock_units=32, seeds=2)
+COARSE = MiniatureSize(groups=8, superblock_units=32, seeds=2)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_the_same_whatever_else_is_asked(told):
 
 
 def test_seeds_differ_and_say_so(told):
-    other = amplify([told[0].case], miniature=Miniature(8, 32, 1, seed=99))
+    other = amplify([told[0].case], miniature=MiniatureSize(8, 32, 1, seed=99))
     assert other[0].error is None
     assert told[0].error is not None
     assert other[0].simulated != told[0].simulated

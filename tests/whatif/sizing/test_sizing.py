@@ -11,16 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.each import for_each
 
-from trimtab.errors import UsageError
-from trimtab.twin.scenario.drives import preset
-from trimtab.twin.scenario.model import Raid
-from trimtab.whatif.sizing.amplifying import Miniature
-from trimtab.whatif.sizing.figures import PERIODS, fullest, longest_useful, metadata_section
-from trimtab.whatif.sizing.peer import peer_of
-from trimtab.whatif.sizing.request import SizingRequest, check
-from trimtab.whatif.sizing.sizing import Sizing, size
+from trimtab.base.error import UsageError
+from trimtab.twin.drive_preset import preset
+from trimtab.twin.scenario import Raid
+from trimtab.twin.whatif.ost_amplification import MiniatureSize
+from trimtab.twin.whatif.sizing import Sizing, peer_of, size
+from trimtab.twin.whatif.sizing_figure import PERIODS, fullest, longest_useful, metadata_section
+from trimtab.twin.whatif.sizing_request import SizingRequest, check
 
-COARSE = Miniature(groups=8, superblock_units=32, seeds=2)
+COARSE = MiniatureSize(groups=8, superblock_units=32, seeds=2)
 DAY = 86400.0
 PM1733 = preset("pm1733").model
 PERLMUTTER = SizingRequest(
@@ -47,7 +46,7 @@ def test_perlmutter_holds_what_is_printed(perlmutter):
 
 
 def test_perlmutter_with_298_osts_holds_36():
-    found = size(replace(PERLMUTTER, osts=298), miniature=Miniature(4, 32, 1))
+    found = size(replace(PERLMUTTER, osts=298), miniature=MiniatureSize(4, 32, 1))
     assert value(found, "usable_bytes") / 2**50 == pytest.approx(36, abs=0.5)
 
 
@@ -62,7 +61,7 @@ def test_perlmutter_wears_as_derived(perlmutter):
 @pytest.mark.parametrize(("daily", "days"), [(2.2e15, 80), (2.9e15, 60)])
 def test_five_ost_writes_take_60_to_80_days(daily, days):
     asked = replace(PERLMUTTER, daily_writes_bytes=daily)
-    found = size(asked, miniature=Miniature(4, 32, 1))
+    found = size(asked, miniature=MiniatureSize(4, 32, 1))
     assert value(found, "five_ost_writes_s") / DAY == pytest.approx(days, rel=0.07)
 
 
@@ -75,7 +74,7 @@ def test_the_horizon_by_hand():
     asked = SizingRequest(
         daily_writes_bytes=1e15, drive=PM1733, capacity_bytes=100e15, kept_share=0.5, limit=0.8
     )
-    found = size(asked, miniature=Miniature(4, 32, 1))
+    found = size(asked, miniature=MiniatureSize(4, 32, 1))
     usable = value(found, "usable_bytes")
     assert found.osts == 740  # 100 PB / 135.168 TB = 739.8
     assert usable == pytest.approx(740 * 135.168e12)
@@ -87,7 +86,7 @@ def test_retention_alone_gives_the_capacity():
     asked = SizingRequest(
         daily_writes_bytes=1e14, drive=PM1733, retention_s=100 * DAY, limit=0.75, family="el9"
     )
-    found = size(asked, miniature=Miniature(4, 32, 1))
+    found = size(asked, miniature=MiniatureSize(4, 32, 1))
     assert found.osts == 99  # 10 PB / 0.75 / 135.168 TB = 98.6
     assert value(found, "purge_horizon_s") >= 100 * DAY
     assert found.shortfalls == ()
@@ -97,7 +96,7 @@ def test_growth_alone_gives_the_capacity_of_all_years():
     asked = SizingRequest(
         daily_writes_bytes=1e14, drive=PM1733, growth_bytes_per_year=2e15, years=5
     )
-    found = size(asked, miniature=Miniature(4, 32, 1))
+    found = size(asked, miniature=MiniatureSize(4, 32, 1))
     assert found.osts == 99  # 2 PB x 5 / 0.75 / 135.168 TB
     assert value(found, "net_daily_bytes") == pytest.approx(2e15 / 365.25)
 
@@ -106,7 +105,7 @@ def test_wanted_bandwidth_may_ask_for_more_osts_than_capacity():
     asked = SizingRequest(
         daily_writes_bytes=1e14, drive=PM1733, capacity_bytes=1e15, write_bytes_per_s=1e12
     )
-    found = size(asked, miniature=Miniature(4, 32, 1))
+    found = size(asked, miniature=MiniatureSize(4, 32, 1))
     assert found.osts > 8
     assert value(found, "write_bytes_per_s") >= 1e12
     assert found.figure("osts").formula.startswith("--write-bandwidth")
@@ -117,7 +116,7 @@ def test_what_cannot_be_had_is_said():
         PERLMUTTER, osts=1, retention_s=400 * DAY, write_bytes_per_s=1e12, daily_writes_bytes=2e15,
         mean_file_bytes=20e3,
     )  # fmt: skip
-    found = size(asked, miniature=Miniature(4, 32, 1))
+    found = size(asked, miniature=MiniatureSize(4, 32, 1))
     text = "\n".join(found.shortfalls)
     for word in (
         "days, not the requested 400",
@@ -133,12 +132,12 @@ def test_what_cannot_be_had_is_said():
 
 def test_an_emptier_file_system_is_sized_at_its_own_fullness():
     asked = replace(PERLMUTTER, retention_s=180 * DAY)
-    found = size(asked, miniature=Miniature(4, 32, 1))
+    found = size(asked, miniature=MiniatureSize(4, 32, 1))
     assert found.fullness == pytest.approx(0.03 * 2.5e15 * 180 / (274 * 135.168e12))
 
 
 def test_the_worst_mechanism_says_how_full_is_safe():
-    miniature = Miniature(16, 64, 2)
+    miniature = MiniatureSize(16, 64, 2)
     full = replace(PERLMUTTER, limit=0.85, write_bytes_per_s=3e12)
     classic, el9 = (
         size(replace(full, family=family), miniature=miniature) for family in ("classic", "el9")
@@ -230,7 +229,7 @@ def test_what_would_take_more_osts_than_there_can_be_is_refused():
     with pytest.raises(UsageError, match="--write-bandwidth"):
         size(
             replace(PERLMUTTER, osts=None, capacity_bytes=3e16, write_bytes_per_s=1e18),
-            miniature=Miniature(4, 32, 1),
+            miniature=MiniatureSize(4, 32, 1),
         )
     with pytest.raises(UsageError, match="--daily-writes"):
         size(replace(PERLMUTTER, osts=1, daily_writes_bytes=3e15), miniature=COARSE)

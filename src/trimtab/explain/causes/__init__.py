@@ -1,7 +1,7 @@
 """Causes of slow or unsteady file systems: one file each, all in the table below or in `STORAGE`.
 
 A cause is a pure function from a context to every piece of evidence it looked for; see
-`trimtab.explain.causes.cause.Cause`. Each declares its signs (`trimtab.explain.contrasts.Sign`).
+`trimtab.explain.context.Cause`. Each declares its signs (`trimtab.explain.contrast.Sign`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from trimtab.explain.causes import (
     network,
     workload_mismatch,
 )
-from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.storage_table import STORAGE
+from trimtab.explain.causes.storage import STORAGE
+from trimtab.explain.context import Cause
 
 TABLE: Final[tuple[Cause, ...]] = (
     *STORAGE,

@@ -14,13 +14,12 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.runs import says
-from trimtab.explain.causes.shared import UNSEEN, named
-from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import NO_BAD_RUNS, Sign
-from trimtab.explain.telemetry import CLIENTS, SERVERS, TARGETS, observe
-from trimtab.model.incident import Evidence, Route, Shape
+from trimtab.base.incident import Evidence, Route, Shape
+from trimtab.explain.causes.evidence import UNSEEN, named
+from trimtab.explain.causes.run_evidence import says
+from trimtab.explain.context import Cause, Context, RunFact
+from trimtab.explain.contrast import NO_BAD_RUNS, Sign
+from trimtab.explain.telemetry_frame import CLIENTS, SERVERS, TARGETS, observe
 
 _NAME: Final = "checksum_errors_total"
 _KINDS: Final = (*SERVERS, *CLIENTS, *TARGETS)

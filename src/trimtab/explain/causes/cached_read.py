@@ -12,14 +12,13 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
-from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.runs import has_figure, metric_of, runs_of_probe
-from trimtab.explain.causes.shared import UNSEEN
-from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import NO_BAD_RUNS, Sign
+from trimtab.base.incident import Evidence, Route
+from trimtab.base.units import format_bytes_per_s
+from trimtab.explain.causes.evidence import UNSEEN
+from trimtab.explain.causes.run_evidence import has_figure, metric_of, runs_of_probe
+from trimtab.explain.context import Cause, Context, RunFact
+from trimtab.explain.contrast import NO_BAD_RUNS, Sign
 from trimtab.judge.credibility import is_from_memory
-from trimtab.model.incident import Evidence, Route
-from trimtab.units import format_bytes_per_s
 
 _READ: Final = "read"
 _CANNOT_BE: Final = 1.05

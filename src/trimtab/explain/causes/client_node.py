@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.runs import levels, of_incident, of_series, value_of
-from trimtab.explain.causes.shared import UNSEEN
-from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import Sign
-from trimtab.explain.telemetry import CLIENTS, observe
-from trimtab.message import Message
-from trimtab.model.incident import Evidence, Route
-from trimtab.model.run import RunStatus
+from trimtab.base.error import Message
+from trimtab.base.incident import Evidence, Route
+from trimtab.base.run import RunStatus
+from trimtab.explain.causes.evidence import UNSEEN
+from trimtab.explain.causes.run_evidence import levels, of_incident, of_series, value_of
+from trimtab.explain.context import Cause, Context, RunFact
+from trimtab.explain.contrast import Sign
+from trimtab.explain.telemetry_frame import CLIENTS, observe
 
 _SHARE_OF_LOSS: Final = 0.5
 """Share of the incident's loss beyond which a run is slow."""

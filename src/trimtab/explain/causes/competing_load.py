@@ -15,16 +15,15 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.runs import levels, of_incident
-from trimtab.explain.causes.shared import UNSEEN, heavier, with_circumstance
-from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import Sign, in_time
-from trimtab.explain.telemetry import OSTS, TARGETS, holds, marked, observe
-from trimtab.message import Message
-from trimtab.model.incident import Evidence, Route, Shape
-from trimtab.model.run import RunStatus
-from trimtab.units import format_bytes_per_s, format_percent
+from trimtab.base.error import Message
+from trimtab.base.incident import Evidence, Route, Shape
+from trimtab.base.run import RunStatus
+from trimtab.base.units import format_bytes_per_s, format_percent
+from trimtab.explain.causes.evidence import UNSEEN, heavier, with_circumstance
+from trimtab.explain.causes.run_evidence import levels, of_incident
+from trimtab.explain.context import Cause, Context, RunFact
+from trimtab.explain.contrast import Sign, in_time
+from trimtab.explain.telemetry_frame import OSTS, TARGETS, holds, marked, observe
 
 Step = tuple[datetime, float, float, bool]
 """End, seconds, B/s over all targets, whether bad."""

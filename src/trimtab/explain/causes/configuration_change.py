@@ -22,22 +22,20 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.explain.breadth import breadth, on_servers
-from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.runs import levels, of_incident, onset_within, value_of
-from trimtab.explain.causes.shared import (
+from trimtab.base.event import Event, EventKind
+from trimtab.base.incident import Evidence, Route, Shape
+from trimtab.base.units import format_percent
+from trimtab.explain.causes.evidence import (
     beyond_chance,
     log_is_kept,
     named,
     names_are_stable,
     with_circumstance,
 )
-from trimtab.explain.context import Context
-from trimtab.explain.contrasts import Sign
-from trimtab.explain.telemetry import OSTS, SettingChange, observe
-from trimtab.model.event import Event, EventKind
-from trimtab.model.incident import Evidence, Route, Shape
-from trimtab.units import format_percent
+from trimtab.explain.causes.run_evidence import levels, of_incident, onset_within, value_of
+from trimtab.explain.context import Cause, Context
+from trimtab.explain.contrast import Sign, breadth, on_servers
+from trimtab.explain.telemetry_frame import OSTS, SettingChange, observe
 
 KINDS: Final = (EventKind.CONFIG_CHANGE, EventKind.CAPACITY_ADDED)
 STATES: Final = re.compile(

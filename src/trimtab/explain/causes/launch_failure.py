@@ -14,16 +14,15 @@ from datetime import timedelta
 from statistics import median
 from typing import Final
 
-from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.runs import levels, runs_of_probe, says
-from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import NO_BAD_RUNS, Sign, in_time
-from trimtab.explain.telemetry import OSTS, observe
-from trimtab.message import Message
-from trimtab.model.event import EventKind
-from trimtab.model.incident import Evidence, Route
-from trimtab.model.run import RunStatus
-from trimtab.units import format_percent
+from trimtab.base.error import Message
+from trimtab.base.event import EventKind
+from trimtab.base.incident import Evidence, Route
+from trimtab.base.run import RunStatus
+from trimtab.base.units import format_percent
+from trimtab.explain.causes.run_evidence import levels, runs_of_probe, says
+from trimtab.explain.context import Cause, Context, RunFact
+from trimtab.explain.contrast import NO_BAD_RUNS, Sign, in_time
+from trimtab.explain.telemetry_frame import OSTS, observe
 
 NAMES: Final = re.compile(
     r"could not resolve|cannot resolve|unable to resolve|failed to resolve|not resolve"

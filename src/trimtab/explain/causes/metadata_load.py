@@ -11,15 +11,14 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.runs import ratios, typical
-from trimtab.explain.causes.shared import UNSEEN, with_circumstance
-from trimtab.explain.context import Context
-from trimtab.explain.contrasts import Sign, in_time
-from trimtab.explain.telemetry import MDTS, SERVERS, observe
-from trimtab.model.incident import Evidence, Route
-from trimtab.model.run import METRIC_UNITS
-from trimtab.units import format_percent
+from trimtab.base.incident import Evidence, Route
+from trimtab.base.run import METRIC_UNITS
+from trimtab.base.units import format_percent
+from trimtab.explain.causes.evidence import UNSEEN, with_circumstance
+from trimtab.explain.causes.run_evidence import ratios, typical
+from trimtab.explain.context import Cause, Context
+from trimtab.explain.contrast import Sign, in_time
+from trimtab.explain.telemetry_frame import MDTS, SERVERS, observe
 
 _OPERATIONS: Final = "metadata_operations_total"
 _CPU: Final = "server_cpu_fraction"

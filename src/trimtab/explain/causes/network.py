@@ -15,16 +15,25 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.explain.breadth import ON_SERVERS, breadth, kinds_of_surveys, left_of, on_servers
-from trimtab.explain.causes.cause import Cause
-from trimtab.explain.causes.shared import UNSEEN, beyond_chance, named
-from trimtab.explain.context import Context, RunFact
-from trimtab.explain.contrasts import Contrast, Sign, expected, in_time, presence
-from trimtab.explain.telemetry import SERVERS, TARGETS, observe
-from trimtab.message import Message
-from trimtab.model.incident import Evidence, Route
-from trimtab.model.telemetry import CONNECTED, INACTIVE
-from trimtab.units import format_percent
+from trimtab.base.error import Message
+from trimtab.base.incident import Evidence, Route
+from trimtab.base.snapshot import CONNECTED, INACTIVE
+from trimtab.base.units import format_percent
+from trimtab.explain.causes.evidence import UNSEEN, beyond_chance, named
+from trimtab.explain.context import Cause, Context, RunFact
+from trimtab.explain.contrast import (
+    ON_SERVERS,
+    Contrast,
+    Sign,
+    breadth,
+    expected,
+    in_time,
+    kinds_of_surveys,
+    left_of,
+    on_servers,
+    presence,
+)
+from trimtab.explain.telemetry_frame import SERVERS, TARGETS, observe
 
 SELFTEST: Final = "lnet-selftest"
 _MOVED: Final = ("read_bandwidth", "write_bandwidth", "rpc_rate")

@@ -16,12 +16,11 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from trimtab.explain.incidents.looks import Part
-from trimtab.explain.incidents.spell import Spell, carried, name_of, percent_off
-from trimtab.judge.arrays import medians, scatter
-from trimtab.judge.occasions import usual_gap_s
-from trimtab.model.incident import Recurrence, Shape
-from trimtab.model.series import ChangeStatus
+from trimtab.base.incident import Recurrence, Shape
+from trimtab.base.series import ChangeStatus
+from trimtab.explain.incidents.spell import SeriesPart, Spell, carried, name_of, percent_off
+from trimtab.judge.array import medians, scatter
+from trimtab.judge.spread import usual_gap_s
 
 LOST: Final = 0.15
 """Smallest median loss of a recurring pattern: normal load of working hours costs less."""
@@ -52,7 +51,7 @@ _NOTHING: Final = -1.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _HourTable:
     """Residuals by local day and hour, or by day alone with one column.
 
     Attributes
@@ -92,7 +91,7 @@ class _Pattern:
     loss: float
 
 
-def periodic(parts: Sequence[Part], frame: pl.DataFrame, timezone: str) -> list[Spell]:
+def periodic(parts: Sequence[SeriesPart], frame: pl.DataFrame, timezone: str) -> list[Spell]:
     """Return the stretches of a series that were low at recurring hours or weekdays.
 
     Parameters
@@ -106,7 +105,7 @@ def periodic(parts: Sequence[Part], frame: pl.DataFrame, timezone: str) -> list[
     return [_counted(spell, frame) for spell in spells]
 
 
-def _in_one_look(part: Part, timezone: str) -> list[Spell]:
+def _in_one_look(part: SeriesPart, timezone: str) -> list[Spell]:
     if part.frame.height < _WEEKS_LEAST * 7:
         return []
     apart_s = usual_gap_s(part.runs.times.tolist())
@@ -139,7 +138,7 @@ def _recurring(frame: pl.DataFrame, recurs: Recurrence) -> pl.DataFrame:
     )
 
 
-def _table(part: Part, timezone: str, *, columns: int = 24) -> _Table:
+def _table(part: SeriesPart, timezone: str, *, columns: int = 24) -> _HourTable:
     runs = part.runs
     values = np.where(runs.unfinished, _NOTHING, runs.residuals)
     local = part.frame["at"].dt.convert_time_zone(timezone)
@@ -152,10 +151,10 @@ def _table(part: Part, timezone: str, *, columns: int = 24) -> _Table:
     np.add.at(total, (place[known], column[known]), values[known])
     np.add.at(count, (place[known], column[known]), 1.0)
     with np.errstate(invalid="ignore"):
-        return _Table(np.where(count > 0, total / count, np.nan), np.arange(shape[0]) + day[0])
+        return _HourTable(np.where(count > 0, total / count, np.nan), np.arange(shape[0]) + day[0])
 
 
-def _by_hour(table: _Table) -> Iterator[_Pattern]:
+def _by_hour(table: _HourTable) -> Iterator[_Pattern]:
     """Yield what is low at the same hours every day; hours without runs do not split a stretch."""
     about = table.about(_WEEK)
     for window in (window for days in _DAYS for window in _windows(len(about), days, days // 4)):
@@ -173,7 +172,7 @@ def _by_hour(table: _Table) -> Iterator[_Pattern]:
                 yield _Pattern(_WEEK, columns, loss)
 
 
-def _by_weekday(table: _Table) -> Iterator[_Pattern]:
+def _by_weekday(table: _HourTable) -> Iterator[_Pattern]:
     """Yield what is low on the same weekdays: all day, or at certain hours."""
     for window in _windows(len(table.values), _WEEKS * 7, 14):
         rows, weekdays = table.values[window], table.weekdays[window]
@@ -256,7 +255,7 @@ def _means(rows: Any, columns: Sequence[int]) -> Any:
     return means
 
 
-def _spell(part: Part, table: _Table, pattern: _Pattern, timezone: str) -> Spell | None:
+def _spell(part: SeriesPart, table: _HourTable, pattern: _Pattern, timezone: str) -> Spell | None:
     """Return the days of a look in which a pattern held, as a spell."""
     every = pattern.weekdays == _WEEK
     means = _means(table.about(pattern.weekdays), pattern.columns)

@@ -16,13 +16,20 @@ from typing import Any, Final
 
 import numpy as np
 
-from trimtab.explain.incidents.looks import Part, Residuals
-from trimtab.explain.incidents.spell import Spell, apart, carried, grouped, name_of
-from trimtab.judge.arrays import scatter
-from trimtab.judge.distributions import binomials_above
-from trimtab.judge.occasions import usual_gap_s
-from trimtab.model.incident import Shape
-from trimtab.model.series import ChangeStatus, SeriesKey
+from trimtab.base.incident import Shape
+from trimtab.base.series import ChangeStatus, SeriesKey
+from trimtab.explain.incidents.spell import (
+    Residuals,
+    SeriesPart,
+    Spell,
+    apart,
+    carried,
+    grouped,
+    name_of,
+)
+from trimtab.judge.array import scatter
+from trimtab.judge.quantile import binomials_above
+from trimtab.judge.spread import usual_gap_s
 
 VOICES: Final = 3
 """Fewest low voices in a round, and they must be more than half of those that ran."""
@@ -93,7 +100,7 @@ class _Rounds:
     unfinished: Any
 
 
-def pooled(looks: Sequence[Sequence[Part]]) -> list[Spell]:
+def pooled(looks: Sequence[Sequence[SeriesPart]]) -> list[Spell]:
     """Return the spells in which most probes, or most that write or read, were low together.
 
     Parameters
@@ -104,7 +111,7 @@ def pooled(looks: Sequence[Sequence[Part]]) -> list[Spell]:
     return carried((parts[0].look, _in_one_look(parts)) for parts in looks)
 
 
-def _in_one_look(parts: Sequence[Part]) -> Iterator[Spell]:
+def _in_one_look(parts: Sequence[SeriesPart]) -> Iterator[Spell]:
     probes = _probes(parts)
     for name, access in _GROUPS.items():
         voices = [
@@ -116,7 +123,7 @@ def _in_one_look(parts: Sequence[Part]) -> Iterator[Spell]:
             yield from _spells(name, _rounds(voices))
 
 
-def _probes(parts: Sequence[Part]) -> list[list[_Series]]:
+def _probes(parts: Sequence[SeriesPart]) -> list[list[_Series]]:
     """Return the series of each probe, one per access: bandwidth before other metrics."""
     probes: dict[tuple[str, str, str], dict[str, _Series]] = {}
     for part in sorted(parts, key=lambda part: "bandwidth" not in part.key.metric):

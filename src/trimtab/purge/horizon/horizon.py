@@ -13,12 +13,8 @@ from fractions import Fraction
 from math import ceil
 from typing import Final
 
-from trimtab.errors import UsageError
-from trimtab.purge.horizon.curve import HOUR_S, AgeCurve, Freed, OwnerDays
-from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.rules import moment
-from trimtab.report.documents.encode import shape
-from trimtab.units import (
+from trimtab.base.error import UsageError
+from trimtab.base.units import (
     EpochHour,
     format_bytes,
     format_duration,
@@ -26,6 +22,10 @@ from trimtab.units import (
     format_percent,
     plural,
 )
+from trimtab.purge.fullness import Usage
+from trimtab.purge.horizon.age_curve import HOUR_S, AgeCurve, Freed, OwnerDays
+from trimtab.purge.rules_in_force import moment
+from trimtab.show.encode import shape
 
 DAY_S: Final = 86400
 AGES_DAYS: Final = (14, 28, 42, 56, 70, 84, 112, 140, 182, 273, 365, 547, 730, 1095, 1826)

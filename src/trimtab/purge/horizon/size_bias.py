@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trimtab.judge.quantiles import t_quantile
-from trimtab.purge.horizon.curve import AgeCurve, OwnerDays
+from trimtab.judge.quantile import t_quantile
+from trimtab.purge.horizon.age_curve import AgeCurve, OwnerDays
 
 if TYPE_CHECKING:
     import numpy
@@ -33,7 +33,7 @@ AGES_DAYS: Final = (14, 28, 56, 84, 182, 365)
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class BiasEstimate:
     """A number of bytes with its 95 % interval."""
 
     bytes: float
@@ -79,7 +79,7 @@ class SizeSample:
 
         return self.files[self.stratum] / np.maximum(self.drawn[self.stratum], 1)
 
-    def estimate(self, domain: NDArray[numpy.bool_]) -> Estimate:
+    def estimate(self, domain: NDArray[numpy.bool_]) -> BiasEstimate:
         """Return how many bytes too small a domain is listed.
 
         Parameters
@@ -103,11 +103,11 @@ class SizeSample:
         variances = self.files.astype(float) ** 2 * rest * shrunk / np.maximum(self.drawn, 1)
         total, variance = float((self.files * mean).sum()), float(variances.sum())
         if variance <= 0.0:
-            return Estimate(total, total, total)
+            return BiasEstimate(total, total, total)
         squared = variances**2 / np.maximum(self.drawn - 1 + PRIOR_FILES, 1)
         degrees = max(1.0, min(variance**2 / float(squared.sum()), freedom))
         half = t_quantile((1 + CONFIDENCE) / 2, degrees) * math.sqrt(variance)
-        return Estimate(total, total - half, total + half)
+        return BiasEstimate(total, total - half, total + half)
 
     def _pooled(self, within: Real, domain: NDArray[numpy.bool_]) -> tuple[Real, float]:
         """Return the variance that each stratum is shrunk towards, and its degrees of freedom.
@@ -139,7 +139,7 @@ class SizeBias:
     as_of_hour: int
 
     @property
-    def whole(self) -> Estimate:
+    def whole(self) -> BiasEstimate:
         """How many bytes too small all files together are listed."""
         import numpy as np
 

@@ -24,14 +24,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from trimtab.base.error import system_errors
+from trimtab.base.visible import visible
+from trimtab.purge.index.index_view import readable, rows_in_force, superseded_rows
 from trimtab.purge.index.manifest import Followed, Manifest, Shard, Superseded
 from trimtab.purge.index.manifest_file import save_manifest, write_synchronised
-from trimtab.purge.index.schema import columns
-from trimtab.purge.index.views import readable, rows_in_force, superseded_rows
-from trimtab.purge.index.write import ShardWriter, write_shard
-from trimtab.record.system_errors import system_errors
-from trimtab.record.trusted import synchronise
-from trimtab.visible import visible
+from trimtab.purge.index.shard import ShardWriter, columns, write_shard
+from trimtab.store.trusted_file import synchronise
 
 RETIRED_S: Final = 6 * 3600
 """How long a replaced file is kept, for readers that opened the index before; seconds."""

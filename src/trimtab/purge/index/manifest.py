@@ -11,8 +11,8 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from trimtab.report.documents.encode import shape
-from trimtab.units import EpochNs
+from trimtab.base.units import EpochNs
+from trimtab.show.encode import shape
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,7 @@ EXAMPLES_MAXIMUM: Final = 20
 """Number of rejected records kept with their text; all are counted."""
 
 
-class Source(StrEnum):
+class IndexSource(StrEnum):
     """Program that read the file system."""
 
     SCAN = "scan"
@@ -444,7 +444,7 @@ class Manifest:
     index_id: str
     root: bytes
     filesystem: FileSystemIdentity | None
-    source: Source
+    source: IndexSource
     tool: str
     started_ns: EpochNs | None
     ended_ns: EpochNs

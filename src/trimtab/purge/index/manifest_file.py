@@ -15,11 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab.errors import DataError, UnreadableError, unreleased
+from trimtab.base.error import DataError, UnreadableError, system_errors, unreleased
+from trimtab.base.visible import visible
 from trimtab.purge.index.manifest import SCHEMA_VERSION, Manifest, Shard, Superseded
-from trimtab.record.system_errors import system_errors
-from trimtab.record.trusted import synchronise
-from trimtab.visible import visible
+from trimtab.store.trusted_file import synchronise
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.errors import DataError, RefusedError, UnreadableError
-from trimtab.purge.plan.document import (
+from trimtab.base.error import DataError, RefusedError, UnreadableError
+from trimtab.purge.plan.deletion_plan import DeletionPlan, Strict
+from trimtab.purge.plan.plan_signature import (
     PUBLICATION,
+    SigningKey,
     canonical,
     check_signature,
     of_json,
     signature_of,
     to_json,
 )
-from trimtab.purge.plan.key import SigningKey
-from trimtab.purge.plan.model import Plan, Strict
-from trimtab.record.trusted import read_trusted, write_durably
+from trimtab.store.trusted_file import read_trusted, write_durably
 
 PUBLISHED_FILE: Final = "published.json"
 _SIZE_MAX_BYTES: Final = 1 << 28
@@ -125,7 +125,7 @@ def write_publication(directory: int, publication: Publication, key: SigningKey)
 
 
 def read_publication(
-    directory: int, plan: Plan, plan_sha256: str, key: SigningKey, *, owner: int = 0
+    directory: int, plan: DeletionPlan, plan_sha256: str, key: SigningKey, *, owner: int = 0
 ) -> Publication | None:
     """Return the evidence that a plan was published; ``None`` if it was not.
 

@@ -37,12 +37,25 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from trimtab.errors import Interrupted, TrimtabError
-from trimtab.launch.interruption import interruptible, shielded
-from trimtab.purge.run import guards
-from trimtab.purge.run.account import Account, Job, moment_of
-from trimtab.purge.run.decide import (
-    State,
+from trimtab.base.error import Interrupted, TrimtabError
+from trimtab.purge.run import run_guard
+from trimtab.purge.run.exchange import (
+    Delete,
+    Ended,
+    Instruction,
+    LookAtRows,
+    LookedAtRows,
+    Measure,
+    MeasuredAtRows,
+    RunProgress,
+    Stop,
+    StopReason,
+    Wait,
+    Waited,
+)
+from trimtab.purge.run.journal_line import ClaimLine, NeedLine, TakeoverLine, done_line
+from trimtab.purge.run.next_step import (
+    RunState,
     Step,
     accompanied,
     adopted,
@@ -51,41 +64,27 @@ from trimtab.purge.run.decide import (
     looking,
     settling,
 )
-from trimtab.purge.run.journal import Journal, opened, spent_since
-from trimtab.purge.run.messages import (
-    Delete,
-    Ended,
-    Instruction,
-    Look,
-    Looked,
-    Measure,
-    Measured,
-    Progress,
-    Stop,
-    StopReason,
-    Wait,
-    Waited,
-)
-from trimtab.purge.run.records import ClaimLine, NeedLine, TakeoverLine, done_line
-from trimtab.purge.run.result import RunInterrupted, RunResult
-from trimtab.purge.run.shared import GRACE, Claim
-from trimtab.purge.run.situation import Situation
-from trimtab.purge.run.standing import Unsettled
-from trimtab.purge.run.state import (
-    Batch,
-    Listed,
-    Outcome,
+from trimtab.purge.run.plan_progress import GRACE, BatchClaim, Unsettled
+from trimtab.purge.run.rows import (
+    BatchOutcome,
+    ListedRows,
+    RowBatch,
     Rows,
     Spent,
     counted,
     joined,
     row_count,
 )
+from trimtab.purge.run.run_account import RunAccount, RunJob, moment_of
+from trimtab.purge.run.run_journal import RunJournal, opened, spent_since
+from trimtab.purge.run.run_result import RunInterrupted, RunResult
+from trimtab.purge.run.situation import Situation
+from trimtab.reach.interruption import interruptible, shielded
 
 if TYPE_CHECKING:
     from trimtab._core import Removal, RemovalBatch
 
-_LOOK: Final = Look(Rows(0, 0))
+_LOOK: Final = LookAtRows(Rows(0, 0))
 """Look at the next rows, whichever these are by then."""
 
 _AT_ONCE: Final = frozenset({StopReason.OBJECTION, StopReason.OUT_OF_TIME})
@@ -129,11 +128,11 @@ class _Overtaken(Exception):
 
 
 def run(
-    job: Job,
+    job: RunJob,
     *,
     apply: bool,
     sharing: Sharing | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[RunProgress], None] | None = None,
 ) -> RunResult:
     """Carry out a plan, or check it without deleting; return the result.
 
@@ -158,19 +157,19 @@ def run(
         interruptible(),
         opened(job.journals, job.plan, at=at, lease_s=lease_s, owner=job.owner) as journal,
     ):
-        return Run(job, journal, sharing, apply, progress).carry_out()
+        return PurgeRun(job, journal, sharing, apply, progress).carry_out()
 
 
-class Run(Account):
+class PurgeRun(RunAccount):
     """One run in progress."""
 
     def __init__(
         self,
-        job: Job,
-        journal: Journal,
+        job: RunJob,
+        journal: RunJournal,
         sharing: Sharing,
         apply: bool,
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[RunProgress], None] | None,
     ) -> None:
         super().__init__(job, journal, apply, progress)
         self.sharing = sharing
@@ -186,8 +185,8 @@ class Run(Account):
         now = job.surroundings.situation()
         self.by_others = spent_since(job.journals, job.plan, shared.since, but=self.journal.path)
         now = replace(now, spent=self.by_others + shared.spent)
-        kinds = guards.GUARDS if self.apply else guards.IN_DRY_RUN
-        self.objections = guards.objections(now, kinds)
+        kinds = run_guard.GUARDS if self.apply else run_guard.IN_DRY_RUN
+        self.objections = run_guard.objections(now, kinds)
         self.write_begin(now)
         # A dry run claims nothing, and checks other hosts' open batches too.
         rows = (*shared.todo, *(claim.batch.rows for claim in shared.claims))
@@ -201,7 +200,7 @@ class Run(Account):
 
     def _loop(self, now: Situation) -> Stop:
         """Carry out instructions until one is a stop, and journal the reason."""
-        recovers = self.apply and not guards.objections(now, guards.TO_RECOVER)
+        recovers = self.apply and not run_guard.objections(now, run_guard.TO_RECOVER)
         if recovers:
             while self._took_over():
                 pass
@@ -221,7 +220,7 @@ class Run(Account):
             self._outlast()
         return self.end(instruction)
 
-    def _next(self, state: State, instruction: Instruction) -> Step:
+    def _next(self, state: RunState, instruction: Instruction) -> Step:
         """Carry out an instruction, unless a batch is taken over first; return the next step."""
         if self._took_over():
             # What the lost host freed may not show yet, and the need is from before.
@@ -237,7 +236,7 @@ class Run(Account):
             case _:
                 return self._looked(state)
 
-    def _looked(self, state: State) -> Step:
+    def _looked(self, state: RunState) -> Step:
         """Choose rows and process them; the choice is void if others wrote in between."""
         if not state.todo or state.needed_bytes == 0:
             return self._bide(state) if self._others() else settling(state, self.now_s())
@@ -253,21 +252,21 @@ class Run(Account):
             case _:
                 return state, instruction
 
-    def _look(self, instruction: Look) -> Looked:
+    def _look(self, instruction: LookAtRows) -> LookedAtRows:
         known = {objection.guard for objection in self.objections}
         now = self.job.surroundings.situation()
-        objections = guards.objections(now, guards.EACH_BATCH)
+        objections = run_guard.objections(now, run_guard.EACH_BATCH)
         new = tuple(objection for objection in objections if objection.guard not in known)
         self.listed = self.job.listing.listed(instruction.rows)
-        return Looked(self.now_s(), new, self.listed)
+        return LookedAtRows(self.now_s(), new, self.listed)
 
-    def _bide(self, state: State) -> Step:
+    def _bide(self, state: RunState) -> Step:
         self.tell(state, "waiting for other hosts")
         self.job.surroundings.wait(self.sharing.poll_s)
         self.has_waited = True
         return state, _LOOK
 
-    def _dealt_with(self, state: State, batch: Batch) -> Step:
+    def _dealt_with(self, state: RunState, batch: RowBatch) -> Step:
         listed = self.listed.part(batch.rows)
         with shielded():
             # Before the line is written: others count from when they see it.
@@ -285,11 +284,11 @@ class Run(Account):
         self.tell(self.state, "checking and deleting" if self.apply else "checking")
         return self.state, instruction
 
-    def _claim_line(self, batch: Batch, listed: Listed) -> ClaimLine:
+    def _claim_line(self, batch: RowBatch, listed: ListedRows) -> ClaimLine:
         totals, at = counted(map(listed.part, batch.taken())), moment_of(self.now_s())
         return ClaimLine(self.job.id, at, batch.rows, batch.leave, *totals)
 
-    def _done(self, outcome: Outcome) -> Ended:
+    def _done(self, outcome: BatchOutcome) -> Ended:
         at_s = self.now_s()
         line = done_line(self.job.id, moment_of(at_s), outcome, apply=self.apply)
         while True:
@@ -301,7 +300,7 @@ class Run(Account):
         self.count(outcome, line)
         return Ended(at_s, outcome)
 
-    def _measured(self, state: State) -> Step:
+    def _measured(self, state: RunState) -> Step:
         """Measure, and commit the need unless others began or ended batches in between."""
         now_s = self.now_s()
         if state.settling_since_s is not None and self._others():
@@ -332,7 +331,7 @@ class Run(Account):
         # Others may return rows.
         return self._bide(after) if is_exhausted and self._others() else (after, instruction)
 
-    def _need_line(self, before: State, after: State, event: Measured) -> NeedLine:
+    def _need_line(self, before: RunState, after: RunState, event: MeasuredAtRows) -> NeedLine:
         usage, needed = event.usage, after.needed_bytes
         target, reserved = after.terms.target_fullness, self.journal.shared.reserved.bytes
         if needed is not None and target is not None and reserved:
@@ -349,7 +348,7 @@ class Run(Account):
             first=before.measured_at_s == -math.inf,
         )
 
-    def _others(self) -> tuple[Claim, ...]:
+    def _others(self) -> tuple[BatchClaim, ...]:
         """Return the open batches of other runs; a dry run ignores them."""
         claims = self.journal.shared.claims if self.apply else ()
         return tuple(claim for claim in claims if claim.run != self.job.id)
@@ -374,7 +373,7 @@ class Run(Account):
                 self._recover_from(claim)
         return True
 
-    def _recover_from(self, claim: Claim) -> None:
+    def _recover_from(self, claim: BatchClaim) -> None:
         batch, restorer = claim.batch, self.job.restorer()
         names = [name for run in claim.runs for name in self.sharing.quarantines(run)]
 
@@ -430,7 +429,7 @@ class Run(Account):
                 self.undone_rows += row_count(present)
         return True
 
-    def _adopted(self, state: State) -> State:
+    def _adopted(self, state: RunState) -> RunState:
         """Return the state with the progress of all hosts; a dry run uses only its own."""
         if not self.apply:
             return state
@@ -460,7 +459,7 @@ class Run(Account):
             raise
 
 
-def _only_claims(instruction: Instruction, event: Measured, state: State) -> bool:
+def _only_claims(instruction: Instruction, event: MeasuredAtRows, state: RunState) -> bool:
     """Whether the need is 0 only because others are expected to free the rest."""
     target = state.terms.target_fullness
     is_enough = isinstance(instruction, Stop) and instruction.reason is StopReason.TARGET

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from trimtab.purge.horizon.usage import Usage
+from trimtab.base.units import share_of
+from trimtab.purge.fullness import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
-from trimtab.purge.plan.model import Candidates, Plan
+from trimtab.purge.plan.deletion_plan import Candidates, DeletionPlan
 from trimtab.purge.plan.publication import Publication
-from trimtab.purge.policy import Policy
-from trimtab.purge.run.state import Allowance, Spent
-from trimtab.units import share_of
+from trimtab.purge.purge_policy import Policy
+from trimtab.purge.run.rows import Allowance, Spent
 
 SWITCH_WITHOUT_DIRECTORY: Final = "switch-directory-missing"
 SWITCH_UNREADABLE: Final = "switch-unreadable"
@@ -32,7 +32,7 @@ class Planned:
         ``None`` if it was never published.
     changes
         What the policy allows now but did not when the plan was made
-        (`trimtab.purge.policy.loosened`).
+        (`trimtab.purge.purge_policy.loosened`).
     previous
         Candidates of the previously published plan; ``None`` for a first plan.
     exempt_troubles
@@ -41,7 +41,7 @@ class Planned:
         Why its signature or a hash is invalid; ``None`` if valid.
     """
 
-    plan: Plan
+    plan: DeletionPlan
     publication: Publication | None = None
     changes: tuple[str, ...] = ()
     previous: Candidates | None = None

@@ -1,4 +1,10 @@
-"""Surroundings of a run on this host: its clock, files, the mounted file system, and the remover.
+"""Reserve space for a purge on a full file system, when its plan is published.
+
+A run needs a few inodes and blocks of the file system that it purges, for the last check of files
+and for a canary, and it is needed most when there are none. The quarantine of a plan, with a cell
+for each thread and a reserve to be released, is therefore created weeks before.
+
+Surroundings of a run on this host: its clock, files, the mounted file system, and the remover.
 
 Facts that only servers have (their clocks, objects being destroyed) come from functions passed in
 by the caller, who knows the site; without these they are unknown.
@@ -6,22 +12,25 @@ by the caller, who knows the site; without these they are unknown.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trimtab.purge.exempt_paths import first_troubles, look_beneath, path_troubles
-from trimtab.purge.horizon.usage import Usage
-from trimtab.purge.plan.load import LoadedPlan
-from trimtab.purge.policy import Policy, loosened
-from trimtab.purge.run import collect
-from trimtab.purge.run.arming import read_arming
-from trimtab.purge.run.reserve import give_back
+from trimtab.base.error import RefusedError, system_errors
+from trimtab.base.visible import visible
+from trimtab.purge import root_facts
+from trimtab.purge.exempt_path import first_troubles, look_beneath, path_troubles
+from trimtab.purge.fullness import Usage
+from trimtab.purge.plan.arming import read_arming
+from trimtab.purge.plan.plan_directory import LoadedPlan
+from trimtab.purge.purge_policy import Policy, loosened
 from trimtab.purge.run.situation import (
     ArmingFacts,
     CanaryFacts,
@@ -30,19 +39,110 @@ from trimtab.purge.run.situation import (
     ServerClock,
     Situation,
 )
-from trimtab.record.system_errors import system_errors
-from trimtab.record.trusted import opened, synchronise_file_system
-from trimtab.visible import visible
+from trimtab.store.trusted_file import opened, synchronise_file_system
 
 if TYPE_CHECKING:
     from trimtab._core import Candidates, Removal
+
+
+SPARE_INODES: Final = 32
+SPARE_BYTES: Final = 2 * 1024**2
+_BLOCKS: Final = "blocks"
+_NEW: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def set_aside(root: str | int, name: str, *, threads: int, rows: int) -> None:
+    """Create the quarantine of a plan with cells for its threads and a reserve; idempotent.
+
+    Parameters
+    ----------
+    rows
+        Maximum rows of a batch.
+
+    Raises
+    ------
+    RefusedError
+        The name exists and is not a private directory of this user.
+    OSError
+        The file system has no space left.
+    """
+    from trimtab._core import QUARANTINE
+
+    files = QUARANTINE["cell_files"].items()
+    room_bytes = {file: fixed + rows * of_row for file, (fixed, of_row) in files}
+    with opened(root) as top, _private(name, top) as quarantine:
+        for number in range(threads):
+            with _private(f"{QUARANTINE['ready']}{number}", quarantine) as cell:
+                for file, size_bytes in room_bytes.items():
+                    with opened(file, cell, _NEW) as descriptor:
+                        if size_bytes:
+                            os.posix_fallocate(descriptor, 0, size_bytes)
+        with (
+            _private(QUARANTINE["stranded"], quarantine),
+            _private(QUARANTINE["reserve"], quarantine) as reserve,
+        ):
+            with opened(_BLOCKS, reserve, _NEW) as descriptor:
+                os.posix_fallocate(descriptor, 0, SPARE_BYTES)
+            for number in range(SPARE_INODES):
+                with opened(f"{number:02}", reserve, _NEW):
+                    pass
+        os.fsync(quarantine)
+
+
+def give_back(root: str | int, name: str) -> bool:
+    """Release the reserve's inodes and blocks; return whether there was one."""
+    from trimtab._core import QUARANTINE
+
+    with contextlib.suppress(OSError), opened(root) as top, opened(name, top) as quarantine:
+        with opened(QUARANTINE["reserve"], quarantine) as reserve:
+            for file in os.listdir(reserve):  # noqa: PTH208 (a descriptor has no path)
+                os.unlink(file, dir_fd=reserve)
+        os.rmdir(QUARANTINE["reserve"], dir_fd=quarantine)
+        return True
+    return False
+
+
+def clear(root: str | int, name: str) -> None:
+    """Remove what `set_aside` created and no run needs any more; other files there stay."""
+    from trimtab._core import QUARANTINE
+
+    give_back(root, name)
+    with contextlib.suppress(OSError), opened(root) as top:
+        with opened(name, top) as quarantine:
+            for cell in os.listdir(quarantine):  # noqa: PTH208 (a descriptor has no path)
+                if cell.startswith(QUARANTINE["ready"]):
+                    with opened(cell, quarantine) as inside:
+                        for file in QUARANTINE["cell_files"]:
+                            with contextlib.suppress(FileNotFoundError):
+                                os.unlink(file, dir_fd=inside)
+                    os.rmdir(cell, dir_fd=quarantine)
+            with contextlib.suppress(FileNotFoundError):  # a run removed it when empty
+                os.rmdir(QUARANTINE["stranded"], dir_fd=quarantine)
+        os.rmdir(name, dir_fd=top)
+
+
+@contextlib.contextmanager
+def _private(name: str, directory: int) -> Iterator[int]:
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=directory)
+    with opened(name, directory) as descriptor:
+        state = os.fstat(descriptor)
+        if state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & 0o777 != 0o700:
+            raise RefusedError(
+                f"{visible(name)} beneath the root is not a private directory of user "
+                f"{os.geteuid()}",
+                code="quarantine-untrusted",
+                hint="find out who created it, and make a new plan",
+            )
+        yield descriptor
+
 
 LOOK_EVERY_S: Final = 1.0
 """Minimum interval of reading the mount table; the kill switch is checked before every batch."""
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class AskedSite:
     """Queries to other hosts; each is optional.
 
     Attributes
@@ -96,7 +196,7 @@ class HostSurroundings:
     journals: Path
     canary: bool
     quarantine: str | None = None
-    site: Site = field(default_factory=Site)
+    site: AskedSite = field(default_factory=AskedSite)
     leftovers: Callable[[], tuple[str, ...]] = tuple
     owner: int = 0
     clock: Callable[[], float] = time.time
@@ -123,7 +223,7 @@ class HostSurroundings:
         """Return usage, and the number of objects still being destroyed, if known."""
         # Objects first: those destroyed in between then still show in usage, and are not missed.
         in_flight = self.site.in_flight()
-        return collect.usage(self._place), in_flight
+        return root_facts.usage(self._place), in_flight
 
     def sync(self) -> None:
         """Synchronise all changes of the file system to stable storage."""
@@ -149,7 +249,7 @@ class HostSurroundings:
             self._first = self._all()
             return self._first
         now_s = self.now_s()
-        pulled = collect.kill_switch(Path(self.policy.guards.kill_switch))
+        pulled = root_facts.kill_switch(Path(self.policy.guards.kill_switch))
         if not 0 <= now_s - self._looked_at_s < LOOK_EVERY_S:
             self._looked_at_s = now_s
             self._first = replace(self._first, root=self._root_again(self._first.root))
@@ -164,7 +264,7 @@ class HostSurroundings:
         self.root = descriptor
 
     def _all(self) -> Situation:
-        guards, root = self.policy.guards, collect.root_facts(self.policy.root, keep=self._keep)
+        guards, root = self.policy.guards, root_facts.root_facts(self.policy.root, keep=self._keep)
         self._looked_at_s = self.now_s()
         usable, place = root.trouble is None, self._place
         return Situation(
@@ -172,26 +272,26 @@ class HostSurroundings:
             policy=self.policy,
             planned=self.planned,
             root=root,
-            allow_list=collect.allow_list(Path(guards.allow_list), owner=self.owner),
+            allow_list=root_facts.allow_list(Path(guards.allow_list), owner=self.owner),
             arming=self.arming,
             root_user=os.geteuid() == 0,
-            kill_switch=collect.kill_switch(Path(guards.kill_switch)),
+            kill_switch=root_facts.kill_switch(Path(guards.kill_switch)),
             canary=self._flown(place) if self.canary and usable else None,
-            usage=collect.usage(place) if usable else None,
+            usage=root_facts.usage(place) if usable else None,
             clocks=self.site.clocks(),
-            keeps_deleted=self.site.keeps_deleted() or collect.keeps_deleted(root),
-            journal_trouble=collect.journal_trouble(self.journals, self.policy.root),
+            keeps_deleted=self.site.keeps_deleted() or root_facts.keeps_deleted(root),
+            journal_trouble=root_facts.journal_trouble(self.journals, self.policy.root),
             leftovers=self.leftovers() if usable else (),
         )
 
     def _flown(self, place: str | int) -> CanaryFacts:
-        facts = collect.canary(place, clock=self.now_s)
+        facts = root_facts.canary(place, clock=self.now_s)
         if not facts.no_room or self.quarantine is None or not give_back(place, self.quarantine):
             return facts
-        return collect.canary(place, clock=self.now_s)
+        return root_facts.canary(place, clock=self.now_s)
 
     def _root_again(self, before: RootFacts) -> RootFacts:
-        after = collect.root_facts(self.policy.root)
+        after = root_facts.root_facts(self.policy.root)
         if after.trouble is None and _place_of(after) != _place_of(before):
             shown = visible(self.policy.root)
             return replace(
@@ -215,7 +315,7 @@ def surroundings_of(
     owner: int,
     canary: bool,
     now_s: int,
-    site: Site,
+    site: AskedSite,
     leftovers: Callable[[], tuple[str, ...]],
 ) -> HostSurroundings:
     """Return the surroundings of a plan's run, under the policy in force.

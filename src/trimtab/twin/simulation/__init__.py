@@ -1,1 +1,1 @@
-"""The file system over time: writes, placement, deletions, and what probes see."""
+"""Simulation."""

@@ -3,6 +3,8 @@
 Each epoch: due changes and faults; placement of users' writes; deletions; purge; gating; the layout
 beneath and trims; probes at their slots; recording. Gating and the layout divide a long epoch into
 parts. A slot or a fault at the very end of an epoch belongs to it, a change to the next.
+
+The file system over time: writes, placement, deletions, and what probes see.
 """
 
 from __future__ import annotations
@@ -15,48 +17,55 @@ from itertools import pairwise
 import numpy as np
 
 from trimtab._core import OstFleet
-from trimtab.config.targets import mdt_name, ost_name
-from trimtab.errors import UsageError
-from trimtab.model.event import Event, EventKind
-from trimtab.twin.arrays import Array, Integers, OstRates
-from trimtab.twin.scenario.checks import replace_running
-from trimtab.twin.scenario.geometry import ost_capacity_bytes
-from trimtab.twin.scenario.keys import value_text
-from trimtab.twin.scenario.model import Change, ProbeLoad, Scenario
-from trimtab.twin.simulation import laws, policies, traffic
-from trimtab.twin.simulation.accounts import Accounts
-from trimtab.twin.simulation.bytes_of_osts import unfolded
-from trimtab.twin.simulation.columns import columns_of, with_more
-from trimtab.twin.simulation.events import EventLog
-from trimtab.twin.simulation.faults import (
+from trimtab.base.error import UsageError
+from trimtab.base.event import Event, EventKind
+from trimtab.base.name_set import mdt_name, ost_name
+from trimtab.twin.scenario import ProbeLoad, Scenario, ScenarioChange, ost_capacity_bytes
+from trimtab.twin.scenario_check import replace_running
+from trimtab.twin.scenario_key import value_text
+from trimtab.twin.simulation import operation, traffic
+from trimtab.twin.simulation.fault import (
     Conditions,
+    EventLog,
     Trouble,
+    acting,
     active,
     carriers,
     conditions,
     log_faults,
+    phases,
 )
-from trimtab.twin.simulation.mdts import MdtTrims
-from trimtab.twin.simulation.measures import OstTerms
-from trimtab.twin.simulation.miniature import Miniature, drive_steps
-from trimtab.twin.simulation.operations import Operations, is_last_stretch
-from trimtab.twin.simulation.own_settings import (
+from trimtab.twin.simulation.miniature import ColumnState, Miniature, drive_steps
+from trimtab.twin.simulation.operation import (
     OF_MDT,
     OF_OST,
+    MdtTrims,
+    Operations,
     OwnSettings,
+    is_last_stretch,
     placements_of,
     windows_of,
 )
-from trimtab.twin.simulation.placement import shares_of
-from trimtab.twin.simulation.population import COHORT_S, Population
-from trimtab.twin.simulation.probes import Agenda, Moment, load_at, run_job, run_survey
-from trimtab.twin.simulation.rebuilds import acting, phases
-from trimtab.twin.simulation.stacked import StackRates
-from trimtab.twin.simulation.state import State
-from trimtab.twin.simulation.throttling import throttling
-from trimtab.twin.simulation.trace import Trace
-from trimtab.twin.simulation.traffic import Asks, Moved, laid_out, layers_of, probed, serve
-from trimtab.twin.simulation.usage import Usage
+from trimtab.twin.simulation.ost_array import (
+    Array,
+    Integers,
+    OstRates,
+    columns_of,
+    unfolded,
+    with_more,
+)
+from trimtab.twin.simulation.ost_rate import OstTerms, StackRates, throttling
+from trimtab.twin.simulation.population import COHORT_S, Accounts, Population
+from trimtab.twin.simulation.probe_run import (
+    ProbeAgenda,
+    ProbeMoment,
+    Trace,
+    load_at,
+    run_job,
+    run_survey,
+)
+from trimtab.twin.simulation.traffic import Asks, ProbeTraffic, laid_out, layers_of, probed, serve
+from trimtab.twin.simulation.user_load import UserLoad, shares_of
 
 Placing = tuple[Array, bool]
 """Each OST's share of new files, and whether placement is round-robin."""
@@ -72,7 +81,7 @@ class Simulation:
     layout
         Creates the miniature OSTs; default: those of the Rust core.
     rates
-        Ceilings of the layers above; default: those of `trimtab.twin.stack`.
+        Ceilings of the layers above; default: those of `trimtab.twin.simulation.hardware`.
     windows
         Factor on writes through collection and throttling within seconds.
     threads
@@ -120,7 +129,7 @@ class Simulation:
         self._epoch = 0
         self._rates = rates or StackRates()
         self._windows = windows
-        self._agenda = Agenda(scenario.probes, self.now, scenario.timezone)
+        self._agenda = ProbeAgenda(scenario.probes, self.now, scenario.timezone)
         self._changes = sorted(scenario.changes, key=lambda change: change.at)
         lost = (phase for fault in scenario.faults for phase in phases(fault, scenario))
         self._troubles: list[Trouble] = [*self.faults, *lost]
@@ -129,8 +138,8 @@ class Simulation:
         self._shown: Conditions | None = None
         self._carriers: tuple[Conditions, Integers] | None = None
         self._operations = Operations(self)
-        self.state = State.empty(self.columns.count, ost_capacity_bytes(scenario.osts))
-        self.usage = Usage(self)
+        self.state = ColumnState.empty(self.columns.count, ost_capacity_bytes(scenario.osts))
+        self.usage = UserLoad(self)
         self._count_space()
         self._user_rate = np.zeros(self.columns.count)
         self._user_read_rate = np.zeros(self.columns.count)
@@ -237,7 +246,7 @@ class Simulation:
             could = self._rates.osts(self.scenario, terms, from_clients=True)
             flow.layers = layers_of(could, self.scenario.clients, self.columns, seconds)
         layers = flow.layers
-        books = laws.Books.of(self.state) if laws.are_checked() else None
+        books = traffic.Books.of(self.state) if traffic.are_checked() else None
         wanted = self.usage.want(
             placing[0],
             most=float(np.where(placing[0] > 0.0, layers.write, 0.0) @ weight),
@@ -249,7 +258,7 @@ class Simulation:
         self._user_rate = wanted.placed / seconds
         reads = self.usage.reads(seconds)
         self._user_read_rate = reads / seconds
-        moved: list[Moved] = []
+        moved: list[ProbeTraffic] = []
         for probe, at in self._agenda.due(end):
             moment = self._moment(at, faults, placing, terms)
             moved.append(self._measure(probe, moment, at, wanted.room_taken))
@@ -259,9 +268,9 @@ class Simulation:
         written, read = serve(self.state, self.columns, layers, by_probes, asks)
         self.usage.write(wanted, written)
         if books is not None:
-            laws.check_traffic(layers, by_probes, (written, read), weight, seconds=seconds)
+            traffic.check_traffic(layers, by_probes, (written, read), weight, seconds=seconds)
             demand, whole = self.usage.new_demand, float(written @ weight)
-            laws.check_books(books, self.state, new_demand=demand, written=whole)
+            traffic.check_books(books, self.state, new_demand=demand, written=whole)
         return written
 
     def _looks(
@@ -292,7 +301,7 @@ class Simulation:
                 purged=flow.purged / parts,
                 burst=burst,
                 burst_files=burst_files,
-                resets=policies.resets_due(
+                resets=operation.resets_due(
                     (begun - self.scenario.start).total_seconds(),
                     (until - self.scenario.start).total_seconds(),
                     self.scenario.allocator.reset_s,
@@ -302,11 +311,11 @@ class Simulation:
             whole += burst
         return whole
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: ScenarioChange) -> None:
         """Apply a change, and record an event."""
         self._set(change.set, max(change.at, self.now), change.detail)
 
-    def _apply_due(self, change: Change) -> None:
+    def _apply_due(self, change: ScenarioChange) -> None:
         """Apply a change of the scenario, which may conflict with settings made by hand."""
         known = len(self.log.events)
         try:
@@ -316,7 +325,7 @@ class Simulation:
             self.log.add(EventKind.NOTE, max(change.at, self.now), f"refused: {error.message}")
 
     def set_key(self, key: str, value: object) -> None:
-        """Set one setting by its dotted key; see `trimtab.twin.scenario.checks.replace_running`."""
+        """Set one setting by its dotted key; see `trimtab.twin.scenario_check.replace_running`."""
         self._set({key: value}, self.now, "")
 
     def set_alone(self, kind: str, number: int, values: Mapping[str, object]) -> None:
@@ -370,7 +379,7 @@ class Simulation:
 
     def end_probes(self) -> None:
         """Stop the scenario's own probes from now on."""
-        self._agenda = Agenda((), self.now, self.scenario.timezone)
+        self._agenda = ProbeAgenda((), self.now, self.scenario.timezone)
 
     def write(self, bytes_of_osts: Sequence[tuple[float, str]]) -> None:
         """Write a guest's bytes to real OSTs now: pairs of bytes and OST ranges."""
@@ -506,7 +515,9 @@ class Simulation:
             self._carriers = (troubles, moved)
         return self._carriers[1]
 
-    def _measure(self, probe: ProbeLoad, moment: Moment, at: datetime, taken: Array) -> Moved:
+    def _measure(
+        self, probe: ProbeLoad, moment: ProbeMoment, at: datetime, taken: Array
+    ) -> ProbeTraffic:
         moment = replace(moment, room=moment.room - taken[self.columns.member])
         if probe.kind == "ior":
             job, moved = run_job(self.scenario, probe, at, moment, self._rates)
@@ -524,7 +535,7 @@ class Simulation:
 
     def _moment(
         self, at: datetime, faults: tuple[Trouble, ...], placing: Placing, terms: OstTerms | None
-    ) -> Moment:
+    ) -> ProbeMoment:
         """Return the state for a probe; the epoch's ``terms`` apply under the same conditions."""
         shares, even = placing
         troubles = self._conditions(active(faults, at, at), at, at)
@@ -534,7 +545,7 @@ class Simulation:
         silent = troubles.silent & state.create_enabled[member]
         if silent.any():
             chosen = np.where(silent, chosen.max() or 1.0, chosen)
-        return Moment(
+        return ProbeMoment(
             terms if terms and terms.conditions is troubles else self._terms(troubles),
             self._user_rate[member],
             self._user_read_rate[member],

@@ -1,21 +1,249 @@
-"""The layout in miniature, scaled to the file system by fractions of an OST's capacity."""
+"""The miniature OSTs beneath the flow of bytes, and rates over a trailing window.
+
+All sizes are fractions of an OST's capacity, so that a miniature represents a real OST.
+
+The current state of each column, with the names of telemetry.
+
+The layout in miniature, scaled to the file system by fractions of an OST's capacity.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, get_type_hints
 
 import numpy as np
 
 from trimtab._core import OstFleet
-from trimtab.twin.arrays import Array, Integers
-from trimtab.twin.scenario.geometry import GROUP_UNITS
-from trimtab.twin.scenario.model import Scenario
-from trimtab.twin.simulation.layout import LOOPS, Window, table
-from trimtab.twin.simulation.state import State
-from trimtab.twin.stack.hardware import GROUP_BYTES
-from trimtab.twin.stack.ost import REQUEST_BYTES
+from trimtab.twin.scenario import GROUP_UNITS, Scenario
+from trimtab.twin.simulation.hardware import GROUP_BYTES
+from trimtab.twin.simulation.ost_array import Array, Flags, Integers
+from trimtab.twin.simulation.ost_ceiling import REQUEST_BYTES
+
+LOOPS = ("c0", "c1", "c2", "c3", "c4")
+"""Criteria of the family with the most; others count nothing in the last."""
+COUNTS = (
+    *("written_units", "copied_units", "requests"),
+    *(f"useless_{loop}" for loop in LOOPS),
+    *(f"considered_{loop}" for loop in LOOPS),
+)
+_WINDOWS_S = (24 * 3600.0, 48 * 3600.0, 96 * 3600.0, 192 * 3600.0)
+_LOOK_S = 3600.0
+"""Interval at which counts are stored, or once per epoch if that is longer."""
+_ENOUGH = 0.1
+"""Fraction of the capacity: with fewer writes a miniature's amplification is too coarse."""
+
+
+def table(layout: OstFleet, names: Sequence[str] = COUNTS) -> Array:
+    """Return figures of a layout: names x columns. A missing loop is 0."""
+    return np.frombuffer(layout.figures(names)).reshape(len(names), -1)
+
+
+def walks_per_request(passed: Array, groups: int) -> Array:
+    """Return the groups searched in useless loops per request, as a fraction of all groups.
+
+    The number of useless loops per request does not depend on the number of groups, but their cost
+    does. Groups searched before a hit are excluded: their number does not grow with the OST, and if
+    the goal is reset they belong to the reset, not to each request. A loop over lists, which
+    searches few groups or none, counts by the groups it searches.
+
+    Parameters
+    ----------
+    passed
+        `COUNTS` x columns.
+    groups
+        Number of groups of a miniature.
+    """
+    useless, considered = passed[3 : 3 + len(LOOPS)], passed[3 + len(LOOPS) :] / groups
+    return np.minimum(useless, considered).sum(axis=0) / np.maximum(passed[2], 1.0)
+
+
+class TrailingWindow:
+    """Write amplification and allocator's work over the last day, or longer if writes were few.
+
+    Parameters
+    ----------
+    counts
+        `COUNTS` x columns at the start.
+    units
+        Units of one miniature OST.
+    epoch_s
+        Time from one `step` to the next.
+
+    Attributes
+    ----------
+    passed
+        `COUNTS` x columns, within the window.
+    amplification
+        Units that the drive wrote per host unit; 1 if nothing was ever written.
+    """
+
+    def __init__(self, counts: Array, units: float, epoch_s: float = 3600.0) -> None:
+        self._units = units
+        self._stride = max(1, round(_LOOK_S / epoch_s))
+        look_s = self._stride * epoch_s
+        self._sizes = [max(1, round(window / look_s)) for window in _WINDOWS_S]
+        self._ring = np.zeros((self._sizes[-1] + 1, *counts.shape))
+        self._ring[0] = counts
+        self._epochs = 0
+        self.passed = np.zeros_like(counts)
+        self.amplification = np.ones(counts.shape[1])
+        self._walks: tuple[Array, int, Array] | None = None
+
+    def add_columns(self, more: int) -> None:
+        """Start counting for additional columns, from zero."""
+        self._ring = np.pad(self._ring, ((0, 0), (0, 0), (0, more)))
+        self.passed = np.pad(self.passed, ((0, 0), (0, more)))
+        self.amplification = np.pad(self.amplification, (0, more), constant_values=1.0)
+
+    def step(self, counts: Array) -> None:
+        """Add the counts after an epoch."""
+        self._epochs += 1
+        if self._epochs % self._stride == 0:
+            self._ring[self._looks % len(self._ring)] = counts
+        passed = self._since(self._sizes[0], counts)
+        for size in self._sizes[1:]:
+            few = passed[0] < _ENOUGH * self._units
+            if size > self._looks or not np.count_nonzero(few):
+                break
+            passed = np.where(few, self._since(size, counts), passed)
+        self.passed = passed
+        wrote = passed[0] > 0.0
+        measured = 1.0 + passed[1] / np.where(wrote, passed[0], 1.0)
+        self.amplification = np.where(wrote, measured, self.amplification)
+
+    def useless_per_request(self) -> Array:
+        """Return useless loops (full scans over all groups) per request."""
+        return self.passed[3 : 3 + len(LOOPS)].sum(axis=0) / np.maximum(self.passed[2], 1.0)
+
+    def walks_per_request(self, groups: int) -> Array:
+        """Return groups searched in useless loops per request, as a fraction of all groups."""
+        if self._walks is None or self._walks[0] is not self.passed or self._walks[1] != groups:
+            self._walks = (self.passed, groups, walks_per_request(self.passed, groups))
+        return self._walks[2]
+
+    @property
+    def _looks(self) -> int:
+        return self._epochs // self._stride
+
+    def _since(self, looks: int, counts: Array) -> Array:
+        back = min(looks, self._looks)
+        return counts - self._ring[(self._looks - back) % len(self._ring)]
+
+
+@dataclass(slots=True)
+class ColumnState:
+    """Arrays over columns, for one OST of each, and totals of the whole.
+
+    Attributes
+    ----------
+    guest_bytes
+        Part of the used bytes: files of probes outside the scenario.
+    closed_by_gating, closed_by_hand
+        Why a column accepts no new files.
+    answers
+        False for a silent OST.
+    bytes_written_total, client_bytes_written_total
+        Bytes to the OST from users and probes; the latter without surveys, which involve no client.
+    bytes_read_total, client_bytes_read_total
+        Likewise.
+    write_bytes_per_s
+        Mean of the last epoch.
+    last_trim_s
+        Seconds since 1970 UTC; NaN: never.
+    amplification
+        Units that drives wrote for each unit of the host, over the trailing window.
+    flash_written_total
+        Bytes written by drives, with copies, without parity.
+    refused_quota_bytes, refused_space_bytes
+        Of the whole, since the start.
+    queued_bytes
+        For the whole: pending bytes of users' jobs; below 0 if they wrote ahead.
+    slowed_bytes
+        For the whole, since the start: bytes never written because jobs waited too long.
+    useless_loops_total, groups_considered_total
+        Counters of the allocator: criteria x columns, at the scale of a real OST.
+    """
+
+    capacity_bytes: Array
+    used_bytes: Array
+    guest_bytes: Array
+    closed_by_gating: Flags
+    closed_by_hand: Flags
+    answers: Flags
+    failover_active: Flags
+    degraded: Flags
+    server: Integers
+    bytes_written_total: Array
+    client_bytes_written_total: Array
+    write_bytes_per_s: Array
+    bytes_read_total: Array
+    client_bytes_read_total: Array
+    bytes_discarded_total: Array
+    flash_written_total: Array
+    last_trim_s: Array
+    amplification: Array
+    allocator_requests_total: Array
+    useless_loops_total: Array
+    groups_considered_total: Array
+    names_resolve: bool = True
+    out_of_space: bool = False
+    refused_quota_bytes: float = 0.0
+    refused_space_bytes: float = 0.0
+    queued_bytes: float = 0.0
+    slowed_bytes: float = 0.0
+
+    @classmethod
+    def empty(cls, columns: int, capacity_bytes: float) -> ColumnState:
+        """Return the state of empty OSTs."""
+        arrays: dict[str, Any] = {
+            name: np.full(
+                (len(LOOPS), columns) if name in _BY_LOOP else columns, _FIRST.get(name, 0), dtype
+            )
+            for name, dtype in _COLUMNS.items()
+        }
+        return cls(**arrays | {"capacity_bytes": np.full(columns, capacity_bytes)})
+
+    def add(self, columns: int, capacity_bytes: float) -> None:
+        """Append empty columns."""
+        more = ColumnState.empty(columns, capacity_bytes)
+        for name in _COLUMNS:
+            joined = np.concatenate([getattr(self, name), getattr(more, name)], axis=-1)
+            setattr(self, name, joined)
+
+    @property
+    def available_bytes(self) -> Array:
+        """Free bytes."""
+        return self.capacity_bytes - self.used_bytes
+
+    @property
+    def fullness(self) -> Array:
+        """Used part."""
+        return self.used_bytes / self.capacity_bytes
+
+    def fullness_after(self, expected: Array) -> Array:
+        """Return an upper bound of columns' fullness after expected writes.
+
+        An OST rarely gets more than four times the expected bytes, through large files.
+        """
+        return self.fullness + 4.0 * expected / self.capacity_bytes
+
+    @property
+    def create_enabled(self) -> Flags:
+        """Whether new files may be created."""
+        return ~(self.closed_by_gating | self.closed_by_hand)
+
+
+_BY_LOOP = frozenset({"useless_loops_total", "groups_considered_total"})
+_DTYPES: dict[Any, type] = {Array: float, Flags: bool, Integers: np.int64}
+_COLUMNS = {
+    name: _DTYPES[kind] for name, kind in get_type_hints(ColumnState).items() if kind in _DTYPES
+}
+"""Data type of each array; other fields are totals of the whole."""
+_FIRST: dict[str, float | bool] = {"answers": True, "last_trim_s": np.nan, "amplification": 1.0}
+
 
 UNIT_BYTES = 64 * 1024
 """The allocator's block and the drive's mapped unit, at the allocator's scale."""
@@ -61,7 +289,7 @@ class Miniature:
         self.layout.fill(fullness.tolist())
         self._look()
         epoch_s = scenario.resolution.epoch_s
-        self._window = Window(self._counts, self.units, epoch_s / drive_steps(epoch_s))
+        self._window = TrailingWindow(self._counts, self.units, epoch_s / drive_steps(epoch_s))
         # An epoch writes few units: without earlier writes the first would depend on chance.
         mixed = np.minimum(_WARM, fullness / 2.0)
         self._pass(mixed, mixed)
@@ -121,7 +349,7 @@ class Miniature:
 
     def advance(
         self,
-        state: State,
+        state: ColumnState,
         *,
         written: Array,
         deleted: Array,
@@ -144,7 +372,7 @@ class Miniature:
         self._count(state, written + burst, deleted + purged + burst, passed)
         state.amplification = self._window.amplification
 
-    def serve(self, state: State, *, written: Array, deleted: Array) -> None:
+    def serve(self, state: ColumnState, *, written: Array, deleted: Array) -> None:
         """Write and delete between two epochs, with bytes on one OST of each column."""
         part = 1.0 / state.capacity_bytes
         self._count(state, written, deleted, self._pass(written * part, deleted * part))
@@ -179,7 +407,7 @@ class Miniature:
         """Start of the next large search, as a fraction of all block groups."""
         return self._now()[_NOW.index("last_group")]
 
-    def _count(self, state: State, host: Array, freed: Array, passed: Array) -> None:
+    def _count(self, state: ColumnState, host: Array, freed: Array, passed: Array) -> None:
         """Update counts: the miniature's rates times the real writes of an OST of each column."""
         state.bytes_written_total += host
         if np.count_nonzero(self._discards):

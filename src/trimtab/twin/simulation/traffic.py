@@ -8,11 +8,24 @@
 
 Users' jobs that compete with a probe are part of the traffic: their bytes are counted on the same
 OSTs, and the rest of the epoch has correspondingly less.
+
+Laws that hold in every epoch of every simulation; a violation is a bug in the twin.
+
+They are checked only if the environment has `VARIABLE`, which every test sets, since each check
+costs about as much as the step it checks.
+
+=================  =================================================================================
+no layer more      what clients measure is at most what their nodes, the network and the OSTs carry;
+                   what a survey measures is at most what the OST does alone
+closed loop        what users and probes move on an OST in an epoch is at most what it carries
+every byte         what was wanted was written, refused, waits, or was never asked for
+=================  =================================================================================
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,12 +33,12 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.twin.arrays import Array, Flags, Integers, OstRates
-from trimtab.twin.scenario.model import Clients, Gating
-from trimtab.twin.simulation.columns import Columns
-from trimtab.twin.simulation.measures import OstTerms
-from trimtab.twin.simulation.state import State
-from trimtab.twin.stack.sharing import Resource, max_min
+from trimtab.twin.scenario import Clients, Gating, ProbeLoad, Scenario
+from trimtab.twin.simulation.fitted_constant import FITTED
+from trimtab.twin.simulation.job import JobResult, Resource, max_min
+from trimtab.twin.simulation.miniature import ColumnState
+from trimtab.twin.simulation.ost_array import Array, Flags, Integers, OstColumns, OstRates
+from trimtab.twin.simulation.ost_rate import OstTerms
 
 SURVEY_BYTES: Final = 64 * 2**30
 """Bytes that a survey writes to and reads from each OST: seconds at flash rates, beyond a server's
@@ -33,7 +46,7 @@ cache."""
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class ProbeTraffic:
     """Traffic of a probe and of concurrent users; arrays over real OSTs, bytes and bytes/s.
 
     Attributes
@@ -58,7 +71,7 @@ class Moved:
     from_clients: bool = True
 
     @classmethod
-    def nothing(cls, osts: int) -> Moved:
+    def nothing(cls, osts: int) -> ProbeTraffic:
         """Return the traffic of a probe that failed before moving data."""
         none = np.zeros(osts)
         return cls(none, none, none, none, none, none, none)
@@ -90,7 +103,7 @@ class Probed:
     longest_s: float
 
 
-def probed(moved: Sequence[Moved], columns: Columns, seconds: float) -> Probed | None:
+def probed(moved: Sequence[ProbeTraffic], columns: OstColumns, seconds: float) -> Probed | None:
     """Return the total traffic of probes in an epoch; ``None`` if none ran."""
     if not moved:
         return None
@@ -123,7 +136,7 @@ def _sum(arrays: Sequence[Array]) -> Array:
     return arrays[0] if len(arrays) == 1 else sum(arrays[1:], arrays[0])
 
 
-def laid_out(moved: Sequence[Moved], columns: Columns) -> tuple[Array, Integers]:
+def laid_out(moved: Sequence[ProbeTraffic], columns: OstColumns) -> tuple[Array, Integers]:
     """Return probes' writes to one OST of each column: bytes, and number of files."""
     if not moved:
         return np.zeros(columns.count), np.zeros(columns.count, np.int64)
@@ -149,7 +162,7 @@ def with_met(mean: Array, met: Array, share: Array, weight: Array) -> Array:
     return met + rest * (max(left, 0.0) / others if others > 0.0 else 0.0)
 
 
-def carried(wanted: Array, most: Array, of_clients: float, columns: Columns) -> Array:
+def carried(wanted: Array, most: Array, of_clients: float, columns: OstColumns) -> Array:
     """Return the carried part of each column's demand: a max-min share of the clients.
 
     Parameters
@@ -194,7 +207,7 @@ class Asks:
     reads: Array
 
 
-def layers_of(could: OstRates, clients: Clients, columns: Columns, seconds: float) -> Layers:
+def layers_of(could: OstRates, clients: Clients, columns: OstColumns, seconds: float) -> Layers:
     """Return the capacity of layers in that many seconds.
 
     Parameters
@@ -211,8 +224,8 @@ def layers_of(could: OstRates, clients: Clients, columns: Columns, seconds: floa
 
 
 def serve(
-    state: State,
-    columns: Columns,
+    state: ColumnState,
+    columns: OstColumns,
     layers: Layers,
     by_probes: Probed | None,
     asks: Asks,
@@ -263,7 +276,7 @@ class Flow:
     written: Array
     deleted: Array
     purged: Array
-    moved: list[tuple[datetime, Moved]] = field(default_factory=list)
+    moved: list[tuple[datetime, ProbeTraffic]] = field(default_factory=list)
     terms: OstTerms | None = None
     layers: Layers | None = None
 
@@ -290,3 +303,121 @@ def looks(
     if parts <= 1 or not (closed | (fullest > gating.limit)).any():
         return (start, end)
     return tuple(spans(start, end, parts))
+
+
+VARIABLE: Final = "TRIMTAB_CHECK_LAWS"
+_ROUNDING: Final = 1 + 1e-9
+
+
+class LawBrokenError(AssertionError):
+    """A simulation violated a law."""
+
+
+def are_checked() -> bool:
+    """Return whether the laws are checked."""
+    return bool(os.environ.get(VARIABLE))
+
+
+def check_job(
+    scenario: Scenario,
+    probe: ProbeLoad,
+    rates: OstRates,
+    ost_of_task: Integers,
+    got: JobResult,
+) -> None:
+    """Check that a job moves no more than its nodes' ports and its files' OSTs can.
+
+    Parameters
+    ----------
+    rates
+        Rates of each OST for clients.
+    """
+    used = np.unique(ost_of_task)
+    ports = probe.nodes * scenario.clients.network_bytes_per_s
+    tasks = len(ost_of_task) * FITTED.process_bytes_per_s
+    for access, measured, of_osts in (
+        ("writes", got.write_bytes_per_s, rates.write),
+        ("reads", got.read_bytes_per_s, rates.read),
+    ):
+        for layer, most in (
+            ("the processes", tasks),
+            ("the nodes' ports", ports),
+            ("the OSTs", float(of_osts[used].sum())),
+        ):
+            _at_most(f"{probe.name} {access}", measured, layer, most)
+
+
+def check_survey(probe: ProbeLoad, measured: Array, alone: Array) -> None:
+    """Check that a survey measures no OST faster than it is alone."""
+    over = measured > alone * _ROUNDING
+    if over.any():
+        ost = int(np.flatnonzero(over)[0])
+        _at_most(f"{probe.name} of OST {ost}", float(measured[ost]), "it", float(alone[ost]))
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """Bytes of the whole that users wanted but did not write."""
+
+    refused: float
+    queued: float
+    slowed: float
+
+    @classmethod
+    def of(cls, state: ColumnState) -> Books:
+        """Return the books of a state."""
+        refused = state.refused_quota_bytes + state.refused_space_bytes
+        return cls(refused, state.queued_bytes, state.slowed_bytes)
+
+
+def check_books(before: Books, state: ColumnState, *, new_demand: float, written: float) -> None:
+    """Check that every byte that users wanted in an epoch is accounted for once."""
+    after = Books.of(state)
+    wanted = before.queued + new_demand
+    became = (
+        written + (after.refused - before.refused) + after.queued + (after.slowed - before.slowed)
+    )
+    if abs(wanted - became) > 1e-9 * (after.refused + after.slowed + abs(wanted)) + 1.0:
+        raise LawBrokenError(f"{wanted:.9g} bytes were wanted, and {became:.9g} are accounted for")
+
+
+def check_traffic(
+    layers: Layers,
+    by_probes: Probed | None,
+    users: tuple[Array, Array],
+    weight: Array,
+    *,
+    seconds: float,
+) -> None:
+    """Check that OSTs and clients could carry users' and probes' I/O."""
+    written, read = users
+    longer = 1.0
+    if by_probes is not None:
+        # A run longer than its epoch is counted in the one in which it starts.
+        longer = max(1.0, by_probes.longest_s / seconds)
+        written, read = written + by_probes.client_written, read + by_probes.client_read
+    for passed, most in ((written, layers.write), (read, layers.read)):
+        check_osts(passed, most * longer)
+        check_clients(float(passed @ weight), layers.clients * longer)
+
+
+def check_osts(moved: Array, most: Array) -> None:
+    """Check that users and probes moved no more on a column's OST than it can carry."""
+    over = moved > most * _ROUNDING + 1.0
+    if over.any():
+        column = int(np.flatnonzero(over)[0])
+        raise LawBrokenError(
+            f"an OST of column {column} moved {moved[column]:.6g} bytes in an epoch, and carries "
+            f"{most[column]:.6g}"
+        )
+
+
+def check_clients(moved: float, most: float) -> None:
+    """Check that users and probes moved no more than all client nodes can carry."""
+    if moved > most * _ROUNDING + 1.0:
+        raise LawBrokenError(f"clients moved {moved:.6g} bytes in an epoch, and carry {most:.6g}")
+
+
+def _at_most(load: str, measured: float, layer: str, most: float) -> None:
+    if measured > most * _ROUNDING:
+        raise LawBrokenError(f"{load}: {measured:.6g} B/s, and {layer} carry {most:.6g} B/s")

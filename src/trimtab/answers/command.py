@@ -1,0 +1,129 @@
+"""``trimtab status``: the current state, from the store.
+
+``trimtab report``: one month of a site as a document.
+
+``trimtab correlate``: which telemetry moves with performance.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from trimtab.purge import command
+from trimtab.show import command_options
+from trimtab.show.screen_document import show_page
+from trimtab.site.place import opened
+
+
+@click.command("status")
+@click.argument("where", metavar="[PATH|SITE]", required=False)
+@command_options.output
+@command_options.store
+@command_options.cov_goal
+@command_options.window
+def status_command(
+    where: str | None, store_url: str | None, cov_goal: float | None, window_s: float | None
+) -> None:
+    """Show the state of one file system, or of all, from the stored runs.
+
+    Shows the last runs, and for each series of comparable runs its mean, COV with interval,
+    verdict and trend. Measures nothing.
+    """
+    from trimtab.answers.page import status_document
+    from trimtab.base.site import LIMITS
+    from trimtab.explain.headline import site_troubles
+    from trimtab.explain.status import StatusDocument
+    from trimtab.probe.verdict.site_standing import standings_of
+    from trimtab.probe.verdict.site_status import status_of
+    from trimtab.show.screen_document import QUIET_S, progress_bar
+    from trimtab.site.lookup import site_of
+
+    with opened(where, store_url) as record, progress_bar(quiet_s=QUIET_S) as progress:
+        limits = LIMITS if record.site is None else record.site.limits
+        name = where if record.site is None else record.site.name
+        state = status_of(
+            record.store,
+            None if name is None else site_of(record.store, name),
+            goal=limits.cov if cov_goal is None else cov_goal,
+            window_s=limits.window_s if window_s is None else window_s,
+            progress=progress,
+        )
+        standings = standings_of(record.store, state, record.site)
+    troubles = {standing.site: site_troubles(standing) for standing in standings}
+    more = []
+    if state.series:
+        site = command_options.site_argument(state.series[0].site)
+        more = [f"trimtab judge {site} shows changes over months, trimtab incidents {site} causes"]
+    show_page(
+        lambda: StatusDocument(state, troubles),
+        lambda: status_document(
+            state, standings, command_options.site_argument(where) if where else ""
+        ),
+        more=more,
+    )
+
+
+@click.command("report")
+@click.argument("where", metavar="SITE")
+@click.option("--month", metavar="MONTH", help="Such as 2026-10. Default: the last complete one.")
+@click.option(
+    "--out", required=True, type=command.PATH, metavar="FILE",
+    help="Output file; its name ends in .html or .md.",
+)  # fmt: skip
+@command.place
+@command_options.as_json
+@command_options.store
+def report_command(
+    where: str, store_url: str | None, month: str | None, out: Path, place: str | None
+) -> None:
+    """Write the report of one month.
+
+    Contains the verdicts, the incidents with their causes, space and purges, the cost of the
+    probes, and the actions.
+    """
+    from trimtab.answers.month import MonthDocument, month_of, month_of_site
+    from trimtab.answers.page_month import check_out, monthly_document, write_monthly
+    from trimtab.show.document import Document
+    from trimtab.show.screen_document import progress_bar
+
+    check_out(out)
+    with opened(where, store_url) as record, progress_bar() as progress:
+        span = month_of(month, record.place.timezone, record.now)
+        site, purges = record.place.name, None if place is None else Path(place)
+        known = month_of_site(
+            record.store, record.place, span, now=record.now, purges=purges, progress=progress
+        )
+        document = monthly_document(known)
+        location = record.location
+    write_monthly(out, document)
+
+    show_page(
+        lambda: MonthDocument(
+            location, site, f"{span.first:%Y-%m}", str(out), document.answer, document.details
+        ),
+        lambda: Document(document.answer, details=document.details),
+        more=(f"report: {out}",),
+    )
+
+
+@click.command("correlate")
+@click.argument("where", metavar="SITE")
+@command_options.since("Start of the analysis. Default: 90 days before the last run.")
+@command_options.until
+@command_options.series
+@command_options.output
+@command_options.store
+def correlate_command(where: str, store_url: str | None, **limits: str | None) -> None:
+    """Correlate telemetry with performance, with significance. Correlation is not cause.
+
+    The significance allows for autocorrelation in both series and for multiple testing.
+    """
+    from trimtab.answers.page import correlated_document
+    from trimtab.answers.site_correlation import correlate_site
+    from trimtab.show.screen_document import progress_bar
+
+    with opened(where, store_url) as record, progress_bar() as progress:
+        result = correlate_site(record.store, record.place, progress=progress, **limits)
+    show_page(lambda: result, lambda: correlated_document(result))

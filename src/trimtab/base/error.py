@@ -1,0 +1,428 @@
+"""A sentence for people that carries a stable code for programs.
+
+Every reason, note and outcome that a program or a test may rely on is a `Message`: the code stays
+when the sentence is improved. In JSON the code stands beside the sentence (``reason`` and
+``reason_code``). Errors carry their code as an attribute (`trimtab.base.error`).
+
+Every error that Trimtab raises on purpose, in one tree.
+
+::
+
+    TrimtabError
+    ├── UsageError          wrong use: an argument, a site file, a path          exit code 2
+    ├── ToolError           a probe, tool or node failed                         exit code 3
+    │   ├── NoAnswer        a file system did not answer within its deadline
+    │   ├── NeverStarted    a batch job did not begin: nothing was measured, nothing is wrong
+    │   ├── JobLost         a batch job was taken away while it ran: by whom is its state
+    │   └── Undelivered     a receiver did not take a message, or nobody knows whether it did
+    ├── RefusedError        a safety rule says no                                exit code 4
+    └── UnreadableError     data or store that cannot be read or written         exit code 5
+        └── DataError       a file that is not what it should be: which, and the line
+
+    Interrupted             the person or the system asked to stop               exit code 130
+
+`Interrupted` stands apart, as ``KeyboardInterrupt`` does, so that no handler of errors swallows it.
+A panic of Rust stands apart as well, by PyO3's choice: what must outlive one runs its work within
+`panics_as_errors`, the only place where a ``BaseException`` becomes an error.
+Anything else that escapes is a bug (exit code 1). A message says what happened and where, the hint
+what to do next; the code names the problem for programs and tests and outlives every rewording.
+
+How this installation gets an extra: never by a name that anybody could register.
+
+The name ``trimtab`` is on no public index, so a command that asks one for it would install what a
+stranger put there. What is named instead is the wheel or the checkout that this installation was
+made from.
+
+What the system refuses while files of a purge are read or written, as an error of Trimtab.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from trimtab.base.visible import shell_text
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+
+
+CODE: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+"""Lower-case words joined by hyphens: ``too-few-runs``."""
+
+
+class Message(str):
+    """A sentence with its code. It is a ``str`` wherever a sentence is wanted.
+
+    Parameters
+    ----------
+    code
+        Stable, as `CODE` says; the same code for the same meaning wherever it arises.
+    text
+        One sentence, without a final full stop; free to change from version to version.
+
+    Raises
+    ------
+    ValueError
+        For a code of another form.
+
+    Notes
+    -----
+    Formatting and joining return a plain ``str``: give the code to the sentence that is whole.
+
+    Examples
+    --------
+    >>> reason = Message("too-few-runs", "3 of at least 24 runs in the window")
+    >>> reason.code, reason[:4]
+    ('too-few-runs', '3 of')
+    """
+
+    __slots__ = ("code",)
+    code: str
+
+    def __new__(cls, code: str, text: str) -> Message:
+        """Return the sentence with its code."""
+        if CODE.fullmatch(code) is None:
+            raise ValueError(f"{code!r} is no code: lower-case words joined by hyphens")
+        message = super().__new__(cls, text)
+        message.code = code
+        return message
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: object) -> object:
+        """Keep the code in what pydantic writes and reads: ``[code, text]``."""
+        from pydantic_core import core_schema
+
+        text = core_schema.str_schema()
+        return core_schema.no_info_after_validator_function(
+            lambda pair: cls(*pair),
+            core_schema.tuple_schema([text, text]),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda message: (message.code, str(message))
+            ),
+        )
+
+    def __reduce__(self) -> tuple[type[Message], tuple[str, str]]:
+        """Keep the code when the sentence passes to another process."""
+        return Message, (self.code, str(self))
+
+
+def code_of(text: str | None) -> str | None:
+    """Return the code of a sentence; ``None`` where it has none, as text read from a store."""
+    return text.code if isinstance(text, Message) else None
+
+
+def joined(*sentences: str | None) -> str | None:
+    """Return sentences as one, with the code of the first that has one; ``None`` of none.
+
+    Examples
+    --------
+    >>> joined(None, Message("line-cut", "line 3 is cut"), "no space").code
+    'line-cut'
+    """
+    present = tuple(dict.fromkeys(sentence for sentence in sentences if sentence))
+    code = next(filter(None, map(code_of, present)), None)
+    text = "; ".join(present)
+    return Message(code, text) if code is not None else text or None
+
+
+class TrimtabError(Exception):
+    """The base of every error raised on purpose.
+
+    Parameters
+    ----------
+    message
+        What happened, and where.
+    code
+        Stable name of the problem, lower-case words joined by hyphens: ``site-unknown``. Without
+        one it is the code of the message, else of the class.
+    hint
+        What the reader can do next, if there is something.
+    """
+
+    exit_code = 1
+    code = "error"
+    reported = False
+    """Set on an error that stands in a document which was printed already."""
+
+    def __init__(self, message: str, *, code: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or code_of(message) or type(self).code
+        self.hint = hint
+
+
+class UsageError(TrimtabError):
+    """Wrong use: a bad argument, path or site file."""
+
+    exit_code = 2
+    code = "usage"
+
+
+class ToolError(TrimtabError):
+    """A probe, tool or node failed; the message carries what it printed, shortened."""
+
+    exit_code = 3
+    code = "tool-failed"
+
+
+class NoAnswer(ToolError):
+    """A file system did not answer within its deadline: a result, not a bug."""
+
+    code = "no-answer"
+
+
+class NeverStarted(ToolError):
+    """A batch job that never began: refused, held, cancelled in the queue, or pending too long.
+
+    The probe is missing then, which says nothing about the file system.
+    """
+
+    code = "never-started"
+
+
+class JobLost(ToolError):
+    """A batch job that began and was taken away before its commands had ended.
+
+    Parameters
+    ----------
+    message
+        What happened, and where.
+    state
+        As the batch system names it: ``NODE_FAIL``, ``PREEMPTED`` ...; ``None`` where it does not
+        answer.
+    result
+        The `trimtab.reach.process.ProcessResult` of the command that ran then, with what it had
+        printed; ``None`` between two commands.
+    """
+
+    code = "job-lost"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        state: str | None,
+        result: object | None = None,
+        code: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, code=code, hint=hint)
+        self.state = state
+        self.result = result
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether its time was over: such a run counts as 0, as one that was too slow here."""
+        return self.state == "TIMEOUT"
+
+
+class Undelivered(ToolError):
+    """A receiver, of mail or over HTTP, did not take a message.
+
+    Parameters
+    ----------
+    code
+        ``receiver-unreachable``, ``receiver-refused``, ``receiver-answer-unexpected``,
+        ``secret-unreadable`` or ``secret-exposed``.
+    unreachable
+        There was nobody to give anything to: the next message will fare alike.
+    unclear
+        The connection broke after the message was given: it may have been taken.
+    for_good
+        This message would be refused again.
+    retry_after_s
+        As the receiver asks; ``None``: it does not say.
+    """
+
+    code = "undelivered"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        unreachable: bool = False,
+        unclear: bool = False,
+        for_good: bool = False,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message, code=code)
+        self.unreachable, self.unclear = unreachable, unclear
+        self.for_good, self.retry_after_s = for_good, retry_after_s
+
+
+class RefusedError(TrimtabError):
+    """A safety rule forbids what was asked."""
+
+    exit_code = 4
+    code = "refused"
+
+
+class UnreadableError(TrimtabError):
+    """Data or a store that cannot be read or written; nothing was lost by trying."""
+
+    exit_code = 5
+    code = "unreadable"
+
+
+class DataError(UnreadableError):
+    """A file that does not hold what its format says.
+
+    Parameters
+    ----------
+    message
+        What is wrong with it.
+    file
+        Its name, as given; ``None`` while only the content is at hand.
+    line
+        The line, counted from 1; ``None`` where it is of the whole.
+    """
+
+    code = "data"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        code: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        place = ":".join(str(part) for part in (file, line) if part is not None)
+        super().__init__(
+            f"{place}: {message}" if place else message, code=code or code_of(message), hint=hint
+        )
+        self.reason = message
+        self.file = file
+        self.line = line
+
+    def of(self, file: str) -> DataError:
+        """Return the same error with the file that it is about."""
+        return DataError(self.reason, file=file, line=self.line, code=self.code, hint=self.hint)
+
+
+def unreleased(noun: str, again: str, *, file: str | None = None) -> DataError:
+    """Return that something has a format which no released version wrote: it is not read.
+
+    Parameters
+    ----------
+    noun
+        What it is, and where: ``the store /var/lib/trimtab/trimtab.db``.
+    again
+        How its content is had again, as a command.
+    file
+        Its name where the noun does not say it.
+    """
+    return DataError(
+        f"{noun} was made by an unreleased version of Trimtab, whose formats are not read",
+        file=file,
+        code="format-unreleased",
+        hint=f"nothing in it was touched; {again}",
+    )
+
+
+class Interrupted(KeyboardInterrupt):
+    """A person or the system asked Trimtab to stop (SIGINT, SIGTERM, SIGHUP)."""
+
+    exit_code = 130
+    code = "interrupted"
+    reported = False
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class Panic(Exception):
+    """A library gave up within a call, as Rust does where it cannot go on: a bug, not a result."""
+
+
+@contextmanager
+def panics_as_errors() -> Iterator[None]:
+    """Turn everything that is no ``Exception`` into a `Panic`, except a request to end.
+
+    PyO3 derives its ``PanicException`` from ``BaseException``, a class of its own in each library.
+    Such an exception asks nobody to stop, so whoever handles the errors of one piece of work and
+    goes on with the next must meet it too. ``KeyboardInterrupt`` (`Interrupted` among it),
+    ``SystemExit`` and ``GeneratorExit`` do ask for an end, and pass.
+
+    Raises
+    ------
+    Panic
+        From the exception that it stands for.
+    """
+    try:
+        yield
+    except (Exception, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise Panic(str(error) or type(error).__name__) from error
+
+
+_DISTRIBUTION: Final = "trimtab"
+
+
+def install_command(extra: str) -> str:
+    """Return the shell command that adds an extra to this installation.
+
+    Where nothing tells what the installation was made from (a wheelhouse, a package), the command
+    has ``WHEEL`` for the path of the release's wheel.
+    """
+    from importlib.metadata import PackageNotFoundError, distribution  # slow, and hardly needed
+
+    try:
+        origin = _origin(distribution(_DISTRIBUTION))
+    except PackageNotFoundError:
+        origin = ()
+    if origin:
+        *options, source = origin
+        return shell_text([sys.executable, "-m", "pip", "install", *options, f"{source}[{extra}]"])
+    pip = shell_text([sys.executable, "-m", "pip", "install"])
+    return f"{pip} 'WHEEL[{extra}]' (WHEEL: the path of the release's trimtab-*.whl)"
+
+
+def _origin(made: Distribution) -> tuple[str, ...]:
+    """Return what pip installed, with the option before it; nothing where it is not recorded.
+
+    PEP 610: ``direct_url.json``. A wheel that pip chose from an index or a directory has none.
+    """
+    import json  # with urllib slow, and hardly needed: every start of a command imports this module
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        recorded = json.loads(made.read_text("direct_url.json") or "{}")
+        url = urlsplit(str(recorded["url"]))
+    except (ValueError, KeyError, TypeError):
+        return ()
+    if url.scheme != "file":
+        return ()
+    path = unquote(url.path)
+    editable = recorded.get("dir_info", {}).get("editable", False)
+    return ("--editable", path) if editable else (path,)
+
+
+@contextmanager
+def system_errors(problem: str, *, code: str, hint: str | None = None) -> Iterator[None]:
+    """Raise an `OSError` of the block as an `UnreadableError`.
+
+    Parameters
+    ----------
+    problem
+        What failed and where; what the system says is added.
+
+    Raises
+    ------
+    UnreadableError
+        A call to the system failed.
+    """
+    try:
+        yield
+    except OSError as error:
+        message = f"{problem}: {error.strerror or error}"
+        raise UnreadableError(message, code=code, hint=hint) from error

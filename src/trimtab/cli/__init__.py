@@ -1,1 +1,0 @@
-"""The command line: parse, call one function, render. Nothing is decided here."""

@@ -1,1 +1,0 @@
-"""Render plain values on a terminal. Nothing here decides anything."""

@@ -1,0 +1,371 @@
+"""Which instruments have data within an incident, and what each could have detected.
+
+A probe limited by its clients cannot see a target that loses half; a survey of single targets can.
+An explanation that relies on the probe alone says so.
+
+Explain an incident: assess, rank and describe every cause.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Final
+
+import polars as pl
+
+from trimtab.base.error import Message
+from trimtab.base.incident import (
+    NAMED,
+    Assessment,
+    Evidence,
+    Explanation,
+    Incident,
+    Instrument,
+    Shape,
+)
+from trimtab.base.run import RunStatus
+from trimtab.base.units import enumerated
+from trimtab.base.visible import shell_text, site_word
+from trimtab.explain.causes import TABLE
+from trimtab.explain.context import Cause, Context, RunFact
+from trimtab.explain.contrast import breadth, surveys_within
+from trimtab.explain.ranking import (
+    FAINT,
+    NOT_OF_NAMES,
+    SHOWN,
+    Weighed,
+    assessment,
+    confidence,
+    rank,
+    weigh,
+)
+from trimtab.explain.telemetry_frame import OSTS, observe
+from trimtab.judge.effect_size import StripedProbe, probe_limit, survey_limit
+from trimtab.judge.spread import corrected_autocorrelation, cov
+
+_MOVED: Final = {"write_bandwidth": "bytes_written", "read_bandwidth": "bytes_read"}
+_RUNS_LEAST: Final = 8
+"""Fewest runs for a usual bandwidth and its spread."""
+_OVERHEAD_MOST: Final = 0.95
+"""A lag-1 autocorrelation from so few runs is no more certain than this."""
+_SURVEYS_LEAST: Final = 3
+_LIMIT: Final = "detection-limit"
+"""Code of a limit given as text."""
+
+
+def instruments(context: Context) -> tuple[Instrument, ...]:
+    """Return every probe's metrics and the survey of single targets, with their detection limits.
+
+    Notes
+    -----
+    A probe's limit assumes its files are spread evenly over all open targets
+    (`trimtab.judge.effect_size`); a probe that does not report its bytes has none.
+    """
+    targets = _open_targets(context)
+    probes = [
+        _probe(name, metric, runs, targets, context)
+        for (name, metric), runs in _by_metric(context.runs).items()
+    ]
+    return (*probes, *_surveys(context))
+
+
+def _by_metric(runs: Sequence[RunFact]) -> dict[tuple[str, str], list[RunFact]]:
+    probes: dict[str, list[RunFact]] = {}
+    for run in runs:
+        probes.setdefault(run.probe, []).append(run)
+    return {
+        (name, metric): of_probe
+        for name, of_probe in sorted(probes.items())
+        for metric in sorted({metric for run in of_probe for metric in run.values})
+    }
+
+
+def _open_targets(context: Context) -> int | None:
+    """Return the number of targets that accept data, in the bad hours if known."""
+    seen = observe(context).values("create_enabled", kinds=OSTS)
+    if seen.is_empty():
+        return len(context.home) or None
+    last = seen.filter(at=seen["at"].max())
+    return int((last["value"] > 0).sum()) or None
+
+
+def _probe(
+    name: str, metric: str, runs: Sequence[RunFact], targets: int | None, context: Context
+) -> Instrument:
+    within = [run for run in runs if context.is_bad(run.at)]
+    saw = any(metric in run.values or run.status is RunStatus.UNFINISHED for run in within)
+    usual = [run for run in runs if metric in run.values and context.is_good(run.at)]
+    limit = None
+    moved = _MOVED.get(metric)
+    values = [run.values[metric] for run in usual if run.values[metric] > 0]
+    bytes_moved = [] if moved is None else [size for run in usual if (size := getattr(run, moved))]
+    if moved is None:
+        reason = Message("counts-operations", "it counts operations, not bytes per target")
+    elif targets is None or not bytes_moved:
+        lacking = "what it moves" if targets is not None else "how many targets are open"
+        reason = Message("quantity-unknown", f"{lacking} is unknown")
+    elif len(values) < _RUNS_LEAST:
+        reason = Message(
+            "too-few-runs", f"{len(values)} runs of good hours are too few for its spread"
+        )
+    else:
+        limits = probe_limit(
+            StripedProbe(
+                bytes_moved=median(bytes_moved),
+                targets=targets,
+                bandwidth_bytes_per_s=median(values),
+                cov=cov(values) or 0.0,
+                autocorrelation=min(_OVERHEAD_MOST, corrected_autocorrelation(values)),
+            ),
+            runs=max(1, sum(metric in run.values for run in within)),
+            runs_before=len(values),
+        )
+        limit = limits.notices_below_bytes_per_s
+        reason = Message(_LIMIT, limits.reason)
+    return Instrument(name=name, metric=metric, notices_below=limit, saw=saw, reason=reason)
+
+
+def _surveys(context: Context) -> list[Instrument]:
+    """Return the survey of single targets, once per metric."""
+    frame = surveys_within(context)
+    metrics = sorted(frame["metric"].unique().to_list())
+    seen = breadth(context)
+    if not metrics:
+        return [_survey("each target by itself", None, seen.surveyed, seen.reason)]
+    return [_of_metric(context, frame, metric) for metric in metrics]
+
+
+def _of_metric(context: Context, frame: pl.DataFrame, metric: str) -> Instrument:
+    of_metric = frame.filter(metric=metric)
+    bad, good = (of_metric.filter(bad=side) for side in (True, False))
+    spread = (
+        good.filter(pl.col("value") > 0)
+        .group_by("target")
+        .agg(middle=pl.median("value"), n=pl.len(), sd=pl.col("value").std())
+        .filter(pl.col("n") >= _SURVEYS_LEAST)
+    )
+    saw = not bad.is_empty()
+    if spread.is_empty():
+        return _survey(
+            metric,
+            None,
+            saw,
+            Message("too-few-surveys", "too few surveys of good hours for its spread"),
+        )
+    middle = float(spread["middle"].median())  # pyrefly: ignore[bad-argument-type]
+    relative = (spread["sd"] / spread["middle"]).median()
+    limits = survey_limit(
+        middle,
+        float(relative),  # pyrefly: ignore[bad-argument-type]
+        runs=max(1, bad["run"].n_unique()),
+        runs_before=good["run"].n_unique(),
+    )
+    limit, reason = limits.notices_below_bytes_per_s, Message(_LIMIT, limits.reason)
+    return _survey(metric, limit, saw, reason)
+
+
+def _survey(metric: str, limit: float | None, saw: bool, reason: Message) -> Instrument:
+    return Instrument("survey of single targets", metric, limit, saw, reason)
+
+
+Gathered = tuple[Cause, tuple[Evidence, ...]]
+
+_NAMES_SHOWN = 3
+_ON_NAMES = ("file_", "directory_", "metadata_")
+
+
+def explain(
+    context: Context, *, table: Sequence[Cause] = TABLE, standing: Sequence[Assessment] = ()
+) -> Explanation:
+    """Explain an incident.
+
+    Parameters
+    ----------
+    context
+        The incident with all data that may explain it.
+    table
+        Causes to assess.
+    standing
+        Conditions known to be older than the record, from `standing_conditions`.
+
+    Returns
+    -------
+    Explanation
+        The likely causes, those excluded and not assessed, and the decisive measurement.
+
+    Notes
+    -----
+    Every cause collects all its evidence. Weights are added to the prior odds, and pieces of
+    evidence of one route are shrunk; the best cause lowers the odds of the others slightly; the sum
+    is converted to a confidence calibrated on simulated incidents (docs/explaining.md).
+    """
+    explanation = conclude(
+        context.incident,
+        gather(context, table),
+        standing=standing,
+        has_site_file=context.has_site_file,
+        has_servers=bool(context.home),
+    )
+    return replace(explanation, instruments=instruments(context))
+
+
+def gather(context: Context, table: Sequence[Cause] = TABLE) -> tuple[Gathered, ...]:
+    """Return every cause with all its evidence."""
+    return tuple((cause, cause.assess(context)) for cause in table)
+
+
+def conclude(
+    incident: Incident,
+    gathered: Sequence[Gathered],
+    *,
+    standing: Sequence[Assessment] = (),
+    has_site_file: bool = True,
+    has_servers: bool = True,
+) -> Explanation:
+    """Return the explanation that follows from the evidence of all causes.
+
+    Parameters
+    ----------
+    has_site_file, has_servers
+        What the site can still answer: nothing for an archive, servers only if they are known.
+    """
+    ranked = ranked_for(incident, gathered)
+    shown = [candidate for candidate in ranked if _is_shown(candidate)]
+    rest = [candidate for candidate in ranked if not _is_shown(candidate)]
+    stood = tuple(
+        assessment(candidate, standing=True) for candidate in rest if candidate.throughout
+    )
+    explanation = Explanation(
+        incident=incident,
+        causes=tuple(assessment(candidate) for candidate in shown),
+        cleared=tuple(assessment(candidate) for candidate in rest if candidate.could_be_assessed),
+        not_assessed=tuple(
+            assessment(candidate) for candidate in rest if not candidate.could_be_assessed
+        ),
+        standing=stood,
+        unexplained=not shown or confidence(shown[0].log_odds) < NAMED,
+        deciding=deciding(
+            incident, shown, rest, has_site_file=has_site_file, has_servers=has_servers
+        ),
+    )
+    return with_standing(explanation, standing)
+
+
+def ranked_for(incident: Incident, gathered: Sequence[Gathered]) -> tuple[Weighed, ...]:
+    """Return the causes weighed for this incident, likeliest first.
+
+    Most incidents of a single run have no cause that lasts long enough to find, and a spread
+    has no bad hours of its own. What slows OSTs does not slow metadata operations.
+    """
+    has_beginning = incident.shape is not Shape.STANDING
+    alone = not incident.targets and incident.until in (None, incident.at)
+    lone = incident.shape is Shape.DIP and incident.runs <= 1 and alone
+    faint = FAINT if lone or incident.shape is Shape.UNSTEADY else 0.0
+    of_names = incident.key is not None and incident.key.metric.startswith(_ON_NAMES)
+    of_names = of_names and not any("bandwidth" in series for series in incident.moved_with)
+    return rank(
+        [
+            weigh(
+                cause,
+                evidence,
+                has_beginning=has_beginning,
+                shift=faint + (NOT_OF_NAMES if of_names and not cause.slows_metadata else 0.0),
+            )
+            for cause, evidence in gathered
+        ]
+    )
+
+
+def with_standing(explanation: Explanation, standing: Sequence[Assessment]) -> Explanation:
+    """Return an explanation with the conditions of the whole record listed before its own."""
+    known = {condition.cause for condition in standing}
+    new_conditions = (
+        condition for condition in explanation.standing if condition.cause not in known
+    )
+    return replace(explanation, standing=(*standing, *new_conditions))
+
+
+def _is_shown(candidate: Weighed) -> bool:
+    return (
+        candidate.has_evidence_for
+        and confidence(candidate.log_odds) >= SHOWN
+        and not candidate.throughout
+    )
+
+
+def deciding(
+    incident: Incident,
+    shown: Sequence[Weighed],
+    rest: Sequence[Weighed],
+    *,
+    has_site_file: bool,
+    has_servers: bool,
+) -> Message:
+    """Return the measurement that separates the two likeliest causes, or the next thing to check.
+
+    If no cause is likely, that is the slow target itself, else how to assess the likeliest cause
+    that could not be assessed. Suggests nothing that the site cannot do.
+    """
+    if len(shown) >= 2 and shown[0].because_of != shown[1].cause.id:
+        first, second = shown[0].cause, shown[1].cause
+        text = f"{first.title}, or {second.title}? {_measurement(shown[0], incident)}"
+        return Message("decide-between-two", text)
+    if shown:
+        text = f"{shown[0].cause.title}? {_measurement(shown[0], incident)}"
+        return Message("decide-on-first", text)
+    if incident.targets:
+        return _look_at(incident, has_site_file=has_site_file, has_servers=has_servers)
+    blind = [candidate for candidate in rest if not candidate.could_be_assessed]
+    if not blind:
+        advice = "" if incident.shape is Shape.MOMENT else f"; {_log_it(incident)}"
+        return Message("no-evidence", f"no supporting evidence found{advice}")
+    names = enumerated((candidate.cause.title for candidate in blind), _NAMES_SHOWN)
+    reason = next((piece.reason for piece in blind[0].evidence if piece.reason is not None), None)
+    if reason is None or reason.code not in _NO_SNAPSHOTS:
+        advice = _measurement(blind[0], incident)
+    elif has_site_file and incident.until is None:
+        advice = f"take one while it lasts: trimtab snapshot {site_word(incident.site)}"
+    else:
+        advice = _log_it(incident)
+    why = "" if reason is None else f" ({reason})"
+    return Message("not-assessed", f"not assessed: {names}{why}; {advice}")
+
+
+_NO_SNAPSHOTS: Final = frozenset({"no-snapshots", "no-bad-snapshots"})
+_SITE: Final = re.compile(r"\bSITE\b")
+"""Marks a measurement that names a command."""
+
+
+def _measurement(candidate: Weighed, incident: Incident) -> str:
+    return _SITE.sub(lambda _: site_word(incident.site), candidate.deciding)
+
+
+def _log_it(incident: Incident) -> str:
+    """Return how to add what snapshots cannot show: knowledge of people and other systems."""
+    event = shell_text(["trimtab", "event", "add", incident.site, "--kind", "config-change"])
+    return (
+        f"log what changed then ({event} --at {incident.at:%Y-%m-%dT%H:%MZ} WORDS), or import what "
+        "was recorded then (trimtab import FILE)"
+    )
+
+
+def _look_at(incident: Incident, *, has_site_file: bool, has_servers: bool) -> Message:
+    """Return checks of the targets that are slow by themselves, if no cause is likely."""
+    names = enumerated(incident.targets, _NAMES_SHOWN)
+    if not has_site_file:
+        text = (
+            f"look at {names}: server, drives (smartctl), rebuild (mdstat), and a raw test "
+            "(obdfilter-survey); trimtab import FILE stores the output"
+        )
+        return Message("look-at-target", text)
+    site, targets = site_word(incident.site), incident.targets[:_NAMES_SHOWN]
+    survey = "".join(f" --target {shell_text([target])}" for target in targets)
+    raw = " --server" if has_servers else ""
+    text = (
+        f"look at {names}: server, drives, SMART, rebuild (trimtab targets {site} "
+        f"{shell_text(targets)}), and a raw test (trimtab survey {site}{raw}{survey})"
+    )
+    return Message("look-at-target", text)

@@ -1,1 +1,0 @@
-"""Check, probe, status: the only place that joins the steps measure, record, judge and explain."""

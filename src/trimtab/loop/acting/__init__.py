@@ -1,1 +1,0 @@
-"""Acting on a site: what is observed, decided, shown, carried out, journalled and taken back."""

@@ -1,1 +1,0 @@
-"""Alerts of a watch: decided after each slot, kept in the ledger, sent by threads of their own."""

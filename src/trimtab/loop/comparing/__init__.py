@@ -1,1 +1,0 @@
-"""What the two sides of a comparison are: named, fetched from the store, and put in pairs."""

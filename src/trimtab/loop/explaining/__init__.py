@@ -1,1 +1,0 @@
-"""Incidents: detected in what a site has recorded, and explained."""

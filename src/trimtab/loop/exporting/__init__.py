@@ -1,1 +1,0 @@
-"""Metrics of a watch: read from the store after each slot, served to Prometheus."""

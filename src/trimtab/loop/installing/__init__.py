@@ -1,1 +1,0 @@
-"""Puts a site's file and service in place."""

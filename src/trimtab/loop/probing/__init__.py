@@ -1,1 +1,0 @@
-"""Probes: planned, run on the file system of a site, confirmed, and removed again."""

@@ -1,1 +1,0 @@
-"""Watch a site: decide what is due, run it, store it, detect incidents."""

@@ -1,0 +1,415 @@
+"""Charts within and of repetitions, and of runs: plain values in, Vega-Lite specifications out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import mean
+from typing import TYPE_CHECKING, Any, Final
+
+from trimtab.base.run import Access, LatencyHistogram, Sample, Timeline
+from trimtab.base.units import format_duration, format_percent, format_value
+from trimtab.base.verdict import HistoryPoint, Verdict
+from trimtab.show.chart import (
+    ACCENT,
+    ALARM,
+    HEIGHT,
+    INK,
+    MUTED,
+    WIDTH,
+    Chart,
+    data,
+    finished,
+    layered,
+    milliseconds,
+    rule_at,
+    time_axis,
+    value_axis,
+)
+from trimtab.show.chart_series import (
+    Scale,
+    Stalls,
+    bandwidth_scale,
+    merged,
+    round_top,
+    stalled_intervals,
+    stalls_of,
+    tail_of,
+    value_scale,
+)
+from trimtab.show.text import interval_text, metric_title
+
+if TYPE_CHECKING:
+    import altair
+
+
+HISTORY_MAX: Final = 400
+
+
+def repetition_chart(
+    samples: Sequence[Sample], metric: str, verdict: Verdict | None = None
+) -> Chart | None:
+    """Return one metric per repetition with its mean, ``None`` if there is no sample.
+
+    Repetitions that are not credible are hollow and carry a letter; the notes give the reasons.
+    """
+    repetitions = [
+        sample
+        for sample in samples
+        if sample.metric == metric and sample.is_total and sample.repetition is not None
+    ]
+    if not repetitions:
+        return None
+    repetitions.sort(key=lambda sample: sample.repetition or 0)
+    letters = _letters(repetitions)
+    interval = verdict.mean_interval if verdict else None
+    largest = max([0.0, *(s.value for s in repetitions if s.value is not None)])
+    largest = max(largest, interval.high if interval else 0.0)
+    scale = value_scale(largest, repetitions[0].unit)
+    y = value_axis("value", scale.unit, largest / scale.divisor * 1.08)
+    rows = [_repetition_row(sample, scale, letters) for sample in repetitions]
+    return Chart(
+        name=f"repetitions-{metric}",
+        title=f"{metric_title(metric)} per repetition",
+        caption=_repetition_caption(verdict, repetitions),
+        specification=layered([*_mean_layers(verdict, scale), *_repetition_layers(rows, y)]),
+        notes=tuple((letter, reason) for reason, letter in letters.items()),
+    )
+
+
+def history_chart(
+    history: Sequence[HistoryPoint],
+    metric: str,
+    *,
+    this: HistoryPoint | None = None,
+    verdict: Verdict | None = None,
+) -> Chart | None:
+    """Return the median of each run over time, ``None`` if there is no earlier run.
+
+    Parameters
+    ----------
+    this
+        The run that the report describes, drawn larger.
+    verdict
+        Verdict of scope ``history``: its mean and goal are the line and the band.
+    """
+    earlier = [
+        point
+        for point in history
+        if point.metric == metric and (this is None or point.run != this.run)
+    ]
+    if not earlier:
+        return None
+    everything = [*earlier, this] if this else earlier
+    everything.sort(key=lambda point: point.at)
+    points = everything[-HISTORY_MAX:]
+    centre = verdict.mean if verdict and verdict.mean else None
+    centre = centre if centre is not None else mean(point.value for point in everything)
+    goal = verdict.goal if verdict else None
+    largest = max([centre * (1 + (goal or 0)), *(point.value for point in points)])
+    scale = bandwidth_scale(largest)
+    rows = [_history_row(point, scale, this) for point in points]
+    y = value_axis("value", scale.unit, largest / scale.divisor * 1.08)
+    layers = [*_goal_layers(centre / scale.divisor, goal), *_history_layers(rows, y)]
+    return Chart(
+        name=f"history-{metric}",
+        title=f"{metric_title(metric)} of earlier runs",
+        caption=_history_caption(len(points), len(everything), goal, points),
+        specification=layered(layers),
+    )
+
+
+def _letters(samples: Sequence[Sample]) -> dict[str, str]:
+    reasons: dict[str, str] = {}
+    for sample in samples:
+        if sample.reason is not None and sample.reason not in reasons:
+            number = len(reasons)
+            reasons[sample.reason] = chr(ord("a") + number) if number < 26 else str(number + 1)
+    return reasons
+
+
+def _repetition_row(sample: Sample, scale: Scale, letters: dict[str, str]) -> dict[str, object]:
+    value = None if sample.value is None else sample.value / scale.divisor
+    return {
+        "repetition": sample.repetition,
+        "value": value,
+        "believed": sample.believed,
+        "letter": letters[sample.reason] if sample.reason is not None else "",
+    }
+
+
+def _mean_layers(verdict: Verdict | None, scale: Scale) -> list[altair.Chart]:
+    layers: list[altair.Chart] = []
+    if verdict and verdict.mean_interval:
+        interval = verdict.mean_interval
+        low, high = max(0.0, interval.low) / scale.divisor, interval.high / scale.divisor
+        layers.append(_band(low, high, 0.18))
+    if verdict and verdict.mean is not None:
+        mean_value = verdict.mean / scale.divisor
+        layers.append(rule_at("mean", mean_value, color=ACCENT, strokeWidth=1.5))
+    return layers
+
+
+def _band(low: float, high: float, opacity: float) -> altair.Chart:
+    band = data([{"low": low, "high": high}]).mark_rect(color=ACCENT, opacity=opacity)
+    return band.encode(y="low:Q", y2="high:Q")
+
+
+def _repetition_layers(rows: list[dict[str, object]], y: altair.Y) -> list[altair.Chart]:
+    import altair as alt
+
+    axis = alt.Axis(labelAngle=0, labelOverlap=True, tickSize=0)
+    x = alt.X("repetition:O", title="repetition", axis=axis)
+    solid = data(row for row in rows if row["believed"])
+    hollow = data(row for row in rows if not row["believed"] and row["value"] is not None)
+    absent = data(row for row in rows if row["value"] is None)
+    return [
+        solid.mark_point(size=70, color=ACCENT).encode(x=x, y=y),
+        hollow.mark_point(filled=False, size=70, color=MUTED, strokeWidth=1.6).encode(x=x, y=y),
+        hollow.mark_text(dx=11, dy=-7, color=MUTED, fontStyle="italic").encode(
+            x=x, y=y, text="letter:N"
+        ),
+        absent.mark_text(color=MUTED, fontStyle="italic").encode(
+            x=x, y=alt.value(HEIGHT - 10), text="letter:N"
+        ),
+    ]
+
+
+def _repetition_caption(verdict: Verdict | None, samples: Sequence[Sample]) -> str:
+    left_out = sum(not sample.believed for sample in samples)
+    parts = []
+    if verdict and verdict.mean is not None:
+        parts.append(f"The line is the mean, {format_value(verdict.mean, verdict.unit)}")
+        if verdict.mean_interval:
+            parts[-1] += (
+                f"; the band is its interval: {interval_text(verdict.mean_interval, verdict.unit)}"
+            )
+    if left_out:
+        parts.append(f"Hollow or lettered: {left_out} of {len(samples)} not credible, not judged")
+    return ". ".join([*parts, ""]).strip()
+
+
+def _history_row(point: HistoryPoint, scale: Scale, this: HistoryPoint | None) -> dict[str, object]:
+    return {
+        "at": milliseconds(point.at),
+        "value": point.value / scale.divisor,
+        "kind": "unfinished" if point.unfinished else "this" if point is this else "earlier",
+    }
+
+
+def _goal_layers(centre: float, goal: float | None) -> list[altair.Chart]:
+    line = rule_at("mean", centre, color=ACCENT, strokeWidth=1.2)
+    if goal is None:
+        return [line]
+    return [_band(max(0.0, centre * (1 - goal)), centre * (1 + goal), 0.14), line]
+
+
+def _history_layers(rows: list[dict[str, Any]], y: altair.Y) -> list[altair.Chart]:
+    x = time_axis(rows)
+
+    def of(kind: str) -> altair.Chart:
+        return data(row for row in rows if row["kind"] == kind).encode(x=x, y=y)
+
+    size = 40 if len(rows) <= 60 else 14
+    return [
+        of("earlier").mark_point(size=size, color=MUTED),
+        of("unfinished").mark_point(shape="cross", size=70, color=ALARM),
+        of("this").mark_point(size=110, color=ACCENT),
+    ]
+
+
+def _history_caption(
+    shown: int, of: int, goal: float | None, points: Sequence[HistoryPoint]
+) -> str:
+    runs = f"{of:,} runs" if shown == of else f"The last {shown:,} of {of:,} runs"
+    text = f"{runs}, the median of each; the large point is this run. The line is their mean"
+    if goal is not None:
+        text += (
+            f", the band one goal of {format_percent(goal)} to either side: at a variability "
+            "right at the goal about two in three runs are inside"
+        )
+    unfinished = sum(point.unfinished for point in points)
+    if unfinished:
+        text += f". Crosses at 0: {unfinished} that did not finish"
+    return text + "."
+
+
+# Within repetitions: bandwidth over time, latency of operations
+
+STRIP_HEIGHT: Final = 34
+STRIPS_MAX: Final = 8
+"""Maximum number of strips: beyond it only the slowest repetitions are drawn."""
+INTERVALS_MAX: Final = 300
+"""Maximum number of intervals, as many as pixels: neighbours are summed for the drawing."""
+
+_LATENCY_LABEL: Final = (
+    "datum.value < 0.9e-6 ? format(datum.value * 1e9, '~g') + ' ns'"
+    " : datum.value < 0.9e-3 ? format(datum.value * 1e6, '~g') + ' us'"
+    " : datum.value < 0.9 ? format(datum.value * 1e3, '~g') + ' ms'"
+    " : format(datum.value, '~g') + ' s'"
+)
+_FRACTION_LABEL: Final = "format(datum.value * 100, '~g') + ' %'"
+
+
+def timeline_chart(timelines: Sequence[Timeline], access: Access) -> Chart | None:
+    """Return bandwidth over time, one strip per repetition, ``None`` if there is none.
+
+    Intervals in which almost nothing moved are marked beneath the strip.
+    """
+    of_access = sorted(
+        (t for t in timelines if t.access == access and t.moved_bytes),
+        key=lambda timeline: timeline.repetition,
+    )
+    if not of_access:
+        return None
+    import altair as alt
+
+    stalls = stalls_of(of_access)
+    shown = _slowest(of_access, STRIPS_MAX)
+    drawn = [merged(timeline, INTERVALS_MAX) for timeline in shown]
+    largest = max(max(t.moved_bytes) / t.interval_s for t in drawn)
+    scale = bandwidth_scale(largest)
+    top = round_top(largest / scale.divisor)
+    rows = [row for timeline in drawn for row in _strip_rows(timeline, scale)]
+    rows += [row for timeline in shown for row in _stall_rows(timeline)]
+    x = alt.X("time:Q", title="time in the repetition [s]", scale=alt.Scale(nice=False, zero=True))
+    area = (
+        alt.Chart()
+        .transform_filter("!datum.stalled")
+        .mark_area(interpolate="step-after", color=ACCENT, opacity=1)
+        .encode(
+            x=x,
+            y=alt.Y(
+                "bandwidth:Q",
+                title=None,
+                scale=alt.Scale(domain=[0, top]),
+                axis=alt.Axis(values=[0, top], grid=False, domain=False, ticks=False),
+            ),
+        )
+    )
+    marks = (
+        alt.Chart()
+        .transform_filter("datum.stalled")
+        .mark_rect(color=ALARM, opacity=1)
+        .encode(x=x, x2="end:Q", y=alt.value(STRIP_HEIGHT + 1), y2=alt.value(STRIP_HEIGHT + 5))
+    )
+    header = alt.Header(
+        title=None, labelAngle=0, labelAlign="left", labelFontSize=12, labelColor=MUTED
+    )
+    chart = (
+        alt.layer(area, marks, data=alt.Data(values=rows))
+        .properties(width=WIDTH - 30, height=STRIP_HEIGHT)
+        .facet(row=alt.Row("repetition:O", header=header))
+        .properties(spacing=16)
+    )
+    return Chart(
+        name=f"timeline-{access}",
+        title=f"{access.capitalize()} bandwidth over time [{scale.unit}]",
+        caption=_timeline_caption(stalls, drawn[0].interval_s, len(shown), len(of_access)),
+        specification=finished(chart),
+    )
+
+
+def latency_chart(histograms: Sequence[LatencyHistogram], access: Access) -> Chart | None:
+    """Return the latency tail of one access over all repetitions, if any.
+
+    Both axes are logarithmic; the curve is the part of operations that took this long or longer.
+    """
+    tail = tail_of([histogram for histogram in histograms if histogram.access == access])
+    if tail is None:
+        return None
+    import altair as alt
+
+    points = [
+        {"latency": latency, "fraction": fraction}
+        for latency, fraction in zip(tail.latency_s, tail.fraction, strict=True)
+    ]
+    labels = [
+        {"latency": latency, "fraction": fraction, "text": f"{name} {format_duration(latency)}"}
+        for name, latency, fraction in tail.marks
+    ]
+    low, high = tail.latency_s[0], tail.latency_s[-1]
+    # Labels are to the right of their points: leave them a third of the width.
+    room = max((high / low) ** 0.5, 3.0)
+    x = alt.X(
+        "latency:Q",
+        title="latency of one operation",
+        scale=alt.Scale(type="log", domain=[low / 1.2, high * room], nice=False),
+        axis=alt.Axis(values=_log_ticks(low / 1.2, high * room), labelExpr=_LATENCY_LABEL),
+    )
+    y = alt.Y(
+        "fraction:Q",
+        title="took this long or longer",
+        scale=alt.Scale(type="log", domain=[min(0.5, tail.fraction[-1]) / 1.6, 1], nice=False),
+        axis=alt.Axis(values=_log_ticks(tail.fraction[-1] / 1.6, 1), labelExpr=_FRACTION_LABEL),
+    )
+    line = data(points).mark_line(interpolate="step-before", color=ACCENT, strokeWidth=2)
+    marks = data(labels).encode(x=x, y=y)
+    words = marks.mark_text(align="left", baseline="bottom", dx=6, dy=-3, color=INK)
+    layers = [
+        line.encode(x=x, y=y),
+        marks.mark_point(size=44, color=INK),
+        words.encode(text="text:N"),
+    ]
+    return Chart(
+        name=f"latency-{access}",
+        title=f"{access.capitalize()} latency",
+        caption=f"{tail.operations:,} operations. "
+        + ", ".join(str(label["text"]) for label in labels)
+        + ". A step far to the right is a few operations that waited long.",
+        specification=layered(layers),
+    )
+
+
+def _slowest(timelines: Sequence[Timeline], count: int) -> list[Timeline]:
+    def bandwidth(timeline: Timeline) -> float:
+        return sum(timeline.moved_bytes) / (len(timeline.moved_bytes) * timeline.interval_s)
+
+    chosen = sorted(timelines, key=bandwidth)[:count]
+    return sorted(chosen, key=lambda timeline: timeline.repetition)
+
+
+def _strip_rows(timeline: Timeline, scale: Scale) -> list[dict[str, object]]:
+    # A stepped area needs the right-hand edge of its last interval as a separate point.
+    moved = [*timeline.moved_bytes, timeline.moved_bytes[-1]]
+    return [
+        {
+            "repetition": timeline.repetition,
+            "time": round(index * timeline.interval_s, 9),
+            "bandwidth": value / timeline.interval_s / scale.divisor,
+            "stalled": False,
+        }
+        for index, value in enumerate(moved)
+    ]
+
+
+def _stall_rows(timeline: Timeline) -> list[dict[str, object]]:
+    return [
+        {
+            "repetition": timeline.repetition,
+            "time": round(index * timeline.interval_s, 9),
+            "end": round((index + 1) * timeline.interval_s, 9),
+            "stalled": True,
+        }
+        for index, stalled in enumerate(stalled_intervals(timeline))
+        if stalled
+    ]
+
+
+def _timeline_caption(stalls: Stalls, interval_s: float, shown: int, of: int) -> str:
+    text = f"One strip per repetition, intervals of {format_duration(interval_s)}. "
+    if shown < of:
+        text += f"The {shown} slowest of {of} repetitions. "
+    if not stalls.count:
+        return text + f"No stall in {stalls.of:,} intervals."
+    return text + (
+        f"Marked beneath: {stalls.count:,} of {stalls.of:,} intervals moved less than a tenth of "
+        f"the repetition's median; the longest stall is {format_duration(stalls.longest_s)}, in "
+        f"repetition {stalls.longest_repetition}."
+    )
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    # Less than two decades: powers of ten would give one tick or none, so 1, 2, 5.
+    steps = (1.0,) if high / low > 100 else (1.0, 2.0, 5.0)
+    values = [step * 10.0**power for power in range(-12, 7) for step in steps]
+    return [value for value in values if low <= value <= high]

@@ -1,0 +1,163 @@
+"""``trimtab init``: from a mounted file system to a commented site file.
+
+``trimtab site``: check a site file against its schema and the live system.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from trimtab.base.filesystem import DRIVERS
+from trimtab.show import command_options
+from trimtab.show.screen_document import show, show_page
+
+if TYPE_CHECKING:
+    from trimtab.probe.site_draft import Discovery
+
+
+@click.command("init")
+@click.argument("path")
+@command_options.as_json
+@click.option("--out", metavar="FILE", help="Where to write the site file. Default: print it.")
+@click.option("--replace", is_flag=True, help="Overwrite an existing file.")
+@click.option(
+    "--install",
+    "installing",
+    is_flag=True,
+    help="Install the site file and the service of its watch, after showing them.",
+)
+@click.option("--yes", is_flag=True, help="With --install: do not ask.")
+@click.option("--name", help="Name of the site. Default: the file system's name or mount point.")
+@click.option(
+    "--driver",
+    type=click.Choice([entry.name for entry in DRIVERS.values() if not entry.simulated]),
+    help="Driver that reaches it. Default: derived from the mount.",
+)
+@click.option(
+    "--servers",
+    metavar="NODESET",
+    help="oss[01-08],mds[1-2]. Default: the hosts that the client is connected to.",
+)
+@click.option("--user", help="Remote user on the servers. Default: as ssh is configured.")
+@click.option("--sudo", is_flag=True, help="Read what needs rights through sudo -n.")
+@click.option(
+    "--ssh", metavar="COMMAND", help="The program that reaches the servers. Default: ssh."
+)
+def init_command(
+    *,
+    out: str | None,
+    replace: bool,
+    installing: bool,
+    yes: bool,
+    ssh: str | None,
+    **settings: str | bool | None,
+) -> None:
+    """Discover the file system mounted at PATH and write a site file for it.
+
+    Finds targets, servers, versions and readable values, with one query per server. Changes
+    nothing except the files it writes.
+    """
+    import shlex
+    from pathlib import Path
+
+    from trimtab.base.error import UsageError
+    from trimtab.base.visible import visible
+    from trimtab.probe.documents_probe import InitDocument
+    from trimtab.probe.page_site import found_sections, print_file, written_document
+    from trimtab.probe.site_draft import DraftRequest, discover
+    from trimtab.site.site_file import site_text, write_site
+
+    if yes and not installing:
+        raise click.UsageError("--yes goes with --install")
+    if installing and out is not None:
+        raise click.UsageError("--install chooses the place: leave --out out")
+    try:
+        command_words = None if ssh is None else tuple(shlex.split(ssh))
+    except ValueError as error:
+        problem = f"--ssh: {visible(ssh or '')!r} is not a command: {error}"
+        raise UsageError(problem, code="ssh-malformed") from error
+    if command_words == ():
+        raise UsageError("--ssh: it names no program", code="ssh-malformed")
+    discovery = discover(DraftRequest(ssh=command_words, **settings))  # type: ignore[arg-type]
+    remarks = (*discovery.facts, *(f"not found: {text}" for text in discovery.not_found))
+    text = site_text(discovery.site, remarks=remarks, comments=discovery.comments)
+    if installing:
+        _install(discovery, text, replace=replace, yes=yes)
+        return
+    json = InitDocument(
+        discovery.site.name, out, text, tuple(discovery.facts), tuple(discovery.not_found)
+    )
+    if out is None:
+        # To standard output as it is: `trimtab init PATH > site.toml` gives the same file.
+        show(lambda: json, lambda: print_file(discovery, text))
+        return
+    write_site(Path(out), text, replace=replace)
+    show_page(
+        lambda: json, lambda: written_document(out, discovery.site.name, found_sections(discovery))
+    )
+
+
+def _install(discovery: Discovery, text: str, *, replace: bool, yes: bool) -> None:
+    """Show the files that make the site watched, and install them if confirmed."""
+    from trimtab.base.error import RefusedError
+    from trimtab.probe.documents_probe import InstallDocument
+    from trimtab.probe.page_site import installed_document, planned_sections, print_aside
+    from trimtab.watch.install import commands, files_of, install
+
+    name, planned = discovery.site.name, files_of(discovery.site, text)
+    if not yes:
+        print_aside(*planned_sections(discovery, planned))
+        if command_options.wants_json() or not sys.stdin.isatty():
+            raise RefusedError(
+                "nothing was written: confirmation was not possible",
+                code="install-unconfirmed",
+                hint="--yes installs the files",
+            )
+        if not click.confirm("Put these files in place?", err=True):
+            raise RefusedError("nothing was written", code="install-declined")
+    written = install(planned, replace=replace)
+    following = commands(discovery.site)
+    show_page(
+        lambda: InstallDocument(name, written, following),
+        lambda: installed_document(name, written, following),
+    )
+
+
+@click.command("site")
+@click.argument("where", metavar="SITE")
+@command_options.output
+@click.option("--validate", is_flag=True, help="Compare with the live system (read-only).")
+def site_command(where: str, validate: bool) -> None:
+    """Show a site file as Trimtab reads it; with --validate compare it with the live system.
+
+    An unknown key, a value without its unit or a meaningless schedule is an error that names the
+    file, the line and the key. Exits with 3 if the live system differs.
+    """
+    from trimtab.base.error import ToolError
+    from trimtab.probe.documents_probe import SiteDocument
+    from trimtab.probe.page_site import site_document
+    from trimtab.probe.site_validation import validate as held_against_reality
+    from trimtab.site.lookup import identity_of, open_site
+
+    loaded = open_site(where)
+    checked = ()
+    if validate:
+        identity = identity_of(loaded.site)
+        checked = held_against_reality(loaded.site, identity=identity)
+    wrong = [statement for statement in checked if statement.ok is False]
+    error = ToolError(f"{len(wrong)} of {len(checked)} statements do not hold", code="site-differs")
+    show_page(
+        lambda: SiteDocument(
+            loaded.site.name,
+            loaded.site.source,
+            loaded.site.driver,
+            loaded.site.path,
+            tuple(loaded.warnings),
+            tuple(checked),
+        ),
+        lambda: site_document(loaded.site, loaded.warnings, checked),
+        error=error if wrong else None,
+    )

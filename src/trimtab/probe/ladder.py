@@ -1,0 +1,203 @@
+"""A ladder of what is kept of a site, or of published figures in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from trimtab.base.data_sheet import data_sheet
+from trimtab.base.error import UnreadableError, UsageError
+from trimtab.base.filesystem import DRIVERS
+from trimtab.base.site import Site
+from trimtab.base.site_hardware import Figure, Hardware
+from trimtab.base.snapshot import NotAvailable, Snapshot
+from trimtab.base.units import format_value
+from trimtab.base.visible import visible
+from trimtab.judge.efficiency_ladder import Coverage, IntervalBasis, Ladder, LadderInput, Rung
+from trimtab.judge.ladder_analysis import MARGIN, Scale, build_ladder
+from trimtab.judge.layer_efficiency import built_of, of_figure, of_values
+from trimtab.probe.ladder_file import LadderFile, StatedRung, is_ladder, load_ladder
+from trimtab.reach import bounded
+from trimtab.site.lookup import SITE_FILE, open_store, site_as_kept, site_file, site_of_path
+from trimtab.site.site_file import find_site
+from trimtab.store.kept import value_of
+
+if TYPE_CHECKING:
+    from trimtab.store.store import Store
+
+_OF_DATA_SHEET: Final = {
+    "drive_write": ("write_bytes_per_s", "B/s"),
+    "drive_read": ("read_bytes_per_s", "B/s"),
+    "drive_write_iops": ("write_iops", "1/s"),
+    "drive_read_iops": ("read_iops", "1/s"),
+}
+"""Key of the hardware to attribute of the data sheet, and its unit."""
+_NO_HARDWARE: Final = (
+    "no site file tells what it is built of: with [hardware] in one (trimtab init PATH writes it) "
+    "rates are also held against data sheets and line rates, and brought to the whole"
+)
+
+
+def ladder_of(
+    where: str,
+    *,
+    store_url: str | None = None,
+    margin: float = MARGIN,
+    scale: Scale | None = None,
+    runs: Sequence[str] = (),
+) -> Ladder:
+    """Return the ladder of a SITE, a PATH or a file of published figures.
+
+    Parameters
+    ----------
+    where
+        Besides what `trimtab.site.lookup.open_site` takes, the name of a site that only the store
+        knows, as ``trimtab import --site NAME`` makes it.
+    runs
+        Resumption of ids of runs that are to stand for their layers.
+
+    Raises
+    ------
+    UsageError
+        There is no such site, file or run, or it is wrong.
+    UnreadableError
+        The store cannot be read.
+    """
+    if where.endswith(SITE_FILE) and is_ladder(where):
+        return build_ladder(of_file(load_ladder(where)), margin=margin, scale=scale)
+    site = _site(where, store_url)
+    with open_store(store_url, site) as store:
+        return build_ladder(of_store(store, site, runs), margin=margin, scale=scale)
+
+
+def _site(where: str, store_url: str | None) -> Site:
+    """Return the site that is meant: of a site file, of a directory, or one that is only kept."""
+    loaded = site_file(where)
+    if loaded is not None:
+        return loaded.site
+    state = bounded.describe(where)
+    here = site_of_path(where) if state.kind == "directory" else None
+    try:
+        with open_store(store_url) as store:
+            known, nowhere = store.sites(), f"nothing is kept of it in {store.location}"
+    except UnreadableError as error:
+        if here is not None:
+            raise
+        known, nowhere = (), error.message
+    if here is not None:
+        for stored_site in known:
+            if here.name in (stored_site.name, stored_site.identity):
+                return replace(here, name=stored_site.name)
+    for stored_site in known:
+        if stored_site.name == where:
+            return site_as_kept(stored_site)
+    return here or _refused(where, state, nowhere)
+
+
+def _refused(where: str, state: bounded.PathState, nowhere: str) -> NoReturn:
+    """Raise what is wrong with a word that no ladder can be made of.
+
+    Raises
+    ------
+    UsageError
+        It is neither a site nor a directory.
+    TrimtabError
+        What the system said of a path.
+    """
+    if state.kind is not None:
+        raise UsageError(
+            f"{visible(where)} is a {state.kind.replace('-', ' ')}: not a site, a directory or a "
+            f"{SITE_FILE} file",
+            code="site-unknown",
+            hint="name a site, a mount, or a FILE.toml with [ladder]; or first trimtab import FILE",
+        )
+    if "/" in where and state.failure is not None:
+        raise bounded.error_of(state.failure, where)
+    try:
+        find_site(where)
+    except UsageError as error:
+        raise UsageError(
+            f"{error.message}; {nowhere}", code="site-unknown", hint=error.hint
+        ) from error
+    raise UsageError(
+        f"{visible(where)} is neither a site nor a directory; {nowhere}", code="site-unknown"
+    )
+
+
+def of_file(file: LadderFile) -> LadderInput:
+    """Return what a ladder is made of from a file of published figures."""
+    hardware, notes = with_data_sheet(file.hardware)
+    rungs = [
+        _rung(stated, metric, file) for stated in file.rungs for metric in sorted(stated.figures)
+    ]
+    return value_of(
+        LadderInput, file, hardware=hardware, rungs=tuple(rungs), notes=(*file.notes, *notes)
+    )
+
+
+def of_store(store: Store, site: Site, runs: Sequence[str] = ()) -> LadderInput:
+    """Return what a ladder is made of from what is kept of a site: the newest of each layer."""
+    from trimtab.probe.ladder_rung import Chooser
+
+    snapshot = store.latest_snapshot(site.name)
+    hardware, notes = hardware_of(site, snapshot)
+    if site.source is None and site.hardware == Hardware():
+        notes = (*notes, _NO_HARDWARE)
+    chooser = Chooser(store, site, hardware, runs)
+    return LadderInput(
+        name=site.name,
+        hardware=hardware,
+        rungs=tuple(chooser.rungs()),
+        source=f"newest results of each layer in {store.location}",
+        networked=DRIVERS[site.driver].networked,
+        notes=(*notes, *chooser.notes),
+    )
+
+
+def hardware_of(site: Site, snapshot: Snapshot | None) -> tuple[Hardware, tuple[str, ...]]:
+    """Return what a site is built of, with what its servers, OSTs and data sheets add.
+
+    The second value is what a reader should know of it.
+    """
+    stated, notes = with_data_sheet(site.hardware)
+    osts = None
+    if snapshot is not None:
+        osts = sum(target.target.kind != "mdt" for target in snapshot.targets) or None
+    oss = len(site.servers.oss) or (None if DRIVERS[site.driver].networked else 1)
+    return replace(stated, osts=stated.osts or osts, oss=stated.oss or oss), notes
+
+
+def with_data_sheet(hardware: Hardware) -> tuple[Hardware, tuple[str, ...]]:
+    """Return hardware with the rates of its drives' data sheet, unless it states any itself.
+
+    Stated rates replace the data sheet as a whole: a table of two sources would be of none. The
+    second value says where the rates are from, or why there are none.
+    """
+    if hardware.drive is None or any(getattr(hardware, name) for name in _OF_DATA_SHEET):
+        return hardware, ()
+    sheet = data_sheet(hardware.drive)
+    if isinstance(sheet, NotAvailable):
+        return hardware, (f"[hardware] drive: {sheet.reason}",)
+    rates: dict[str, Any] = {}
+    for name, (attribute, unit) in _OF_DATA_SHEET.items():
+        value = getattr(sheet, attribute)
+        if value is not None:
+            rates[name] = Figure(value, unit, text=format_value(value, unit))
+    note = f"data sheet of {sheet.model}: {'; '.join(sheet.sources)}"
+    return replace(hardware, **rates), (note, *([sheet.note] if sheet.note else []))
+
+
+def _rung(stated: StatedRung, metric: str, file: LadderFile) -> Rung:
+    figures = stated.figures[metric]
+    if len(figures) == 1:
+        rate = of_figure(figures[0])
+    else:
+        rate = of_values([figure.middle for figure in figures], IntervalBasis.REPETITIONS)
+    coverage = stated.coverage
+    if coverage == Coverage():
+        coverage = built_of(file.hardware)
+    printed = ", ".join(figure.text or "" for figure in figures)
+    return value_of(
+        Rung, stated, metric=metric, rate=rate, coverage=coverage, printed=printed, at=None, runs=()
+    )

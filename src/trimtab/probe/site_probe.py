@@ -1,0 +1,354 @@
+"""A probe of the site file, run: from what the file says to one run on the mounted file system."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from trimtab.base.action import CREATION, closed_targets
+from trimtab.base.error import RefusedError, ToolError
+from trimtab.base.run import ProbeSpec
+from trimtab.base.site import Site, SiteLauncher, SiteProbe
+from trimtab.base.snapshot import NotAvailable, Reading
+from trimtab.base.units import format_bytes
+from trimtab.explain.trouble import UNREACHABLE, target_troubles
+from trimtab.formats.format_table import phases_of
+from trimtab.formats.measurement import tail
+from trimtab.probe.file_placement import Pinned, Striped, pin_usable
+from trimtab.probe.probe import (
+    DIRECTORY_PREFIX,
+    PATIENCE_S,
+    ProbeOutcome,
+    ProbeSurroundings,
+    RunContext,
+    no_preparation,
+    remove_directory,
+    run_probe,
+)
+from trimtab.probe.site_command import (
+    FREE_SHARE_SCHEDULED,
+    CommandSpec,
+    CommandStep,
+    command_of,
+    refuse_too_many,
+    tasks_of,
+)
+from trimtab.probe.write_read import ProbeTool, WriteRead, choose
+from trimtab.reach import bounded
+from trimtab.reach.allocation import Allocation, NodeDemand
+from trimtab.reach.launcher import Launcher, Slurm
+from trimtab.site.lookup import (
+    kept_identity,
+    know_site,
+    open_driver,
+    refuse_wrong_mount,
+    why_wrong_mount,
+)
+from trimtab.site.path_access import THIS_HOST, Directories, PathDriver, Reach
+
+if TYPE_CHECKING:
+    from trimtab.base.action import Action
+    from trimtab.store.store import Store
+
+
+_SHARED: Final = tuple(
+    field.name for field in fields(ProbeSpec) if field.name in SiteProbe.__dataclass_fields__
+)
+"""What the site file says of a probe as it is carried out."""
+_DROP_TIMEOUT_S: Final = 60.0
+
+
+def spec_of(probe: SiteProbe, available_bytes: int, processors: int) -> ProbeSpec:
+    """Return what a run of a probe is asked to do; its benchmark may still be ``auto``.
+
+    Parameters
+    ----------
+    available_bytes
+        Free to people who are not root.
+    processors
+        Of this host: two tasks each where the site file names no number, at most 16.
+
+    Raises
+    ------
+    RefusedError
+        It would take too much of the free space.
+
+    Examples
+    --------
+    >>> spec = spec_of(SiteProbe("hourly", block_size_bytes=1024**2), 10**9, processors=2)
+    >>> spec.tasks, spec.block_size_bytes
+    (4, 1048576)
+    """
+    tasks = tasks_of(probe, processors)
+    wanted, most = tasks * probe.block_size_bytes, int(available_bytes * FREE_SHARE_SCHEDULED)
+    if wanted > most:
+        raise RefusedError(
+            f"probe {probe.name} would write {tasks} files of "
+            f"{format_bytes(probe.block_size_bytes)}; {format_bytes(available_bytes)} are free, "
+            f"and a scheduled probe takes at most {FREE_SHARE_SCHEDULED:.0%} of that",
+            code="space-too-small",
+            hint="free some space, or lower block_size or tasks_per_node: runs before and after "
+            "that cannot be compared",
+        )
+    return ProbeSpec(tasks=tasks, **{name: getattr(probe, name) for name in _SHARED})
+
+
+def runner_of(site: Site, store: Store, reach: Reach) -> SiteProbeRunner:
+    """Return what runs the probes of a site, which is named in the store.
+
+    Raises
+    ------
+    ToolError
+        Another file system is mounted on its path than was.
+    """
+    refuse_wrong_mount(site, kept_identity(store, site), reach)
+    identity = know_site(store, site)
+
+    def closings() -> Mapping[str, Action]:
+        return closed_targets(store.actions(site.name, kinds=CREATION))
+
+    return SiteProbeRunner(site, reach.clock, identity, reach, closings)
+
+
+def launcher_of(probe: SiteProbe, site: Site) -> SiteLauncher:
+    """Return what starts a probe's tasks: a ``[launcher.NAME]``, or one of those always there."""
+    named = (launcher for launcher in site.launchers if launcher.name == probe.launcher)
+    return next(named, SiteLauncher(probe.launcher, probe.launcher))
+
+
+def instrument_of(probe: SiteProbe, site: Site, reach: Reach) -> ProbeTool:
+    """Return what measures: the benchmark that the probe names, else the first that can be used.
+
+    ``local`` leaves it to the benchmark what starts it on this host: IOR takes mpirun. Any other
+    launcher is taken at its word.
+
+    Raises
+    ------
+    ToolError
+        None can be used here.
+    RefusedError
+        Its launcher does not start that benchmark.
+    """
+    kind = launcher_of(probe, site).kind
+    if probe.benchmark != "auto":
+        launchers = phases_of(probe.benchmark).launchers
+        if kind != "local" and kind not in launchers:
+            raise RefusedError(
+                f"probe {probe.name}: {kind} cannot start {probe.benchmark}",
+                code="launcher-mismatch",
+                hint=f"{probe.benchmark} is started by {' or '.join(launchers)}",
+            )
+        usual = kind == "local" and kind not in launchers
+        return choose(probe.benchmark, reach, kind=None if usual else kind)
+    return choose("auto", reach, kind=kind)
+
+
+def job_of(probe: SiteProbe, run_id: str) -> str:
+    """Return the name of the batch job of a run, the same whenever it is tried again."""
+    return f"trimtab-{probe.name}-{run_id[-12:]}"
+
+
+def demand_of(
+    probe: SiteProbe, spec: ProbeSpec | CommandSpec, site: Site, run_id: str
+) -> NodeDemand:
+    """Return what a run of a probe needs to run on.
+
+    The time limit of a batch job is what all its writes and reads, or its command, may take, with
+    a minute to spare: a probe that hangs must not hold nodes until the queue's own limit.
+    """
+    if isinstance(spec, CommandSpec):
+        longest_s = spec.timeout_s
+    else:
+        phase_s = probe.timeout_s or spec.duration_s + PATIENCE_S
+        longest_s = phase_s * spec.repetitions * len(spec.accesses)
+    return NodeDemand(
+        job_of(probe, run_id),
+        nodes=spec.nodes,
+        tasks_per_node=spec.tasks // spec.nodes,
+        time_limit_s=longest_s + 60.0,
+        pending_limit_s=probe.pending_s,
+        options=launcher_of(probe, site).options,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SiteProbeRunner:
+    """Runs the probes of a site from here, below the site's path.
+
+    Attributes
+    ----------
+    clock
+        Returns the time now, aware UTC.
+    identity
+        Of the file system that is kept under the site's name; probes run on no other.
+    closings
+        Returns the targets that Trimtab has closed to new files, each with its closing.
+    """
+
+    site: Site
+    clock: Callable[[], datetime]
+    identity: str | None = None
+    reach: Reach = THIS_HOST
+    closings: Callable[[], Mapping[str, Action]] = dict
+
+    def __call__(self, probe: SiteProbe, context: RunContext) -> ProbeOutcome:
+        """Return what came of a probe; what an earlier run of that id left behind is removed.
+
+        Raises
+        ------
+        TrimtabError
+            It could not be started: the file system does not answer, is read-only or too full,
+            another one is mounted there, or there is nothing to measure with.
+        """
+        path = directory_of(self.site, probe)
+        driver = self.reach.open_path(path, self.reach.execute, self.clock)
+        execute = self.reach.execute
+        why = why_wrong_mount(self.site, driver.description, self.identity, execute=execute)
+        if why is not None:
+            raise RefusedError(why, code=why.code)
+        space = self.reach.writable_space(path)
+        if probe.is_one_command:
+            return self._one_command(probe, context, driver, space)
+        spec = spec_of(probe, space.available_bytes, self.reach.processors)
+        instrument = instrument_of(probe, self.site, self.reach)
+        directories, left_out = self._striped(probe), ()
+        if probe.target_pinning:
+            placed, left_out = pin_usable(spec.tasks, spec.nodes, *self._osts())
+            spec = replace(spec, tasks=len(placed))
+            directories = self._pinned(placed, context)
+        name, launcher = instrument.benchmark.name, instrument.launcher
+        step = WriteRead(replace(spec, benchmark=name, processes=launcher.processes), instrument)
+        return self._run(step, probe, context, driver, directories, space, left_out)
+
+    def _one_command(
+        self, probe: SiteProbe, context: RunContext, driver: PathDriver, space: bounded.StatvfsSpace
+    ) -> ProbeOutcome:
+        """Return what came of a probe that is one command."""
+        kind, path = launcher_of(probe, self.site).kind, driver.description.real_path
+        spec, launcher = command_of(probe, kind, path, self.reach)
+        refuse_too_many(spec, space)
+        step, directories = CommandStep(spec, launcher), self._striped(probe)
+        return self._run(step, probe, context, driver, directories, space)
+
+    def _run(  # noqa: PLR0917 (all of it is what one run needs)
+        self,
+        step: WriteRead | CommandStep,
+        probe: SiteProbe,
+        context: RunContext,
+        driver: PathDriver,
+        directories: Directories,
+        space: bounded.StatvfsSpace,
+        warnings: tuple[str, ...] = (),
+    ) -> ProbeOutcome:
+        """Run a step; what an earlier try left in the queue is cancelled first."""
+        launcher, demand = step.launcher, demand_of(probe, step.spec, self.site, context.run_id)
+        self._give_back(launcher, demand.name)
+        around = ProbeSurroundings(
+            site=self.site.name,
+            path=driver.description,
+            allocation=launcher.allocate(
+                demand,
+                run=self.reach.execute,
+                on_wait=lambda why, waited_s: context.progress(f"in the queue: {why}", 0.0),
+            ),
+            counters=driver.drive_bytes,
+            clock=self.clock,
+            # That of compute nodes is not known here: without it the rule of caches is careful.
+            memory_bytes=None if isinstance(launcher, Slurm) else self.reach.memory_bytes,
+            capacity_bytes=space.capacity_bytes,
+            timeout_s=probe.timeout_s,
+            directories=directories,
+            prepare=drop_caches if probe.drop_caches else no_preparation,
+            warnings=warnings,
+        )
+        return run_probe(step, around, progress=context.progress, identifier=context.run_id)
+
+    def _striped(self, probe: SiteProbe) -> Directories:
+        """Return how the probe's directory is made: as it is, or striped."""
+        if probe.stripe_count is None:
+            return self.reach.directories
+        directories = self.reach.directories
+        striped = Striped(directories.make, probe.stripe_count, self.reach.execute)
+        return replace(directories, make=striped)
+
+    def _pinned(self, targets: tuple[str, ...], context: RunContext) -> Directories:
+        """Return how the probe's directory is made: with the file of each task on its target."""
+        directories = self.reach.directories
+        # Where a target is lost meanwhile lfs takes its whole time: others need a sign of life.
+        execute = partial(
+            self.reach.execute, on_progress=lambda _: context.progress("placing files", 0.0)
+        )
+        return replace(directories, make=Pinned(directories.make, targets, execute))
+
+    def _osts(self) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Return every OST, and why no file can be placed on some of them.
+
+        Of one that others closed nothing is said here: it shows when its file is placed.
+        """
+        snapshot = open_driver(self.site, clock=self.clock).snapshot(self.clock())
+        osts = {seen.target.name: seen for seen in snapshot.targets if seen.target.kind == "ost"}
+        unusable = {
+            name: trouble.text
+            for name, seen in osts.items()
+            for trouble in target_troubles(seen, self.site.limits)
+            if trouble.id in UNREACHABLE
+        }
+        for name, closing in self.closings().items():
+            if name in osts and any(_is_closing(reading) for reading in osts[name].readings):
+                unusable.setdefault(
+                    name, f"Trimtab closed it to new files at {closing.at:%Y-%m-%d %H:%M} UTC"
+                )
+        return tuple(sorted(osts)), unusable
+
+    def _give_back(self, launcher: Launcher, name: str) -> None:
+        """Cancel the job that an earlier try of the same run left in the queue."""
+        if isinstance(launcher, Slurm):
+            launcher.give_back(name, run=self.reach.execute)
+
+    def clean_up(self, probe: SiteProbe, run_id: str) -> None:
+        """Remove what a run that was broken off left behind: its job and its directory.
+
+        Raises
+        ------
+        TrimtabError
+            The file system does not answer, or does not let it go; Slurm does not answer.
+        """
+        if launcher_of(probe, self.site).kind == "slurm":
+            launcher = self.reach.find_launcher("slurm")
+            if isinstance(launcher, NotAvailable):
+                raise ToolError(
+                    f"its job may still be in the queue: {launcher.reason}",
+                    code="launcher-unusable",
+                )
+            self._give_back(launcher, job_of(probe, run_id))
+        parent, name = directory_of(self.site, probe), DIRECTORY_PREFIX + run_id
+        remove_directory(self.reach.directories, parent, name, tree=probe.is_one_command)
+
+
+def _is_closing(reading: Reading) -> bool:
+    return reading.name == "create_enabled" and reading.value is False
+
+
+def drop_caches(allocation: Allocation) -> str | None:
+    """Drop the page caches of every node of an allocation; return why one kept them.
+
+    ``sysctl vm.drop_caches=3`` (kernel documentation, sysctl/vm); it needs root or a sudo rule.
+    Clean pages go, dirty ones stay: whoever wrote them should have flushed.
+    """
+    sudo = () if os.geteuid() == 0 else ("sudo", "-n")
+    argv = (*sudo, "sysctl", "-q", "-w", "vm.drop_caches=3")
+    result = allocation.execute(argv, tasks=len(allocation.nodes), timeout_s=_DROP_TIMEOUT_S)
+    if result.problem is None:
+        return None
+    printed = tail(result.stderr.decode("utf-8", "replace"), 120)
+    return f"caches were not dropped: {result.problem}" + (f" ({printed})" if printed else "")
+
+
+def directory_of(site: Site, probe: SiteProbe) -> str:
+    """Return the directory below which a probe makes its own."""
+    base = site.path.rstrip("/")
+    return f"{base}/{probe.directory}" if probe.directory else site.path

@@ -1,0 +1,482 @@
+"""Parses the kernel log for errors that no Lustre counter reports. Pure.
+
+Lustre neither counts nor reports bad checksums and targets that turned read-only: only the server's
+kernel log shows them. It is a ring buffer, so its contents are a lower bound; they cover everything
+since boot only if its first line is the kernel's first.
+
+The parsed answers of client and servers, before they are mapped to the contract's names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final
+
+from trimtab.base.error import Message
+from trimtab.base.filesystem import Mount, lustre_name, parse_mountinfo
+from trimtab.base.snapshot import CONNECTED, INACTIVE, NotAvailable
+from trimtab.reach.local.trim import Timer, read_timer
+from trimtab.reach.lustre.lfs_df import LfsDfLine
+from trimtab.reach.lustre.lustre_device import (
+    LustreDevice,
+    parse_device_list,
+    parse_import,
+    parse_name,
+)
+from trimtab.reach.lustre.parameter import Parameters, parse_parameters
+from trimtab.reach.lustre.read_table import LAST
+from trimtab.reach.lustre.server_answer import CollectedHost, ServerAnswer
+from trimtab.reach.lustre.statistic import parse_nis
+
+_CHECKSUM: Final = re.compile(r"BAD (?:WRITE|READ) CHECKSUM")
+_READ_ONLY: Final = re.compile(
+    r"(?:LDISKFS|EXT4)-fs \(([\w!.-]{1,64})\): [Rr]emounting filesystem read-only"
+)
+_MOUNTED: Final = re.compile(r"(?:LDISKFS|EXT4)-fs \(([\w!.-]{1,64})\): mounted filesystem")
+_ABORTED: Final = re.compile(r"Aborting journal on device ([\w!.-]{1,64}?)(?:-[0-9]+)?\.?(?:\s|\Z)")
+_SKIPPED: Final = re.compile(
+    r"(Lustre(?:Error)?: .{0,200})Skipped ([0-9]{1,9}) previous similar message"
+)
+# The first second after boot: "[    0.000000]", with or without a level before it.
+_BOOT: Final = re.compile(r"[^\[]{0,40}\[ *0\.0{6}\]|.{0,80}\bLinux version [0-9]")
+_TIMED: Final = re.compile(r"[^\[]{0,40}\[[^\]]{1,40}\] |[0-9]{4}-[0-9]{2}-[0-9]{2}T")
+_LINE_CHARACTERS_MAXIMUM: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLog:
+    """Errors found in a kernel log.
+
+    Attributes
+    ----------
+    begins_at_boot
+        Whether the ring has lost nothing since boot.
+    bad_checksums
+        Transfers with a wrong checksum, including those that Lustre reports as "skipped".
+    read_only
+        Devices that ldiskfs or ext4 made read-only, or whose journal aborted, and that were not
+        remounted since, in order: they no longer write, whatever their flags claim. A filtered log
+        must keep the lines "mounted filesystem".
+    """
+
+    begins_at_boot: bool
+    bad_checksums: int
+    read_only: tuple[str, ...]
+
+
+def parse_kernel_log(text: str) -> KernelLog:
+    """Parse the output of ``dmesg``, complete or filtered.
+
+    A last line without a line feed was cut but still counts, as each line is printed once.
+    """
+    lines = [line[:_LINE_CHARACTERS_MAXIMUM] for line in text.split("\n") if line.strip()]
+    begins_at_boot = bool(lines) and _BOOT.match(lines[0]) is not None
+    if len(lines) > 1 and lines[0] == lines[1] and _TIMED.match(lines[0]):
+        # A filter that always keeps the first line may print it twice.
+        del lines[0]
+    read_only: dict[str, None] = {}
+    counts = {"checksum": 0, "other": 0}
+    last, before = "other", ""
+    for line in lines:
+        if skipped := _SKIPPED.search(line):
+            # Printed right after the next message of the same kind, from the same place in the
+            # code.
+            counts[last if skipped[1] in before else "other"] += int(skipped[2])
+            last = "other"
+            continue
+        last, before = "other", line
+        if _CHECKSUM.search(line):
+            last = "checksum"
+        elif match := _READ_ONLY.search(line) or _ABORTED.search(line):
+            read_only.setdefault(match[1])
+        elif match := _MOUNTED.search(line):
+            read_only.pop(match[1], None)
+        counts[last] += 1
+    return KernelLog(
+        begins_at_boot=begins_at_boot,
+        bad_checksums=counts["checksum"],
+        read_only=tuple(read_only),
+    )
+
+
+NOTHING: Final = parse_parameters("")
+_NO_SCHEDULER: Final = NotAvailable("no scheduler was queried")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One machine's connection to one target, as that machine sees it.
+
+    Attributes
+    ----------
+    by
+        ``MDT0000``, or ``client``.
+    state
+        Import state (``FULL``, ``DISCONN`` ...), or `INACTIVE`.
+    """
+
+    target: str
+    by: str
+    state: str | None
+    nids: tuple[str, ...]
+    source: str
+
+
+@dataclass
+class ServerView:
+    """One server's answer, parsed on first use.
+
+    Attributes
+    ----------
+    file_system
+        Lustre's name; targets of other file systems on the server are skipped.
+    request
+        The request it answers.
+    """
+
+    name: str
+    file_system: str
+    answer: ServerAnswer
+    request: Mapping[str, Any]
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is a complete answer."""
+        return self.answer.problem is None
+
+    @cached_property
+    def host(self) -> CollectedHost:
+        """Its ``/proc`` and ``/sys``."""
+        return CollectedHost(answer=self.answer, request=self.request)
+
+    @cached_property
+    def _printed(self) -> dict[str, Parameters]:
+        """Parsed output of ``lctl get_param``, by the key of its command."""
+        printed = dict.fromkeys(("parameters", "imports", "client-settings"), NOTHING)
+        for key in printed:
+            if (command := self.answer.command(key)) is not None:
+                printed[key] = parse_asked(command.stdout, complete=command.complete)
+        return printed
+
+    @property
+    def parameters(self) -> Parameters:
+        """What ``lctl get_param`` printed."""
+        return self._printed["parameters"]
+
+    @property
+    def imports(self) -> Parameters:
+        """Parameters of its MDTs' connections."""
+        return self._printed["imports"]
+
+    @property
+    def client_parameters(self) -> Parameters:
+        """Parameters of the server as a client."""
+        return self._printed["client-settings"]
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        """The connections of its MDTs to targets."""
+        return tuple(links(self.imports, self.file_system, on=self.name))
+
+    @cached_property
+    def _devices(self) -> tuple[LustreDevice, ...]:
+        listed = self.answer.command("devices")
+        return () if listed is None else parse_device_list(listed.stdout)
+
+    @property
+    def has_mgs(self) -> bool:
+        """Whether it runs the MGS, which stores permanent parameters."""
+        return any(device.type == "mgs" for device in self._devices)
+
+    @cached_property
+    def served(self) -> dict[str, str]:
+        """Every target that it serves now, with the evidence."""
+        sources: dict[str, str] = {}
+        for device in self._devices:
+            if device.type in {"obdfilter", "mdt"}:
+                self._add(sources, device.name, "lctl dl")
+        for kind in ("obdfilter.*.recovery_status", "mdt.*.recovery_status"):
+            for name in self.parameters.matching(kind):
+                self._add(sources, name.split(".")[1], "lctl get_param")
+        for mount in self.target_mounts.values():
+            service = service_of(mount)
+            if service is not None:
+                self._add(sources, service, "/proc/self/mountinfo")
+        return sources
+
+    @cached_property
+    def measured(self) -> frozenset[str]:
+        """Every target whose space it reports."""
+        sources: dict[str, str] = {}
+        for name in self.parameters.matching("osd-*.*.kbytestotal"):
+            self._add(sources, name.split(".")[1], "lctl get_param")
+        return frozenset(sources)
+
+    def _add(self, sources: dict[str, str], name: str, source: str) -> None:
+        parsed = parse_name(name)
+        if parsed is not None and parsed.file_system == self.file_system and parsed.by is None:
+            sources.setdefault(parsed.target, source)
+
+    @cached_property
+    def _mounts(self) -> tuple[Mount, ...] | NotAvailable:
+        text = self.host.read_text("/proc/self/mountinfo")
+        return text if isinstance(text, NotAvailable) else parse_mountinfo(text)
+
+    @cached_property
+    def target_mounts(self) -> dict[str, Mount]:
+        """Target to its mount on this server."""
+        mounts_of_targets = {}
+        for mount in () if isinstance(self._mounts, NotAvailable) else self._mounts:
+            parsed = parse_name(service_of(mount) or "")
+            if parsed is not None and parsed.file_system == self.file_system:
+                mounts_of_targets[parsed.target] = mount
+        return mounts_of_targets
+
+    @property
+    def client_mount(self) -> Mount | NotAvailable:
+        """Its client mount of the file system, or why there is none."""
+        if isinstance(self._mounts, NotAvailable):
+            return self._mounts
+        for mount in self._mounts:
+            if lustre_name(mount.fs_type, mount.source) == self.file_system:
+                return mount
+        return NotAvailable(f"{self.file_system} is not mounted on {self.name}")
+
+    @cached_property
+    def nids(self) -> tuple[str, ...]:
+        """Its own NIDs, without loopback."""
+        nids = parse_nis(self.parameters.get("nis") or "")
+        return tuple(nid for nid in nids if not nid.endswith("@lo"))
+
+    @cached_property
+    def trim_timer(self) -> Timer:
+        """Its ``fstrim.timer``."""
+        return read_timer(self.host, self.host.execute)
+
+    @cached_property
+    def kernel_log(self) -> KernelLog | NotAvailable:
+        """Its parsed kernel log."""
+        log = self.answer.command("kernel-log")
+        # A partial log proves nothing: what it lacks may be in the rest.
+        if log is None or log.exit_code != 0 or not log.complete:
+            return NotAvailable(self.why_no("kernel-log"))
+        first = log.first_line
+        return parse_kernel_log(log.stdout if first is None else f"{first}\n{log.stdout}")
+
+    def why_no(self, key: str, noun: str | None = None) -> Message:
+        """Return why a command has no output, or why a value is missing in it."""
+        if self.answer.problem is not None:
+            return Message("server-silent", f"{self.name} did not answer: {self.answer.problem}")
+        command = self.answer.command(key)
+        if command is None:
+            return self._why_not_run(key)
+        sudo = len(self.request["sudo"] or ()) if command.argv[:1] == ("sudo",) else 0
+        words = f"{' '.join(command.argv[sudo : sudo + 2])} on {self.name}"
+        if command.error is not None:
+            return Message("command-not-started", f"{words}: {command.error}")
+        if command.timed_out:
+            return Message("command-timed-out", f"{words} timed out")
+        if not command.stdout and command.exit_code != 0:
+            complaints = command.stderr.strip().splitlines()
+            if not complaints:
+                return Message(
+                    "command-failed", f"{words} failed with exit code {command.exit_code}"
+                )
+            return Message("command-failed", f"{words}: {complaints[0][:160]}")
+        if not command.complete:
+            return Message("output-cut", f"{words}: its output was cut")
+        parameters = self._printed.get(key)
+        # Blame the kernel for what it lacks, not for what was lost in transfer.
+        if parameters is not None and not parameters.text:
+            return Message("output-empty", f"{words} gave nothing")
+        if parameters is not None and not parameters.complete:
+            return Message("output-cut", f"{words} was cut")
+        return Message(
+            "not-on-this-version",
+            f"not available on this kernel and version ({noun or key} on {self.name})",
+        )
+
+    def _why_not_run(self, key: str) -> Message:
+        """Return why a command has no answer: skipped, or nothing to run it on."""
+        requested = next(
+            (command for command in self.request["commands"] if command["key"] == key), None
+        )
+        if requested is None:
+            return Message("not-queried", f"{self.name} was not queried for it")
+        words = " ".join(word for word in requested["argv"] if word != "{}")
+        for name, why in self.answer.skipped.items():
+            if words in name:
+                return Message("command-skipped", f"{self.name}: {why}")
+        if requested.get("each"):
+            return Message("no-device", f"{self.name} has no device to query")
+        return Message("command-not-started", f"{self.name} had no time left for it")
+
+    def lacks(self, key: str) -> Message | None:
+        """Return why output of ``lctl get_param`` is incomplete, ``None`` if it is complete.
+
+        Parameters
+        ----------
+        key
+            ``parameters`` or ``imports``.
+        """
+        parameters = self._printed.get(key)
+        whole = parameters is not None and parameters.text and parameters.complete
+        return None if whole else self.why_no(key)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientView:
+    """The file system as this host, a client, sees it.
+
+    Attributes
+    ----------
+    space, inodes
+        The lines of ``lfs df`` by target.
+    problems
+        What is missing and why; empty if nothing is.
+    jobs
+        Jobs that Slurm runs now, or why that is unknown, which is no problem of the file system.
+    """
+
+    parameters: Parameters = NOTHING
+    links: tuple[Link, ...] = ()
+    space: Mapping[str, LfsDfLine] = field(default_factory=dict)
+    inodes: Mapping[str, LfsDfLine] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    space_source: str = "lfs df"
+    why_no_space: str | None = None
+    jobs: int | NotAvailable = _NO_SCHEDULER
+
+
+@dataclass
+class View:
+    """The state of a whole file system at one time.
+
+    Attributes
+    ----------
+    home
+        Target to the server that normally serves it, from the site file.
+    clients
+        Answers of other clients, by name.
+    """
+
+    file_system: str
+    client: ClientView
+    servers: Mapping[str, ServerView]
+    home: Mapping[str, str] = field(default_factory=dict)
+    clients: Mapping[str, ServerView] = field(default_factory=dict)
+
+    def serving(self, target: str) -> tuple[ServerView, ...]:
+        """Return the servers that claim to serve a target: normally one."""
+        return self._serving.get(target, ())
+
+    def links_to(self, target: str) -> tuple[Link, ...]:
+        """Return every connection to a target."""
+        return self._links.get(target, ())
+
+    @cached_property
+    def server_of_nid(self) -> dict[str, str]:
+        """NID to the server that has it."""
+        return {nid: name for name, server in self.servers.items() for nid in server.nids}
+
+    @cached_property
+    def mds_of(self) -> dict[str, ServerView]:
+        """MDT to its server; an MDT claimed by two servers is omitted."""
+        return {
+            target: servers[0]
+            for target, servers in self._serving.items()
+            if _is_mdt(target) and len(servers) == 1
+        }
+
+    @cached_property
+    def targets(self) -> tuple[str, ...]:
+        """Every target known to any machine: MDTs, then OSTs, by index."""
+        names = {*self.client.space, *self.client.inodes, *self.home, *self._serving, *self._links}
+        return tuple(sorted(names, key=lambda name: (not _is_mdt(name), int(name[3:], 16))))
+
+    def _as_used(self, link: Link) -> Link:
+        """Return the client's link as updated by ``lfs df``, which ran after the import was read.
+
+        With ``osc.*.active=0`` this client cannot use a target that all others use, although its
+        import may be intact. And the import of a lost target stays FULL or IDLE until it is used.
+        """
+        line = self.client.space.get(link.target)
+        if line is None or line.problem is None:
+            return link
+        source = f"{self.client.space_source}: {line.problem}"
+        if "inactive" in line.problem:
+            return replace(link, state=INACTIVE, source=source)
+        return replace(link, state="DISCONN", source=source) if link.state in CONNECTED else link
+
+    @cached_property
+    def _serving(self) -> dict[str, tuple[ServerView, ...]]:
+        serving: dict[str, list[ServerView]] = {}
+        for server in self.servers.values():
+            for target in server.served if server.answered else ():
+                serving.setdefault(target, []).append(server)
+        return {target: tuple(servers) for target, servers in serving.items()}
+
+    @cached_property
+    def _links(self) -> dict[str, tuple[Link, ...]]:
+        links_of: dict[str, list[Link]] = {}
+        for link in self.client.links:
+            links_of.setdefault(link.target, []).append(self._as_used(link))
+        for server in self.servers.values():
+            for link in server.links if server.answered else ():
+                links_of.setdefault(link.target, []).append(link)
+        return {target: tuple(of) for target, of in links_of.items()}
+
+
+def parse_asked(stdout: str, *, complete: bool) -> Parameters:
+    """Parse ``lctl get_param``; incomplete if the parameter requested last is missing.
+
+    Parameters
+    ----------
+    complete
+        False if some output is already known to be missing.
+    """
+    parameters = parse_parameters(stdout, complete=complete)
+    if parameters.complete and stdout and parameters.get(LAST) is None:
+        return parse_parameters(stdout, complete=False)
+    return parameters
+
+
+def links(parameters: Parameters, file_system: str, *, on: str) -> Iterator[Link]:
+    """Yield the connections in ``import`` parameters, once for each target and machine.
+
+    On a machine that is both client and MDS, ``osc.*`` also lists the MDT's connections, which are
+    taken from ``osp.*``.
+    """
+    for pattern in ("osp.*.import", "osc.*.import", "mdc.*.import"):
+        for name, text in parameters.matching(pattern).items():
+            device = parse_name(name.split(".", 1)[1].removesuffix(".import"))
+            if device is None or device.file_system != file_system or device.by is None:
+                continue
+            of_mdt = device.by.startswith("MDT")
+            if of_mdt != pattern.startswith("osp"):
+                continue
+            seen = parse_import(text)
+            yield Link(
+                target=device.target,
+                by=device.by if of_mdt else "client",
+                state=None if seen is None else seen.state,
+                nids=() if seen is None else seen.failover_nids,
+                source=f"{name} on {on}",
+            )
+
+
+def service_of(mount: Mount) -> str | None:
+    """Return the target of a server's mount (``svname=``), ``None`` for other mounts."""
+    if mount.fs_type != "lustre":
+        return None
+    return next(
+        (all_option[7:] for all_option in mount.all_options if all_option.startswith("svname=")),
+        None,
+    )
+
+
+def _is_mdt(target: str) -> bool:
+    return target.startswith("MDT")

@@ -1,1 +1,0 @@
-"""Alembic revisions of the store; shipped with the package, run when a store is opened."""

@@ -1,0 +1,154 @@
+"""How the file system of a site is reached from here: by this host, or as a client of the twin.
+
+A probe is the same code either way. What it asks of the world around it goes through a `Reach`:
+what a path is, what a program prints, how its directory is made and removed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from trimtab.base.error import ToolError
+from trimtab.base.filesystem import PathDescription
+from trimtab.base.snapshot import NotAvailable
+from trimtab.base.visible import visible
+from trimtab.formats.format_table import Tool, find
+from trimtab.formats.phase import Ask
+from trimtab.reach import bounded
+from trimtab.reach.driver_protocol import Clock, Driver
+from trimtab.reach.launcher import Launcher, find_launcher
+from trimtab.reach.local.counter import DeviceBytes
+from trimtab.reach.local.local_driver import LocalDriver
+from trimtab.reach.process import Execute, utc_now
+from trimtab.reach.process import execute as run_process
+
+
+class PathDriver(Driver, Protocol):
+    """A driver that also looks at one path from the node on which probes run."""
+
+    @property
+    def description(self) -> PathDescription:
+        """What the path stood on at the last look."""
+        ...
+
+    def drive_bytes(self) -> Mapping[str, DeviceBytes]:
+        """Return what each drive beneath has moved so far; empty where none can be seen."""
+        ...
+
+    def allocator_counting(
+        self, target: str, *, allowed: bool
+    ) -> AbstractContextManager[NotAvailable | None]:
+        """Let the block allocator count meanwhile, or say why it does not."""
+        ...
+
+
+OpenPath = Callable[[str, Execute, Clock], PathDriver]
+
+
+def _open_local(path: str, execute: Execute, clock: Clock) -> PathDriver:
+    return LocalDriver(path, execute=execute, clock=clock)
+
+
+def since_boot_s() -> float:
+    """Return the seconds since boot, time asleep included, by a clock that nobody sets."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@dataclass(frozen=True, slots=True)
+class Directories:
+    """How a probe's directory is made, looked into and removed: with a deadline each.
+
+    Attributes
+    ----------
+    make
+        `trimtab.reach.bounded.make_directory`, or what stands for it where no file system is.
+    sizes
+        `trimtab.reach.bounded.file_sizes`.
+    remove
+        `trimtab.reach.bounded.remove_probe_directory`.
+    remove_tree
+        `trimtab.reach.bounded.remove_probe_tree`: of a command, which may leave anything.
+    find, read
+        `trimtab.reach.bounded.find_files` and `read_files`: what a command left.
+    """
+
+    make: Callable[[str, str], object] = bounded.make_directory
+    sizes: Callable[[str], dict[str, int]] = bounded.file_sizes
+    remove: Callable[[str, str], bounded.Removal] = bounded.remove_probe_directory
+    remove_tree: Callable[[str, str], bounded.Removal] = bounded.remove_probe_tree
+    find: Callable[[str, str, str], tuple[tuple[str, str], ...]] = bounded.find_files
+    read: Callable[..., dict[str, bytes]] = bounded.read_files
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a probe asks of the world around it.
+
+    Attributes
+    ----------
+    open_path
+        Returns the driver of a path below the site's.
+    describe
+        `trimtab.reach.bounded.describe`, or what stands for it.
+    list_names
+        `trimtab.reach.bounded.list_names`: of a directory, those with a prefix.
+    find_tool
+        Returns a benchmark by its name: `trimtab.formats.format_table.find`.
+    which
+        Returns where a program is.
+    find_launcher
+        Returns what starts a command as several tasks, by its kind.
+    sleep
+        Waits for so many seconds, by the same clock.
+    elapsed_s
+        Returns the seconds since some moment, by a clock that nobody sets.
+    processors, memory_bytes
+        Of this node.
+    """
+
+    clock: Clock = utc_now
+    sleep: Callable[[float], None] = time.sleep
+    elapsed_s: Callable[[], float] = since_boot_s
+    execute: Execute = run_process
+    open_path: OpenPath = _open_local
+    describe: Callable[[str], bounded.PathState] = bounded.describe
+    find_tool: Callable[[str, Ask], Tool | NotAvailable] = find
+    which: Callable[[str], str | None] = shutil.which
+    find_launcher: Callable[[str], Launcher | NotAvailable] = find_launcher
+    list_names: Callable[[str, str], tuple[str, ...]] = bounded.list_names
+    directories: Directories = field(default_factory=Directories)
+    processors: int = field(default_factory=lambda: os.cpu_count() or 1)
+    memory_bytes: int = field(default_factory=_memory_bytes)
+
+    def writable_space(self, path: str, *, hint: str | None = None) -> bounded.StatvfsSpace:
+        """Return the space where a probe is to write.
+
+        Raises
+        ------
+        ToolError
+            Nothing can be written there.
+        """
+        state, path = self.describe(path), visible(path)
+        if state.space is None or state.kind != "directory":
+            text, code = f"{path} is not a directory with known free space", "free-space-unknown"
+        elif state.space.read_only:
+            text, code = f"{path} is on a file system that is mounted read-only", "read-only"
+        elif not state.writable:
+            text, code = f"no permission to write in {path}", "no-permission"
+        else:
+            return state.space
+        raise ToolError(text, code=code, hint=hint)
+
+
+THIS_HOST: Final = Reach()
+"""The host that Trimtab runs on."""

@@ -1,1 +1,0 @@
-"""What a site sees of a simulated file system: benchmark outputs and telemetry."""

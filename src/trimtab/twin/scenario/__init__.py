@@ -1,1 +1,0 @@
-"""Definition of a simulated file system and its events."""

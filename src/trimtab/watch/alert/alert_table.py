@@ -1,0 +1,275 @@
+"""Every alert of the watch by name; the name is also its section of the runbook.
+
+What people were last told about each subject, from the ledger of a site's alerts.
+
+Input of alert decisions: a site's incidents, its last two snapshots and failed actions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final, cast
+
+from trimtab.base.alert import Alert, Phase
+from trimtab.base.event import Event
+from trimtab.base.finding import Severity
+from trimtab.explain.status import PurgeTrouble, Trouble
+from trimtab.store.kept import KeptIncident
+
+INCIDENT: Final = "incident"
+INTEGRITY: Final = "integrity"
+ACTION_FAILED: Final = "action-failed"
+PURGE_FAILED: Final = "purge-failed"
+"""A scheduled purge did not begin, did not end, or freed less than planned."""
+APPROVAL_FORGED: Final = "approval-forged"
+WATCH_GONE: Final = "watch-gone"
+"""Sent by `trimtab watch --check`, because a stopped watch cannot send it."""
+TEST: Final = "test"
+
+
+@dataclass(frozen=True, slots=True)
+class StateAlert:
+    """A state of targets or machines that raises an alert.
+
+    Attributes
+    ----------
+    name
+        Name of the alert.
+    trouble
+        Id of the `trimtab.explain.status.Trouble`.
+    words
+        Description after a count: "3 targets lost".
+    at_once
+        Alert on the first snapshot that shows the state, from any source; otherwise on the second
+        in a row, or on the first in which two sources show it.
+    """
+
+    name: str
+    trouble: str
+    severity: Severity
+    words: str
+    at_once: bool = False
+
+
+_CRITICAL, _WARNING = Severity.CRITICAL, Severity.WARNING
+STATES: Final = (
+    StateAlert("target-read-only", "read-only", _CRITICAL, "read-only", at_once=True),
+    StateAlert("target-may-be-read-only", "may-be-read-only", _CRITICAL, "may be read-only"),
+    StateAlert(
+        "target-file-system-errors",
+        "file-system-errors",
+        _CRITICAL,
+        "with file system errors",
+        at_once=True,
+    ),
+    StateAlert("target-two-servers", "two-servers", _CRITICAL, "claimed by two servers"),
+    StateAlert("target-lost", "lost", _CRITICAL, "lost"),
+    StateAlert("target-disconnected", "disconnected", _CRITICAL, "not connected"),
+    StateAlert("server-no-answer", "no-answer", _CRITICAL, "not answering"),
+    StateAlert("target-degraded", "degraded", _WARNING, "degraded"),
+    StateAlert("target-failed-over", "failed-over", _WARNING, "failed over"),
+    StateAlert("target-over-limit", "over-limit", _WARNING, "over the fullness limit"),
+    StateAlert("target-inodes", "inodes", _WARNING, "almost out of inodes"),
+    StateAlert("target-media-errors", "media-errors", _WARNING, "with media errors"),
+)
+"""States that raise alerts.
+
+Others only show in `trimtab targets`: a target closed on purpose, or a setting wrong for months, is
+no reason to wake someone.
+"""
+
+REACH: Final = frozenset({"lost", "disconnected", "no-answer", "two-servers"})
+"""Troubles that even an incomplete snapshot can show to be over."""
+AGAIN: Final[Mapping[Severity, timedelta]] = {
+    Severity.CRITICAL: timedelta(hours=1),
+    Severity.WARNING: timedelta(days=1),
+    Severity.INFO: timedelta(days=1),
+}
+"""Minimum time between two alerts that a subject got worse; changes in between go into the next."""
+
+NAMES: Final = (
+    INCIDENT,
+    INTEGRITY,
+    ACTION_FAILED,
+    PURGE_FAILED,
+    APPROVAL_FORGED,
+    WATCH_GONE,
+    *(state.name for state in STATES),
+)
+"""Every alert that is sent; each has a section in docs/runbook.md."""
+
+
+OPEN, CLOSED, NOTHING = "open", "closed", "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A subject of alerts and what people know about it.
+
+    Attributes
+    ----------
+    facts
+        Facts of its last row; ``told`` is `OPEN`, `CLOSED` or `NOTHING`.
+    sent_at
+        When the last alert about it was decided; ``None`` if none was sent.
+    rows
+        Number of rows, including those removed since.
+    """
+
+    name: str
+    facts: Mapping[str, Any]
+    at: datetime | None = None
+    sent_at: datetime | None = None
+    rows: int = 0
+
+    @property
+    def belief(self) -> str:
+        """What people believe: `OPEN`, `CLOSED` or `NOTHING`."""
+        return str(self.facts["told"]) if self.rows else NOTHING
+
+
+def subjects_of(sent: Iterable[Alert]) -> dict[str, Subject]:
+    """Return every subject of the ledger by name; ``sent`` is its rows, oldest first."""
+    subjects: dict[str, Subject] = {}
+    for alert in sent:
+        known = subjects.get(alert.subject, Subject(alert.subject, {}))
+        sent_at = known.sent_at if alert.phase is Phase.NOTED else alert.at
+        # Earlier rows may be gone after their retention time, so each row counts those before it.
+        rows = cast("int", alert.facts["rows"])
+        subjects[alert.subject] = Subject(alert.subject, alert.facts, alert.at, sent_at, rows)
+    return subjects
+
+
+@dataclass(frozen=True, slots=True)
+class AlertDraft:
+    """Creates the alerts of one site at one time.
+
+    Attributes
+    ----------
+    subjects
+        Subjects by name.
+    """
+
+    site: str
+    now: datetime
+    subjects: Mapping[str, Subject]
+
+    def subject(self, name: str) -> Subject:
+        """Return a subject; a new one if it has no alerts yet."""
+        return self.subjects.get(name) or Subject(name, {})
+
+    def may_be_sent(self, subject: Subject, severity: Severity) -> bool:
+        """Return whether enough time has passed since the last alert about a subject."""
+        return subject.sent_at is None or self.now - subject.sent_at >= AGAIN[severity]
+
+    def alert(
+        self,
+        subject: Subject,
+        name: str,
+        phase: Phase,
+        severity: Severity,
+        *,
+        title: str = "",
+        facts: Mapping[str, Any],
+        since: datetime | None = None,
+        lines: tuple[str, ...] = (),
+    ) -> Alert:
+        """Return an alert.
+
+        Its id is derived from the ledger, so a repeated decision has the same id.
+
+        `Phase.NOTED` leaves what people were told unchanged.
+        """
+        belief = {Phase.NOTED: subject.belief, Phase.CLOSED: CLOSED}.get(phase, OPEN)
+        text = "\0".join((self.site, subject.name, phase.value, str(subject.rows)))
+        return Alert(
+            hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32],
+            self.site,
+            subject.name,
+            name,
+            phase,
+            severity,
+            self.now,
+            since,
+            title,
+            lines,
+            {**facts, "told": belief, "rows": subject.rows + 1},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceView:
+    """A target or machine of a snapshot, with its problems.
+
+    Attributes
+    ----------
+    confirmed
+        Ids of troubles that a second source of the same snapshot confirms.
+    bad_checksums
+        Transfers with a bad checksum since start-up; ``None`` if unknown.
+    """
+
+    name: str
+    troubles: tuple[Trouble, ...] = ()
+    fullness: float | None = None
+    bad_checksums: float | None = None
+    confirmed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotView:
+    """A snapshot: targets and machines by name."""
+
+    at: datetime
+    complete: bool
+    places: Mapping[str, PlaceView]
+
+
+@dataclass(frozen=True, slots=True)
+class ActionView:
+    """Failed actions of one policy.
+
+    Attributes
+    ----------
+    outcomes
+        Outcome to number of actions.
+    """
+
+    policy: str
+    at: datetime
+    outcomes: Mapping[str, int]
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AlertView:
+    """All input for deciding a site's alerts.
+
+    Attributes
+    ----------
+    reopen
+        Fullness below which a target is no longer too full (``limits.reopen``).
+    judged_at
+        When incidents were last analysed; ``None`` if never.
+    snapshots
+        The last two, newest first.
+    actions
+        Failed actions of the last day, by policy.
+    purging
+        Problems of the scheduled purge.
+    forged
+        Log book entries that claim an admin's approval but lack a valid signature.
+    """
+
+    site: str
+    timezone: str = "UTC"
+    reopen: float = 0.70
+    judged_at: datetime | None = None
+    incidents: tuple[KeptIncident, ...] = ()
+    snapshots: tuple[SnapshotView, ...] = ()
+    actions: tuple[ActionView, ...] = field(default_factory=tuple)
+    purging: tuple[PurgeTrouble, ...] = ()
+    forged: tuple[Event, ...] = ()

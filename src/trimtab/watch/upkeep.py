@@ -1,0 +1,217 @@
+"""The store as the watch uses it: a call that fails is made again until it works.
+
+Where an item of the agenda goes on, by what is kept of it.
+
+Letting go what has outlived its retention, by a clock that has proved itself.
+
+A clock that is set forward by a month makes a month of snapshots look as old as their retention.
+So the wall clock is held against one that nobody sets. What is removed is reckoned from a wall
+clock that went as fast as the other for a whole day: a jump, forward or back, begins the day anew,
+and so does every start of the watch, since nothing tells what happened to the clock before. That
+needs no state that is kept, and it errs by keeping too much. It cannot tell a clock that was set
+wrongly, and stays wrong for a day, from one that was set right at last.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import count
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from trimtab.base.error import TrimtabError, UnreadableError, panics_as_errors
+from trimtab.base.schedule import parse_schedule
+from trimtab.base.site import Site
+from trimtab.reach.interruption import shielded
+from trimtab.store.slot import Slot, SlotState
+from trimtab.watch.agenda import Begin, Item, Position, WatchAgenda, Work, decide, position
+from trimtab.watch.log import fields
+
+if TYPE_CHECKING:
+    from trimtab.store.store import Store
+
+
+_T = TypeVar("_T")
+
+FIRST_WAIT_S: Final = 1.0
+LONGEST_WAIT_S: Final = 60.0
+
+
+class StorePatience:
+    """Makes calls to the store, again and again where it does not answer.
+
+    Parameters
+    ----------
+    outage
+        Told from when to when the store could not be used, once it can be used again.
+    """
+
+    def __init__(
+        self,
+        log: logging.Logger,
+        clock: Callable[[], datetime],
+        rest: Callable[[float], None],
+        outage: Callable[[datetime, datetime], None],
+    ) -> None:
+        self._log, self._clock, self._rest, self._outage = log, clock, rest, outage
+
+    def keep(self, activity: str, call: Callable[[], _T], *, attempts: int | None = None) -> _T:
+        """Return what the call returns; waits twice as long after each failure, at most a minute.
+
+        Signals do not interrupt the call itself, only the waiting.
+
+        Parameters
+        ----------
+        attempts
+            How often to try; without end where ``None``, for what may not be lost.
+
+        Raises
+        ------
+        UnreadableError
+            By the last attempt.
+        """
+        wait_s, since = FIRST_WAIT_S, None
+        for attempt in count(1):
+            try:
+                with shielded():
+                    result = call()
+            except UnreadableError as error:
+                if attempt == attempts:
+                    raise
+                since = since or self._clock()
+                self._log.error(
+                    "the store cannot be used",
+                    extra=fields(doing=activity, problem=error.message, again_in_s=wait_s),
+                )
+                self._rest(wait_s)
+                wait_s = min(LONGEST_WAIT_S, wait_s * 2)
+            else:
+                if since is not None:
+                    self._outage(since, self._clock())
+                return result
+        raise AssertionError("counting has no end")
+
+
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """What it takes to find an item's place.
+
+    Attributes
+    ----------
+    site
+        Its name.
+    miss
+        Keeps what was missed: a `Miss` or a `MissMany`.
+    """
+
+    site: str
+    store: Store
+    patience: StorePatience
+    miss: Callable[[Work], object]
+
+    def position(self, item: Item, now: datetime) -> Position:
+        """Return how far an item has come by what is kept; new items begin now."""
+        begun, last = self._begun(item, now), self._last(item, now)
+        if begun is not None and last is not None:
+            if begun.detail == str(item.schedule):
+                return position(item, last.due_at)
+            self._settle(item, begun, last, now)
+        slot = Slot(self.site, item.name, now, SlotState.BEGUN, detail=str(item.schedule))
+        if not self._begin(slot):
+            self._begin(replace(slot, due_at=now + _MICROSECOND))
+        return position(item, now)
+
+    def settle_before(self, item: Item, now: datetime) -> None:
+        """Keep what was missed before the latest slot: a later one hides it from the next watch."""
+        if self._begun(item, now) is None:
+            return  # nothing watched it, so nothing was missed
+        self._keep_missed(self.position(item, now), item.latest(item.until(now)))
+
+    def _settle(self, item: Item, begun: Slot, last: Slot, now: datetime) -> None:
+        """Keep what was missed by the schedule that an item had before."""
+        try:
+            before = replace(item, schedule=parse_schedule(begun.detail or ""))
+        except TrimtabError:
+            return  # of a program that knew more kinds of schedules
+        self._keep_missed(position(before, last.due_at), now)
+
+    def _keep_missed(self, place: Position, then: datetime) -> None:
+        for work in decide(WatchAgenda(alive_since=then, positions=(place,)), then):
+            if not isinstance(work, Begin):
+                self.miss(work)
+
+    def _begun(self, item: Item, now: datetime) -> Slot | None:
+        return self.patience.keep(
+            "reading slots",
+            lambda: self.store.last_slot(self.site, item.name, until=now, state=SlotState.BEGUN),
+        )
+
+    def _last(self, item: Item, now: datetime) -> Slot | None:
+        return self.patience.keep(
+            "reading slots", lambda: self.store.last_slot(self.site, item.name, until=now)
+        )
+
+    def _begin(self, slot: Slot) -> bool:
+        return self.patience.keep("beginning", lambda: self.store.finish_slot(slot))
+
+
+PROVED_S: Final = 86400.0
+"""So long the clocks agree before anything is removed; it is also how often that is done."""
+APART_S: Final = 300.0
+"""NTP slews by 500 ppm at most (ntp_adjtime(3)), 43 s a day: by more than this, a clock was set."""
+
+
+class Retention:
+    """Removes, once a day, what is older than the site keeps it.
+
+    Parameters
+    ----------
+    elapsed_s
+        Returns the seconds since some moment, by a clock that nobody sets.
+    """
+
+    def __init__(
+        self, site: Site, store: Store, log: logging.Logger, elapsed_s: Callable[[], float]
+    ) -> None:
+        self._site, self._store, self._log, self._elapsed_s = site, store, log, elapsed_s
+        self._agree_since: tuple[datetime, float] | None = None
+
+    def prune(self, now: datetime) -> None:
+        """Remove what there is to remove; to be called often, so that every jump is seen."""
+        retention_s = self._site.store.retention_s
+        if retention_s is None or not self._trusted(now, self._elapsed_s()):
+            return
+        before = now - timedelta(seconds=retention_s)
+        try:
+            with panics_as_errors():
+                removed = self._store.prune(self._site.name, before, now=now)
+        except TrimtabError as error:
+            self._log.error("nothing was pruned", extra=fields(problem=error.message))
+            return
+        except Exception:  # noqa: BLE001 (logged; the watch goes on, and tries again in a day)
+            self._log.exception("nothing was pruned")
+            return
+        counts = {name: getattr(removed, name) for name in ("snapshots", "outputs", "alerts")}
+        self._log.info("pruned", extra=fields(**counts))
+
+    def _trusted(self, now: datetime, now_s: float) -> bool:
+        """Return whether both clocks have agreed for a day; then the next day begins."""
+        agreed, self._agree_since = self._agree_since, (now, now_s)
+        if agreed is None:
+            return False
+        passed_s = now_s - agreed[1]
+        ahead_s = (now - agreed[0]).total_seconds() - passed_s
+        if abs(ahead_s) > APART_S:
+            self._log.warning(
+                "the clock was set: nothing is pruned for a day", extra=fields(ahead_s=ahead_s)
+            )
+            return False
+        if passed_s < PROVED_S:
+            self._agree_since = agreed
+            return False
+        return True

@@ -1,0 +1,389 @@
+"""What every request passes: host, rate, identity, size, forgery; and what every answer carries.
+
+An ASGI application around the dashboard's own. Nothing behind it runs for a request it refuses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.requests import Request
+
+from trimtab.base.error import Message, code_of
+from trimtab.base.visible import visible
+from trimtab.watch.log import fields
+from trimtab.web.access import Access, Asking, Identity, TokenAccess, session_cookie
+from trimtab.web.turns import Busy, Lanes, Turn
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+BODY_MAX: Final = 64 * 1024
+"""Bytes of a request: changes are a few words."""
+BODY_S: Final = 10.0
+"""A body that takes longer is no form that a person sent."""
+PIECE: Final = 64 * 1024
+"""Bytes of an answer that are handed to a connection at once: a client that reads slowly does not
+have the whole answer kept for it."""
+TARGET_MAX: Final = 4096
+RATE_PER_S: Final = 30.0
+BURST: Final = 240.0
+"""Requests of one user or address at once: a page asks for a dozen."""
+REFUSED_PER_S: Final = 0.2
+REFUSED_BURST: Final = 20.0
+"""Likewise of requests that were not let in."""
+RETRY_S: Final = 5
+"""After which a client that came too often, or found no place, may find one."""
+_CLIENTS_MAX: Final = 4096
+FORM_FIELDS_MAX: Final = 16
+"""Of an address or a form: the parser takes them apart one by one, in the event loop."""
+ENTER: Final = "/enter"
+LEAVE: Final = "/leave"
+CSRF_HEADER: Final = "x-csrf-token"
+CSRF_FIELD: Final = "csrf"
+_READS: Final = frozenset({"GET", "HEAD"})
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    # Not no-referrer: with it browsers send the origin of a form as null, and no change passes.
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+    (b"x-frame-options", b"DENY"),
+)
+
+
+class Buckets:
+    """How many requests of each client may still come; at most so many clients are remembered."""
+
+    def __init__(self, per_s: float, burst: float, elapsed_s: Callable[[], float]) -> None:
+        self._per_s, self._burst, self._elapsed_s = per_s, burst, elapsed_s
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, client: str) -> bool:
+        """Return whether another request of a client may come, and count it."""
+        now = self._elapsed_s()
+        left, at = self._left.pop(client, (self._burst, now))
+        left = min(self._burst, left + (now - at) * self._per_s)
+        allowed = left >= 1.0
+        self._left[client] = (left - 1.0 if allowed else left, now)
+        while len(self._left) > _CLIENTS_MAX:
+            self._left.popitem(last=False)
+        return allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal(Exception):
+    """A request that is not answered: the status, and why."""
+
+    status: int
+    reason: Message
+
+
+class RequestGuard:
+    """The application behind its checks.
+
+    Parameters
+    ----------
+    hosts
+        Values of ``Host`` that are answered, lower case: another name that points here is a page of
+        somebody else's.
+    refuse
+        Makes the page for a refusal.
+    """
+
+    def __init__(
+        self,
+        application: Application,
+        access: Access,
+        *,
+        hosts: frozenset[str],
+        log: logging.Logger,
+        elapsed_s: Callable[[], float],
+        refuse: Callable[[Refusal, bool], bytes],
+    ) -> None:
+        self._application, self._access, self._hosts = application, access, hosts
+        self._log, self._refuse = log, refuse
+        self._rate = Buckets(RATE_PER_S, BURST, elapsed_s)
+        self._refused = Buckets(REFUSED_PER_S, REFUSED_BURST, elapsed_s)
+        self._logged = Buckets(REFUSED_PER_S, REFUSED_BURST, elapsed_s)
+        self._lanes = Lanes()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await self._application(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return  # no web sockets: the server closes what nobody accepts
+        status: list[int] = []
+        guarded = _with_headers(send, status)
+        asking = _asking(scope)
+        identity = None
+        try:
+            self._check_target(scope, asking)
+            if scope["path"] == ENTER and isinstance(self._access, TokenAccess):
+                await self._enter(scope, asking, self._access, guarded)
+                return
+            identity = self._identify(asking)
+            if not self._rate.take(identity.user):
+                raise Refusal(429, Message("too-many-requests", "too many requests; wait a moment"))
+            await self._pass_on(scope, receive, guarded, asking, identity)
+        except Refusal as refusal:
+            wants_json = scope["path"].startswith("/api/")
+            await _answer(guarded, refusal, self._refuse(refusal, wants_json), json=wants_json)
+        finally:
+            self._audit(scope, asking, identity, status)
+
+    def _check_target(self, scope: Scope, asking: Asking) -> None:
+        hosts = asking.headers.get("host", ())
+        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
+            raise Refusal(421, Message("host-unknown", "this server has another name"))
+        if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > TARGET_MAX:
+            raise Refusal(414, Message("address-too-long", "the address is too long"))
+        if scope["method"] not in {*_READS, "POST"}:
+            raise Refusal(405, Message("method-unknown", "only GET, HEAD and POST are answered"))
+        if _is_foreign(scope, asking):
+            raise Refusal(
+                403, Message("origin-foreign", "the request comes from another site's page")
+            )
+
+    async def _enter(self, scope: Scope, asking: Asking, access: TokenAccess, send: Send) -> None:
+        """Let in whoever brings the token; from then on a cookie does."""
+        query = fields_of(scope["query_string"])
+        cookie = access.enter(query.get("token", [""])[0]) if scope["method"] == "GET" else None
+        if cookie is None:
+            self._count_refused(asking)
+            raise Refusal(
+                401, Message("token-used", "this link was used already, or is not the newest one")
+            )
+        # Not a redirect: from a link in another page the browser would not send the cookie along.
+        body = b'<meta http-equiv="refresh" content="0;url=/"><p><a href="/">Open the dashboard</a>'
+        await _send_page(send, body, _cookie_text(asking, cookie))
+
+    def _identify(self, asking: Asking) -> Identity:
+        # Who is known is not held up by strangers of the same address: all come by one proxy.
+        identity = self._access.identify(asking)
+        if isinstance(identity, Message):
+            self._count_refused(asking)
+            raise Refusal(403 if code_of(identity) == "role-missing" else 401, identity)
+        return identity
+
+    def _count_refused(self, asking: Asking) -> None:
+        if not self._refused.take(asking.peer):
+            reason = Message("too-many-refusals", "too many refused requests; wait a minute")
+            raise Refusal(429, reason)
+
+    async def _pass_on(
+        self, scope: Scope, receive: Receive, send: Send, asking: Asking, identity: Identity
+    ) -> None:
+        body = await _body(receive, asking)
+        if scope["method"] not in _READS:
+            _refuse_forged(asking, identity, body)
+            if scope["path"] == LEAVE and isinstance(self._access, TokenAccess):
+                self._access.leave(asking)
+                await _send_page(send, b"<p>Signed out.", _cookie_text(asking, "", "; Max-Age=0"))
+                return
+        turn = Turn(self._lanes, identity.user)
+        scope["trimtab.identity"], scope["trimtab.turn"] = identity, turn
+        sent = False
+
+        async def replay() -> MutableMapping[str, Any]:
+            nonlocal sent
+            if not sent:
+                sent = True
+                return {"type": "http.request", "body": body, "more_body": False}
+            return await receive()
+
+        async def begun(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                turn.computed()
+            await send(message)
+
+        try:
+            await turn.light()
+            await self._application(scope, replay, begun)
+        except Busy as busy:
+            raise Refusal(503, Message(busy.code, f"{busy.message}; {busy.hint}")) from None
+        finally:
+            turn.end()
+
+    def _audit(
+        self, scope: Scope, asking: Asking, identity: Identity | None, status: list[int]
+    ) -> None:
+        """Log every change and every refusal, with who asked; not a flood of refusals.
+
+        One who repeats a refused request could fill the disk of the log.
+        """
+        outcome = status[0] if status else 500
+        is_change = scope["method"] not in _READS
+        if not is_change and outcome not in {401, 403, 421, 429}:
+            return
+        is_refusal = identity is None or outcome >= 400
+        if is_refusal and not self._logged.take(identity.user if identity else f"\0{asking.peer}"):
+            return
+        extra = fields(
+            user=None if identity is None else identity.user,
+            role=None if identity is None else identity.role.value,
+            peer=asking.peer,
+            method=visible(scope["method"][:16]),
+            path=visible(scope["path"][:200]),
+            status=outcome,
+        )
+        if not is_refusal:
+            self._log.info("changed through the dashboard", extra=extra)
+        else:
+            self._log.warning("refused by the dashboard", extra=extra)
+
+
+def _is_foreign(scope: Scope, asking: Asking) -> bool:
+    """Return whether a browser says that a page of another origin asks, and not for a whole page.
+
+    Cookies go along with what a page of another port of this host asks for. It cannot read the
+    answers, but could have the dashboard work, and hold the places of the person's streams.
+    """
+    sites = asking.headers.get("sec-fetch-site", ())
+    is_link = (
+        scope["method"] in _READS
+        and asking.headers.get("sec-fetch-mode") == ["navigate"]
+        and asking.headers.get("sec-fetch-dest") == ["document"]
+    )
+    return not is_link and not set(sites) <= {"same-origin", "none"}
+
+
+def _cookie_text(asking: Asking, value: str, life: str = "") -> bytes:
+    """Return the header that gives a browser its session, or takes it away."""
+    (host,) = asking.headers["host"]
+    name = session_cookie(host)
+    secure = "; Secure" if name.startswith("__Host-") else ""
+    return f"{name}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{life}".encode()
+
+
+async def _send_page(send: Send, content: bytes, cookie: bytes) -> None:
+    body = (
+        b"<!doctype html><html lang=en><meta charset=utf-8><title>Trimtab</title>"
+        b'<link rel="icon" href="/static/icon.svg" type="image/svg+xml">'
+    ) + content
+    headers = [
+        (b"content-type", b"text/html; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
+        (b"set-cookie", cookie),
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _refuse_forged(asking: Asking, identity: Identity, body: bytes) -> None:
+    """Raise unless a change comes from a page of ours: same origin, and the page's own token."""
+    origins = asking.headers.get("origin", ())
+    (host,) = asking.headers["host"]
+    if origins and (len(origins) > 1 or _host_of(origins[0]) != host.lower()):
+        raise Refusal(403, Message("origin-foreign", "the change comes from another site's page"))
+    sent = list(asking.headers.get(CSRF_HEADER, ()))
+    (content_type, *_) = asking.headers.get("content-type", ("",))
+    if not sent and content_type.partition(";")[0].strip() == "application/x-www-form-urlencoded":
+        sent = fields_of(body).get(CSRF_FIELD, [])
+    if len(sent) != 1 or not hmac.compare_digest(sent[0].encode(), identity.csrf.encode()):
+        raise Refusal(
+            403, Message("forgery-suspected", "the page is from an earlier start: load it again")
+        )
+
+
+def fields_of(text: bytes) -> dict[str, list[str]]:
+    """Return the fields of an address or a form; none where it has more than any page of ours."""
+    try:
+        return parse_qs(text.decode("utf-8", "replace"), max_num_fields=FORM_FIELDS_MAX)
+    except ValueError:
+        return {}
+
+
+def _host_of(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
+
+
+async def _body(receive: Receive, asking: Asking) -> bytes:
+    """Return the body of a request, which must be small and come soon."""
+    lengths = asking.headers.get("content-length", ())
+    if any(not length.isdecimal() or int(length[:20]) > BODY_MAX for length in lengths):
+        raise _too_large()
+    body = b""
+    try:
+        async with asyncio.timeout(BODY_S):
+            while True:
+                message = await receive()
+                if message["type"] != "http.request":
+                    raise Refusal(400, Message("client-gone", "the client went away"))
+                body += message.get("body", b"")
+                if len(body) > BODY_MAX:
+                    raise _too_large()
+                if not message.get("more_body", False):
+                    return body
+    except TimeoutError:
+        raise Refusal(408, Message("body-too-slow", "the request did not arrive in time")) from None
+
+
+def _too_large() -> Refusal:
+    return Refusal(413, Message("body-too-large", f"more than {BODY_MAX // 1024} KiB"))
+
+
+def _asking(scope: Scope) -> Asking:
+    headers: dict[str, list[str]] = {}
+    for name, value in scope["headers"]:
+        headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    client = scope.get("client")
+    return Asking(client[0] if client else "", headers)
+
+
+def _with_headers(send: Send, status: list[int]) -> Send:
+    async def guarded(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            status.append(message["status"])
+            names = {name.lower() for name, _ in message.get("headers", ())}
+            added = [pair for pair in HEADERS if pair[0] not in names]
+            if b"cache-control" not in names:
+                added.append((b"cache-control", b"no-store"))
+            if message["status"] in {429, 503} and b"retry-after" not in names:
+                added.append((b"retry-after", str(RETRY_S).encode()))
+            message["headers"] = [*message.get("headers", ()), *added]
+        body = message.get("body", b"")
+        for at in range(0, max(0, len(body) - PIECE), PIECE):
+            await send({"type": message["type"], "body": body[at : at + PIECE], "more_body": True})
+        if len(body) > PIECE:
+            message = {**message, "body": body[(len(body) - 1) // PIECE * PIECE :]}
+        await send(message)
+
+    return guarded
+
+
+async def _answer(send: Send, refusal: Refusal, body: bytes, *, json: bool) -> None:
+    kind = b"application/json" if json else b"text/html; charset=utf-8"
+    headers = [
+        (b"content-type", kind),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def form_field(request: Request, name: str) -> str:
+    """Return a field of a form, empty where it has none."""
+    return fields_of(await request.body()).get(name, [""])[0][:2000]

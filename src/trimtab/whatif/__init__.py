@@ -1,1 +1,0 @@
-"""What-if analyses on the twin: sizing of file systems, sweeps of policies. All simulated."""
