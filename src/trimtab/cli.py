@@ -72,7 +72,7 @@ GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "Trace every number of a run to its command and raw output.",
         ),
         "report": (
-            "trimtab.answers.command:report_command",
+            "trimtab.answers.command_month:report_command",
             "Write the report of one month: HTML or Markdown.",
         ),
         "serve": (

@@ -569,10 +569,10 @@ def _mca_lines(hints: Sequence[Hint]) -> list[str]:
 
 
 __all__ = [
-    "HintBasis",
     "Hint",
-    "JobRequest",
+    "HintBasis",
     "HintKind",
+    "JobRequest",
     "Mpi",
     "advise",
     "paste_text",

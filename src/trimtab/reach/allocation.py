@@ -26,10 +26,10 @@ from trimtab.reach.process import OUTPUT_LIMIT_BYTES, Execute, ProcessResult, ut
 __all__ = [
     "PENDING_LIMIT_S",
     "Allocation",
-    "NodeDemand",
     "HostAllocation",
     "JobLost",
     "NeverStarted",
+    "NodeDemand",
     "Waiting",
 ]
 

@@ -158,7 +158,6 @@ class Opened:
     @cached_property
     def place(self) -> Place:
         """The site under which results are stored; raises UsageError if there are none."""
-
         return place_with(self.store, self.where or "", self.site)
 
     @property

@@ -235,7 +235,7 @@ def test_only_the_writing_program_opens_files_for_writing() -> None:
         if re.search(r"O_WRONLY|O_RDWR|\.write_text\(|\"set_param\"|\"fstrim\"", file.read_text())
     }
     # The last clears records of a changelog, through a device of the client.
-    assert writing == {"writes.py", "writer_machine.py", "changelog_child.py"}
+    assert writing == {"write_table.py", "writer_machine.py", "lustre_child.py"}
 
 
 # What an answer proves

@@ -336,7 +336,6 @@ def write_shard(frame: pl.DataFrame, file: Path) -> Shard:
 
 def fill(writer: ShardWriter, frames: Iterable[pl.DataFrame]) -> tuple[Shard, ...]:
     """Write frames with a writer and return its shards."""
-
     rows = 0
     for frame in frames:
         writer.add(completed(frame, rows))
