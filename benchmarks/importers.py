@@ -32,7 +32,7 @@ IMPORT = """
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from trimtab.purge.index.importing import ListDescription, import_list
+from trimtab.purge.index.list_import import ListDescription, import_list
 from trimtab.purge.index.manifest import Source
 file, index, source, mapping = sys.argv[1:]
 maps = [mapping] if mapping else ()

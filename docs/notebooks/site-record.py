@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 
 import trimtab
-from trimtab.model.identifier import new_identifier
-from trimtab.model.run import Run, RunStatus, Sample
-from trimtab.record.store import Store
+from trimtab.base.event import new_identifier
+from trimtab.base.run import Run, RunStatus, Sample
+from trimtab.store.store import Store
 
 directory = tempfile.TemporaryDirectory()
 file = f"{directory.name}/trimtab.db"

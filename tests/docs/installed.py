@@ -23,10 +23,10 @@ UNITS = Path("/usr/lib/systemd/system")
 PAST = """
 import sys
 from datetime import timedelta
-from trimtab.launch import process
+from trimtab.reach import process
 behind, now = timedelta(seconds=float(sys.argv.pop(1))), process.utc_now
 process.utc_now = lambda: now() - behind
-from trimtab.cli.main import main
+from trimtab.cli import main
 main()
 """
 """The command as it would have been earlier: a notice period of two weeks is not waited for."""

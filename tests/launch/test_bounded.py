@@ -114,7 +114,7 @@ def test_names_are_bytes_in_every_locale(tmp_path: Path) -> None:
     name = b"caf\xc3\xa9 \xff"
     (tmp_path / os.fsdecode(name)).mkdir()
     code = (
-        "import os, sys; from trimtab.launch import bounded\n"
+        "import os, sys; from trimtab.reach import bounded\n"
         "(name,) = bounded.list_names(sys.argv[1])\n"
         "assert bounded.describe(sys.argv[1] + '/' + name).exists\n"
         "print(sys.getfilesystemencoding(), os.fsencode(name))"
@@ -474,8 +474,8 @@ def test_errors_of_real_paths(tmp_path: Path) -> None:
 
 AS_NOBODY = """
 import json, os, sys
-from trimtab.launch import bounded, child
-from trimtab.errors import TrimtabError
+from trimtab.reach import bounded, bounded as child
+from trimtab.base.error import TrimtabError
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 sys.executable, child._ROOT, path = sys.argv[1:]
 state = bounded.describe(path)

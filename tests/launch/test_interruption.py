@@ -175,8 +175,8 @@ def test_error_lost_in_a_finalizer_is_raised_again() -> None:
 SCRIPT = """
 import os, sys, time
 from pathlib import Path
-from trimtab.errors import Interrupted, ToolError
-from trimtab.launch.interruption import interruptible, lifted, shielded
+from trimtab.base.error import Interrupted, ToolError
+from trimtab.reach.interruption import interruptible, lifted, shielded
 made = Path(sys.argv[1]) / "made"
 try:
     with interruptible():

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-import trimtab.measure as package
+import trimtab.formats as package
 from tests.measure.recorded import FIXTURES
 
 from trimtab.base.error import UsageError

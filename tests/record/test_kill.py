@@ -22,9 +22,9 @@ pytestmark = pytest.mark.system
 WRITER = """
 import os, sys
 from datetime import UTC, datetime
-from trimtab.model.identifier import new_identifier
-from trimtab.model.run import RawOutput, Run, RunStatus, Sample
-from trimtab.record.store import Store
+from trimtab.base.event import new_identifier
+from trimtab.base.run import RawOutput, Run, RunStatus, Sample
+from trimtab.store.store import Store
 
 print("started", flush=True)
 with Store.open(sys.argv[1]) as store:

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from trimtab.judge.straggler import target_tails
 
 _HOMES: Final = {
-    "expected_minimum": "targets.lower_tail",
-    "find_changes": "changes",
-    "frame_of": "frame",
-    "judge_series": "series",
-    "probe_limit": "sensitivity",
-    "rate_of": "correlate",
-    "survey_limit": "sensitivity",
-    "target_tails": "targets.tails",
+    "expected_minimum": "lower_tail",
+    "find_changes": "change",
+    "frame_of": "series_frame",
+    "judge_series": "series_analysis",
+    "probe_limit": "effect_size",
+    "rate_of": "correlation",
+    "survey_limit": "effect_size",
+    "target_tails": "straggler",
 }
 
 __all__ = [

@@ -346,7 +346,7 @@ def install() -> None:
 
 
 if __name__ == "__main__":
-    from trimtab.cli.main import main
+    from trimtab.cli import main
 
     install()
     main(sys.argv[1:])

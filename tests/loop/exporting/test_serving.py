@@ -131,10 +131,10 @@ import resource, sys
 from datetime import timedelta
 from pathlib import Path
 from tests.support.watched import MONDAY, Ended, Moving, a_log, a_site, a_watch
-from trimtab.loop.exporting.exporter import Exporter
-from trimtab.model.notifying import MetricsExport
-from trimtab.record.store import Store
-from trimtab.report.metrics import SiteNow
+from trimtab.watch.exporter import Exporter
+from trimtab.base.notification import MetricsExport
+from trimtab.store.store import Store
+from trimtab.watch.metrics import SiteNow
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 class Known:
     def collect(self, item=None):

@@ -166,7 +166,7 @@ def test_a_shard_that_is_damaged_is_an_error_and_no_traceback(weekly):
 PEAK = """
 import re, sys
 from pathlib import Path
-from trimtab.loop.purging.evading import look_for_evasion
+from trimtab.purge.horizon.evasion import look_for_evasion
 latest, *earlier = map(Path, sys.argv[1:])
 signs = look_for_evasion(latest, earlier=earlier)
 peak_kib = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]

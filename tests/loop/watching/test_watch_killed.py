@@ -27,11 +27,11 @@ from datetime import UTC, datetime
 from tests.support.memory_driver import MemoryDriver
 from tests.support.watched import HOURLY, Moving, SimulatedProbe, a_site
 from dataclasses import replace
-from trimtab.loop.probing.reach import since_boot_s
-from trimtab.loop.sites import open_acting_driver
-from trimtab.loop.watching.watch import Watch
-from trimtab.loop.watching.log import configured
-from trimtab.record.store import Store
+from trimtab.site.path_access import since_boot_s
+from trimtab.site.lookup import open_acting_driver
+from trimtab.watch.watch import Watch
+from trimtab.watch.log import configured
+from trimtab.store.store import Store
 
 def now():
     return datetime.now(UTC)

@@ -31,7 +31,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from trimtab.purge.index import write
-from trimtab.purge.index.importing import ListDescription, import_list
+from trimtab.purge.index.list_import import ListDescription, import_list
 from trimtab.purge.index.manifest import Source
 write.ShardWriter.__init__.__defaults__ = (100, *write.ShardWriter.__init__.__defaults__[1:])
 write_shard, written = write.ShardWriter._write, []
