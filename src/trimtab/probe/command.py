@@ -1,9 +1,4 @@
-"""``trimtab probe``: run a probe of the site file now.
-
-``trimtab compare``: two systems, two dates, two settings.
-
-``trimtab ladder``: efficiency of each layer relative to what carries it.
-"""
+"""``trimtab probe``, ``trimtab compare`` and ``trimtab ladder``."""
 
 from __future__ import annotations
 

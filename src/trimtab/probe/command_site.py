@@ -1,7 +1,4 @@
-"""``trimtab init``: from a mounted file system to a commented site file.
-
-``trimtab site``: check a site file against its schema and the live system.
-"""
+"""``trimtab init`` and ``trimtab site``: write a site file, and check one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A side of a comparison from result files, as tools printed them, which are not kept.
+"""Compares two sides, each from the store, from result files, or as published.
 
-``trimtab compare``: two sides from what is kept, or from what was published.
+Results in files are compared as the tools printed them and are not kept.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What a person named: a site, a stretch of its time, a setting, or single runs.
+"""The sides of a comparison: parses what a person typed, and finds its series.
 
-Published results as a person types them: one text, or a TOML file with several.
-
-A side of a comparison as the store has it: its series, each with its numbers by metric.
+A side is a site, a stretch of its time, a setting or single runs, which are in the store; or
+published results, as one text or a TOML file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The result of one `trimtab check`: telemetry, measurements and verdicts.
-
-Documents of measuring and observing: check, probe, targets, survey, import ...
-"""
+"""The result of a check, and the ``--json`` documents of commands that measure, look or import."""
 
 from __future__ import annotations
 

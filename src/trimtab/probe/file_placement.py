@@ -1,4 +1,4 @@
-"""Where a probe's files lie on Lustre: each on one OST, as many on every OST, or striped.
+"""Places the files of a probe on Lustre: each on one OST, as many on every OST, or striped.
 
 A gated OST silently passes a file on to another one (`docs/traps.md`), so every placement is read
 back before anything is written.

@@ -1,4 +1,4 @@
-"""A ladder of what is kept of a site, or of published figures in a file."""
+"""Builds a ladder from the runs of a site, or from published figures in a file."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""From the runs of a site to the rungs of its ladder: the newest of each layer, the best of those.
+"""Chooses the rungs of a site's ladder: for each layer, the fastest of its recent series.
 
-A layer may have several series: an hourly probe of four tasks, a weekly one of all nodes. A ladder
-asks what a layer can deliver, so of the series that were measured within a month of the newest one
-the fastest is taken, and the others are named.
+A layer may have several series: an hourly probe with four tasks, a weekly one with all nodes. A
+ladder shows what a layer can deliver, so the fastest series within a month of the newest is used,
+and the others are named.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A site file as it is read, and how it compares with the live system.
-
-What was found of a file system, its site file, and the files that make it watched.
-"""
+"""Pages of a site file: as read, compared with the live system, newly written, and installed."""
 
 from __future__ import annotations
 

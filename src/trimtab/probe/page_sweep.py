@@ -1,7 +1,4 @@
-"""The page of one sweep: best settings, heat maps and curves, in one HTML file.
-
-How far a sweep is: its runs so far, and the settings that a person must make.
-"""
+"""The page of one sweep: best settings, heat maps and curves, and how far the sweep is."""
 
 from __future__ import annotations
 

@@ -4,10 +4,10 @@
 
     remove leftovers ─> nodes ─> directory ─> measure ─> nodes back ─> read ─> remove ─> run ─> keep
 
-A `Step` says what is measured: writes and reads (`write_read`) or one command (`command`). The
-files stand in one directory of the probe's own. Throw-away children (`launch.bounded`) make and
-remove it, and it is removed in every case: the end, a failure, an interruption. Meanwhile signals
-wait; they stop a benchmark that runs.
+A `ProbeStep` decides what is measured: repetitions of write and read (`write_read`) or one command
+(`site_command`). The files are in a directory of the probe's own. Disposable children
+(`trimtab.reach.bounded`) make and remove it, and it is always removed: at the end, after a failure,
+after an interruption. Meanwhile signals wait; they stop a benchmark that is running.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class ProbeSurroundings:
     directories
         Make and remove the probe's own directory.
     prepare
-        Called on the allocation before each measurement, as `drop_caches`; returns what could not
-        be done.
+        Called on the allocation before each measurement, such as
+        `trimtab.probe.site_probe.drop_caches`; returns what could not be done.
     warnings
         What is said with the run before it begins: targets that were left out.
     """

@@ -1,6 +1,6 @@
-"""Runs that hold no number: they say that a probe was due and why nothing was measured.
+"""Runs a probe of the site file now, as the watch does, and records the runs that are missing.
 
-Run a probe of the site file now: measured, kept and judged as the watch does it.
+A missing run holds no number: it says that a probe was due and why nothing was measured.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Read the results of one command: what it printed, or files in the probe's directory.
+"""Reads the results of one command: from what it printed, or from files in the probe's directory.
 
-The files are on the file system under test. Throw-away children (`launch.bounded`) find and read
-them; everything after that works on their content.
+The files are on the file system under test. Disposable children (`trimtab.reach.bounded`) find and
+read them; everything after that works on their content.
 """
 
 from __future__ import annotations

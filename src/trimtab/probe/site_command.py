@@ -1,9 +1,7 @@
-"""One command, run once: a benchmark of the site's own, or mdtest.
+"""A probe that is one command: a site's own benchmark, or mdtest.
 
-What was measured is what the output shows; the exit code only says that something went wrong.
-Nothing is known of what the command does, so a whole tree is removed after it.
-
-A probe of the site file that is one command: its words, what starts it, and what it may take.
+The output shows what was measured; the exit code only shows that something went wrong. Nothing is
+known about what the command does, so its whole directory tree is removed afterwards.
 """
 
 from __future__ import annotations
@@ -266,8 +264,9 @@ def _without(directory: str, parameters: Mapping[str, object]) -> dict[str, obje
 FREE_SHARE_SCHEDULED: Final = 0.2
 """Nobody looks on while a scheduled probe writes: it takes at most a fifth of what is free.
 
-A person who asks `trimtab check` for a certain space may have nine tenths (`plan.py`). What a
-probe takes has to be the same each time, so it is refused when that is too much, never shrunk."""
+A person who asks `trimtab check` for a certain space may have nine tenths
+(`trimtab.probe.check.check_plan`). What a probe takes has to be the same each time, so it
+is refused when that is too much, never shrunk."""
 
 
 def command_of(

@@ -1,4 +1,4 @@
-"""From a mounted file system to a site file: discover what is there and what can be read."""
+"""Drafts a site file from a mounted file system: discovers what is there and what can be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A probe of the site file, run: from what the file says to one run on the mounted file system."""
+"""Runs a probe of the site file: from its settings to one run on the mounted file system."""
 
 from __future__ import annotations
 

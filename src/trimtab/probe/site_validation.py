@@ -1,4 +1,4 @@
-"""A site file held against reality: is what it says there, and does it answer?"""
+"""Compares a site file with the live system: whether what it names exists and answers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""A matrix of settings, measured point by point: shuffled in rounds, kept, resumable.
+"""Measures a matrix of settings point by point: shuffled in rounds, kept, resumable.
 
-Every run is kept as soon as it is there, with its levels and its round. Which are missing is asked
-of the store, so a sweep goes on where it was broken off, and a point that is measured is not
-measured again.
+Every run is kept as soon as it ends, with its levels and its round. The store shows which are
+missing, so an interrupted sweep continues where it stopped and measures no point twice.
 """
 
 from __future__ import annotations
@@ -89,9 +88,9 @@ def _points_failed(text: str) -> ToolError:
 def points_of(
     state: SweepState,
 ) -> Iterator[tuple[Mapping[str, Level], int, Run | None]]:
-    """Yield levels, round and run of each point, for `trimtab.judge.sweep_analysis.measured_points`.
+    """Yield levels, round and run of each point, without factors that have one level.
 
-    A factor with one level is left out: it is the same for all.
+    `trimtab.judge.sweep_analysis.measured_points` takes them.
     """
     varying = state.sweep.varying
     for point in state.points:

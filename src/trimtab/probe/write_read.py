@@ -1,6 +1,6 @@
-"""Which benchmark measures, and what starts it: IOR with MPI, else fio, else the built-in.
+"""Measures repetitions of write and read, with IOR and MPI, else fio, else the built-in benchmark.
 
-Repetitions of write and read, interleaved, each confirmed before it is believed.
+Writes and reads are interleaved, and each repetition is checked before it counts as credible.
 """
 
 from __future__ import annotations

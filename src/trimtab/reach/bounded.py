@@ -1,4 +1,4 @@
-"""Runs one call in a child with a deadline; a child that cannot end is abandoned.
+"""Runs calls that may hang in disposable children, above all every access to a path under test.
 
 ::
 
@@ -6,17 +6,14 @@
                      │                                    └─ cannot end ──> left behind
                      └─ deadline, interruption ──> killed, not waited for ──> left behind
 
-A call to a lost server blocks until it is back, and no signal ends that. So only the child hangs:
-killed, it disappears when the server is back (`orphans`).
+A call to a lost server blocks until the server is back, and no signal ends it. So only the child
+hangs, "did not answer in 5 s" is a result, and a killed child disappears when the server is back
+(`trimtab.reach.process`).
 
-Access paths of the file system under test without ever hanging.
-
-A system call on a dead mount may never return, and its process may not even be killable. So a
-disposable child (`child`) calls a function of `touch` for each request: "did not answer in 5 s" is
-a result. Nothing else in Trimtab accesses such a path.
-
-An abandoned request may still take effect when the file system recovers: a caller that creates a
-directory chooses its name first and later removes that name, whatever the result was.
+Paths of the file system under test are accessed only from here: for each request, a child calls a
+function of `trimtab.reach.touch`. An abandoned request may still take effect when the file system
+recovers, so a caller that creates a directory chooses its name first and later removes that name,
+whatever the result was.
 """
 
 from __future__ import annotations

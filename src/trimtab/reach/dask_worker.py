@@ -1,18 +1,16 @@
-"""Which Dask scheduler is believed, and how its client is kept from running what others send.
+"""Answers questions with the workers of a Dask scheduler, and trusts neither scheduler nor workers.
 
-Whoever owns a scheduler or a worker chooses the bytes that its client reads, and a client of Dask
-unpickles results, errors and messages: they would run as whoever started Trimtab. So no pickle of
-theirs may name anything while a client is there. And as root only a scheduler is used that nobody
-else can be, because what workers say decides what root deletes.
+Whoever owns a scheduler or a worker chooses the bytes that its client reads, and a Dask client
+unpickles results, errors and messages: they would run as the user who started Trimtab. So while a
+client is open, no pickle may name anything. Root uses only a scheduler that nobody else can
+impersonate, because the workers' answers decide what root deletes.
 
-Questions answered by the workers of a Dask scheduler: on the machines that a site already has.
+Tasks are pickled by this process, but results are not: a task returns bytes, which may hold its
+error, and `trimtab.base.typed_json` reads them.
 
-Nothing is kept by Dask: it forgets all running work with its scheduler, may call a function more
-than once, and gives up on a task that was assigned to several workers which died. So a question
-changes nothing, few are handed out at a time, and those that are lost are asked again.
-
-Tasks are pickled, by this process; what comes back is not: a task returns bytes, an error of its
-own among them, which are read as `trimtab.base.typed_json` has it (`trimtab.reach.dask_worker`).
+Dask keeps nothing: it forgets all running work with its scheduler, may call a function more than
+once, and gives up on a task after several workers that had it died. So a question changes nothing,
+only a few are sent at a time, and lost ones are sent again.
 """
 
 from __future__ import annotations

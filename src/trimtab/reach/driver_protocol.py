@@ -1,10 +1,8 @@
-"""The driver protocol: what Trimtab needs of a file system.
+"""The driver protocol: what Trimtab needs of a file system, and the outcomes of changes to one.
 
 Every method may return `NotAvailable` with the reason: a missing value is never an error and never
 0. Wrong use (an unknown target or setting) raises `UsageError`, a safety rule raises
 `RefusedError`, a failing tool raises `ToolError`.
-
-Maps a driver's answer to a change to an outcome of the ledger: done, refused, unknown.
 """
 
 from __future__ import annotations

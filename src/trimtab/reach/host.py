@@ -1,9 +1,8 @@
-"""The ``/proc`` and ``/sys`` of a host, read through a root prefix.
+"""Reads a host's ``/proc`` and ``/sys`` through a root prefix, and runs its small system tools.
 
 Under another root, a recorded or hand-made tree stands in for another machine, so code that reads a
-24-drive server can be tested on a laptop.
-
-Running small system tools (fstrim, blkid, nvme, systemctl) with a deadline and no shell.
+24-drive server can be tested on a laptop. Tools such as fstrim, blkid, nvme and systemctl run with
+a deadline and without a shell.
 """
 
 from __future__ import annotations

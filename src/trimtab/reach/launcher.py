@@ -1,8 +1,6 @@
-"""Detects Slurm and its version, and starts commands with it.
+"""Launchers, which start a command as several tasks: directly, with Open MPI, or with Slurm.
 
-Launchers, which start a command as several tasks and decide where it runs.
-
-`LAUNCHERS` lists the kinds.
+A launcher also decides where the tasks run. `LAUNCHERS` lists the kinds.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Secrets of a site: read from their file or environment variable when they are needed.
+"""Sends mail through a site's mail server, and reads a site's secrets when they are needed.
 
-The way to a mail server: STARTTLS or TLS, its certificate checked, a login; for every mail.
-
-Nothing is sent in the clear where TLS is asked for, and no password before TLS has begun. What a
-server says is shown as text of bounded length, its answer to a login not at all: it could repeat
-the password.
+With STARTTLS or TLS the certificate is checked, nothing is sent in the clear, and no password is
+sent before TLS has begun. A server's text is shown with bounded length; its answer to a login is
+never shown, as it could repeat the password.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Tracks children that were killed but not waited for, because waiting might never end.
-
-Runs one program with a deadline and an output limit, without a shell.
+"""Runs one program with a deadline and an output limit, without a shell.
 
 ::
 
@@ -14,9 +12,8 @@ The program leads its own session. When it has ended, in whatever way, the rest 
 killed: a grandchild can neither continue writing nor block us through an inherited pipe. Only a
 process that started its own session escapes.
 
-Current I/O rate of the programs this process started, from the kernel's accounting.
-
-Shown as progress while a probe runs, never stored. Programs on other nodes are invisible here.
+A killed child that does not exit, blocked in a dead mount, is abandoned: tracked, collected if it
+ever exits, and never waited for.
 """
 
 from __future__ import annotations
@@ -514,7 +511,10 @@ _FIELDS: Final[dict[Access, tuple[str, str]]] = {
 
 @dataclass(slots=True)
 class MovingRate:
-    """The current rate of one access; may be called at any frequency.
+    """The current rate of one access by this process's programs; may be called at any frequency.
+
+    From the kernel's accounting; shown as progress while a probe runs, never stored. Programs on
+    other nodes are invisible here.
 
     Attributes
     ----------

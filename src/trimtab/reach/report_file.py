@@ -1,4 +1,4 @@
-"""A report on disk: complete or absent."""
+"""Where a report goes, and how it is written: complete or not at all."""
 
 from __future__ import annotations
 

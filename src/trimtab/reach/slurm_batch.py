@@ -1,11 +1,10 @@
-"""The Slurm options a site file may use: a fixed list of sbatch options, all validated.
+"""Builds the batch job that holds a probe's nodes, and the job steps that run its commands.
 
-Nothing else reaches a command line. Excluded are options that Trimtab sets itself (nodes, tasks,
-time, name) and those that run programs on the nodes (``--prolog``, ``--bcast``, ``--container``).
+A site file may set only the sbatch options listed here, and each value is validated: nothing else
+reaches a command line. Excluded are options that Trimtab sets itself (nodes, tasks, time, name) and
+those that run programs on the nodes (``--prolog``, ``--bcast``, ``--container``).
 
-The batch script that holds the nodes while a probe's commands run as steps.
-
-One command of a probe as a job step, and how it ended according to srun's messages.
+How a command ended is read from srun's messages.
 """
 
 from __future__ import annotations

@@ -146,8 +146,8 @@ class Client:
         Parameters
         ----------
         patience_s
-            For the controller; default: `Patience.controller_s`. `silence_of` shows whether it
-            finally answered.
+            For the controller; default: `SlurmPatience.controller_s`. `silence_of` shows whether
+            it finally answered.
         """
         limit_s = self.patience.controller_s if patience_s is None else patience_s
 

@@ -1,11 +1,10 @@
-"""Classifies job states for a probe: every state of Slurm is in one of the sets.
+"""Parses squeue's and sacct's line about one job, and classifies its state for a probe.
 
-Slurm shows one word: the job's base state, or a currently set flag in its place
-(``doc/html/job_state_codes``). An unknown word is reported as such, not guessed.
+Every state of Slurm is in one of the sets. Slurm shows one word: the job's base state, or a
+currently set flag in its place (``doc/html/job_state_codes``). An unknown word is reported as such,
+not guessed.
 
-Parses squeue's and sacct's line about one job.
-
-Both print named fields separated by ``|``, and times as seconds since the epoch
+Both commands print named fields separated by ``|``, and times as seconds since the epoch
 (``SLURM_TIME_FORMAT=%s``), so neither locale nor time zone matters.
 """
 
@@ -107,7 +106,7 @@ def stage_of(state: str) -> JobStage:
     Examples
     --------
     >>> stage_of("PENDING"), stage_of("BEWITCHED")
-    (<Stage.WAITING: 'waiting'>, <Stage.UNKNOWN: 'unknown'>)
+    (<JobStage.WAITING: 'waiting'>, <JobStage.UNKNOWN: 'unknown'>)
     """
     return _STAGES.get(state, JobStage.UNKNOWN)
 

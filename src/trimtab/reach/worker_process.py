@@ -1,7 +1,7 @@
-"""Worker processes for what one processor takes too long for: they end with the one that asked.
+"""Worker processes that share independent questions with this process, and end with it.
 
-The process that asks is one of those that answer: while it waits it takes questions that nobody has
-begun with. A second processor so costs one worker, not two and one that stands by.
+This process answers too: while it waits, it takes questions that no worker has begun. So a second
+processor costs one worker, not two of which one is idle.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Check one file system: look, measure, keep, judge, explain, report.
+"""Checks one file system: inspects, measures, stores, judges, explains, reports.
 
-What was seen is never lost to what failed later: a probe that cannot run or a store that cannot
-be written leaves a result that is shown all the same, and the error goes with it.
+A later failure never loses what was seen: if the probe cannot run or the store cannot be written,
+the result is shown all the same, together with the error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From a budget of time and space to the fixed parameters of a probe: pure arithmetic."""
+"""Plans a probe: from a budget of time and space to its fixed parameters. Pure."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def plan_probe(
 
     Examples
     --------
-    >>> spec = plan_probe(Request(), available_bytes=100 * 1024**3, processors=2)
+    >>> spec = plan_probe(CheckRequest(), available_bytes=100 * 1024**3, processors=2)
     >>> spec.tasks, spec.repetitions, spec.duration_s, spec.block_size_bytes // 1024**2
     (4, 5, 5.0, 1024)
     """

@@ -1,4 +1,4 @@
-"""Charts within and of repetitions, and of runs: plain values in, Vega-Lite specifications out."""
+"""Charts of repetitions, of what happened within them, and of runs over time, as Vega-Lite."""
 
 from __future__ import annotations
 

@@ -1,1 +1,5 @@
-"""Imports."""
+"""``trimtab import`` and ``trimtab judge --csv``: results of other tools, and people's own tables.
+
+The formats of benchmarks are in `trimtab.formats`. Saved ``lfs df`` and ``lctl get_param`` become
+snapshots here.
+"""

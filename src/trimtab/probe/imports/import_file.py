@@ -1,9 +1,8 @@
-"""Which files are to be read, those named and those below directories named, and what is in them.
+"""Finds the files to import, and returns their content: unpacked, or converted to text.
 
-A directory is walked in the order of names. Links in it are not followed, so that nothing is read
-twice or from elsewhere; what a person names is followed. Nothing but regular files is opened.
-
-Formats that are not text: a child process turns them into text that a format reads.
+Directories are walked in the order of names. Links in them are not followed, so nothing is read
+twice or from elsewhere; a link that a person names is followed. Only regular files are opened.
+Binary formats are converted in a child process.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""One file to the results in it: opened, unpacked, recognised, read. Runs in worker processes.
+"""Reads one file to its results: opened, unpacked, recognised, parsed. Runs in worker processes.
 
-So nothing that asks the store is imported here: it would take each worker a while to load.
+So nothing here imports what queries the store: every worker would have to load it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Results as runs: under which site and probe, at what time, with which parameters.
-
-Import files: find, read, keep, in batches; many of them in worker processes.
+"""Imports files: finds, reads and stores their results as runs, in batches and worker processes.
 
 A batch is one transaction, and a run is kept under the hash of its raw output, or of what makes it
-the same result in any file. So an import can be
-broken off at any moment and started again: nothing is lost and nothing is there twice.
+the same result in any file. So an import can be interrupted at any moment and started again:
+nothing is lost and nothing is stored twice.
 """
 
 from __future__ import annotations
@@ -91,9 +89,9 @@ def moment_of(printed: datetime | None, terms: ImportTerms) -> ImportTime:
 
     Examples
     --------
-    >>> moment_of(datetime(2024, 3, 1, 12, 0), Terms(timezone="America/Los_Angeles")).at
+    >>> moment_of(datetime(2024, 3, 1, 12, 0), ImportTerms(timezone="America/Los_Angeles")).at
     datetime.datetime(2024, 3, 1, 20, 0, tzinfo=datetime.timezone.utc)
-    >>> moment_of(datetime(2024, 3, 1, 12, 0), Terms()).reason
+    >>> moment_of(datetime(2024, 3, 1, 12, 0), ImportTerms()).reason
     'the output prints 2024-03-01 12:00:00 without a time zone; --timezone says which'
     """
     if printed is None:

@@ -1,8 +1,8 @@
-"""What ``lctl get_param`` printed on a server and was kept in a file, as snapshots.
+"""Reads saved output of ``lctl get_param`` from a server, as snapshots.
 
-Counters of Lustre stand with the time at which they were read, so that a file needs no ``--at``
-where it has any. One file is of one server: which targets others serve it does not tell, so that a
-snapshot of it is never complete.
+Lustre's counters have the time at which they were read, so a file with any of them needs no
+``--at``. A file is from one server and does not show which targets others serve, so its snapshot is
+never complete.
 """
 
 from __future__ import annotations

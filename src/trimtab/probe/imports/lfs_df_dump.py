@@ -1,8 +1,8 @@
-"""``lfs df`` that was kept in a file, as snapshots: how full each target was at that time.
+"""Reads saved output of ``lfs df``, as snapshots: how full each target was at that time.
 
-The text has no time in it, so the caller says when it was. One file may tell of several file
-systems, and of bytes and inodes (``lfs df; lfs df -i``). What ``lfs df -h`` rounds is kept with the
-label `ROUNDED`, where there is nothing better.
+The text has no time, so the caller gives one. A file may hold several file systems, and bytes and
+inodes (``lfs df; lfs df -i``). Rounded values of ``lfs df -h`` are kept with the label `ROUNDED`
+where nothing better is known.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The results of an import on the screen: how many of which kind, and the files with troubles."""
+"""The page of an import: how many results of which kind, and the files with problems."""
 
 from __future__ import annotations
 

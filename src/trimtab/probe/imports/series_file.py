@@ -1,4 +1,4 @@
-"""``trimtab judge --csv FILE``: a series of anybody's, from CSV or Parquet, judged as ours are."""
+"""``trimtab judge --csv FILE``: any time series from CSV or Parquet, judged as Trimtab's own."""
 
 from __future__ import annotations
 

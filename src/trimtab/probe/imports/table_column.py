@@ -1,7 +1,7 @@
-"""Which columns of a table hold times and values, and which one parts its series.
+"""Recognises a table's columns: times, values, and the one that separates its series.
 
-Chosen by names and contents together, and always named in the answer. Where several would do, the
-reader is asked.
+Columns are chosen by names and contents together, and the answer always names them. If several
+qualify, the user must choose.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""Numbers as people write them: with decimal commas, thousands apart, and units.
+"""Reads people's files as tables, and their cells as numbers.
 
-All of a column is read at once, since 12,014 alone may be twelve or twelve thousand. What the
-column leaves open is asked for.
+A table has text cells with the line of each row, or the typed columns of Parquet. Deviations from a
+plain table are handled here, once: other separators, quotes that are not doubled (elbencho's
+``command``), comments, ``sep=,``, a header that is a comment (``sadf -d``) or is repeated where
+files were joined, commas at the end of rows, annotations of InfluxDB, Excel's UTF-16. A row that
+does not fit is an error with its line.
 
-A file to a table: text cells with the line of each row, or the typed columns of Parquet.
-
-What stands between people's files and a plain table is handled here, once: other separators,
-quotes that are not doubled (elbencho's ``command``), comments, ``sep=,``, a head that is a comment
-(``sadf -d``) or comes again where files were joined, commas at the end of rows, annotations of
-InfluxDB, Excel's UTF-16. A row that does not fit is an error with its line.
+Numbers may have decimal commas, thousands separators and units. A column is read as a whole, since
+12,014 alone may be twelve or twelve thousand; if the column does not show which, the user must say.
 """
 
 from __future__ import annotations

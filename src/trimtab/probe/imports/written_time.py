@@ -1,8 +1,8 @@
-"""Times as people write them: one table of forms, read column by column.
+"""Reads times as people write them: one table of forms, column by column.
 
-A form is a pattern with the words of ``strptime`` for its fields. All of a column is read at
-once, and a column decides what a cell cannot: whether 01/08 is in August. What it leaves open is
-asked for and never guessed.
+A form is a pattern with the directives of ``strptime`` for its fields. A column is read as a whole
+and decides what a cell cannot: whether 01/08 is in August. What it leaves open is never guessed:
+the user must say.
 """
 
 from __future__ import annotations

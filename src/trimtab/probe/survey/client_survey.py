@@ -1,7 +1,7 @@
-"""A survey from this client: files of one stripe on each OST, one OST after another.
+"""Surveys OSTs from this client: files of one stripe on each OST, one OST after another.
 
-Each OST is a probe of its own (`trimtab.probe.probe`): its directory, its confirmation, its
-removal in every case. Their figures become the samples of one run.
+Each OST is a separate probe (`trimtab.probe.probe`): it has a directory of its own, is checked, and
+is always cleaned up. The figures become the samples of one run.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Commands on the servers of a survey, and what they answered.
+"""Runs the commands of a survey on its servers, and removes what an interrupted survey left there.
 
-What a survey leaves on a server when it does not end by itself, and its removal.
-
-Killed, obdfilter-survey prints ``done!`` and ends with 0, and its objects stay on the target: no
-file owns them, and nothing else ever finds them. Its ``.detail`` has their numbers, written before
-the first byte is.
+A killed obdfilter-survey prints ``done!``, exits with 0, and leaves its objects on the target: they
+belong to no file, and nothing else ever finds them. Its ``.detail`` has their numbers, written
+before the first byte.
 """
 
 from __future__ import annotations

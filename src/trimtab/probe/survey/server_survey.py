@@ -1,9 +1,6 @@
-"""What a survey writes into the store before and after each server, and how it is found again.
+"""Surveys OSTs on their servers with obdfilter-survey, wave by wave, each recorded in the journal.
 
-Killed, Trimtab tells nobody where its results lie, and with them the numbers of its objects and of
-its process group. The note that was kept before it began does.
-
-A survey on the servers: obdfilter-survey, wave by wave. Heavy, and it writes below the files.
+This is heavy load, and it writes below the files.
 
 ::
 
@@ -16,6 +13,9 @@ A survey on the servers: obdfilter-survey, wave by wave. Heavy, and it writes be
             ├ its files are read: they decide, not its exit code
             ├ objects and echo clients that it left are removed, free space is compared
             └ journal: what came of it
+
+If Trimtab is killed, only the journal knows where the results are, and they have the numbers of the
+survey's objects and of its process group.
 """
 
 from __future__ import annotations

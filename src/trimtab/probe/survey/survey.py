@@ -1,4 +1,4 @@
-"""From what a person asks for to a plan, and from the plan to a survey that is kept."""
+"""Prepares a survey from a request, carries it out, and keeps its run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which targets may be surveyed, and which at the same time. Pure: values in, values out."""
+"""Decides which targets may be surveyed, and which at the same time. Pure."""
 
 from __future__ import annotations
 

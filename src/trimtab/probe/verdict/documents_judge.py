@@ -1,4 +1,4 @@
-"""Documents of judging and explaining: judge, incidents, compare, ladder, sweep, hints ..."""
+"""The ``--json`` documents of judge, incidents, explain, hints and sweep."""
 
 from __future__ import annotations
 

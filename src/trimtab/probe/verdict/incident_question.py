@@ -1,6 +1,7 @@
-"""The snapshots of one site as explaining asks for them: frames of the times that it names.
+"""Questions about the incidents of a site, answered side by side from its snapshots, runs and jobs.
 
-Many incidents explained side by side: each is a question of its own, and a year has a score.
+Each incident is a separate question. Snapshots are read last, and only those of the times that an
+explanation asks for.
 """
 
 from __future__ import annotations

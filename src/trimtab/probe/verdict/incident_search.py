@@ -1,4 +1,4 @@
-"""``trimtab incidents`` and ``explain``: from what is kept to what happened and why."""
+"""``trimtab incidents`` and ``trimtab explain``: finds, explains and keeps a site's incidents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``trimtab judge SITE``: from what is kept to what months of it say."""
+"""``trimtab judge SITE``: judges months of a site from the store, every series and target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which series a site has, what sets them apart, and which of its runs are in none."""
+"""Which series a site has, what distinguishes them, and which of its runs belong to none."""
 
 from __future__ import annotations
 

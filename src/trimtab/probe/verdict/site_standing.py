@@ -1,6 +1,6 @@
-"""Collects how a site stands, for the first line of every screen, page and alert.
+"""How a site and its targets stand, for the first line of every screen, page and alert.
 
-The targets of a site, now or at an earlier time, sorted by trouble; and keeping a snapshot.
+Targets are as they are now, or as a stored snapshot shows them; `keep` stores one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Brings a site up to date: series judged, incidents explained, how it stands, all kept.
+"""Brings a site up to date: series judged, incidents explained, its standing collected, all kept.
 
-Whoever asks for one of them works out what is missing of it (`trimtab.store.keeping`); here all of
-it is worked out at once, by whoever has time: the watch, or somebody who dropped what was kept.
+Each of these is worked out when it is first needed (`trimtab.store.keeping`). Here they are worked
+out together, for the watch, ``trimtab incidents`` and ``trimtab store rebuild``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
-"""Parse the statistics of ext4's block allocator (mballoc). Pure: text in, values out.
+"""The ext4 block allocator (mballoc): its counters, and what its lists prove about the free space.
 
-The same statistics come in four formats; `AllocatorStatistics.family` names the format:
+Never reads ``mb_groups`` (`trimtab.reach.host` refuses it) and never runs e2freefrag, which reads
+every bitmap of the file system. Parsers and bounds are pure.
+
+The statistics come in four formats; `AllocatorStatistics.family` names the format:
 
 ======================== ============================ ========================================
 family                   where                        criteria
@@ -15,11 +18,6 @@ shifted``                every loop carries the name
                          of the next one
 ======================== ============================ ========================================
 
-Sources: fs/ext4/mballoc.c (``ext4_seq_mb_stats_show``, ``ext4_mb_seq_structs_summary_show``),
-Lustre's ldiskfs patch series.
-
-Bounds on ext4's free-space fragmentation, from its lists of block groups. Pure.
-
 The kernel lists how many groups have which largest free chunk and which mean free extent, but not
 how much is free in each. The lists count a nearly full group with a few small holes like an empty
 one, so the mean over groups says nothing about the free space. The bounds follow from the total
@@ -31,12 +29,8 @@ number of free blocks, which must fit somewhere::
 
 Blocks preallocated for open files are free to statvfs and used to the lists.
 
-Sources: fs/ext4/mballoc.c (``mb_avg_fragment_size_order``, ``mb_set_largest_free_order``).
-
-The ext4 block allocator of a mounted file system: its counters and its free space.
-
-Never reads ``mb_groups`` (`trimtab.reach.host` refuses it) and never runs e2freefrag, which reads
-every bitmap of the file system.
+Sources: fs/ext4/mballoc.c (``ext4_seq_mb_stats_show``, ``ext4_mb_seq_structs_summary_show``,
+``mb_avg_fragment_size_order``, ``mb_set_largest_free_order``), Lustre's ldiskfs patch series.
 """
 
 from __future__ import annotations
@@ -101,8 +95,8 @@ class FreeSpaceSummary:
     largest_free
         Item ``i``: groups whose largest free chunk is ``2**i`` blocks.
     average_fragment
-        Item ``i``: groups whose mean free extent is of the order ``i``, see
-        `trimtab.reach.local.block_allocator`. Empty before Linux 6.1, which kept a tree instead.
+        Item ``i``: groups whose mean free extent is of the order ``i``, see `mean_extent_bytes`.
+        Empty before Linux 6.1, which kept a tree instead.
     """
 
     optimize_scan: bool

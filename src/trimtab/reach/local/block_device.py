@@ -1,6 +1,4 @@
-"""Reads one block device's sysfs attributes: kind, queue, drive and link.
-
-The block devices beneath a file system, down to the drives, from sysfs.
+"""The block devices beneath a mount, down to the drives, each with its queue and link, from sysfs.
 
 ::
 

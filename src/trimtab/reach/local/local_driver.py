@@ -135,7 +135,7 @@ class LocalDriver:
         return named.read_settings(self.host, self.description, self._ext4())
 
     def set(self, target: str, name: str, value: str) -> Setting | NotAvailable:
-        """Write one setting and read it back; see `settings.write_setting`."""
+        """Write one setting and read it back; see `trimtab.reach.local.local_setting`."""
         self._check(target)
         return named.write_setting(self.host, self.description, self._ext4(), name, value)
 
@@ -200,7 +200,7 @@ class LocalDriver:
 
     @contextmanager
     def allocator_counting(self, target: str, *, allowed: bool) -> Iterator[NotAvailable | None]:
-        """Turn ext4's allocator counters on inside the block; see `allocator.counting`."""
+        """Turn ext4's allocator counters on inside the block, then restore their setting."""
         self._check(target)
         ext4 = self._ext4()
         if ext4 is None:

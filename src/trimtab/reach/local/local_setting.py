@@ -1,8 +1,8 @@
 """Named settings of a local file system: which can be read, which may be written, and how.
 
 A name is a path: ``block/nvme0n1/queue/wbt_lat_usec``, ``ext4/dm-3/mb_stats``,
-``md/md127/stripe_cache_size``, ``mount/options``. Only entries of `_TABLES` with ``True`` may be
-written: settings that take effect without a restart and can be reverted. Write caches and
+``md/md127/stripe_cache_size``, ``mount/options``. Only names with ``True`` in the tables below may
+be written: settings that take effect without a restart and can be reverted. Write caches and
 everything else that protects data are read-only.
 """
 

@@ -1,4 +1,4 @@
-"""The contract's telemetry of a local file system: every name, with its source or its reason."""
+"""Telemetry of a local file system: every name, with its source or why it is missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPACE: Final = {
     "inodes_total": "inodes",
     "inodes_free": "inodes_free",
 }
-"""Readings of space, with the figure of `Space` for each."""
+"""Readings of space, with the figure of `StatvfsSpace` for each."""
 _NO_PARALLEL: Final = "only targets of a parallel file system have this"
 _ELSEWHERE: Final = {
     "create_enabled": _NO_PARALLEL,

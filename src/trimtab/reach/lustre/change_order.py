@@ -2,7 +2,7 @@
 
 ::
 
-    target, setting, value ──▶ orders: (server, instruction) each ──▶ Writer, server by server
+    target, setting, value ──▶ orders: (server, instruction) each ──▶ ServerWriter, one by one
                                                                         │ one that is not done
                                                                         └▶ those before are put back
 """

@@ -1,12 +1,9 @@
-"""Reads, clears and monitors the changelogs of a Lustre, through its client and servers.
+"""Reads and clears the changelogs of a Lustre, manages their users, and looks up FIDs.
 
-A client has a device for each connected MDT, ``/dev/changelog-FSNAME-MDT0000``, for root only.
-Reading starts at a record; writing clears. Both may hang while an MDT is down, so a child process
-does it.
-
-Reads, registers and removes Trimtab's changelog users on the MDTs of a Lustre.
-
-Lists directories of a mounted Lustre by FID, and finds the MDTs of FIDs.
+A client has a device for each connected MDT, ``/dev/changelog-FSNAME-MDT0000``, for root only:
+reading starts at a record, writing clears. Users are listed, registered and removed on the MDSs.
+FIDs are looked up on the mounted client. What may hang while an MDT is down runs in a child
+process (`trimtab.reach.lustre.lustre_child`).
 """
 
 from __future__ import annotations

@@ -251,7 +251,7 @@ class RunningTool(ToolJob):
 
     @property
     def kept_bytes(self) -> int:
-        """See `Job`."""
+        """See `ToolJob`."""
         return self.lines.kept_bytes
 
     def answer(self):
@@ -320,7 +320,7 @@ class Reader(ToolJob):
                 self.answer[record[0]][record[1]] = record[2]
 
     def step(self, now_s):
-        """As `Job.step`, and restart the child if it hangs on a file."""
+        """As `ToolJob.step`, and restart the child if it hangs on a file."""
         place = bytes(self.place[0:16])
         if place != self.moved[0]:
             self.moved = (place, now_s)

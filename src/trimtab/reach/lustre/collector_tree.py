@@ -160,7 +160,7 @@ class ServerTree:
 
 
 def allowed(path, where):
-    """Raise `Refused` for a path that must not be read."""
+    """Raise `PathRefused` for a path that must not be read."""
     name = os.path.basename(path)
     if name in NEVER_OPENED:
         raise PathRefused(f"{path} is never opened")

@@ -1,4 +1,4 @@
-"""Space of deleted files that is not free yet, as the MDSs report it.
+"""Space of deleted files that is not free yet, as the MDSs report it, and how a wait for it ends.
 
 ::
 
@@ -9,20 +9,6 @@
 (``sync_changes``) and what is in progress and not committed (``sync_in_progress``), so neither is
 added (``lustre/osp/lproc_osp.c``). It excludes what was pending when the MDT was mounted: until
 that is processed, ``old_sync_processed`` is 0.
-
-Detects when the objects pending at one moment are destroyed, while users keep deleting.
-
-On a busy file system some objects are always being destroyed, so a wait for zero would never end.
-What matters is the objects that were pending at its start. An OST gets changes in the order in
-which they were made, so these go first; only the total count is visible::
-
-    count     10   12    9   11    8   13    0        first look: 10 are old
-    fell by         -    3    -    3    -   13
-    old, at most   10    7    7    4    4    0
-
-Whatever the count fell by between two looks is destroyed, oldest first. Objects that come and go
-between two looks are invisible, so this errs on the safe side: it may count new objects as old,
-never the reverse.
 """
 
 from __future__ import annotations
@@ -184,7 +170,20 @@ def _trash_cans(views: list[ServerView], file_system: str) -> Iterator[str]:
 
 
 class Drain:
-    """Upper bound on the objects of a first look that still exist."""
+    """Upper bound on the objects of a first look that still exist.
+
+    On a busy file system some objects are always being destroyed, so a wait for zero would never
+    end. What matters is the objects that were pending at its start. An OST gets changes in the
+    order in which they were made, so these go first; only the total count is visible::
+
+        count     10   12    9   11    8   13    0        first look: 10 are old
+        fell by         -    3    -    3    -   13
+        old, at most   10    7    7    4    4    0
+
+    Whatever the count fell by between two looks is destroyed, oldest first. Objects that come and
+    go between two looks are invisible, so this errs on the safe side: it may count new objects as
+    old, never the reverse.
+    """
 
     def __init__(self) -> None:
         self._seen: dict[Pair, int] = {}

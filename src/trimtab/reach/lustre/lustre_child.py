@@ -1,6 +1,4 @@
-"""Reads or clears the changelog of one MDT, in a child process because it may hang.
-
-Lists directories by FID and finds the MDTs of FIDs, in a child process that may hang.
+"""Calls to a Lustre that may hang, made in a child process: changelog devices, and lookups by FID.
 
 FIDs have 16 bytes, big-endian.
 """

@@ -1,17 +1,14 @@
-"""What ``lfs`` of this client knows: the name of a file system, and the OSTs of a file.
+"""What ``lfs`` of this client knows: a file system's name, the OSTs of a file, and the pools.
 
-Finds the OSTs of each pool with ``lfs pool_list`` on a client.
-
-::
+Needs no server and no network. A list of pools or members has no end marker::
 
     $ lfs pool_list scratch            $ lfs pool_list scratch.flash
     Pools from scratch:                Pool: scratch.flash
     scratch.flash                      scratch-OST0000_UUID
     scratch.disk                       scratch-OST0001_UUID
 
-A list has no end marker. A pool that lost an OST in transfer would be promised too little, so any
-irregularity makes everything unknown: an exit code, a line that is not a member, a cut line. This
-needs no server and no network: the client knows its pools.
+A pool that lost an OST in transfer would be promised too little, so any irregularity makes
+everything unknown: an exit code, a line that is not a member, a cut line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parses Lustre's names of targets and devices. Pure.
+"""Parses the names of Lustre targets and devices, ``lctl dl``, and ``import`` parameters. Pure.
 
 ================================  ============  =========  =================
 name                              target        by         device
@@ -15,9 +15,7 @@ name                              target        by         device
 The number in a target's name is hexadecimal (``OST000a`` is the eleventh); ``lfs df`` prints it in
 brackets as decimal.
 
-Parses ``lctl dl``: the Lustre devices of a machine. Pure.
-
-::
+``lctl dl`` lists the Lustre devices of a machine::
 
       9 UP osp scratch-OST0000-osc-MDT0000 scratch-MDT0000-mdtlov_UUID 5
      45 UP osc scratch-OST0000-osc-ffff888121acb000 53489c99-3201-4f59-817d-63877e31fede 5 0@lo
@@ -25,10 +23,9 @@ Parses ``lctl dl``: the Lustre devices of a machine. Pure.
 The last column, the NID, is printed only with ``-t`` and for a client's devices. ``UP`` does not
 mean healthy: a lost or read-only target is ``UP`` too.
 
-Parses ``import`` parameters: how one host is connected to one target. Pure.
-
-The import's state is the reliable sign that a target is gone: ``lctl dl``, ``lfs check`` and
-``health_check`` report it healthy until much later. Before 2.16 NIDs have no quotes.
+An ``import`` parameter shows how one host is connected to one target. Its state is the reliable
+sign that a target is gone: ``lctl dl``, ``lfs check`` and ``health_check`` report the target
+healthy until much later.
 """
 
 from __future__ import annotations
@@ -198,6 +195,8 @@ class Import:
 
 def parse_import(text: str) -> Import | None:
     """Parse the value, or part of the value, of an ``import`` parameter.
+
+    Before 2.16 NIDs have no quotes.
 
     Returns
     -------

@@ -1,8 +1,6 @@
-"""The Lustre driver: ``lfs`` and ``lctl`` here, one round trip to each server.
+"""The Lustre driver: ``lfs`` and ``lctl`` on this host, one round trip to each server.
 
-It only reads, unless it is given a `Writer`.
-
-Opens the driver of a site on Lustre.
+It only reads, unless it is given a `ServerWriter`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The contract's telemetry of one Lustre target: every name, with its source or its reason.
+"""Telemetry of Lustre's targets and hosts: every name, with its source or why it is missing.
 
-Starts with the server's readings of the backing file system and drives; Lustre's and the client's
-readings of the target then replace those of the same name.
-
-The hosts in a snapshot: which answered, versions, network, integrity.
+A target's telemetry starts with the server's readings of the backing file system and drives;
+Lustre's and the client's readings of the target then replace those of the same name. A host's
+readings belong to no target: whether it answered, versions, network, integrity.
 """
 
 from __future__ import annotations

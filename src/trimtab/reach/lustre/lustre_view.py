@@ -1,10 +1,6 @@
-"""Parses the kernel log for errors that no Lustre counter reports. Pure.
+"""One view of a Lustre: the parsed answers of its client and servers, kernel logs included.
 
-Lustre neither counts nor reports bad checksums and targets that turned read-only: only the server's
-kernel log shows them. It is a ring buffer, so its contents are a lower bound; they cover everything
-since boot only if its first line is the kernel's first.
-
-The parsed answers of client and servers, before they are mapped to the contract's names.
+`lustre_telemetry`, `lustre_setting` and `target_state` turn it into named readings and settings.
 """
 
 from __future__ import annotations
@@ -49,6 +45,10 @@ _LINE_CHARACTERS_MAXIMUM: Final = 4096
 @dataclass(frozen=True, slots=True)
 class KernelLog:
     """Errors found in a kernel log.
+
+    Lustre neither counts nor reports bad checksums and targets that turned read-only: only the
+    server's kernel log shows them. It is a ring buffer, so its contents are a lower bound; they
+    cover everything since boot only if its first line is the kernel's first.
 
     Attributes
     ----------

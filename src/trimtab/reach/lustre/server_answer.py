@@ -1,10 +1,4 @@
-"""Builds the program that is sent to a server, and parses its answer.
-
-A server's ``/proc`` and ``/sys`` as its collector returned them, readable like a `Host`.
-
-Distinguishes three cases: what exists, what was looked for and does not exist, and what was not
-looked for, or not completely. Only the second proves absence.
-"""
+"""Builds the program that collects from a server, and makes its answer readable like a `Host`."""
 
 from __future__ import annotations
 
@@ -265,6 +259,9 @@ _REST: Final = ""
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectedHost(Host):
     """A machine as seen through one answer of its collector.
+
+    Distinguishes three cases: what exists, what was looked for and does not exist, and what was not
+    looked for, or not completely. Only the second proves absence.
 
     Attributes
     ----------

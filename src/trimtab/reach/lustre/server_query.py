@@ -1,7 +1,4 @@
-"""Queries the client's tools and every server, each with a deadline, in one round trip.
-
-Reads the clocks of servers and clients, each in one round trip.
-"""
+"""Queries the client's tools and every server, clocks too: one round trip, a deadline for each."""
 
 from __future__ import annotations
 

@@ -1,11 +1,9 @@
-r"""Parses Lustre's counters, in the formats of 2.10 to 2.17. Pure: text in, values out.
+r"""Parses Lustre's counters, job statistics included, in the formats of 2.10 to 2.17. Pure.
 
 Every function takes the complete value of a parameter, from `Parameters.get`. Lines of unknown
 format are skipped: what they would have had is missing, never 0.
 
-Parses ``job_stats`` of a target: bytes and operations of each job. Pure.
-
-::
+``job_stats`` of a target has the bytes and operations of each job::
 
     job_stats:
     - job_id:          dd.0

@@ -1,9 +1,7 @@
-"""The backing file system of a target on its server: ldiskfs or ZFS, devices, drives.
+"""The actual state of a Lustre target: its backing file system, and whether it serves and writes.
 
-Uses the code for local file systems, with a `CollectedHost` in place of the server's ``/proc`` and
-``/sys``.
-
-Determines the actual state of a target: served, connected, creating, degraded, read-only.
+The backing file system is ldiskfs or ZFS. It is described by the code for local file systems, with
+a `CollectedHost` in place of the server's ``/proc`` and ``/sys``.
 
 Lustre reports lost and read-only targets as healthy (``health_check``, ``lctl dl``, ``lfs check``;
 observed on 2.17). The reliable signs, which are read here:

@@ -1,8 +1,9 @@
 """Writes on a server what `write_table` allows, and reports each instruction.
 
 This source is sent to a server after those of `collector_tree`, `collector`, `write_table`,
-`writer_machine` and `writer_order`, on the standard input of ``python3 -I -S - [ROOT [STATE]]``. It is as self-contained: Python 3.6, standard
-library. The last line sent is ``act(<the request, JSON in a string>)``.
+`writer_machine` and `writer_order`, on the standard input of ``python3 -I -S - [ROOT [STATE]]``. It
+is as self-contained: Python 3.6, standard library. The last line sent is ``act(<the request, JSON
+in a string>)``.
 
 ::
 

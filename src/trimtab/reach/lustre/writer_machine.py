@@ -1,7 +1,7 @@
 """The writing program's access to a machine: files, tools, log and stored state.
 
-This source is sent to a server after those of `collector_tree`, `collector` and `writes`, and is as
-self-contained: Python 3.6, standard library, no other module of Trimtab.
+This source is sent to a server after those of `collector_tree`, `collector` and `write_table`, and
+is as self-contained: Python 3.6, standard library, no other module of Trimtab.
 
 ::
 
@@ -134,7 +134,7 @@ class Fed(RunningTool):
         self.lock = lock
 
     def input(self):
-        """See `Command`."""
+        """See `RunningTool`."""
         if self.lock is not None:
             os.set_inheritable(self.lock, True)
         if self.text is None:

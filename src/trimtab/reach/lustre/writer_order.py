@@ -1,22 +1,17 @@
-"""Checks of the writing program before and after a write: mounts, devices, values.
+"""Checks around each write of the writing program, and three orders: permanent, trim, changelog.
 
-Part of the program sent to a server; see `writer`.
+This source is sent to a server after that of `writer_machine` and before that of `writer`, and is
+as self-contained: Python 3.6, standard library, no other module of Trimtab.
 
-Sets a permanent parameter on the MGS, in the writing program.
-
-Part of the program sent to a server; see `writer`. The output of ``lctl set_param -P`` does not
-show what is stored, so the MGS's own log is read before and after. Its lines, as recorded::
+The output of ``lctl set_param -P`` does not show what is stored, so the MGS's own log is read
+before and after. Its lines, as recorded::
 
     - { index: 2, event: set_param, device: scratch, parameter: NAME, value: VALUE }
 
-Trims a target range by range, within a deadline, in the writing program.
+A target is trimmed range by range, within a deadline.
 
-Part of the program sent to a server; see `writer`.
-
-Registers and removes the changelog user of an MDT, in the writing program.
-
-Part of the program sent to a server; see `writer`. The output of ``lctl`` is not trusted: the MDT's
-list of users is read before and after. Its lines, as recorded::
+To register or remove the changelog user of an MDT, the MDT's list of users is read before and
+after: the output of ``lctl`` is not trusted. Its lines, as recorded::
 
     current_index: 8
     ID                            index (idle) mask
