@@ -1,4 +1,4 @@
-"""The right to act on a site, and plans carried out with it, after settling what a kill left."""
+"""The right to act on a site, and plans carried out with it once a killed run is settled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offers metrics on a port and in a file. A scrape is answered from memory: it never reads a store.
+"""Offers metrics on a port and in a file, from memory: a scrape never reads a store.
 
 A port that is taken, or a file that cannot be written, is logged and tried again with the next
 slot; no failure here reaches the watch. A client costs the watch a thread and a descriptor before

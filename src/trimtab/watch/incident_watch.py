@@ -1,4 +1,4 @@
-"""What the watch concludes from months of runs: suspects at once, incidents once a day or on cause.
+"""What the watch concludes from months of runs: suspects at once, incidents daily or on cause.
 
 It only looks and reports. It cannot end the watch or hold up a probe for long: a month of one
 series takes some hundredths of a second, a whole site seconds, and that once a day.

@@ -1,4 +1,4 @@
-"""Receivers of alerts: a mail server, and webhooks. Secrets are read when they are needed.
+"""Receivers of alerts: a mail server and webhooks, with secrets read when they are needed.
 
 A receiver's answer is trusted no further than necessary: a redirect, or a page in place of an
 answer, is no delivery. No error contains a secret.
