@@ -1,4 +1,4 @@
-"""``trimtab tune``, ``trim``, ``balance``, ``revert`` and ``actions``: change a site, undo it, list it."""
+"""``trimtab tune``, ``trim``, ``balance``, ``revert``, ``actions``: change a site and undo it."""
 
 from __future__ import annotations
 
