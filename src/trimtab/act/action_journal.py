@@ -10,8 +10,9 @@
     apply  ...                              the next run finds that action without an end
     end    action, unknown
 
-One file a site, in a directory that only its user can write to. The ledger in the store is made
-from the same lines and filled from them again after a kill (`trimtab.act.session`).
+One file per site, in a directory that only its user can write to. The ledger in the store is made
+from the same lines and filled from them again after a kill (`trimtab.act.session`). Finished
+actions also go into the site's log book, with which incidents are compared.
 """
 
 from __future__ import annotations

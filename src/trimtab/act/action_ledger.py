@@ -1,7 +1,4 @@
-"""How performance went after a plan was applied: the runs before it against those after it.
-
-Document of the ledger of actions.
-"""
+"""The ledger of actions on a site: what was changed, and how the runs before and after compare."""
 
 from __future__ import annotations
 

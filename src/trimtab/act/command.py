@@ -1,15 +1,4 @@
-"""Shared by the commands that change a site.
-
-``trimtab tune``: keep settings at the values in the site file.
-
-``trimtab trim``: trim the targets that are due, one after the other.
-
-``trimtab balance``: close full targets to new files, and reopen them.
-
-``trimtab revert``: revert actions.
-
-``trimtab actions``: the ledger of a site.
-"""
+"""``trimtab tune``, ``trim``, ``balance``, ``revert``, ``actions``: change a site and undo it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Moves a file off a target: looked at before and after, never while it is open.
+"""Moves a file off a target: checked before and after, never while it is open.
 
 ``lfs migrate --non-block`` copies into a file without a name and exchanges the layouts; it gives up
-where anybody writes or has the file open, and what is killed halfway leaves the file as it was.
+if the file is open or being written, and a kill halfway leaves the file as it was.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Measures the first target of a rollout before its change and after it: a survey, a probe.
+"""Measures the first target of a rollout before and after its change: a survey, a probe.
 
-Whether a target got slower after it was changed is told by its surveys, beside those of the others:
-a change of all targets at once, as of load, is divided out. What counts is the target's rate as a
-part of the median of the targets that were not changed. A probe that the policy names is compared
-with its own runs before: it says of the whole system what a first change brought about.
+Surveys show whether a target got slower after it was changed, beside those of the others: a change
+of all targets at once, such as load, is divided out. What counts is the target's rate as a fraction
+of the median of the targets that were not changed. A probe that the policy names is compared with
+its own earlier runs: it shows what a first change did to the whole system.
 """
 
 from __future__ import annotations

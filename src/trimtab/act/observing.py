@@ -1,4 +1,4 @@
-"""What acting rests on: a snapshot of now, the record of before, the ledger, what is going on."""
+"""What decisions rest on: a snapshot of now, the record before it, the ledger, work in progress."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Puts a value back when the process that wrote it dies before it has read the value again.
+"""Safeguards while a site is changed: a dead man that puts values back, and the pacing of trims.
 
-Where the servers do that by themselves (`Driver.dead_man_s`), no child is needed. Elsewhere a child
-holds a pipe from this process. It is told before each write, and again when the value was read
-back. When the pipe ends in between, it writes the value of before.
+The dead man puts a value back when the process that wrote it dies before it has read the value
+again. Where the servers do that by themselves (`Driver.dead_man_s`), no child is needed. Elsewhere
+a child holds a pipe from this process. It gets a line before each write, and another when the value
+was read back. When the pipe ends in between, it writes the previous value.
 
-Pauses between two steps of a trim while writes take longer than they did before it.
+`Pacing` pauses between two steps of a trim while writes take longer than they did before it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The right to act on a site, and plans carried out with it; what a kill left open comes first."""
+"""The right to act on a site, and plans carried out with it once a killed run is settled."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def carrying_out(place: ActingPlace, gives_way: GivesWay = never) -> Iterator[Ac
     Parameters
     ----------
     gives_way
-        As `Surroundings.gives_way`.
+        As `ActingSurroundings.gives_way`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""One visit of a command to a site: observed, decided, and carried out where it is asked for."""
+"""One visit of a command to a site: observe, decide, and carry the plan out if requested."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""``trimtab status``: the current state, from the store.
-
-``trimtab correlate``: which telemetry moves with performance.
-"""
+"""``trimtab status`` and ``correlate``: the current state, and what moves with performance."""
 
 from __future__ import annotations
 

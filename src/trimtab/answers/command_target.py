@@ -1,7 +1,4 @@
-"""``trimtab targets``: every OST and MDT, most troubled first.
-
-``trimtab snapshot``: take a snapshot and store it.
-"""
+"""``trimtab targets`` and ``snapshot``: every OST and MDT now, and a snapshot to store."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Everything known about one month of a site.
-
-``trimtab report SITE``: a month of a site from the store and the journals.
-"""
+"""One month of a site, from store and journals: series, incidents, space, purges, actions."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""The page of the state of sites: troubles with their repair, a row per series, runs. Pure.
-
-The pages of the targets of a site, most troubled first, and of one of them. Pure.
-
-The page of telemetry that moves with performance. Pure.
-
-A snapshot that was stored, on the screen.
-"""
+"""The pages of status, targets and correlations, and of a stored snapshot. Pure."""
 
 from __future__ import annotations
 

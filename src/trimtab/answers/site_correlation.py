@@ -1,4 +1,4 @@
-"""``trimtab correlate``: which telemetry moves with performance, from what is kept."""
+"""Which stored telemetry of a site moves with its performance."""
 
 from __future__ import annotations
 

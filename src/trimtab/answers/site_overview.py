@@ -1,6 +1,6 @@
-"""A site at one glance: what the dashboard's first page shows.
+"""A site at one glance, as the dashboard's first page shows it.
 
-A site at one glance, from the store alone: no file system or server is asked.
+It comes from the store and this host's purge journals: no file system or server is asked.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""``trimtab explain``: all evidence about one moment.
-
-``trimtab incidents``: when a site had problems, and why.
-
-``trimtab hints``: stripes, aggregators and MPI-IO hints for a job.
-"""
+"""``trimtab explain``, ``incidents`` and ``hints``: what went wrong, why, and hints for jobs."""
 
 from __future__ import annotations
 

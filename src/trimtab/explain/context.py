@@ -1,10 +1,6 @@
-"""The input of a cause: the bad hours, the good ones, and the data of both.
+"""What a cause is, and its input: the bad hours, the good ones, and the data of both.
 
 Frames are Polars frames. All values are plain: the store, or a test, provides them.
-
-The hours that provide an incident's evidence: the bad stretch and its reference.
-
-A cause: its id, title, prior odds, and a pure function from context to evidence.
 """
 
 from __future__ import annotations

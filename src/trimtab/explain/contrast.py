@@ -1,6 +1,4 @@
-"""How much of the file system was slow, from surveys of single targets.
-
-The three contrasts behind all evidence, as weights: log10 of a likelihood ratio.
+"""The three contrasts behind all evidence, as weights: log10 of a likelihood ratio.
 
 ```
               bad hours                good hours
@@ -10,6 +8,8 @@ The three contrasts behind all evidence, as weights: log10 of a likelihood ratio
                  ▼
  fast targets   ░░░░                     ░░░░
 ```
+
+Which targets are slow and which are fast follows from surveys of single targets (`breadth`).
 
 A weight says how much likelier the observation is if the cause holds than if it does not. It is
 bounded twice: by how much a few independent stretches or targets can show, and by `MOST`, since no

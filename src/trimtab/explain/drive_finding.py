@@ -1,7 +1,4 @@
-"""What single drives report about themselves.
-
-Flash that never learns which blocks are free, or that is throttled.
-"""
+"""Findings about drives: wear, errors and links, discards and trims, write-back throttling."""
 
 from __future__ import annotations
 

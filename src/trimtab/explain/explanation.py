@@ -1,9 +1,8 @@
-"""Which instruments have data within an incident, and what each could have detected.
+"""Explain an incident: assess, rank and describe every cause.
 
-A probe limited by its clients cannot see a target that loses half; a survey of single targets can.
-An explanation that relies on the probe alone says so.
-
-Explain an incident: assess, rank and describe every cause.
+An explanation lists which instruments have data within the incident, and what each could have
+detected. A probe limited by its clients cannot see a target that loses half; a survey of single
+targets can. An explanation that relies on the probe alone says so.
 """
 
 from __future__ import annotations

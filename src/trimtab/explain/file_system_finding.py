@@ -1,7 +1,4 @@
-"""Damage: to the file system, or to an array beneath it.
-
-Space that is running out or fragmented.
-"""
+"""Findings about file systems and their arrays: damage, lost drives, and free space."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Findings about the probe itself.
+"""What can be wrong now: the table of all findings, and those about the probe itself.
 
-What can be wrong now: pure functions, one file per subject, and a table of them.
-
-Each yields `Finding` rows of observations. To add one, copy `damage.file_system_errors` (one
-value) or `drives.drive_media_errors` (one row per drive), and add a line to `TABLE`.
+Each finding is a pure function that yields `Finding` rows of observations. To add one, copy
+`file_system_finding.file_system_errors` (one value) or `drive_finding.drive_media_errors` (one row
+per drive), and add a line to `TABLE`.
 """
 
 from __future__ import annotations

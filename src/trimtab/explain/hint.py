@@ -1,13 +1,8 @@
-"""The request for advice, and a hint.
+"""File layout and MPI-IO hints for a job, each with its reason and source.
 
-The layout of a job's files: number of OSTs, number of stripes and stripe size.
-
-Derive the hints for a job: layout first, since everything else follows from the stripes.
-
-File layout and MPI-IO hints for a job, each with its reason and source.
-
-`advise` is pure: it knows the sizes of the job and of the file system, nothing else. `Basis` says
-whether a hint is measured, documented or a rule of thumb.
+`advise` is pure: it knows the sizes of the job and of the file system, nothing else. It derives the
+layout first (number of OSTs, number of stripes and stripe size), since everything else follows from
+the stripes. `HintBasis` says whether a hint is measured, documented or a rule of thumb.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Incidents on the dashboard, as pages and as documents, and that somebody looks after one."""
+"""Incidents on the dashboard: their pages, their documents, and acknowledging one."""
 
 from __future__ import annotations
 

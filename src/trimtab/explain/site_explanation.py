@@ -1,6 +1,6 @@
 """Explanations of all incidents of a site, and of one moment, from a store or a test.
 
-This module decides which snapshots are loaded and a `TelemetrySource` loads them, so that a year of
+Which snapshots are loaded is decided here; a `TelemetrySource` loads them, so that a year of
 snapshots is never in memory at once.
 """
 

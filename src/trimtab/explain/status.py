@@ -1,11 +1,4 @@
-"""Purges in a site's record: plans made on schedule, and problems with them.
-
-Targets with their problems, a site's targets sorted by severity, and how they are written.
-
-The current status of sites, from the store.
-
-The state of a site: the facts behind the first line of every screen, page and alert.
-"""
+"""The status of sites as plain values: targets, machines, series, incidents, purges."""
 
 from __future__ import annotations
 

@@ -1,13 +1,11 @@
-"""What is wrong with each target of a snapshot, from its readings and settings alone. Pure.
+"""What is wrong with a site now: its targets, its machines and its scheduled purge. Pure.
 
-A finding describes a misconfiguration and its repair; a trouble shows at a glance which of three
-hundred targets to look at, and works on last month's snapshot as well as on a current one.
+Troubles of targets follow from the readings and settings of a snapshot alone. A finding describes a
+misconfiguration and its repair; a trouble shows at a glance which of three hundred targets to look
+at, and works on last month's snapshot as well as on a current one. `state_findings` gives troubles
+as findings, each with its repair.
 
-Troubles of targets and servers as findings, each with its repair. Pure.
-
-Whether a site's scheduled purge works, from its log book and plan slots. Pure.
-
-::
+Troubles of a purge follow from the log book and the plan slots::
 
     a run of `trimtab purge run`  ──▶ purge, purge-failed ─┐
     a slot of [policy.purge]      ──▶ done, failed, missed ┴▶ purge_troubles

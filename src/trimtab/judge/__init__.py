@@ -1,15 +1,11 @@
 """Statistics: plain numbers in, verdicts out. No I/O, no clock, no process.
 
-`series` analyses one series, `targets` surveys of single targets, `correlate` the telemetry that
-moves with performance; `sensitivity` gives detection limits, `changes` finds change points.
+It judges series, comparisons, sweeps, the efficiency of layers and surveys of single targets. It
+does not load what it judges (`probe`), and it names no cause (`explain`).
 
-`credibility` decides whether a repetition is credible, `variability` judges repetitions and history
-against the goal, `comparison` compares a run with earlier ones, `trend` estimates the trend of a
-series. `quantiles` and `spread` hold shared formulas.
-
-Functions whose name differs from that of their module are available here and loaded on first use,
-because fast commands import this package too. Import the others from
-their modules: ``from trimtab.judge.correlation import correlate``.
+The functions below are available here and loaded on first use, because fast commands import this
+package too. Import everything else from its module:
+``from trimtab.judge.correlation import correlate``.
 """
 
 from __future__ import annotations

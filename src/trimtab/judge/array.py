@@ -1,4 +1,4 @@
-"""Array types and computations shared by several modules."""
+"""Array types, and medians, scatter and q-values over arrays."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ ratio of Student's t to the normal quantile for the few blocks. With fewer than 
 there is too little to resample: `exact_ratio_interval` takes over, which assumes independence.
 
 Everything is deterministic: the data seeds the generator. numpy is imported where it is used,
-since fast commands import this module.
+since fast commands import this file.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""A series as plain arrays, oriented so that up is better and equal ratios are equal distances.
+"""Level changes of a series, reported as early as possible without looking ahead.
 
-Change points of a series' level, reported as early as possible without looking ahead.
+A series is first turned into plain arrays in which up is better and equal ratios are equal
+distances. Two tiers then search it (`judge.change_tier`). The online tier tests after every run
+whether the level has just changed, and raises a suspect. The retrospective tier looks back over
+weeks, by hour and by day; if both its detectors see a change within a day of each other, it is
+confirmed. A suspect that is not confirmed within four days is dismissed. While one is open no other
+is raised: one alert per change.
 
-Two tiers. The online tier tests after every run whether the level has just changed, and raises a
-suspect. The retrospective tier looks back over weeks, by hour and by day; if both its detectors see
-a change within a day of each other, it is confirmed. A suspect that is not confirmed within four
-days is dismissed. While one is open no other is raised: one alert per change.
-
-The unit is the occasion (`judge.occasions`): runs made close together are one.
+The unit is the occasion (`judge.spread.occasions`): runs made close together are one.
 
 A report for a time uses no later run: a series cut at T gives the same suspects, confirmations and
 dismissals up to T as the full series, as long as neither has more than `RUNS_MOST` occasions and
@@ -97,7 +97,7 @@ def of_frame(frame: polars.DataFrame, *, more_is_better: bool, timezone: str) ->
 
 
 def by_occasion(runs: Runs, most: int) -> Runs:
-    """Return the occasions (`judge.occasions`) as single runs: the median of their runs.
+    """Return the occasions (`judge.spread.occasions`) as single runs: the median of their runs.
 
     Unfinished runs are the worst; if more than half of an occasion's runs are unfinished, so is the
     occasion. Times are those of its first run.
@@ -260,7 +260,7 @@ def find_changes(
     dismissed
         Whether to include dismissed suspects.
     after
-        `Changes.walked` for a prefix of these runs: the same changes, found faster.
+        `LevelChanges.walked` for a prefix of these runs: the same changes, found faster.
 
     Returns
     -------

@@ -1,10 +1,4 @@
-"""Steps as large as the ratio of two units: MB read as KB, MiB as MB.
-
-Nothing else shifts a level by exactly 1000. A step of 2.4 % may well be one of performance, so
-small factors are reported only if the ratio is known far more precisely than that.
-
-The report of a change point: when, how large, how certain.
-"""
+"""The report of a change point: when, how large, how certain, and whether the unit changed."""
 
 from __future__ import annotations
 
@@ -46,6 +40,9 @@ _NARROW: Final = 0.25
 
 def unit_change(effect: float, interval: Interval | None) -> str | None:
     """Return the possible change of unit for a ratio of levels as text; ``None``: none.
+
+    Nothing else shifts a level by exactly 1000. A step of 2.4 % may well be one of performance, so
+    small factors are reported only if the ratio is known far more precisely than that.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""The online tier: has the level just changed? Tested after every run, for every recent moment.
+"""The detectors of level changes: one online test after every run, and two retrospective ones.
 
-For each moment s within the last weeks, the runs since s are compared with those before. A step of
-size d in an AR(1) series shows in the whitened residuals as d at s and as d (1 - phi) in each run
-after it, which is what the statistic is matched to::
+The online tier: for each moment s within the last weeks, the runs since s are compared with
+those before. A step of size d in an AR(1) series shows in the whitened residuals as d at s and as
+d (1 - phi) in each run after it, which is what the statistic is matched to::
 
     residuals                     whitened
          ____                        |
@@ -12,9 +12,8 @@ The generalised likelihood ratio of a step at s, with the level before it unknow
 largest |Z| over all s is compared with a threshold (T. L. Lai, "Sequential changepoint
 detection in quality control and dynamical systems", JRSS B 57 (1995)).
 
-The retrospective tier: changes since the last confirmed one, given the runs up to now.
-
-By hour with optimal partitioning (`cuts`), and by day with energy distance (`energy_ratio`).
+The retrospective tier looks for changes since the last confirmed one, given the runs up to now:
+by hour with optimal partitioning (`cuts`), and by day with energy distance (`energy_ratio`).
 """
 
 from __future__ import annotations

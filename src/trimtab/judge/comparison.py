@@ -1,17 +1,13 @@
-"""Balance the hours of the week between two sides: a busy Monday must not look like a change.
+"""Compare two sides of runs, or two published summaries: effect, interval and answer.
 
-Compare two sides: effect, interval and answer.
+Sides that do not cover the same hours of the week are balanced first: a busy Monday must not look
+like a change.
 
 With `bootstrap.N_MINIMUM` values per side the interval comes from `bootstrap.ratio_interval`, with
 fewer from `bootstrap.exact_ratio_interval`. ``better`` and ``worse``: the interval excludes 1 and
 is not entirely within the margin; ``no_difference``: it is; otherwise ``cannot_tell``.
 Repetitions of single runs are always ``cannot_tell``: back to back they vary by a fiftieth of the
 variation between days.
-
-Compare two published results from their means and standard deviations.
-
-The interval is Fieller's (1954) for a ratio of two means, with the degrees of freedom of
-Welch and Satterthwaite. It assumes normal means, justified by hundreds of runs.
 """
 
 from __future__ import annotations
@@ -413,7 +409,9 @@ def fieller_interval(summaries: tuple[Summary, Summary], n: tuple[float, float])
     -----
     All rho for which the mean of (b - rho a) is not significantly different from 0:
     (b - rho a)^2 <= t^2 (vb + rho^2 va), a quadratic in rho; va and vb are the squared errors of
-    the means. It is unbounded if a itself is not significantly different from 0.
+    the means. It is unbounded if a itself is not significantly different from 0. This is Fieller's
+    interval (1954), with the degrees of freedom of Welch and Satterthwaite. It assumes normal
+    means, justified by hundreds of runs.
     """
     a, b = (summary.mean for summary in summaries)
     va, vb = (summary.deviation**2 / count for summary, count in zip(summaries, n, strict=True))

@@ -1,6 +1,4 @@
-"""Correlation of telemetry with performance. A correlation is not a cause.
-
-Correlation of telemetry with performance, with autocorrelation taken into account.
+"""Correlation of telemetry with performance, with autocorrelation taken into account.
 
 Two autocorrelated series (a slow afternoon, a full week) move together for hours by chance, and
 the usual significance test, which assumes independent pairs, finds something everywhere. Here the

@@ -1,8 +1,9 @@
-"""The answer of an effect with its interval: better, worse, no difference, or inconclusive.
+"""The answer to an effect, the smallest detectable loss, and what more targets should gain.
 
-Detection limits: the rate of a single slow target below which an instrument detects it.
+An effect with its interval is better, worse, no difference, or inconclusive.
 
-A file-per-process probe over all targets ends with the slowest one::
+Detection limits: the rate of a single slow target below which an instrument detects it. A
+file-per-process probe over all targets ends with the slowest one::
 
     rate of each target  |####|####|#   |####|      every target holds a share b of the bytes
                                  ^
@@ -13,11 +14,9 @@ Its clients limit it long before the targets do: Perlmutter's probe writes at 67
 2.5 GB/s each, while an OST delivers 15 to 20 [S1, III, IV.B, VI.B]. An OST may lose four fifths of
 its capability without the probe noticing.
 
-Expected effect of the number of targets on the rate of a job: derived, with assumptions.
-
-A job of F equal files, spread over T targets as evenly as whole files allow, puts ceil(F / T) of
-them on its fullest targets. If the targets are the limit, with r the rate of one target and b the
-bytes of one file::
+Number of targets: a job of F equal files, spread over T targets as evenly as whole files allow,
+puts ceil(F / T) of them on its fullest targets. If the targets are the limit, with r the rate of
+one target and b the bytes of one file::
 
     fixed size   it ends with its fullest target: F b / (ceil(F / T) b / r) = r F / ceil(F / T)
     fixed time   every target that has a file is busy to the end:              r min(F, T)
@@ -286,7 +285,7 @@ def probe_limit(
     -----
     The usual run is limited elsewhere, and only the slow target delays its end: with a share b and
     the usual time T the bandwidth falls by d if b / r = T / (1 - d), so r = b (1 - d) / T for the
-    minimum detectable d (`effect.minimum_detectable_effect`). Every other target ends in its usual
+    minimum detectable d (`minimum_detectable_effect`). Every other target ends in its usual
     time: a lower bound of the effect if clients wait for each other.
     """
     usual_s = probe.bytes_moved / probe.bandwidth_bytes_per_s

@@ -1,11 +1,12 @@
-"""Check printed values against the printed values they should follow from.
+"""Build the efficiency ladder from rungs and hardware, and check printed values against it.
 
-A formula such as ``client.write * hardware.parity / drive.write`` is evaluated three times: with
-the inputs as printed, with each anywhere within its rounding (interval arithmetic), and the same
-with trailing zeros of the inputs as padding. The printed value follows from the inputs if its own
-rounding overlaps that interval. Nothing is ever adjusted to make it fit.
+A ladder gets nominal rungs from the hardware, and its rungs are scaled to one unit and compared.
 
-Build a ladder from rungs and hardware: add nominal rungs, scale to one unit, compare.
+A printed value is checked by a formula such as ``client.write * hardware.parity / drive.write``. It
+is evaluated three times: with the inputs as printed, with each anywhere within its rounding
+(interval arithmetic), and the same with trailing zeros of the inputs as padding. The printed value
+follows from the inputs if its own rounding overlaps that interval. Nothing is ever adjusted to make
+it fit.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""The uncertainty of a rate, and the ratio of two rates.
+"""The efficiency of a layer: the ratio of two rungs with its uncertainty, if they are comparable.
 
 Two kinds of uncertainty are kept apart. A printed figure may be anything that rounds to it: its
 interval is certain and has no confidence level, and ratios use interval arithmetic. A measured
 rate has repetitions: its interval is a confidence interval, and ratios are taken on log values.
-
-Compare two rungs for the same hardware: their ratio, and whether it is meaningful.
 """
 
 from __future__ import annotations

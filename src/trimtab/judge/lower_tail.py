@@ -1,9 +1,8 @@
-"""Surveys as a table: one row per survey, one column per target.
+"""The lower tail of targets in surveys, and the loss of a job striped over many of them.
 
-The lower tail of all targets, and the loss of a job striped over many of them.
-
-The targets of one survey are correlated (same night, same load), so intervals come from resampling
-whole surveys, in blocks of neighbouring ones, since nights are autocorrelated too.
+Surveys are a table of one row per survey and one column per target. The targets of one survey are
+correlated (same night, same load), so intervals come from resampling whole surveys, in blocks of
+neighbouring ones, since nights are autocorrelated too.
 """
 
 from __future__ import annotations

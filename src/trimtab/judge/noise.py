@@ -1,4 +1,4 @@
-"""Scatter and autocorrelation of a series, estimated so that level changes distort neither.
+"""Scatter, autocorrelation and weekly seasonality of a series, undistorted by level changes.
 
 Over a whole series, every step adds to the spread and drives the autocorrelation towards 1. Both
 are therefore estimated around the means of blocks of a few days, of which only one contains a step,
@@ -6,12 +6,11 @@ and the median over the blocks is used. Everything is measured on residuals clip
 detectors see them: of 3 % dips and of heavy tails only the clipped part.
 
 Correlation that is not AR(1) shows in daily means, which then scatter more than the
-autocorrelation predicts: `Noise.slow`.
+autocorrelation predicts: `SeriesNoise.slow`.
 
-Weekly seasonality of a series, shrunk towards none if the runs do not support it.
-
-Three layers, each fitted to the residuals of the previous one: a weekly wave (three harmonics), a
-daily profile, single hours of the week. Each is shrunk by the amount that chance alone would show.
+Weekly seasonality has three layers, each fitted to the residuals of the previous one: a weekly wave
+(three harmonics), a daily profile, single hours of the week. Each is shrunk by the amount that
+chance alone would show, towards none if the runs do not support it.
 """
 
 from __future__ import annotations

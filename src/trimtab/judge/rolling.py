@@ -1,10 +1,10 @@
 """The COV over the window ending with each run, as in figure 5 of [S1].
 
-The same as `judge_history` of the runs up to each run, for all windows at once: a year of hourly
-runs is 8,760 windows, which take half a minute one by one. Windows with the same number of runs are
-the rows of one matrix; ranks and moments are taken along its rows, and quantiles for windows of all
-lengths together. For runs made close together (`judge.occasions`) the window ends with the last,
-and each occasion is one element.
+The same as `variability.judge_history` of the runs up to each run, for all windows at once: a year
+of hourly runs is 8,760 windows, which take half a minute one by one. Windows with the same number
+of runs are the rows of one matrix; ranks and moments are taken along its rows, and quantiles for
+windows of all lengths together. For runs made close together (`judge.spread.occasions`) the window
+ends with the last, and each occasion is one element.
 """
 
 from __future__ import annotations

@@ -1,15 +1,4 @@
-"""One run compared with the baseline of earlier runs of the same probe.
-
-``ratio_interval`` includes 1 if this run lies within the prediction interval of the earlier
-runs for a single further run. On log values, with s their standard deviation *between* runs
-and n their number, its half-width is t(n - 1) s sqrt(1 + pi / (2 n)); pi / 2 is the cost of a
-median relative to a mean. The scatter of the repetitions within this run is not used: it is a
-fraction of that between runs. In 2,000 series without any change per case, 1 was outside in 4 to
-6 % (5 to 48 earlier runs, autocorrelation 0 and 0.5) and in 7 to 12 % at 0.9, where the series
-drifts.
-
-What a run says by itself, over time, and against earlier ones: for each metric of a check.
-"""
+"""The verdicts on one run, for each metric: by itself, over time, and against earlier runs."""
 
 from __future__ import annotations
 
@@ -64,6 +53,16 @@ def compare_with_earlier(
         The metric is unknown.
     ValueError
         A value is negative or not finite.
+
+    Notes
+    -----
+    ``ratio_interval`` includes 1 if this run lies within the prediction interval of the earlier
+    runs for a single further run. On log values, with s their standard deviation *between* runs
+    and n their number, its half-width is t(n - 1) s sqrt(1 + pi / (2 n)); pi / 2 is the cost of a
+    median relative to a mean. The scatter of the repetitions within this run is not used: it is a
+    fraction of that between runs. In 2,000 series without any change per case, 1 was outside in 4
+    to 6 % (5 to 48 earlier runs, autocorrelation 0 and 0.5) and in 7 to 12 % at 0.9, where the
+    series drifts.
     """
     for value in this_values:
         if not math.isfinite(value) or value < 0:

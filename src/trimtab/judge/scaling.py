@@ -1,6 +1,7 @@
-"""Curves with a knee, fitted to rates on logarithmic axes and compared with a straight line.
+"""Scaling of a rate with nodes, tasks per node or stripe count, and the knee of the curve.
 
-::
+On logarithmic axes a rate that grows with a power of the amount is a straight line, and a limit
+shows as a knee. Two curves with a knee are compared with the straight line::
 
     log rate                 ______            a broken line: two lines that meet at the knee, or
                           .-'                  a saturating curve: plateau x^b / (1 + x^b), whose
@@ -9,11 +10,6 @@
                     .'        log amount
 
 Every round of a sweep has its own intercept.
-
-Scaling of a rate with nodes, tasks per node or stripe count, and the knee of the curve.
-
-On logarithmic axes a rate that grows with a power of the amount is a straight line, and a limit
-shows as a knee. Two curves with a knee are compared with the straight line (`trimtab.judge.scaling`).
 
 The best knee is searched among all places, which finds one in any noise. The gain is therefore
 tested against the gains in simulated noise about a straight line at the same amounts. Akaike's

@@ -1,9 +1,8 @@
-"""The dispersion of a series and its main source: steps, a few outliers, or broad noise.
+"""The complete analysis of one series: verdict, trend, dispersion, changes, days, windows.
 
-A year of public data has both extremes: 20 % COV with 2.5 % MAD-CV (a probe on Mira: a few deep
-dips) and 21 % with 22 % (one on Cori: constant noise).
-
-The complete analysis of one series: verdict, trend, dispersion, changes, days, windows.
+Dispersion is classified by its main source: steps, a few outliers, or broad noise. A year of public
+data has both extremes: 20 % COV with 2.5 % MAD-CV (a probe on Mira: a few deep dips) and 21 % with
+22 % (one on Cori: constant noise).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The normalised frame of a series: sorted, one row per run, fixed column types.
+"""The normalised frame of a series, and its daily figures as in figure 6 of [S1].
 
-Columns: ``at`` (microseconds, UTC), ``value`` (null for an unfinished run), ``unfinished``,
-``run``. Polars is imported where it is used: ``trimtab status`` runs without it.
-
-Daily figures of a series, as in figure 6 of [S1]: mean with error bars, and COV.
+The frame is sorted and has one row per run. Columns: ``at`` (microseconds, UTC), ``value`` (null
+for an unfinished run), ``unfinished``, ``run``. Polars is imported where it is used:
+``trimtab status`` runs without it.
 """
 
 from __future__ import annotations

@@ -1,18 +1,15 @@
-"""Occasions: runs so close together that they share the conditions of their moment.
+"""Scatter of numbers with its uncertainty, and how many runs count as independent.
 
-Three runs in a night, a burst of runs, a row stored twice: they measure the file system once.
-Counted individually they would make a night a trend and a burst a level. Anything that needs the
-number of runs, or their usual distance, uses occasions.
-
-Standard library only: this is on the path of `trimtab status`.
-
-Scatter of numbers, its uncertainty, and their effective sample size.
+Runs so close together that they share the conditions of their moment are one occasion. Three runs
+in a night, a burst of runs, a row stored twice: they measure the file system once. Counted
+individually they would make a night a trend and a burst a level. Anything that needs the number of
+runs, or their usual distance, uses occasions.
 
 Standard library only, except for ranks of very many numbers: windows hold tens to hundreds, and
-`trimtab status` uses this module, for which importing numpy costs more than all the arithmetic.
+for `trimtab status` importing numpy would cost more than all the arithmetic.
 
-Every function takes finite numbers and raises ``ValueError`` for any other; what is undefined
-(too few numbers, mean or median 0) is ``None``.
+Statistics take finite numbers and raise ``ValueError`` for any other; what is undefined (too few
+numbers, mean or median 0) is ``None``.
 """
 
 from __future__ import annotations

@@ -1,20 +1,17 @@
-"""Residuals of each figure after removing the effects of its survey and its target.
-
-Tukey's median polish (Exploratory Data Analysis, 1977) on logarithms::
-
-    log rate[survey, target] = whole + survey effect + target effect + residual
-
-A night in which every target was slow is in the survey effect, a target that is always slow is in
-the target effect: a large residual is a target that was slow in that night only.
-
-Stragglers: targets among the slowest of a survey more often than chance explains.
+"""Analysis of surveys of single targets: the lower tail, and stragglers among the targets.
 
 In a survey of m targets the k slowest are marked. If no target is slower than another, each is
 marked with probability k / m, independently in every survey; a target marked in 9 of 30 surveys,
 where 1.5 are expected, is a straggler. The number of marks includes ties, so equal values at the
 border raise the probability, not the alarm.
 
-The complete analysis of surveys of single targets in one metric.
+How slow a target is relative to its surveys follows from Tukey's median polish (Exploratory Data
+Analysis, 1977) on logarithms::
+
+    log rate[survey, target] = whole + survey effect + target effect + residual
+
+A night in which every target was slow is in the survey effect, a target that is always slow is in
+the target effect: a large residual is a target that was slow in that night only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Verdicts: does the variability of a metric meet the goal? For repetitions and for history.
+"""Whether the variability of a metric meets its goal: for repetitions of a run, and for history.
 
 ``met``: the upper end of the interval is at or below the goal. ``missed``: the lower end is
 above it (for the coverage see `spread.cov_interval_of_history`). An unfinished run counts as

@@ -7,7 +7,7 @@
       |           | a slot may begin here   | missed from here on
 
 A slot is begun within its grace or not at all: an hourly probe that ran three quarters of an hour
-late would be measured together with the next one and be called by the wrong hour.
+late would be measured together with the next one and be filed under the wrong hour.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The armed policies of a site, kept in one slot of the watch: observed, decided, carried out."""
+"""The armed policies of a site, each in one slot of the watch: observe, decide, carry out."""
 
 from __future__ import annotations
 

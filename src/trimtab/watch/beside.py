@@ -1,8 +1,7 @@
-"""A snapshot that is taken beside a probe, in a thread of its own.
+"""What runs beside the watch's slots: a snapshot in a thread of its own, and observers.
 
-A probe whose target is lost waits for minutes; the alert of the loss must not wait with it.
-
-What looks on while a site is watched: alerts, metrics. Nothing of it can end the watch.
+A probe whose target is lost waits for minutes; the alert of the loss must not wait with it, so the
+snapshot is taken meanwhile. Observers are alerts and metrics. No error of theirs ends the watch.
 """
 
 from __future__ import annotations

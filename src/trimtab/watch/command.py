@@ -1,7 +1,4 @@
-"""``trimtab watch``: probes and snapshots on schedule.
-
-``trimtab alerts``: the alerts of a site, and a test of its receivers.
-"""
+"""``trimtab watch`` and ``trimtab alerts``: probes and snapshots on schedule, and their alerts."""
 
 from __future__ import annotations
 

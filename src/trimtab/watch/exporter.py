@@ -1,9 +1,9 @@
-"""Offers metrics at a port and in a file. A scrape is answered from memory: it never reads a store.
+"""Offers metrics on a port and in a file, from memory: a scrape never reads a store.
 
 A port that is taken, or a file that cannot be written, is logged and tried again with the next
-slot; nothing of it reaches the watch. A client costs the watch a thread and a descriptor before it
-has said who it is. So there are few of them, none stays longer than the deadline, which is of its
-whole request, and the last descriptors of the process are never given to one.
+slot; no failure here reaches the watch. A client costs the watch a thread and a descriptor before
+it has identified itself. So few are admitted, each has one deadline for its whole request, and the
+last descriptors of the process are never given to a client.
 """
 
 from __future__ import annotations

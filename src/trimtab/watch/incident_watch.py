@@ -1,12 +1,11 @@
-"""What the watch makes of months: suspects at once, incidents once a day or when there is cause.
+"""What the watch concludes from months of runs: suspects at once, incidents daily or on cause.
 
-It only looks and tells. Nothing of it can end the watch or hold up a probe for long: a month of
-one series takes some hundredths of a second, a whole site seconds, and that once a day.
+It only looks and reports. It cannot end the watch or hold up a probe for long: a month of one
+series takes some hundredths of a second, a whole site seconds, and that once a day.
 
-Looking for incidents, in a process of its own: what months take of memory goes with it.
-
-A look reads all kept months: for seconds it takes more memory than the watch itself, and an
-allocator that gave nearly all of it back still left the watch some MiB larger after each incident.
+A look at all stored months runs in a process of its own: for seconds it takes more memory than the
+watch itself, and an allocator that gave nearly all of it back still left the watch some MiB larger
+after each incident.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 - ``/etc/trimtab/sites/NAME.toml``: the site file;
 - ``/etc/systemd/system/trimtab-watch@.service``: the unit of every site, unless a package has
-  brought the same one;
+  installed the same one;
 - ``/etc/systemd/system/trimtab-watch@NAME.service.d/site.conf``: the program, the site's mount.
 """
 

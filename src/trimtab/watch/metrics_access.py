@@ -1,7 +1,7 @@
-"""TLS and passwords of the metrics' port, by the file that exporters of Prometheus take for it.
+"""TLS and passwords of the metrics' port, from the file that Prometheus exporters use for them.
 
-A subset of what ``--web.config.file`` takes. What is left out is refused, never passed over: a
-restriction that somebody wrote down and nobody applies is worse than none.
+A subset of ``--web.config.file``. Anything outside it is refused, never ignored: a restriction that
+is written down but not applied is worse than none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The watch of a site: its process, completed slots, and upcoming ones. Pure.
-
-What ``trimtab alerts`` shows: the alerts of a site, and the answers of its receivers.
-"""
+"""The pages of the watch: its state, its slots, its alerts, and a test of its receivers. Pure."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Purge plans on schedule: scanned, planned and published beside the watch, by a process each.
+"""Purge plans on schedule: scanned, planned and published beside the watch, each by a process.
 
 The watch never arms or runs a plan. A scan takes hours: its process goes on while probes run, and
-is resumed by the next watch where this one ends::
+is resumed by the next watch if this one ends::
 
     DIRECTORY/2026-11-22T0300Z.index    trimtab purge scan
     DIRECTORY/2026-11-22T0300Z.plan     trimtab purge plan
                                         trimtab purge notify
-    DIRECTORY/2026-11-22T0300Z.log      what they said
+    DIRECTORY/2026-11-22T0300Z.log      what they printed
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the metrics of a site say, from the store. A part is read again when a slot changed it."""
+"""Reads a site's metrics from the store; a part is read again when a slot changed it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Doing one slot, and keeping what came of it so that it can be broken off at any moment.
+"""Do one slot, and store its results so that it can be interrupted at any moment.
 
 A probe's slot is three transactions::
 
@@ -6,9 +6,9 @@ A probe's slot is three transactions::
     measured    + the run, with the snapshot that was taken before it
     done        + the snapshot after it, and the verdicts
 
-After a kill before ``claim`` the slot is due as if nothing had been; before ``measured`` the probe
-runs again, or is given up when its time is past; before ``done`` the rest is done. Ids follow from
-site, item and time, so that nothing can be kept twice.
+After a kill before ``claim`` the slot is due as if nothing had happened; before ``measured`` the
+probe runs again, or is given up when its time is past; before ``done`` the rest is done. Ids follow
+from site, item and time, so that nothing can be stored twice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Starts the watch of a site: everything opened, watched until it ends, and what it did."""
+"""Start the watch of a site: open what it needs, run it until it ends, return what it did."""
 
 from __future__ import annotations
 

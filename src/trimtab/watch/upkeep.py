@@ -1,15 +1,11 @@
-"""The store as the watch uses it: a call that fails is made again until it works.
+"""The watch's use of the store: calls retried, an item's place found again, old records removed.
 
-Where an item of the agenda goes on, by what is kept of it.
-
-Letting go what has outlived its retention, by a clock that has proved itself.
-
-A clock that is set forward by a month makes a month of snapshots look as old as their retention.
-So the wall clock is held against one that nobody sets. What is removed is reckoned from a wall
-clock that went as fast as the other for a whole day: a jump, forward or back, begins the day anew,
-and so does every start of the watch, since nothing tells what happened to the clock before. That
-needs no state that is kept, and it errs by keeping too much. It cannot tell a clock that was set
-wrongly, and stays wrong for a day, from one that was set right at last.
+Records are removed by a clock that has proved itself. A clock that is set forward by a month makes
+a month of snapshots look as old as their retention. So the wall clock is compared with a monotonic
+one, and records are removed only once both have kept pace for a whole day: a jump, forward or back,
+begins the day anew, and so does every start of the watch, since nothing shows what happened to the
+clock before. That needs no stored state, and it errs by keeping too much. It cannot tell a clock
+that was set wrongly, and stays wrong for a day, from one that was set right at last.
 """
 
 from __future__ import annotations

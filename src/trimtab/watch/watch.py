@@ -1,8 +1,8 @@
-"""Watch a site: probes and snapshots on schedule, each kept and judged, for as long as it runs.
+"""Watch a site: probes and snapshots on schedule, each stored and judged, for as long as it runs.
 
 What is due is decided by pure functions (`trimtab.watch.agenda`), done by
-`trimtab.watch.slot_work`, and kept so that the process may end at any moment: the next one
-goes on where this one stopped, and nothing is done twice or lost.
+`trimtab.watch.slot_work`, and stored so that the process may end at any moment: the next one
+continues where this one stopped, and nothing is done twice or lost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The state of a site's watch: who watches it, what ran last, what comes next and when."""
+"""The state of a site's watch: its process, what ran last, and what comes next."""
 
 from __future__ import annotations
 

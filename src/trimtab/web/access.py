@@ -1,8 +1,7 @@
 """Who asks, and what they may do: one-time tokens on this host, or a reverse proxy's header.
 
-Everything here is in memory: what a token let in ends with the process, and no password exists.
-
-The file that says who may use the dashboard: hosts, a reverse proxy, roles.
+A settings file says who may use the dashboard: hosts, a reverse proxy, roles. Sessions are in
+memory: a session ends with the process, and no password exists.
 """
 
 from __future__ import annotations

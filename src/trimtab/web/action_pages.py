@@ -1,4 +1,4 @@
-"""The pages of what was recorded: actions, the log book and its form, settings."""
+"""The pages of what was recorded about a site: actions, the log book and its form, settings."""
 
 from __future__ import annotations
 

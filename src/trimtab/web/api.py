@@ -1,6 +1,6 @@
-"""The API: the documents of ``--json`` over HTTP, in pages, and what people write there.
+"""The HTTP API: the documents of ``--json``, in pages, and the log book entries that people write.
 
-OpenAPI from the declarations of the documents: one JSON Schema for ``--json`` and the API.
+OpenAPI follows from the declarations of the documents: one JSON Schema for ``--json`` and the API.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _COMPONENTS: Final = "#/components/schemas/"
 _DESCRIBED: Final[list[tuple[dict[str, Any], str]]] = []
-"""Responses, each with the name of its document in `trimtab.web.api_document`: a page needs none."""
+"""Responses, each with the name of its document in `api_document`: a page needs none."""
 
 
 def answers(document: str) -> dict[int | str, dict[str, Any]]:

@@ -1,7 +1,8 @@
 """Charts of the dashboard alone: a series to pan and zoom, surveys as a map, a target's life.
 
-Those that a report has too come from `report`. Interactive ones are drawn in the browser by Vega
-with an interpreter of expressions: the policy of the pages allows no code but files of ours.
+Charts that a page of a command has too come from that page's room. Interactive ones are drawn in
+the browser by Vega with an expression interpreter: the policy of the pages allows no code but our
+own files.
 """
 
 from __future__ import annotations

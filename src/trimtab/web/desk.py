@@ -5,10 +5,10 @@
     request ──> Desk.remembered(site, noun, kind, make) ──same rows──> as the store keeps it
                                                      └──others──> make(), by one; the others wait
 
-No value of a site's record outlives what it rests on: an answer is right as soon as something was
-written, and a server that has just begun reads what the one before it worked out. Texts are held as
-they were read, while the sums of their rows are the same. What lies in files of this host is looked
-at every `FILES_S`.
+No value of a site's record outlives the rows that it rests on: an answer is right as soon as
+something was written, and a server that has just started reads what the one before it computed.
+Texts are held as they were read, while the sums of their rows are the same. Files of this host are
+checked every `FILES_S`.
 """
 
 from __future__ import annotations

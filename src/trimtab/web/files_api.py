@@ -1,4 +1,4 @@
-"""Every series as a file: days, windows, surveys, one target's readings; and what a run printed."""
+"""Every series as a file: days, windows, surveys, a target's readings; and a run's output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API of what commands worked out: ladder, sweeps, what-ifs."""
+"""The API of what commands computed: ladder, sweeps, what-ifs."""
 
 from __future__ import annotations
 

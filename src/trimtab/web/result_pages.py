@@ -1,4 +1,4 @@
-"""The pages of what commands worked out: ladder, sweeps, twin."""
+"""The pages of what commands computed: ladder, sweeps, twin."""
 
 from __future__ import annotations
 

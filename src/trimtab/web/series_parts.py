@@ -1,8 +1,6 @@
-"""Parts of the page of a series: two stretches compared, days above the goal, the zone of times.
+"""Parts of the page of a series: two stretches compared, days above the goal, time zones, points.
 
-Fewer points of a long series for a chart, without hiding one that matters. Pure.
-
-::
+Charts get fewer points of a long series (`sampled`), without hiding one that matters::
 
     bucket of time   |   . .:  .  |  .   '  .  |      first, last, lowest and highest are kept,
                      |  .    .    |     .    . |      as is every outlier and every unfinished run

@@ -1,13 +1,11 @@
-"""The application with its guard, and the server that runs it.
+"""The application behind its guard, the server that runs it, and events when a store has changed.
 
-Server-sent events: that a site's store has changed. What changed, pages ask for themselves.
-
-::
+Server-sent events only say that a site's store has changed; pages ask for the changes themselves::
 
     browser ── GET /s/SITE/live ──> state: 3f2a...      at once, and whenever the store differs
                                     : (every 15 s, so that proxies keep the connection)
 
-A page compares the state with the one that it saw before: nothing is lost while a connection is.
+A page compares the state with the one that it saw before: nothing is lost between connections.
 """
 
 from __future__ import annotations

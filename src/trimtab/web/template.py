@@ -1,4 +1,4 @@
-"""Pages as text: templates over the reports' kit, with what they need to show values and links."""
+"""Pages as text: templates over the page kit of `show`, and the values and links they need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose turn it is: one user's requests wait for one another, and nobody else for them.
+"""Whose turn it is: one user's requests wait for one another, and no other user waits for them.
 
 ::
 
@@ -7,8 +7,8 @@
                   │                  └── no place left: 503, Retry-After
                   └── stream ──────────────────> open until it ends
 
-A place is a user's until the answer was taken: who reads slowly fills places of their own alone.
-Only ``computing`` is left as soon as the answer begins. All of it happens in the event loop.
+A user keeps a place until the answer was taken: a slow reader fills only places of their own. Only
+``computing`` is left as soon as the answer begins. All of it happens in the event loop.
 """
 
 from __future__ import annotations

@@ -2,23 +2,19 @@
 
 A target above ``limits.fullness`` is closed, one below ``limits.reopen`` is opened; between the two
 marks, and within the dwell time after its last change, it stays as it is. Caps bound closing
-(`trimtab.act.decide.balance`): enough OSTs, overall and in every pool, stay usable for the layouts in use.
-When a cap binds, the fullest targets are closed and the rest reported. A closed target is not
-swapped for a fuller one: both are above the limit, and each swap costs two changes and moves the
-load again.
+(`ClosingCaps`): enough OSTs, overall and in every pool, stay usable for the layouts in use. When a
+cap binds, the fullest targets are closed and the rest reported. A closed target is not swapped for
+a fuller one: both are above the limit, and each swap costs two changes and moves the load again.
 
-No cap limits opening. Targets that others closed are never opened here, and count towards the caps.
-If those closings or failures leave fewer usable targets than layouts need, targets that Trimtab
-closed are opened regardless of dwell time, emptiest first: new files on a full target are the
-smaller evil.
+Every OST that takes no new files counts towards the caps, whoever closed it: full (``-28``),
+degraded, read-only, disconnected or unknown. No more targets are closed in a pool with an unseen
+member, and none anywhere if the pools are unknown. Lustre refuses a file with a default layout when
+more than a quarter of the requested OSTs are missing, and one with an explicit stripe count when
+any is (lod_stripe_count_min in lustre/lod/lod_qos.c).
 
-Limit how many OSTs may be closed, overall and in every pool.
-
-Every OST that takes no new files counts, whoever closed it: full (``-28``), degraded, read-only,
-disconnected or unknown. No more targets are closed in a pool with an unseen member, and none
-anywhere if the pools are unknown. Lustre refuses a file with a default layout when more than a
-quarter of the requested OSTs are missing, and one with an explicit stripe count when any is
-(lod_stripe_count_min in lustre/lod/lod_qos.c).
+No cap limits opening. Targets that others closed are never opened here. If those closings or
+failures leave fewer usable targets than layouts need, targets that Trimtab closed are opened
+regardless of dwell time, emptiest first: new files on a full target are the smaller evil.
 """
 
 from __future__ import annotations

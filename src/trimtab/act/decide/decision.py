@@ -1,4 +1,4 @@
-"""The plan that a policy makes of what was observed, narrowed to what a person names."""
+"""The plan that a policy makes from what was observed, limited to the targets asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compare values of settings as the system prints them with those requested."""
+"""Values of settings: whether a printed value is the requested one, and which values do harm."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Input of a controller: all observations, and no means to look anything up.
+"""What a controller decides on, a site at one time, and why a target is left alone.
 
-Reasons to leave a target alone now, whichever change is planned.
+`SiteObserved` has every observation that a controller may use, and no means to look anything up.
 """
 
 from __future__ import annotations

@@ -1,23 +1,19 @@
 """Decide which settings to write to bring targets to the policy's values.
 
-A value is rolled out in stages (`trimtab.act.decide.tunables`), separately for each setting of the policy
-and each kind of target. A plan has the stages that may be done now; if it begins with stage 1,
-stage 0 is in the ledger.
-
-A foreign value, neither the policy's nor the previous one, is overwritten once. If it comes back,
-it is taken as intended and left: two controllers that fight are worse than either value.
-
-Roll a value out: one target first, then the rest of its server, then all others.
-
-::
+A value is rolled out in stages, separately for each setting of the policy and each kind of target:
+one target first, then the rest of its server, then all others::
 
     nothing done ─▶ canary ─▶ settled, not worse ─▶ its server ─▶ settled ─▶ all ─▶ over
                       │                                                              │
                       └─ worse, reverted, lost: nothing further         drift: all at once
 
+A plan has the stages that may be done now; if it begins with stage 1, stage 0 is in the ledger.
 Progress is read from the ledger, never kept in memory. A rollout is over once a target of the last
 stage, or every target, has the value; a value lost after that to a failover, a reboot or udev is
 set again on all targets at once.
+
+A foreign value, neither the policy's nor the previous one, is overwritten once. If it comes back,
+it is taken as intended and left: two controllers that fight are worse than either value.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ _WRONG_DATA: Final = re.compile(
     r"|verify(?:ing)? (?:failed|bad)|verification (?:failed|error)",
     re.I,
 )
-"""Wording in stored runs for the code ``data-corrupt`` of `trimtab.measure`."""
+"""Wording in stored runs for the code ``data-corrupt`` of `trimtab.formats`."""
 _OFF: Final = frozenset({"0", "off", "false", "n"})
 
 

@@ -1,4 +1,4 @@
-"""Shared by several storage causes: onset of a condition, log book, doubled servers.
+"""Evidence shared by several causes: onset of a condition, log book, counters, CPU profiles.
 
 Priors
 ------
@@ -7,10 +7,10 @@ system (1 target filling, 3 few targets open), 1 silent target, 1 name resolutio
 times has odds of about k to 13. The others were never seen or had been cured before: half an
 event each, the same for all for want of better data.
 
-Counters, CPU and profiles of the block allocator, shared by several causes.
-
-Counters: ``mb_alloc_stats`` and ``mb_stats``. The driver has already corrected the names of the
-loops [S8, LU-17744]; loops are summed here, so their names do not matter.
+Counters of the block allocator
+-------------------------------
+``mb_alloc_stats`` and ``mb_stats``. The driver has already corrected the names of the loops [S8,
+LU-17744]; loops are summed here, so their names do not matter.
 """
 
 from __future__ import annotations
@@ -286,7 +286,7 @@ def in_place(
     names
         Targets that have it; named in the subject of the sign.
     absent
-        Weight if it did not occur; see `contrasts.presence`.
+        Weight if it did not occur; see `contrast.presence`.
     """
     subject = with_names(sign.subject, names)
     present = sign.of(presence(frame, absent=absent), subject, targets=names)

@@ -39,7 +39,7 @@ LAUNCHER: Final = re.compile(
     r"|no slot of .{0,80} was begun|did not start|the watch (?:ended|was)|pending",
     re.I,
 )
-"""Launchers, and how `trimtab.launch` and `trimtab.loop.watching` report a run that never began."""
+"""Launchers, and how `trimtab.reach` and `trimtab.watch` report a run that never began."""
 _LAUNCHER_CODES: Final = frozenset({
     "controller-silent", "never-started", "program-not-executable", "program-not-found",
     "program-not-started", "slurm-unusable", "step-not-started", "tool-not-found",

@@ -1,9 +1,7 @@
-"""Merge spells of many series into incidents: one per trouble, not one per series.
+"""Find the incidents of a site in its judged series, surveys and runs.
 
-Incidents: everything worth explaining in the judged series, surveys and runs.
-
-`find_troubles` collects spells, one per series or survey, and merges those of the same trouble. A
-recovery is not an incident.
+`find_troubles` collects spells, one per series or survey, and merges those of the same trouble: one
+incident per trouble, not one per series. A recovery is not an incident.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Runs and short stretches far below their series' level, and runs that did not finish.
+"""Dips and unsteady stretches: runs far below their series' level, or more scattered than usual.
 
-Stretches in which a series spreads wider than its goal and than usual.
+A dip is a run or a short stretch far below the level, or a run that did not finish. A stretch is
+unsteady if the series spreads wider than its goal and than usual.
 """
 
 from __future__ import annotations

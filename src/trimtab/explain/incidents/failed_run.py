@@ -1,14 +1,14 @@
-"""Runs that did not measure the file system: not started, failed, another workload, cached.
+"""Runs that measured nothing usable, transfers with bad checksums, and single lost runs.
 
-They are incidents all the same: while they last nothing is monitored, and a site that does not
-notice mistakes a broken probe for a slow file system (Edison in 2017 [S9, errata]).
+Runs that were not started, failed, ran another workload or came from a cache are incidents: while
+they last nothing is monitored, and a site that does not notice mistakes a broken probe for a slow
+file system (Edison in 2017 [S9, errata]).
 
-Transfers with a bad checksum: data was at risk, whatever the speed.
+A transfer with a bad checksum is an incident whatever the speed: data was at risk.
 
-Runs that failed or did not finish while those around them did: notes, not incidents.
-
-Every site loses a run now and then, to a node, a job or a person. Several together are an incident
-if chance rarely brings so many so close together.
+Runs that failed or did not finish while those around them did are notes. Every site loses a run now
+and then, to a node, a job or a person. Several together are an incident if chance rarely brings so
+many so close together.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The data an incident may depend on: four weeks of a fixed calendar, with context around.
+"""The spell, a trouble in one series, survey or counter, and the looks in which spells are found.
 
-::
+A look covers four weeks of a fixed calendar, with context around::
 
     ├── eight weeks, and 1,344 runs ──┼─── four weeks ───┼── two weeks ──┤
                                     from_               to              end
@@ -8,8 +8,6 @@
 Each look reports the spells in its four weeks. Nothing after its end is used, nor the length of the
 record, so an incident that ended long ago never changes. The first look at a series starts with the
 series and is extended until the next look has enough context.
-
-A spell: a trouble in one series, survey or counter, before spells are merged.
 """
 
 from __future__ import annotations

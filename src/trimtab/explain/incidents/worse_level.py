@@ -1,4 +1,4 @@
-"""Level changes for the worse, and drifts."""
+"""Level changes for the worse, and drifts: slow declines without a step."""
 
 from __future__ import annotations
 

@@ -4,11 +4,10 @@ Decisions depend only on the record and the ledger, which has every alert decide
 people know since. Called again with the same record and ledger, `decide` returns the same alerts
 with the same ids.
 
-Alerts about states of targets and machines: lost, read-only, degraded, too full.
-
-One subject per state, not per target: a failed server takes eight targets with it but is one alert.
-A state is confirmed once two consecutive snapshots, or two sources of one snapshot, show it, and is
-over once two consecutive snapshots do not.
+Alerts about states of targets and machines (lost, read-only, degraded, too full) have one subject
+per state, not per target: a failed server takes eight targets with it but is one alert. A state is
+confirmed once two consecutive snapshots, or two sources of one snapshot, show it, and is over once
+two consecutive snapshots do not.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Every alert of the watch by name; the name is also its section of the runbook.
+"""Every alert of the watch by name, and the values that alerts are decided from.
 
-What people were last told about each subject, from the ledger of a site's alerts.
-
-Input of alert decisions: a site's incidents, its last two snapshots and failed actions.
+The name of an alert is also its section of the runbook.
 """
 
 from __future__ import annotations

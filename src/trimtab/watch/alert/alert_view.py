@@ -1,4 +1,4 @@
-"""What alerts are decided on, from the store."""
+"""Read from the store what alerts are decided on."""
 
 from __future__ import annotations
 

@@ -1,14 +1,13 @@
 """The alerts of one watch: decides after each slot, and lets couriers deliver meanwhile.
 
-An alert is first put into the ledger, as one that waits, then sent, then marked as delivered.
-Killed before the ledger, the next process decides on it again. Killed between the receiver's answer
-and the mark, which follows at once, it is sent again with the same idempotency key: the one case of
-a message twice. While the store cannot be written, alerts wait in memory and are sent all the same.
+An alert is first put into the ledger as waiting, then sent, then marked as delivered. Killed before
+the ledger, the next process decides on it again. Killed between the receiver's answer and the mark,
+which follows at once, it is sent again with the same idempotency key: the one case of a message
+twice. While the store cannot be written, alerts wait in memory and are sent all the same.
 
-Carries alerts to one receiver, at its own pace: backoff, rate, quiet hours.
-
-What waits is the ledger's: deliveries in the state ``waiting``. A courier has them in memory too,
-so that alerts are sent while the store cannot be read or written.
+A courier carries alerts to one receiver at its own pace: backoff, rate, quiet hours. What waits is
+in the ledger, as deliveries in the state ``waiting``; a courier also holds them in memory, so that
+alerts are sent while the store cannot be read or written.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Format alerts for mail, chat and monitoring systems, with their content made inert.
+"""Messages to receivers: which waiting alerts go into one, and its text as mail, chat or JSON.
 
 Names of targets, runs and causes are untrusted: control characters are shown as escapes, a mail
 header is one line, and Slack's markup characters are escaped.
-
-Choose which waiting alerts to send to a receiver now, singly or as one digest.
 """
 
 from __future__ import annotations

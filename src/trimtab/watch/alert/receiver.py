@@ -1,7 +1,7 @@
-"""Receivers of alerts: a mail server, and webhooks. Secrets are read when they are needed.
+"""Receivers of alerts: a mail server and webhooks, with secrets read when they are needed.
 
-Nothing that a receiver answers is believed further than it must be: a redirect, or a page in place
-of an answer, is no delivery. No secret stands in an error.
+A receiver's answer is trusted no further than necessary: a redirect, or a page in place of an
+answer, is no delivery. No error contains a secret.
 """
 
 from __future__ import annotations

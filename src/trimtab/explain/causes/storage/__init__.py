@@ -1,4 +1,4 @@
-"""Causes in the storage itself: targets, servers, arrays and flash."""
+"""Causes in the storage itself: targets, servers, arrays and flash, one file each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Bytes written to each target since its last trim, in multiples of its size.
+"""`trim-overdue`: enough was written since the last trim to exhaust the drives' erased blocks.
+
+The dose is the volume written to a target since its last trim, in multiples of its size: about 5
+cost about a tenth of write bandwidth, and a trim restored it in full [S3]; in the simulation [S10]
+half a size already undoes a trim at 75 % full, and 2 sizes are the steady state. A dose grows
+gradually and makes no dips.
 
 ```
  trims known          last trim ├────────── rate x time ──────────▶ now
@@ -6,13 +11,6 @@
                       first seen├── rate x time: a lower bound, if discards stay constant
  none, none seen      a trim would not show: unknown
 ```
-
-`trim-overdue`: enough was written since the last trim to exhaust the drives' erased blocks.
-
-The dose is the volume written to a target since its last trim, in multiples of its size: about 5
-cost about a tenth of write bandwidth, and a trim restored it in full [S3]; in the simulation [S10]
-half a size already undoes a trim at 75 % full, and 2 sizes are the steady state. A dose grows
-gradually and makes no dips.
 """
 
 from __future__ import annotations
@@ -94,7 +92,7 @@ def doses(
     Parameters
     ----------
     shown
-        Trims of each target visible in telemetry, from `trims.last_seen`.
+        Trims of each target visible in telemetry, from `trim_history.last_seen`.
     """
     targets = _targets(context, seen, shown)
     if isinstance(targets, Message):
