@@ -35,7 +35,7 @@ from typing import Any, Final
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.dashboard import (  # noqa: E402 (the tree is on the path)
+from benchmarks.dashboard import (
     API,
     SECRET,
     SITE,
@@ -47,8 +47,8 @@ from benchmarks.dashboard import (  # noqa: E402 (the tree is on the path)
     summary,
     viewed,
 )
-from benchmarks.explain_a_year import contents  # noqa: E402
-from benchmarks.measured import measured_on  # noqa: E402
+from benchmarks.explain_a_year import contents
+from benchmarks.measured import measured_on
 
 RESULT: Final = Path(__file__).with_name("results") / "dashboard_abused.json"
 STREAMS: Final = 250
@@ -228,7 +228,7 @@ def measured(store: Path, directory: Path, options: argparse.Namespace) -> dict[
 
 
 def _joined(rounds: list[dict[str, Any]]) -> dict[str, Any]:
-    whole: Callable[[str], int] = lambda name: sum(of[name] for of in rounds)  # noqa: E731
+    whole: Callable[[str], int] = lambda name: sum(of[name] for of in rounds)
     times = [value for of in rounds for value in of["times"]]
     return {
         **summary(times),

@@ -1,8 +1,7 @@
 """The contract of the rooms, for import-linter: a room uses only the rooms above it.
 
 A face (`command.py`, `screen.py`, `page.py` and files whose names begin so) may use any room, and
-only faces, `cli` and `web` use a face. What decides is pure: it imports nothing that reads a file, a
-clock or the network. No file imports too many others.
+only faces, `cli` and `web` use a face. What decides is pure: it reads no file, clock or network.
 """
 
 from __future__ import annotations

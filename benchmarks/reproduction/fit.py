@@ -1,7 +1,8 @@
 """Fit the constants of the twin's layers on the rows that they may see, and write them down.
 
 ``python -m benchmarks.reproduction.fit`` prints constants and rows; ``--write`` puts the values,
-to three digits, into ``src/trimtab/twin/simulation/fitted_constant.py``. Bounded least squares on the logarithms of
+to three digits, into ``src/trimtab/twin/simulation/fitted_constant.py``. Bounded least squares on
+the logarithms of
 twin over printed, of all rows of ``FITTED_ON`` at once. One whose rows are whole numbers, on which
 no fit descends, stays as it was set within its bounds; the allocator's follows from the slow OSTs.
 """

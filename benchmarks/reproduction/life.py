@@ -54,8 +54,8 @@ class Life:
     weight
         Real OSTs of each column, at the end.
     traced
-        By name of `trimtab.twin.simulation.probe_run.NAMES`: epochs x columns, NaN before a column was
-        there.
+        By name of `trimtab.twin.simulation.probe_run.NAMES`: epochs x columns, NaN before a column
+        was there.
     capacity_bytes
         Of the whole, at the end.
     by_day

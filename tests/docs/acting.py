@@ -1,4 +1,4 @@
-"""What sudoers and the page on safety must hold, worked out from `trimtab.reach.lustre.write_table`.
+"""What sudoers and the page on safety must hold, from `trimtab.reach.lustre.write_table`.
 
 ``python -m tests.docs.acting sudoers`` prints deploy/sudoers.d/trimtab-act, ``... table`` the
 table of docs/act-safety.md.

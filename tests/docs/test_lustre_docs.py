@@ -108,7 +108,9 @@ def test_limits() -> None:
         "length of one file": f"{collector_tree.FILE_LIMIT_BYTES // MIB} MiB",
         "output of one command": f"{commands[0]['limit_bytes'] // MIB} MiB",
         "answer of one server": f"{request['limit_bytes'] // MIB} MiB",
-        "deadline of the client's commands, for all of them": f"{server_query.CLIENT_TIMEOUT_S:g} s",
+        "deadline of the client's commands, for all of them": (
+            f"{server_query.CLIENT_TIMEOUT_S:g} s"
+        ),
         "from the deadline of one of them to SIGKILL, and from there to leaving it behind": (
             f"{server_query.KILL_S:g} s each"
         ),

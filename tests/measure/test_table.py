@@ -9,9 +9,9 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-import trimtab.formats as package
 from tests.measure.recorded import FIXTURES
 
+import trimtab.formats as package
 from trimtab.base.error import UsageError
 from trimtab.base.run import ProbeSpec, RawOutput
 from trimtab.base.snapshot import NotAvailable

@@ -9,13 +9,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-import trimtab.store.migrations
 from sqlalchemy import inspect, text
 from tests.record.conftest import OpenStore
 from tests.record.values import a_run, an_output
 from tests.support import made_stores
 from tests.support.codes import raises
 
+import trimtab.store.migrations
 from trimtab.base.error import UnreadableError
 from trimtab.store import database, schema
 from trimtab.store.store import Store

@@ -43,9 +43,8 @@ def targets_command(
     assert state is not None  # a look and a recall both have it
     chosen = chosen_of(state, names)
     of_chosen = tuple(target for target in state.targets if target in chosen or not chosen)
-    more = [
-        f"trimtab targets {command_options.site_argument(state.site)} TARGET shows all values of one"
-    ]
+    site = command_options.site_argument(state.site)
+    more = [f"trimtab targets {site} TARGET shows all values of one"]
     show(
         lambda: replace(state, targets=of_chosen),
         lambda: (

@@ -95,7 +95,8 @@ def incidents_command(
             where=command_options.site_argument(explained.site),
         ),
         more=[
-            f"trimtab explain {command_options.site_argument(explained.site)} --at TIME has all evidence"
+            f"trimtab explain {command_options.site_argument(explained.site)}"
+            " --at TIME has all evidence"
         ],
     )
 

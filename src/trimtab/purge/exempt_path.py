@@ -157,9 +157,11 @@ def _unlisted(directory: bytes, inodes: Mapping[bytes, int]) -> dict[bytes, byte
 
 
 def _trouble(
-    exemption: Exemption, parts: Sequence[bytes], look: Callable[[bytes], Mapping[bytes, FoundPath]],
+    exemption: Exemption,
+    parts: Sequence[bytes],
+    look: Callable[[bytes], Mapping[bytes, FoundPath]],
     root: str,
-) -> Message | None:  # fmt: skip
+) -> Message | None:
     for count, name in enumerate(parts):
         entry = look(b"/".join(parts[:count]))[name]
         shown = visible(b"/".join(parts[: count + 1]))

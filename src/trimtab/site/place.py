@@ -100,7 +100,8 @@ def add_event(
     where
         A word that names the site, or the site.
     at, until
-        As `trimtab.base.units.parse_moment` reads them, in the site's zone; ``at`` is now by default.
+        As `trimtab.base.units.parse_moment` reads them, in the site's zone; ``at`` defaults to
+        now.
     targets
         Those that it is about, as ``OST[0000-0003],MDT0000``; the whole site where ``None``.
 

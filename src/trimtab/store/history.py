@@ -288,7 +288,7 @@ class ExplainingRecords(SnapshotRecords):
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return readings and settings of the snapshots of these times, by time.
 
-        See `trimtab.store.snapshot_record.telemetry_frames`; a time without a snapshot gives nothing.
+        See `trimtab.store.snapshot_record.telemetry_frames`; a time without a snapshot gives none.
         """
         at = schema.snapshot.c.at
         wanted = sorted(set(times))

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def scenario_document(scenario: Scenario) -> Document:
     """Return the page of a scenario."""
     moments = scenario_fact.timeline(scenario)
-    span = f"{scenario_fact.local(scenario.start, scenario)} to {scenario_fact.local(scenario.end, scenario)}"
+    start, end = (scenario_fact.local(at, scenario) for at in (scenario.start, scenario.end))
+    span = f"{start} to {end}"
     counts = plural(len(moments), "event"), plural(len(scenario.assumptions), "assumption")
     probes = [(probe.name, scenario_fact.probe_text(probe, scenario)) for probe in scenario.probes]
     happens = [(_when(moment, scenario), moment.text) for moment in moments]
@@ -128,7 +129,8 @@ def twin_run_document(twin_run: TwinRun) -> Document:
     scenario = twin_run.scenario
     count = sum(twin_run.statuses.values())
     length = format_duration((twin_run.end - twin_run.start).total_seconds())
-    span = f"{scenario_fact.local(twin_run.start, scenario)} to {scenario_fact.local(twin_run.end, scenario)}"
+    start, end = (scenario_fact.local(at, scenario) for at in (twin_run.start, twin_run.end))
+    span = f"{start} to {end}"
     runs = ", ".join(f"{count:,} {status.value}" for status, count in twin_run.statuses.items())
     rows = [
         ("runs", runs or "none"),

@@ -95,7 +95,8 @@ class Programs:
         if name == "lfs":
             return self._lfs(run.argv[1:]).encode()
         if name == "ior":  # moves nothing, prints its version
-            return f'{{"Version": "{simulated_ior.VERSION}", "Command line": "{run.argv[0]}"}}\n'.encode()
+            version = simulated_ior.VERSION
+            return f'{{"Version": "{version}", "Command line": "{run.argv[0]}"}}\n'.encode()
         return f"ioload {load_command.VERSION}\n".encode() if name != "sysctl" else b""
 
     # lfs

@@ -25,8 +25,8 @@ from trimtab.store.purge_place import DEFAULT, PurgePlace, prepared, purge_place
 
 NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
 MANIFEST = Manifest(
-    index_id="x", root=b"/scratch", filesystem=None, source=IndexSource.SCAN, tool="t", started_ns=1,
-    ended_ns=2, times=TimeTrust.EXACT_NS, time_resolution_ns=1, lacking=frozenset(),
+    index_id="x", root=b"/scratch", filesystem=None, source=IndexSource.SCAN, tool="t",
+    started_ns=1, ended_ns=2, times=TimeTrust.EXACT_NS, time_resolution_ns=1, lacking=frozenset(),
     complete=True, shards=(),
 )  # fmt: skip
 

@@ -332,7 +332,7 @@ def _osts(simulation: Simulation, constants: Constants) -> OstState:
 
 
 def _server_cpu(simulation: Simulation, constants: Constants) -> np.ndarray:
-    """Return the CPU load of each column's server through writes, as in `trimtab.twin.simulation.ost_ceiling`.
+    """Return the CPU load of each column's server through writes, as its ceiling has it.
 
     A server works for all OSTs it currently serves.
     """

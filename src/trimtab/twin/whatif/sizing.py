@@ -311,7 +311,8 @@ def _built(
     spare = drive.spare
     layout = f"{raid.data}+{raid.parity}+{raid.spares} over {raid.drives}"
     figures = (
-        SizingFigure("osts", "OSTs", float(osts), "", f"{why} requires most", "rounded up to whole OSTs"),
+        SizingFigure("osts", "OSTs", float(osts), "", f"{why} requires most",
+                     "rounded up to whole OSTs"),
         SizingFigure("drives", "drives of OSTs", drives, "", "osts x drives of one", layout),
         SizingFigure("raw_bytes", "raw capacity", drives * drive.capacity_bytes, "B",
                "drives x drive capacity", drive.name),

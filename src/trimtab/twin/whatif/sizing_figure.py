@@ -135,7 +135,8 @@ def bandwidth_section(
                "osts x OST behind network and clients, enough clients and no other load", _STACK),
         SizingFigure("mean_write_bytes_per_s", "what a day's writes need", needed, "B/s",
                "(daily writes + probes) / 86,400 s", "a mean: bursts need many times this"),
-        SizingFigure("fullness_for_bandwidth", "fullness that the requested write allows", limit, "1",
+        SizingFigure("fullness_for_bandwidth", "fullness that the requested write allows", limit,
+               "1",
                "where write_bytes_per_s falls to it, interpolated between simulated points",
                f"simulated at {points[0][0]:.0%} to {points[-1][0]:.0%}", why),
     )  # fmt: skip
@@ -207,8 +208,8 @@ def safe_section(
                onsets["the allocator's useless loops"], "1",
                f"where they cost {_LOSS:.0%} of the drives' writes",
                f"simulated, {request.family}, interpolated between simulated points"),
-        SizingFigure("fullness_for_endurance", "fullness that endurance allows", onsets["endurance"],
-               "1", "where life_years falls to the requested years", "simulated amplification"),
+        SizingFigure("fullness_for_endurance", "fullness that endurance allows",
+               onsets["endurance"], "1", "where life_years falls to the requested years", "simulated amplification"),
     )  # fmt: skip
     short = []
     if amplified.case.fullness > safe:
@@ -249,7 +250,8 @@ def endurance_section(
         SizingFigure("life_years", "life, cautiously", life, "years",
                "5 x rated / flash_drive_writes_per_day",
                "if the data sheet counts flash writes"),
-        SizingFigure("life_random_years", "life, as data sheets usually mean it", life * worst, "years",
+        SizingFigure("life_random_years", "life, as data sheets usually mean it", life * worst,
+               "years",
                f"life_years x {worst:.2f}",
                "if the data sheet counts random writes to a full drive, amplified by the formula"),
         SizingFigure("worn", "worn after the requested years", request.years / life, "1",
@@ -428,7 +430,8 @@ def trim_section(
                "(daily writes + probes) / usable_bytes", "spread evenly over OSTs"),
         SizingFigure("trim_gain", "maximum reduction of amplification by trims", gain, "",
                "never - a trim every 1/64 of a capacity", "simulated, at this fullness"),
-        SizingFigure("trim_period_capacities", "longer time between trims loses half of that", period, "",
+        SizingFigure("trim_period_capacities", "longer time between trims loses half of that",
+               period, "",
                "simulated at 1/64 to 1 capacity of writes between trims",
                "a next-fit allocator, which writes all addresses in turn, needs 0.5 or less", why),
         SizingFigure("trim_period_s", "the same in time", None if period is None
