@@ -1,7 +1,4 @@
-"""A site's own log book: what people, probes and actions say has happened.
-
-The store of a site, opened for one command.
-"""
+"""The place of a site in a store: the name that it is kept under, its log book, the open store."""
 
 from __future__ import annotations
 
@@ -100,7 +97,8 @@ def add_event(
     where
         A word that names the site, or the site.
     at, until
-        As `trimtab.base.units.parse_moment` reads them, in the site's zone; ``at`` is now by default.
+        As `trimtab.base.units.parse_moment` reads them, in the site's zone. ``at`` is now by
+        default.
     targets
         Those that it is about, as ``OST[0000-0003],MDT0000``; the whole site where ``None``.
 
