@@ -23,37 +23,37 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on
+from benchmarks.measured import measured_on  # noqa: E402
 
-from trimtab.act.decide.decision import CONTROLLERS, decided
-from trimtab.act.decide.site_observed import SiteObserved
-from trimtab.base.action import Action, ActionKind, Instruction, Outcome
-from trimtab.base.error import Message
-from trimtab.base.site import LIMITS, Site
-from trimtab.base.site_policy import (
+from trimtab.act.decide.decision import CONTROLLERS, decided  # noqa: E402
+from trimtab.act.decide.site_observed import SiteObserved  # noqa: E402
+from trimtab.base.action import Action, ActionKind, Instruction, Outcome  # noqa: E402
+from trimtab.base.error import Message  # noqa: E402
+from trimtab.base.site import LIMITS, Site  # noqa: E402
+from trimtab.base.site_policy import (  # noqa: E402
     AllocatorPolicy,
     Policies,
     TrimPolicy,
     TunablesPolicy,
     parse_window,
 )
-from trimtab.base.snapshot import Snapshot
-from trimtab.base.verdict import HistoryPoint
-from trimtab.judge.rolling import rolling
-from trimtab.judge.series_frame import frame_of
-from trimtab.twin.instrument.simulated_reading import readings
-from trimtab.twin.instrument.simulated_site import site_layout_of
-from trimtab.twin.instrument.simulated_snapshot import snapshot_of
-from trimtab.twin.scenario import Scenario
-from trimtab.twin.scenario_check import replace_keys
-from trimtab.twin.scenario_file import load_scenario
-from trimtab.twin.simulation.engine import Simulation
-from trimtab.twin.twin_driver import scenario_values
-from trimtab.twin.whatif.whatif_figure import (
+from trimtab.base.snapshot import Snapshot  # noqa: E402
+from trimtab.base.verdict import HistoryPoint  # noqa: E402
+from trimtab.judge.rolling import rolling  # noqa: E402
+from trimtab.judge.series_frame import frame_of  # noqa: E402
+from trimtab.twin.instrument.simulated_reading import readings  # noqa: E402
+from trimtab.twin.instrument.simulated_site import site_layout_of  # noqa: E402
+from trimtab.twin.instrument.simulated_snapshot import snapshot_of  # noqa: E402
+from trimtab.twin.scenario import Scenario  # noqa: E402
+from trimtab.twin.scenario_check import replace_keys  # noqa: E402
+from trimtab.twin.scenario_file import load_scenario  # noqa: E402
+from trimtab.twin.simulation.engine import Simulation  # noqa: E402
+from trimtab.twin.twin_driver import scenario_values  # noqa: E402
+from trimtab.twin.whatif.whatif_figure import (  # noqa: E402
     code_version,
     figures_of,
 )
-from trimtab.twin.whatif.whatif_sweep import seeds_interval
+from trimtab.twin.whatif.whatif_sweep import seeds_interval  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "controllers_help.json"
 CLASSES: Final = 16

@@ -37,10 +37,10 @@ from typing import Any, Final
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.explain_a_year import SITE, contents, later_runs, prepare
-from benchmarks.measured import measured_on
+from benchmarks.explain_a_year import SITE, contents, later_runs, prepare  # noqa: E402
+from benchmarks.measured import measured_on  # noqa: E402
 
-from trimtab.store.store import Store
+from trimtab.store.store import Store  # noqa: E402
 
 RESULT: Final = Path(__file__).with_name("results") / "dashboard.json"
 SECRET: Final = "s" * 40

@@ -35,7 +35,7 @@ from typing import Any, Final
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.dashboard import (
+from benchmarks.dashboard import (  # noqa: E402
     API,
     SECRET,
     SITE,
@@ -47,8 +47,8 @@ from benchmarks.dashboard import (
     summary,
     viewed,
 )
-from benchmarks.explain_a_year import contents
-from benchmarks.measured import measured_on
+from benchmarks.explain_a_year import contents  # noqa: E402
+from benchmarks.measured import measured_on  # noqa: E402
 
 RESULT: Final = Path(__file__).with_name("results") / "dashboard_abused.json"
 STREAMS: Final = 250

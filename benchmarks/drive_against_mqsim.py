@@ -37,8 +37,8 @@ from trimtab.twin.simulation.ost_rate import WindowTerms
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.flash_against_mqsim import BUILD, DEVICE, built
-from benchmarks.measured import measured_on
+from benchmarks.flash_against_mqsim import BUILD, DEVICE, built  # noqa: E402
+from benchmarks.measured import measured_on  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "drive_against_mqsim.json"
 PLANES, BLOCKS, PAGES, OVERPROVISIONED = 4, 512, 64, 0.20

@@ -34,21 +34,21 @@ from sqlalchemy import func, insert, select
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on
-from tests.incidents.generate import make_world
-from tests.incidents.world import Incident, Spec
-from tests.support import kept_world
+from benchmarks.measured import measured_on  # noqa: E402
+from tests.incidents.generate import make_world  # noqa: E402
+from tests.incidents.world import Incident, Spec  # noqa: E402
+from tests.support import kept_world  # noqa: E402
 
-from trimtab.base.event import new_identifier
-from trimtab.base.run import Run
-from trimtab.store import schema
-from trimtab.store.connection import (
+from trimtab.base.event import new_identifier  # noqa: E402
+from trimtab.base.run import Run  # noqa: E402
+from trimtab.store import schema  # noqa: E402
+from trimtab.store.connection import (  # noqa: E402
     event_row,
     insert_samples,
     run_row,
 )
-from trimtab.store.snapshot_record import insert_snapshots
-from trimtab.store.store import Store
+from trimtab.store.snapshot_record import insert_snapshots  # noqa: E402
+from trimtab.store.store import Store  # noqa: E402
 
 RESULTS = Path(__file__).with_name("results")
 OSTS, DAYS, YEAR_DAYS = 298, 35, 365

@@ -28,24 +28,24 @@ from typing import TYPE_CHECKING, Any, Final, cast
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-import polars as pl
-from benchmarks.measured import measured_on
-from tests.fake_lustre.namespace import BEGAN_NS, DEVICE, encoded
-from tests.fake_lustre.namespace import ROOT as TOP
+import polars as pl  # noqa: E402
+from benchmarks.measured import measured_on  # noqa: E402
+from tests.fake_lustre.namespace import BEGAN_NS, DEVICE, encoded  # noqa: E402
+from tests.fake_lustre.namespace import ROOT as TOP  # noqa: E402
 
-from trimtab._core import look_up
-from trimtab.purge.follow import following
-from trimtab.purge.follow.follow_decision import Clear
-from trimtab.purge.follow.lustre_changes import LookedUp
-from trimtab.purge.index.manifest import FileSystemIdentity, IndexSource, Manifest, TimeTrust
-from trimtab.purge.index.manifest_file import load_manifest, save_manifest
-from trimtab.purge.index.shard import (
+from trimtab._core import look_up  # noqa: E402
+from trimtab.purge.follow import following  # noqa: E402
+from trimtab.purge.follow.follow_decision import Clear  # noqa: E402
+from trimtab.purge.follow.lustre_changes import LookedUp  # noqa: E402
+from trimtab.purge.index.manifest import FileSystemIdentity, IndexSource, Manifest, TimeTrust  # noqa: E402
+from trimtab.purge.index.manifest_file import load_manifest, save_manifest  # noqa: E402
+from trimtab.purge.index.shard import (  # noqa: E402
     ShardWriter,
     columns,
     last_use_s,
 )
-from trimtab.reach.lustre.changelog import NEEDED, ChangelogUser, ChangelogUsers, Record, RecordType
-from trimtab.reach.lustre.changelog_reader import READ_MAX_BYTES
+from trimtab.reach.lustre.changelog import NEEDED, ChangelogUser, ChangelogUsers, Record, RecordType  # noqa: E402
+from trimtab.reach.lustre.changelog_reader import READ_MAX_BYTES  # noqa: E402
 
 if TYPE_CHECKING:
     from trimtab.purge.follow.lustre_changes import LiveChangelogs

@@ -23,8 +23,8 @@ import httpx2
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.dashboard import SECRET, served
-from benchmarks.explain_a_year import (
+from benchmarks.dashboard import SECRET, served  # noqa: E402
+from benchmarks.explain_a_year import (  # noqa: E402
     OSTS,
     SITE,
     YEAR_DAYS,
@@ -32,7 +32,7 @@ from benchmarks.explain_a_year import (
     command,
     prepare,
 )
-from benchmarks.measured import measured_on
+from benchmarks.measured import measured_on  # noqa: E402
 
 RESULT: Final = Path(__file__).with_name("results") / "growth.json"
 CASES: Final[dict[str, dict[str, int]]] = {

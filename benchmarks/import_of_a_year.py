@@ -31,8 +31,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_at
-from tests.measure.survey_files import survey_files
+from benchmarks.measured import measured_at  # noqa: E402
+from tests.measure.survey_files import survey_files  # noqa: E402
 
 RESULTS = Path(__file__).with_name("results")
 RECORDING = ROOT / "tests" / "fixtures" / "ior" / "4.1.0+dev" / "text-fpp.out"

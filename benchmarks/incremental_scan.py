@@ -24,13 +24,13 @@ from typing import Any, Final
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on
-from tests.support import waiting_fuse
-from tests.support.silent_fuse import why_not
+from benchmarks.measured import measured_on  # noqa: E402
+from tests.support import waiting_fuse  # noqa: E402
+from tests.support.silent_fuse import why_not  # noqa: E402
 
-from trimtab.purge.index import carry_over
-from trimtab.purge.index.manifest import Manifest
-from trimtab.purge.index.scan import ScanOptions, scan_index
+from trimtab.purge.index import carry_over  # noqa: E402
+from trimtab.purge.index.manifest import Manifest  # noqa: E402
+from trimtab.purge.index.scan import ScanOptions, scan_index  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "incremental_scan.json"
 FILES: Final = 19

@@ -30,15 +30,15 @@ from typing import Any, Final
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on
-from benchmarks.namespace_tally import build
-from tests.support.dask_cluster import local_cluster
+from benchmarks.measured import measured_on  # noqa: E402
+from benchmarks.namespace_tally import build  # noqa: E402
+from tests.support.dask_cluster import local_cluster  # noqa: E402
 
-from trimtab.purge.index.dask_pieces import PIECE_BYTES, TallyPart, merged_tally
-from trimtab.purge.index.manifest import IndexSource, Lack, Manifest, TimeTrust
-from trimtab.purge.purge_policy import Policy
-from trimtab.purge.rules_in_force import ReadRecording, rules_in_force
-from trimtab.reach.dask_worker import answering
+from trimtab.purge.index.dask_pieces import PIECE_BYTES, TallyPart, merged_tally  # noqa: E402
+from trimtab.purge.index.manifest import IndexSource, Lack, Manifest, TimeTrust  # noqa: E402
+from trimtab.purge.purge_policy import Policy  # noqa: E402
+from trimtab.purge.rules_in_force import ReadRecording, rules_in_force  # noqa: E402
+from trimtab.reach.dask_worker import answering  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "index_by_workers.json"
 MOST_OF_SINGLE: Final = 1.3

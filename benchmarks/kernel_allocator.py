@@ -24,10 +24,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.allocator.compare import compare, run
-from benchmarks.allocator.trace import LARGEST_BLOCKS, MEDIAN_BLOCKS, SIGMA
-from benchmarks.measured import measured_on
-from tests.support import loopback
+from benchmarks.allocator.compare import compare, run  # noqa: E402
+from benchmarks.allocator.trace import LARGEST_BLOCKS, MEDIAN_BLOCKS, SIGMA  # noqa: E402
+from benchmarks.measured import measured_on  # noqa: E402
+from tests.support import loopback  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "kernel_allocator.json"
 GIB = 1024**3

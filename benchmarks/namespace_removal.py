@@ -29,9 +29,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on
-from tests.support import loopback
-from tests.support.loopback import GIB
+from benchmarks.measured import measured_on  # noqa: E402
+from tests.support import loopback  # noqa: E402
+from tests.support.loopback import GIB  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "namespace_removal.json"
 FILES_A_DIRECTORY = 100

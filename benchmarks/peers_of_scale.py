@@ -26,9 +26,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on
-from benchmarks.namespace_scan import SCAN, a_tree
-from benchmarks.namespace_tally import build
+from benchmarks.measured import measured_on  # noqa: E402
+from benchmarks.namespace_scan import SCAN, a_tree  # noqa: E402
+from benchmarks.namespace_tally import build  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "peers_of_scale.json"
 DUCKDB = """

@@ -22,20 +22,20 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on
-from tests.purge.plan.making import BEFORE_S, KEY, draft
+from benchmarks.measured import measured_on  # noqa: E402
+from tests.purge.plan.making import BEFORE_S, KEY, draft  # noqa: E402
 
-from trimtab import _core
-from trimtab.purge.plan.candidate import hashes_of
-from trimtab.purge.plan.plan_directory import (
+from trimtab import _core  # noqa: E402
+from trimtab.purge.plan.candidate import hashes_of  # noqa: E402
+from trimtab.purge.plan.plan_directory import (  # noqa: E402
     LoadedPlan,
     freeze,
     load_plan,
     open_candidates,
     staging,
 )
-from trimtab.purge.run.exchange import CandidatesListing
-from trimtab.purge.run.rows import Rows
+from trimtab.purge.run.exchange import CandidatesListing  # noqa: E402
+from trimtab.purge.run.rows import Rows  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "plan_by_groups.json"
 SHARD_ROWS = 1_000_000

@@ -26,8 +26,8 @@ from typing import Any, get_args
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on
-from tests.support import loopback
+from benchmarks.measured import measured_on  # noqa: E402
+from tests.support import loopback  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "purge_soak.json"
 CARGO = ("cargo", "test", "--release", "--locked", "--quiet", "--package", "namespace", "--test")

@@ -32,16 +32,16 @@ from unittest.mock import patch
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on
-from benchmarks.namespace_scan import a_tree
-from tests.support import waiting_fuse
-from tests.support.dask_cluster import local_cluster
-from tests.support.silent_fuse import why_not
+from benchmarks.measured import measured_on  # noqa: E402
+from benchmarks.namespace_scan import a_tree  # noqa: E402
+from tests.support import waiting_fuse  # noqa: E402
+from tests.support.dask_cluster import local_cluster  # noqa: E402
+from tests.support.silent_fuse import why_not  # noqa: E402
 
-from trimtab.purge.core_call import ScanLimits
-from trimtab.purge.index import scan
-from trimtab.purge.index.manifest import SizesMode
-from trimtab.purge.index.scan import ScanOptions, scan_index
+from trimtab.purge.core_call import ScanLimits  # noqa: E402
+from trimtab.purge.index import scan  # noqa: E402
+from trimtab.purge.index.manifest import SizesMode  # noqa: E402
+from trimtab.purge.index.scan import ScanOptions, scan_index  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "scan_scaling.json"
 LEAST_OF_LINEAR: Final = 0.85

@@ -27,15 +27,15 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on
+from benchmarks.measured import measured_on  # noqa: E402
 
-from trimtab.base.event import Event, EventKind
-from trimtab.base.incident import Explanation
-from trimtab.base.name_set import ost_name
-from trimtab.probe.verdict.incident_search import incidents_of
-from trimtab.site.place import opened
-from trimtab.store.store import Store
-from trimtab.twin.scenario import (
+from trimtab.base.event import Event, EventKind  # noqa: E402
+from trimtab.base.incident import Explanation  # noqa: E402
+from trimtab.base.name_set import ost_name  # noqa: E402
+from trimtab.probe.verdict.incident_search import incidents_of  # noqa: E402
+from trimtab.site.place import opened  # noqa: E402
+from trimtab.store.store import Store  # noqa: E402
+from trimtab.twin.scenario import (  # noqa: E402
     Fault,
     Lifetime,
     ProbeLoad,
@@ -43,10 +43,10 @@ from trimtab.twin.scenario import (
     ScenarioChange,
     capacity_bytes,
 )
-from trimtab.twin.scenario_file import load_scenario
-from trimtab.twin.simulation.fault import KINDS as FAULT_EVENTS
-from trimtab.twin.simulation.fault import EventLog
-from trimtab.twin.twin_run import TwinRequest, run_twin
+from trimtab.twin.scenario_file import load_scenario  # noqa: E402
+from trimtab.twin.simulation.fault import KINDS as FAULT_EVENTS  # noqa: E402
+from trimtab.twin.simulation.fault import EventLog  # noqa: E402
+from trimtab.twin.twin_run import TwinRequest, run_twin  # noqa: E402
 
 RESULT: Final = ROOT / "benchmarks" / "results" / "score_of_faults.json"
 OSTS = 24

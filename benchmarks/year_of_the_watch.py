@@ -30,40 +30,40 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from trimtab.reach.worker_process import frames_for_months, worker_pool
+from trimtab.reach.worker_process import frames_for_months, worker_pool  # noqa: E402
 
 frames_for_months()  # before anything else loads what works on them, as the command does
 
-from benchmarks.killed_watch import Killed, Kills, Process, Receiver
-from benchmarks.measured import measured_on
-from benchmarks.score_of_faults import KINDS, OSTS, Length, site
+from benchmarks.killed_watch import Killed, Kills, Process, Receiver  # noqa: E402
+from benchmarks.measured import measured_on  # noqa: E402
+from benchmarks.score_of_faults import KINDS, OSTS, Length, site  # noqa: E402
 
-from trimtab.base.action import Outcome
-from trimtab.base.alert import Alert, Phase
-from trimtab.base.event import new_identifier
-from trimtab.base.notification import Webhook
-from trimtab.base.run import Run
-from trimtab.base.site import Site, SiteStore
-from trimtab.base.site_policy import (
+from trimtab.base.action import Outcome  # noqa: E402
+from trimtab.base.alert import Alert, Phase  # noqa: E402
+from trimtab.base.event import new_identifier  # noqa: E402
+from trimtab.base.notification import Webhook  # noqa: E402
+from trimtab.base.run import Run  # noqa: E402
+from trimtab.base.site import Site, SiteStore  # noqa: E402
+from trimtab.base.site_policy import (  # noqa: E402
     AllocatorPolicy,
     BalancePolicy,
     Policies,
     TrimPolicy,
     TunablesPolicy,
 )
-from trimtab.probe.probe import RunContext
-from trimtab.probe.site_probe import runner_of
-from trimtab.store.slot import SlotState
-from trimtab.store.store import Store
-from trimtab.twin import twin_site
-from trimtab.twin.instrument.simulated_site import site_of
-from trimtab.twin.life import Life
-from trimtab.twin.scenario import Fault, Scenario, ScenarioChange
-from trimtab.twin.scenario_key import value_of
-from trimtab.twin.twin_driver import TwinDriver
-from trimtab.watch.beside import observers_of
-from trimtab.watch.incident_watch import look_elsewhere
-from trimtab.watch.watch import Watch
+from trimtab.probe.probe import RunContext  # noqa: E402
+from trimtab.probe.site_probe import runner_of  # noqa: E402
+from trimtab.store.slot import SlotState  # noqa: E402
+from trimtab.store.store import Store  # noqa: E402
+from trimtab.twin import twin_site  # noqa: E402
+from trimtab.twin.instrument.simulated_site import site_of  # noqa: E402
+from trimtab.twin.life import Life  # noqa: E402
+from trimtab.twin.scenario import Fault, Scenario, ScenarioChange  # noqa: E402
+from trimtab.twin.scenario_key import value_of  # noqa: E402
+from trimtab.twin.twin_driver import TwinDriver  # noqa: E402
+from trimtab.watch.beside import observers_of  # noqa: E402
+from trimtab.watch.incident_watch import look_elsewhere  # noqa: E402
+from trimtab.watch.watch import Watch  # noqa: E402
 
 RESULT: Final = ROOT / "benchmarks" / "results" / "year_of_the_watch.json"
 MOUNT = "/twin"

@@ -37,11 +37,11 @@ import polars
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.judge import score
-from benchmarks.measured import measured_at
-from tests.calibration import changes, series
+from benchmarks.judge import score  # noqa: E402
+from benchmarks.measured import measured_at  # noqa: E402
+from tests.calibration import changes, series  # noqa: E402
 
-from trimtab.judge.change import find_changes
+from trimtab.judge.change import find_changes  # noqa: E402
 
 HERE = Path(__file__).parent
 RESULT = ROOT / "benchmarks" / "results" / "judge_against_others.json"

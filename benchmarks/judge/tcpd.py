@@ -36,11 +36,11 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.judge import score
-from benchmarks.judge.against import Others
-from benchmarks.measured import measured_at
-from tests.calibration.changes import confirmed_in
-from tests.calibration.patterns import START, Runs
+from benchmarks.judge import score  # noqa: E402
+from benchmarks.judge.against import Others  # noqa: E402
+from benchmarks.measured import measured_at  # noqa: E402
+from tests.calibration.changes import confirmed_in  # noqa: E402
+from tests.calibration.patterns import START, Runs  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "judge_on_tcpd.json"
 

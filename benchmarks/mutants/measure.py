@@ -31,7 +31,7 @@ from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkR
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on
+from benchmarks.measured import measured_on  # noqa: E402
 
 OUT: Final = ROOT / "benchmarks" / "results" / "mutants.json"
 WORK: Final = ROOT / "build" / "mutants"

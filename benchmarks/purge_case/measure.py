@@ -19,8 +19,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on
-from benchmarks.purge_case import case, index, places, small, walk
+from benchmarks.measured import measured_on  # noqa: E402
+from benchmarks.purge_case import case, index, places, small, walk  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "purge_case.json"
 

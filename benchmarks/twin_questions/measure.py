@@ -17,10 +17,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on
-from benchmarks.twin_questions import layouts, lives
+from benchmarks.measured import measured_on  # noqa: E402
+from benchmarks.twin_questions import layouts, lives  # noqa: E402
 
-from trimtab.twin.whatif.whatif_figure import code_version
+from trimtab.twin.whatif.whatif_figure import code_version  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "twin_questions.json"
 AGED = (0.70, 0.74, 0.75, 0.76, 0.78, 0.80, 0.85)

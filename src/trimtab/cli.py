@@ -177,8 +177,8 @@ GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         ),
     },
 }
-"""Every subcommand by purpose, the everyday ones first: the module with ``command``, and one line
-of help."""
+"""Every subcommand by purpose, the everyday ones first: its place, ``module:name``, and one line of
+help."""
 
 COMMANDS: Final = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 

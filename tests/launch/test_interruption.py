@@ -1,7 +1,5 @@
 """Signals raise one error, at a moment when it does no harm."""
 
-
-
 from __future__ import annotations
 
 import gc

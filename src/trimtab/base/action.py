@@ -1,7 +1,4 @@
-"""Look up the ledger by what was changed: one pass over the actions, then by target.
-
-Changes that Trimtab makes to a file system: instructions, their plan and their outcomes.
-"""
+"""Actions that change a file system: instructions, their plan, their outcomes, and the ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The version of the program, and digests of its sources, to tell results of others apart."""
+"""The version of Trimtab, and digests of its sources, which tell results of other code apart."""
 
 from __future__ import annotations
 

@@ -1,14 +1,10 @@
-"""Data sheet figures of NVMe drives, each row with its sources.
+"""Data sheets of NVMe drives: a table of figures, each row with its sources.
 
 A row applies to the capacities that it lists, or to the whole series if it lists none; the figures
 are then the highest of any capacity. Sequential rates are decimal MB/s and random ones thousands of
-4 KiB operations per second, as printed. ``None`` is a figure without a source, never a guess; if
-documents contradict each other, the row says so. Most figures come from documents that quote the
-vendor's, which were not available: the source says which.
-
-Data sheets of drives.
-
-The figures and their sources are in `trimtab.base.data_sheet`.
+4 KiB operations per second, as printed; `DataSheet` has them in base SI. ``None`` is a figure
+without a source, never a guess; if documents contradict each other, the row says so. Most figures
+come from documents that quote the vendor's, which were not available: the source says which.
 """
 
 from __future__ import annotations

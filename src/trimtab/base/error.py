@@ -1,10 +1,4 @@
-"""A sentence for people that carries a stable code for programs.
-
-Every reason, note and outcome that a program or a test may rely on is a `Message`: the code stays
-when the sentence is improved. In JSON the code stands beside the sentence (``reason`` and
-``reason_code``). Errors carry their code as an attribute (`trimtab.base.error`).
-
-Every error that Trimtab raises on purpose, in one tree.
+"""Every error that Trimtab raises on purpose, in one tree, and sentences with a stable code.
 
 ::
 
@@ -24,16 +18,12 @@ Every error that Trimtab raises on purpose, in one tree.
 `Interrupted` stands apart, as ``KeyboardInterrupt`` does, so that no handler of errors swallows it.
 A panic of Rust stands apart as well, by PyO3's choice: what must outlive one runs its work within
 `panics_as_errors`, the only place where a ``BaseException`` becomes an error.
-Anything else that escapes is a bug (exit code 1). A message says what happened and where, the hint
-what to do next; the code names the problem for programs and tests and outlives every rewording.
+Anything else that escapes is a bug (exit code 1).
 
-How this installation gets an extra: never by a name that anybody could register.
-
-The name ``trimtab`` is on no public index, so a command that asks one for it would install what a
-stranger put there. What is named instead is the wheel or the checkout that this installation was
-made from.
-
-What the system refuses while files of a purge are read or written, as an error of Trimtab.
+An error's message says what happened and where, its hint what to do next. Its code names the
+problem for programs and tests and outlives every rewording. Any other sentence that a program may
+rely on (a reason, a note, an outcome) is a `Message`; JSON has its code beside it, as ``reason``
+and ``reason_code``.
 """
 
 from __future__ import annotations
@@ -371,6 +361,8 @@ _DISTRIBUTION: Final = "trimtab"
 def install_command(extra: str) -> str:
     """Return the shell command that adds an extra to this installation.
 
+    It names the wheel or the checkout that the installation was made from, never ``trimtab`` alone:
+    that name is on no public index, so pip would install whatever a stranger registered there.
     Where nothing tells what the installation was made from (a wheelhouse, a package), the command
     has ``WHEEL`` for the path of the release's wheel.
     """

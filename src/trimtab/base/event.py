@@ -1,6 +1,6 @@
-"""An event: something that happened to the file system.
+"""Events of a file system, and identifiers of records: UUIDv7, which sort by time.
 
-UUIDv7 identifiers: they sort by time, and any unique prefix identifies the row.
+Any unique prefix of an identifier names its record.
 """
 
 from __future__ import annotations

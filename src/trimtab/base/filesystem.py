@@ -1,12 +1,9 @@
-"""The storage stack below a path: mount, file system and block devices down to the drives.
+"""The storage stack below a path: mount, file system, and block devices down to the drives.
 
-The mount table: mount points, their types, and the mount of a path.
+Mounts are parsed from ``/proc/self/mountinfo``, described in proc_pid_mountinfo(5).
 
-Source: ``/proc/self/mountinfo``, described in proc_pid_mountinfo(5).
-
-The table of drivers and their properties; `trimtab.site.lookup.opener_of` opens them.
-
-To add a driver, add its package, one line here, its opener, and its page of documentation.
+`DRIVERS` is the table of drivers and their properties; `trimtab.site.lookup.opener_of` opens them.
+To add a driver, add its package, its entry in the table, its opener, and its page of documentation.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
-"""Expands node sets of the site file to names that are safe in a command.
+"""Sets of nodes and of Lustre targets, expanded to names that are safe in a command, and folded.
 
-Node groups (``@oss``), only from the site's and the user's configuration.
-
+Node groups (``@oss``) come only from the site's and the user's ClusterShell configuration.
 ClusterShell's own default also reads ``etc/clustershell`` of the Python installation. Its wheel
 installs examples there (``oss: example4 example5``), which override the site's
 ``/etc/clustershell``: invented names would reach ssh and sudo. A configuration may also have
 commands for a shell, so root uses only files that no other user can change.
 
-Folds and expands target names: ``OST[0000-000f],MDT0000``.
-
-The index in a target's name is hexadecimal (OST000a follows OST0009), which ClusterShell's decimal
-node sets do not support.
+Sets of targets (``OST[0000-000f],MDT0000``) are expanded here: the index in a target's name is
+hexadecimal (OST000a follows OST0009), which ClusterShell's decimal node sets do not support.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Helpers for parsing foreign output: complete lines, and JSON values of any type.
-
-Parses the command lines that benchmarks print, and the sizes in them.
-"""
+"""Helpers for parsing foreign output: complete lines, numbers, JSON values, command lines."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""Probes, their runs, and the samples of a run.
-
-Which runs may be compared: those of the same probe, tool and parameters.
-
-Group values by a key.
-
-Stored runs without a figure that may be judged: how many, and why.
-"""
+"""Probes, their runs and samples; which runs may be compared; why runs have no credible figure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The description of a site in its file: plain values, each with its key of the file.
 
-`trimtab.site` finds, reads, checks and writes the file.
-
-Where the work of a command runs: Dask workers or processes of this host, and the notation.
+`trimtab.site` finds, reads, checks and writes the file. The notation for workers, which
+``[dask] scheduler`` shares with ``--dask``, is parsed here.
 """
 
 from __future__ import annotations

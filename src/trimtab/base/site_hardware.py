@@ -1,6 +1,7 @@
-"""The hardware of a file system, as needed for efficiencies, and figures as printed.
+"""The hardware of a file system, as needed for efficiencies, and figures as they are printed.
 
-Data sheets, slides and papers print ``3.2 GB/s``, ``1600 kIOPS``, ``8+2``.
+Data sheets, slides and papers print ``3.2 GB/s``, ``1600 kIOPS``, ``8+2``. Each figure keeps the
+uncertainty of its rounding.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Telemetry of a target at one time: readings, each with its source or its reason.
+"""Snapshots of telemetry: readings of targets and machines, each with its source or its reason.
 
 The telemetry names are a contract: probes, store, findings, causes and exporters use them
-literally. Counters end in ``_total`` and only increase.
-
-Trim of a file system: its mechanism, and what the system reports about it.
+literally. Counters end in ``_total`` and only increase. How a file system is trimmed is a separate
+value, `TrimPractice`.
 """
 
 from __future__ import annotations

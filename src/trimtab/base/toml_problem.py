@@ -1,6 +1,6 @@
-"""Finds the lines of keys in TOML text; tomllib returns only values.
+"""Problems of a TOML file, each with code, line, table and key.
 
-Problems of a configuration file, each with code, line, table and key.
+tomllib returns only values, so the lines of keys are found in the text.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Answers of other machines as bytes, and back: read as data of the declared type, never as code.
+"""Answers of other machines as JSON, read strictly as the declared type and never as code.
 
-A pickle does what its author wants when it is read, so none is read here. An answer is JSON, which
-is checked strictly against the type that the question declares, and both sides share; tables and
-tallies stand in it as text. Floats keep every digit.
+Unpickling runs whatever the author of a pickle wants, so none is read here. Both sides share the
+type that a question declares for its answers, and an answer is checked strictly against it. Tables
+and tallies are text in the JSON, and floats keep every digit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The judgement of a series: goal met, missed, or inconclusive."""
+"""Verdicts on runs of one probe: the goal met or missed, comparisons, history, and trend."""
 
 from __future__ import annotations
 

@@ -1,14 +1,12 @@
-"""Text from outside as something that can be shown: nothing in it acts, nothing is lost.
+"""Text from outside, made safe to show and safe to store, without losing anything.
 
-File names and tool output are whatever bytes somebody chose. Shown as they are they could steer a
-terminal, hide in a page, or not be written at all.
+File names and tool output may be any bytes. Shown as they are, they could steer a terminal, hide in
+a page, or not be written at all: `visible` escapes whatever cannot be seen.
 
-Any Python text as text that every database takes, and back.
-
-File names are bytes; Python reads those that are not UTF-8 with lone surrogates (PEP 383), which
-neither SQLite nor PostgreSQL can store, and PostgreSQL refuses NUL. Both are written as DLE
-("data link escape", U+0010) and four hexadecimal digits; DLE itself is written the same way. All
-other text is stored as it is.
+File names that are not UTF-8 become lone surrogates in Python (PEP 383), which neither SQLite nor
+PostgreSQL can store, and PostgreSQL refuses NUL. `storable` writes both as DLE ("data link escape",
+U+0010) and four hexadecimal digits; DLE itself is written the same way. All other text is stored as
+it is, and `restored` reverses it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""An application's I/O to each OST, from files on a single OST.
-
-For a file striped over several OSTs Darshan has no time of each: such files are counted and
-excluded.
-
-Darshan: bytes and times of an application's own I/O, by rank and by OST.
+"""Darshan: bytes and times of an application's own I/O, by rank and by OST.
 
 Darshan logs are binary and only PyDarshan reads them (the extra ``darshan``). `dump_command`
 returns the command that converts one to JSON lines, which this format reads; see
@@ -75,7 +70,8 @@ def by_target(module: Module) -> ByTarget:
     """Return bytes, times and bandwidth of each OST, and the one far slower than the others.
 
     ``read_time`` and ``write_time`` are summed over all processes; the bandwidth is bytes over the
-    time of the slowest process.
+    time of the slowest process. For a file striped over several OSTs Darshan has no time of each:
+    such files are counted and excluded.
     """
     single, gaps = _single(module)
     if not single:

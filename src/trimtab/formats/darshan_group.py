@@ -1,4 +1,4 @@
-"""One module of a dump, in groups of files, and the time of its slowest rank."""
+"""One module of a Darshan dump, in groups of files, and the time of its slowest rank."""
 
 from __future__ import annotations
 

@@ -1,22 +1,6 @@
-"""Builds results from elbencho's phases: consecutive phases are one run.
+"""elbencho: threads of one or many hosts that write and read files.
 
-elbencho: threads of one or many hosts that write and read files.
-
-`rows` parses its output, `results` builds runs from it. A probe runs each phase for a fixed time,
-with one file per thread.
-
-Notes
------
-Found by experiment with elbencho 3.1-10:
-- With ``--infloop --timelimit S`` a thread restarts its file until the time is up, and elbencho
-exits with 0. It checks the clock every 2 s, so a phase of 1 s takes 2 s.
-- With as many files as threads each thread has its own. A file grows as it is written, without
-  preallocation, so that a write that stops early leaves no hole.
-- It has no flush: ``--sync`` is a separate phase, which a time limit skips. The time
-  of a write therefore ends with its last call. A buffered write would measure memory, and is
-  refused; with O_DIRECT only what the drives hold in their caches is not flushed.
-- Results go to standard output as JSON, where bytes are exact; by default elbencho writes files
-  into ``/var/tmp`` as well.
+`trimtab.formats.elbencho_row` parses its output into phases; consecutive phases are one run.
 """
 
 from __future__ import annotations
@@ -426,10 +410,26 @@ version: Final = Version(
 def command(phase: PhaseRequest) -> tuple[str, ...]:
     """Return elbencho's command, which starts ``spec.tasks`` threads.
 
+    Each phase runs for a fixed time, with one file per thread.
+
     Raises
     ------
     UsageError
         A buffered write whose time must include the flush.
+
+    Notes
+    -----
+    Found by experiment with elbencho 3.1-10:
+
+    - With ``--infloop --timelimit S`` a thread restarts its file until the time is up, and elbencho
+      exits with 0. It checks the clock every 2 s, so a phase of 1 s takes 2 s.
+    - With as many files as threads each thread has its own. A file grows as it is written, without
+      preallocation, so that a write that stops early leaves no hole.
+    - It has no flush: ``--sync`` is a separate phase, which a time limit skips. The time of a write
+      therefore ends with its last call. A buffered write would measure memory, and is refused; with
+      O_DIRECT only what the drives hold in their caches is not flushed.
+    - Results go to standard output as JSON, where bytes are exact; by default elbencho writes files
+      into ``/var/tmp`` as well.
     """
     spec = phase.spec
     if phase.access == "write" and spec.flush and not spec.direct:

@@ -1,29 +1,11 @@
-"""Results in fio's output: of one probe run, or of everything in a file.
+"""fio: one process with threads or processes as tasks, on files or whole devices.
+
+The output of every version since 2.1 is read: `trimtab.formats.fio_document` parses its JSON,
+`trimtab.formats.fio_normal` the human-readable form, `trimtab.formats.fio_figure` the figures.
 
 Jobs that ran at the same time are one run: their bytes over the longest of their times. Jobs
 separated by ``stonewall`` ran one after another and are separate results. ``new_group`` alone only
-separates the figures.
-
-fio: one process with threads or processes as tasks, on files or whole devices.
-
-`results` reads the output of every version since 2.1, `normal` the human-readable form.
-
-Notes
------
-Found by experiment with fio 3.33; the options of a probe follow from it:
-- ``end_fsync=1`` is inside fio's own runtime: with an ``fsync`` made 3 s slower, a run of 2 s
-  reports a runtime of 5.1 s, buffered and O_DIRECT alike. So its bandwidth is bytes over the time
-  including the flush, and needs no correction.
-- By default fio preallocates the whole file with ``fallocate``. A write that stops early then
-leaves a file of full length whose unwritten rest reads without any device access.
-  With ``fallocate=none`` a file ends where writing ended.
-- A read beyond the end of a file would first extend it; ``readonly`` prevents that, so the caller
-must pass the actual sizes.
-- Buffers that are only "scrambled" (fio's default) hold no 4 KiB block twice; zlib leaves 92 to
-  97 % of them. ``refill_buffers`` leaves 99.5 % but costs 4 times the CPU, which would measure the
-  processor: it stays off.
-- ``directory`` is split at colons, unless escaped.
-- Without log files there are no bytes over time, so there is no timeline.
+separates the figures. Without log files there are no bytes over time, so there is no timeline.
 """
 
 from __future__ import annotations
@@ -521,6 +503,23 @@ def command(phase: PhaseRequest) -> tuple[str, ...]:
     ------
     UsageError
         A shared file (its holes would be read as data), or a name that fio cannot use.
+
+    Notes
+    -----
+    Found by experiment with fio 3.33:
+
+    - ``end_fsync=1`` is inside fio's own runtime: with an ``fsync`` made 3 s slower, a run of 2 s
+      reports a runtime of 5.1 s, buffered and O_DIRECT alike. So its bandwidth is bytes over the
+      time including the flush, and needs no correction.
+    - By default fio preallocates the whole file with ``fallocate``. A write that stops early then
+      leaves a file of full length whose unwritten rest reads without any device access. With
+      ``fallocate=none`` a file ends where writing ended.
+    - A read beyond the end of a file would first extend it; ``readonly`` prevents that, so the
+      caller must pass the actual sizes.
+    - Buffers that are only "scrambled" (fio's default) hold no 4 KiB block twice; zlib leaves 92 to
+      97 % of them. ``refill_buffers`` leaves 99.5 % but costs 4 times the CPU, which would measure
+      the processor: it stays off.
+    - ``directory`` is split at colons, unless escaped.
     """
     spec, directory = phase.spec, phase.directory
     if not spec.file_per_process:

@@ -1,10 +1,8 @@
-"""Finds the JSON objects in fio's output, and the line of each number.
+"""fio's JSON documents: the line of each number, and the parameters and files of the jobs.
 
 fio prints one object at its end, and with ``--status-interval`` one per interval. Its error
 messages come before it on the same stream. An object starts with ``{`` at the start of a line; its
-content is indented.
-
-Parameters and files of a fio run, from the options that it echoes since 2.3.
+content is indented. Since 2.3 it echoes the options of the jobs, from which their parameters come.
 """
 
 from __future__ import annotations

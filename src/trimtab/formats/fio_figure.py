@@ -1,4 +1,4 @@
-"""Figures of one direction of a job, or of several jobs, in SI units for every version.
+"""Figures of fio jobs that ran together: phases, rates, latencies, in SI units for every version.
 
 | | before 2.21 | 2.21 to 3.1 | since 3.2 |
 |---|---|---|---|
@@ -9,14 +9,6 @@
 | latency | ``clat`` in microseconds | ``clat_ns`` since 2.99 | |
 
 Source: ``add_ddir_status_json`` in stat.c of those versions. ``runtime`` is always in milliseconds.
-
-Completion latency of a run's operations, from submission to completion.
-
-fio 3 counts nanoseconds under ``clat_ns``, fio 2 microseconds under ``clat``. Percentiles of
-several jobs cannot be merged, but the buckets of ``json+`` can: their quantiles equal what fio
-would print for the jobs as one group.
-
-Phases, rates and latencies of fio jobs that ran together, in total and by device.
 """
 
 from __future__ import annotations
@@ -235,7 +227,11 @@ class _Reported:
 
 
 def latencies(entries: Sequence[FioEntry]) -> Latencies:
-    """Return the latency of entries that ran together."""
+    """Return the completion latency of entries that ran together: from submission to completion.
+
+    Percentiles of several jobs cannot be merged, but the buckets of ``json+`` can: their quantiles
+    equal what fio would print for the jobs as one group.
+    """
     reported = [_reported(entry) for entry in entries]
     if not all(entry.operations for entry in reported):
         return Latencies(missing=Message("no-latency", "fio printed no latency"))

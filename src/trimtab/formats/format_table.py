@@ -1,9 +1,9 @@
-"""The table of benchmarks: everything other packages derive from a benchmark's name.
+"""The table of benchmarks: everything that other rooms derive from a benchmark's name.
 
 It provides the site schema's names of benchmarks, the importer's formats, the command line's
-choices, the ladder's layers and the rows of docs/import.md. A new benchmark is a file or folder
-next to this one and a line in `TABLE`. Its module is imported only when used: reading a site file
-loads none.
+choices, the ladder's layers and the rows of docs/import.md. A new benchmark is a file in this room,
+or a few, and a line in `TABLE`. Its module is imported only when used: reading a site file loads
+none.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""Decides which IO500 figures are credible: valid phases whose means match the score.
-
-IO500: the result of a whole run, from its ``result_summary.txt`` and ``result.txt``.
+"""IO500: the result of a whole run, from its ``result_summary.txt`` and ``result.txt``.
 
 The summary has rate, time and validity of each phase; ``result.txt`` next to it has times, commands
 and errors. Each can also be read alone, as can the output of ``io500`` itself, which contains the
 summary's lines. For the shell scripts before 2020, ``result_summary.txt`` and
 ``io-500-summary.*.txt`` are read.
 
-``summary`` and ``details`` parse the two files, ``figures`` decides which figures are credible. The
-outputs of IOR and mdtest in the same directory are separate results.
+`trimtab.formats.io500_summary` parses the two files; this one decides which figures are credible:
+those of valid phases whose means match the score. The outputs of IOR and mdtest in the same
+directory are separate results.
 """
 
 from __future__ import annotations

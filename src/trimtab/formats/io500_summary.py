@@ -1,6 +1,6 @@
-"""Parses IO500's result lines: one for each phase, and the score.
+"""Parses IO500's result lines, one for each phase and the score, and its ``result.txt``.
 
-::
+The result lines are in the summary and in the output of ``io500``::
 
     IO500 version io500-isc26 (standard)
     [RESULT]       ior-easy-write        1.335881 GiB/s : time 0.095 seconds [INVALID]
@@ -8,15 +8,11 @@
     [SCORE ] Bandwidth 2.384001 GiB/s : IOPS 190.904255 kiops : TOTAL 21.333448 [INVALID]
 
 In 2020 the program wrote ``[RESULT-invalid]``. Until then GB/s means GiB/s: the score is the mean
-of phases in GiB/s, and earlier scripts divided MiB/s by 1024 (``io500_fixed.sh``):
-
-::
+of phases in GiB/s, and earlier scripts divided MiB/s by 1024 (``io500_fixed.sh``)::
 
     [RESULT] BW   phase 1            ior_easy_write              126.223 GB/s : time 928.42 seconds
 
-Parses IO500's ``result.txt``: sections of keys and values, with errors as comments.
-
-::
+``result.txt`` has sections of keys and values, with errors as comments::
 
     procs           = 2
     ; START 2026-11-21 00:26:26

@@ -1,18 +1,8 @@
-"""Builds measurements from IOR's output: one for a probe, one per test for a file.
+"""IOR, the parallel file system benchmark: its command, and the measurements in its output.
 
-IOR, the parallel file system benchmark: its command and its output.
-
-`lines` parses an output into the values of `printed`, `parameters` finds what was requested,
-`results` checks each repetition, `reading` builds the measurement.
-
-`command` runs for a fixed time: ``-D S`` stops a task within its file after S seconds, and
-``minTimeDuration=S`` restarts the file if it is full earlier. Both take whole seconds (``atoi`` in
-parse_options.c), so a fraction is rounded up. A slow device leaves shorter files of different
-lengths, but ``-b`` is the same for all tasks: the read uses the shortest, since IOR aborts when it
-reads past the end.
-
-Data: ``-l random`` is the only packet type whose bytes do not repeat. Measured with 4.1.0+dev over
-128 MiB, zlib leaves 100 % of it, 19 % of the default and 0.7 % of the one called "incompressible".
+The output of a probe is one measurement; a file has one for each test. `trimtab.formats.ior_line`
+parses an output into runs and tests, `trimtab.formats.ior_result` finds what was requested and
+checks each repetition.
 """
 
 from __future__ import annotations
@@ -371,6 +361,18 @@ def command(phase: PhaseRequest) -> tuple[str, ...]:
     ------
     UsageError
         IOR cannot express it: a directory with ``@``, which separates several file names.
+
+    Notes
+    -----
+    It runs for a fixed time: ``-D S`` stops a task within its file after S seconds, and
+    ``minTimeDuration=S`` restarts the file if it is full earlier. Both take whole seconds (``atoi``
+    in parse_options.c), so a fraction is rounded up. A slow device leaves shorter files of
+    different lengths, but ``-b`` is the same for all tasks: the read uses the shortest, since IOR
+    aborts when it reads past the end.
+
+    ``-l random`` is the only packet type whose bytes do not repeat. Measured with 4.1.0+dev over
+    128 MiB, zlib leaves 100 % of it, 19 % of the default and 0.7 % of the one called
+    "incompressible".
     """
     spec, directory = phase.spec, phase.directory
     if "@" in directory:

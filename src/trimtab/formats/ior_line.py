@@ -1,4 +1,4 @@
-"""Parsed outputs of IOR: runs, their tests, and the tests' results.
+"""Parses an output of IOR line by line into runs, their tests, and the tests' results.
 
 IOR prints one of three formats, with warnings between the lines of each::
 
@@ -8,14 +8,12 @@ IOR prints one of three formats, with warnings between the lines of each::
     CSV    rows of results alone (4.0 and later; 3.2 and 3.3 print no result in theirs)
 
 In every format, results use the names of the text's columns without units (`COLUMNS`), summaries
-the headings of the text.
-
-Parses an output of IOR line by line.
+the headings of the text. The columns of both tables are identified by their headings, which differ
+between versions.
 
 Nothing is parsed as a whole: IOR mixes warnings into its JSON, and ranks write into each other's
 lines. A line counts if it is complete, and a result if all of its lines are, so results that were
-complete when IOR was killed are kept. The columns of both tables are identified by their headings,
-which differ between versions.
+complete when IOR was killed are kept.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Finds the parameters of a test, wherever IOR prints them.
+"""The parameters of an IOR test, and its repetitions: inconsistent ones get a reason.
 
-That differs by version and output format. JSON has sizes in bytes; text rounds them to two decimals
-(``2.93 GiB``) except in its summary; 3.0 and 3.1 print no segments and no collective I/O, 3.0 to
-3.2 no nodes, and no text has O_DIRECT and fsync: those are only in the command line, and not even
-there if the test came from a script.
-
-Checks the repetitions that IOR printed; inconsistent ones get a reason.
+Where IOR prints the parameters differs by version and output format. JSON has sizes in bytes; text
+rounds them to two decimals (``2.93 GiB``) except in its summary; 3.0 and 3.1 print no segments and
+no collective I/O, 3.0 to 3.2 no nodes, and no text has O_DIRECT and fsync: those are only in the
+command line, and not even there if the test came from a script.
 
 IOR prints time and bandwidth of a repetition, and the bytes follow from its parameters or from a
 warning before it. So a figure that was changed, cut, or mixed with another rank's line is detected.

@@ -1,4 +1,4 @@
-"""Parses the blocks of ``lst stat``, and the lines between them. Pure.
+"""LNet selftest, Lustre's network throughput without disks: results of ``lst stat``. Pure.
 
 ::
 
@@ -19,15 +19,11 @@ Unit: until Lustre 2.8 the text was always ``MB/s`` and the figure MiB/s; since 
 and with ``--mbs`` MB/s is 10^6 bytes per second (b7ac3e6bcd, LU-7977). The new MB/s is recognised
 by two blanks after the last figure of a line with ``Max``.
 
+Each group of a test is a result, with one repetition per interval. Data sent by clients is written,
+data sent by servers is read: on the servers' side R is the write and W the read. ``lst`` does not
+print a group's side: the usual names and the commands, if present, show it.
+
 Source: lnet/utils/lst.c (``lst_cal_lnet_stat``, ``lst_print_lnet_stat``, ``lst_print_stat``).
-
-LNet selftest, Lustre's network throughput without disks: results of ``lst stat``.
-
-Each group of a test is a result, with one repetition per interval.
-
-Data sent by clients is written, data sent by servers is read: on the servers' side R is the write
-and W the read. ``lst`` does not print a group's side: the usual names and the commands, if present,
-show it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Decides which of mdtest's rates belong to a repetition, and which are credible.
+"""mdtest: rates of creating, statting, reading and removing files and directories.
+
+`trimtab.formats.mdtest_output` parses its text and the command line in it; this file decides which
+rates belong to a repetition, and which are credible. Versions print alike, but their numbers differ
+in meaning.
 
 Every task times each phase by its own clock, from the barrier before it to the barrier after it. A
 task's view of a phase is the items of all tasks over its own time. The printed values differ by
@@ -31,17 +35,10 @@ stats per second and the fastest of 32 tasks 126,073. Consequences:
 - one repetition: in 4 the printed value; in 3.3 the minimum, which is the slowest task's view;
   before, task 0's view if ``-v`` prints it, else the printed value, which is doubted;
 - several: task 0's view of each (``-v``), since 3.3 accepted if its mean is near the summary's.
-Without ``-v`` no repetition is known; maximum, minimum, mean and deviation are reported as such.
+  Without ``-v`` no repetition is known; maximum, minimum, mean and deviation are reported as such.
 
 In 4 the deviation is that of a sample (n - 1), before of the population. A rate of 0.000 is a phase
 that was not requested, not a measurement.
-
-mdtest: rates of creating, statting, reading and removing files and directories.
-
-`output` parses its text, `arguments` the printed command line; `figures` decides which of the
-printed rates are credible.
-
-Versions print alike but their numbers differ in meaning; see the table in `figures`.
 """
 
 from __future__ import annotations

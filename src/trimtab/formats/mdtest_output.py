@@ -1,10 +1,6 @@
-"""Parses the command line that mdtest prints.
+"""Parses mdtest's text line by line, and the command line that it prints.
 
-One reader covers two grammars: ``getopt`` up to IOR 3.2, IOR's own since 3.3. Both accept
-``-n 5``, ``-n5`` and ``-Fun 5``; the latter ``-n=5`` and ``--name=value`` as well. An option with a
-value takes the next word, whatever it looks like: IO500 passes ``-G -1836``.
-
-Parses mdtest's text line by line; `figures` decides what is credible.
+`trimtab.formats.mdtest` decides which rates are credible.
 
 ::
 
@@ -83,6 +79,10 @@ def options_of(line: str, version: str) -> dict[str, str] | None:
     """Return the options of a printed command line: name to value, "" for one without.
 
     ``None`` if the line cannot be parsed: mdtest prints at most 1,023 characters of it.
+
+    One reader covers two grammars: ``getopt`` up to IOR 3.2, IOR's own since 3.3. Both accept
+    ``-n 5``, ``-n5`` and ``-Fun 5``; the latter ``-n=5`` and ``--name=value`` as well. An option
+    with a value takes the next word, whatever it looks like: IO500 passes ``-G -1836``.
     """
     try:
         words = shlex.split(line)

@@ -89,7 +89,8 @@ class Measurement:
         The benchmark: ``ior``, ``fio``, ``builtin``.
     status
         ``ok``; ``partial``: it ended early, but its figures are valid; ``failed``: nothing is
-        credible; ``invalid_workload``: set by `workload.confirm`.
+        credible; ``invalid_workload``: set by
+        `trimtab.formats.phase.confirm`.
     problems
         Why the status is not ``ok``, the most important first: messages with codes, or the tool's
         own errors.

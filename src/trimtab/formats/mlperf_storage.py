@@ -1,16 +1,10 @@
-"""Reads a JSON file with the line of each figure, and the settings next to it.
+"""MLPerf Storage, v0.5 to v3.0: how well a file system feeds simulated accelerators.
 
-Reads a report: the means of several runs, and of all.
-
-Reads one run: its ``summary.json``, and the configuration next to it.
-
-MLPerf Storage: how well a file system feeds simulated accelerators. v0.5 to v3.0.
-
-One ``summary.json`` is one run, written by DLIO at its end. Its ``MB`` and ``GB`` are MiB and GiB:
-DLIO divides by 1024 (dlio_benchmark/utils/statscounter.py, ``end_run``; checked against samples/s
-times record length in HPE's results). Bytes per second are not measured separately: they are the
-sample rate times the configured record length, which is also how they are computed for an epoch
-here.
+One ``summary.json`` is one run, written by DLIO at its end; the configuration next to it has its
+settings. Its ``MB`` and ``GB`` are MiB and GiB: DLIO divides by 1024
+(dlio_benchmark/utils/statscounter.py, ``end_run``; checked against samples/s times record length in
+HPE's results). Bytes per second are not measured separately: they are the sample rate times the
+configured record length, which is also how they are computed for an epoch here.
 
 A run counts only if its accelerators were busy for the share of time in the rules: 90 %, for
 CosmoFlow and DLRM 70 %, for RetinaNet 85 % (Submission_guidelines.md of v2, table 1;

@@ -1,6 +1,6 @@
-"""Parses a survey's summary, which it also prints. Pure: text in, values out.
+"""Parses what obdfilter-survey writes: its summary, which it also prints, and its detail. Pure.
 
-::
+The summary has one line for each combination of record size, objects and threads::
 
     Fri Nov 20 16:15:22 UTC 2026 Obdfilter-survey for case=disk from lustre1
     ost  1 sz  1638400K rsz 1024K obj    1 thr    1 write  374.82 [ 276.80,  387.66] rewrite ...
@@ -11,16 +11,11 @@ have the slowest and the fastest second of any OST, in the same unit; ``SHORT`` 
 full second after its start, ``ERROR`` if one printed an error.
 
 The columns have fixed widths: a figure that lost a digit does not fill its column, which reveals a
-damaged line.
+damaged line. A killed survey prints ``done!`` and exits with 0: only the incomplete line shows it.
 
-A killed survey prints ``done!`` and exits with 0: only the incomplete line shows it.
-
-Source: lustre-iokit/obdfilter-survey/obdfilter-survey (``print_summary``), Lustre 1.8 to 2.17.
 In 1.8.0 the record size had no ``K``, before 2.9 the brackets had no blank.
 
-Parses a survey's ``.detail``, with each OST's figures. Pure: text in, values out.
-
-::
+The detail has each OST's figures::
 
     =======================> ost  1 sz  1638400K rsz 1024K obj    1 thr    1
     =============> Create 1 on localhost:scratch-OST0001_ecc
@@ -40,8 +35,9 @@ A rate is records of ``rsz`` per second: each thread counts one for each write o
 ``global`` has a row for each OST: seconds, then the rates of the slowest and fastest second, in
 records.
 
-Sources: lustre/utils/obd.c (``jt_obd_test_brw``, ``shmem_total``, ``shmem_snap``) and
-lustre-iokit/obdfilter-survey/obdfilter-survey (``create_objects``, ``get_stats``).
+Sources: lustre-iokit/obdfilter-survey/obdfilter-survey (``print_summary``, ``create_objects``,
+``get_stats``), Lustre 1.8 to 2.17; lustre/utils/obd.c (``jt_obd_test_brw``, ``shmem_total``,
+``shmem_snap``).
 """
 
 from __future__ import annotations
@@ -139,7 +135,7 @@ class Line:
     Attributes
     ----------
     survey
-        Index of its survey in `Summary.surveys`; ``None`` before the first.
+        Index of its survey in `SurveySummary.surveys`; ``None`` before the first.
     problem
         Why it is incomplete.
     unfinished

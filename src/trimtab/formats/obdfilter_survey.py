@@ -1,18 +1,8 @@
-"""Builds the command of a survey on one server. Pure.
-
-The survey is a shell script that reads its parameters from the environment. They are passed as
-arguments of ``env``, so that no shell parses them. It runs in its own process group and writes the
-group's number to a file, because killing ssh does not end the remote processes.
-
-Source: the head of lustre-iokit/obdfilter-survey/obdfilter-survey.
-
-Builds results from a survey: one per combination of record size, objects and threads.
-
-obdfilter-survey: bandwidth of OSTs on their servers, without network and clients.
+"""obdfilter-survey: bandwidth of OSTs on their servers, without network and clients. Pure.
 
 A survey writes two files: ``NAME.summary``, with a line for each combination of record size,
-objects and threads (`summary`), and ``NAME.detail``, with each OST's figures (`detail`). They are
-one result; each can be read alone.
+objects and threads, and ``NAME.detail``, with each OST's figures. Each combination is one result
+from both files; each file can be read alone. `trimtab.formats.obdfilter_output` parses them.
 """
 
 from __future__ import annotations
@@ -124,6 +114,12 @@ def command(
     program: str = "obdfilter-survey",
 ) -> tuple[str, ...]:
     """Return the command that surveys targets of one server simultaneously.
+
+    The survey is a shell script that reads its parameters from the environment. They are passed as
+    arguments of ``env``, so that no shell parses them. It runs in its own process group and writes
+    the group's number to a file, because killing ssh does not end the remote processes.
+
+    Source: the head of lustre-iokit/obdfilter-survey/obdfilter-survey.
 
     Parameters
     ----------

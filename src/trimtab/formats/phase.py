@@ -1,14 +1,8 @@
-"""How a probe runs a benchmark that writes and reads in turn: one command for each phase.
+"""How a probe runs a benchmark that writes and reads in turn: a command per phase, then a check.
 
 ``trimtab probe`` and ``trimtab check`` need `Phases` of such a benchmark, as ``trimtab import``
-needs `trimtab.formats.source.OutputFormat`. Nothing here runs a program.
-
-Confirms that a run did what was requested; only then is it judged.
-
-A run that did something else (other tasks, transfers or files, no bytes) is entirely
-``invalid_workload``. A phase that did the right thing without proving anything, because it was too
-short or came from a cache, is another matter: that takes facts from beneath the file system, which
-``judge.credibility`` weighs.
+needs `trimtab.formats.source.OutputFormat`. The check confirms that a run did what was requested;
+only then is it judged. Nothing here runs a program.
 """
 
 from __future__ import annotations
@@ -240,7 +234,10 @@ def confirm(
 
     Notes
     -----
-    A failed measurement is returned unchanged.
+    A failed measurement is returned unchanged. A run that did something else (other tasks,
+    transfers or files, no bytes) is invalid as a whole. A phase that did the right thing without
+    proving anything, because it was too short or came from a cache, is another matter: that takes
+    facts from beneath the file system, which `trimtab.judge.credibility` weighs.
     """
     if measurement.status is RunStatus.FAILED:
         return measurement

@@ -1,7 +1,7 @@
 """``smartctl --json``: wear and errors of one drive.
 
 It is a measurement without samples: wear explains a bandwidth but is not one. A drive does not know
-its target, so nothing becomes the target's telemetry; `trimtab snapshot` reads the same from the
+its target, so nothing becomes the target's telemetry; ``trimtab snapshot`` reads the same from the
 drives beneath a target.
 
 NVMe drives have a health log, SCSI drives error counters, ATA drives attributes with

@@ -1,17 +1,9 @@
-"""An imported file, and the interface of the formats that read it.
+"""Imported files, and the interface of the formats that read them.
 
-``trimtab import`` needs a `Format` of each benchmark: it recognises the benchmark's output and
-reads the results in it. Both are pure. `trimtab.formats.format_table.formats` returns all formats.
-
-Splits a file with the output of several benchmarks, such as a batch job's log.
-
-Each benchmark gets the file with the lines of the others blanked, so that line numbers stay those
-of the file. Several runs of one benchmark are handled by its format.
-
-Marks runs that the batch system ended at their time limit as unfinished.
-
-What such a run measured so far means little; that it did not finish in time means most. The batch
-system writes a line about it into the job's output.
+``trimtab import`` needs an `OutputFormat` of each benchmark: it recognises the benchmark's output
+and reads the results in it. Both are pure. `trimtab.formats.format_table.formats` returns all
+formats. A file may also have the output of several benchmarks, such as a batch job's log, and end
+at the job's time limit.
 """
 
 from __future__ import annotations
@@ -44,7 +36,7 @@ class OutputFile:
     content
         All of it.
     beside
-        Relative name to content of the existing files among `Format.companions`. They are the
+        Relative name to content of the existing files among `OutputFormat.companions`. They are the
         outputs 1, 2 ... of the run, in this order; the file itself is output 0.
     timezone
         IANA name of the zone for times printed without one, for formats that compute with them;
@@ -110,8 +102,8 @@ class OutputFormat:
     kind
         As in the store and ``--kind``: ``ior``, ``mdtest``, ``obdfilter-survey`` ...
     recognises
-        Whether a content has this format; uses only `Source.head` and the file name, rejects other
-        formats, and never raises.
+        Whether a content has this format; uses only `OutputFile.head` and the file name, rejects
+        other formats, and never raises.
     read
         Returns every result in it, at least one. Raises `trimtab.base.error.DataError` with the
         offending line if there is none; no other error on any input.
@@ -152,8 +144,10 @@ def parts_of(
 ) -> tuple[MixedPart, ...]:
     """Return the parts of a file, by their first line; one for a single benchmark.
 
-    A part starts at a benchmark's start line (`Format.beginning`) and ends before the next one's.
-    Lines before the first belong to it, or to ``form``.
+    A part starts at a benchmark's start line (`OutputFormat.beginning`) and ends before the next
+    one's. Lines before the first belong to it, or to ``form``. Lines of other benchmarks are blank,
+    so that line numbers stay those of the file. Several runs of one benchmark are one part, which
+    its format divides.
 
     Parameters
     ----------
@@ -217,6 +211,9 @@ _MAY_BE: Final = (RunStatus.FAILED, RunStatus.PARTIAL)
 
 def with_time_limit(measurements: Iterable[Measurement], content: bytes) -> tuple[Measurement, ...]:
     """Return the results of an output, with those cut off by a time limit as unfinished.
+
+    What such a run measured so far means little; that it did not finish in time means most. The
+    batch system writes a line about it into the job's output.
 
     Examples
     --------

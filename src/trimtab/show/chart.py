@@ -1,13 +1,12 @@
-"""Shared by all charts of a report: vocabulary, colours, size.
+"""Charts: their vocabulary, colours and size, and their drawing as SVG inside a page.
 
 Every colour is one of the roles below. The stylesheet recolours them on a dark screen; a drawing by
 itself, and on paper, is the light one. No two series differ only by colour: shape, dash or fill
 differs too.
 
-Draw Vega-Lite specifications as SVG inside a page.
-
-No browser, no network, no script: vl-convert runs Vega in its own engine. The same specification
-gives identical text.
+Drawing needs no browser, no network and no script: vl-convert runs Vega in its own engine. The same
+specification gives identical text. The stylesheet and the environment of all templates are here,
+too.
 """
 
 from __future__ import annotations

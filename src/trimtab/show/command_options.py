@@ -1,8 +1,7 @@
-"""Options shared by several commands, and the types that parse quantities with units.
+"""What commands share with click: options, quantities with units, lazy groups, shell completion.
 
-Command groups that import a module only when its command is called: start-up is a feature.
-
-Shell completion besides commands and options: names of sites, probes, scenarios, metrics.
+Start-up is a feature: a group imports a subcommand's module only when it is called. The shell
+completes names of sites, probes, scenarios and metrics, besides commands and options.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Building blocks of pages besides charts: tables. `templates/kit.html.j2` draws them.
+"""A page with its answer, sections and tables: declared once, written as HTML or as Markdown.
 
-A table is declared once; HTML and Markdown are derived from it.
-
-A page of sections with tables, charts and sentences: as HTML, and the same as Markdown.
+The templates are in ``templates/``; `trimtab.show.screen_document` prints the same page on a
+terminal.
 """
 
 from __future__ import annotations

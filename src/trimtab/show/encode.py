@@ -1,24 +1,22 @@
-"""The encoder of ``--json``: writes the values of the model.
+"""The encoder of ``--json``: writes plain values as documents, and derives their JSON Schemas.
 
-A frozen dataclass becomes an object with its fields as keys. The rules for all documents:
+A document is a thin envelope per command around such values. The rules for all documents:
 
-* ``from_`` is written ``from``; an aware datetime as RFC 3339, with ``Z`` for UTC; so is a number
-  that is a time (`EpochS` and similar), without its unit in the key. Bytes become visible text.
+* Numbers are base SI with the unit beside them, ratios are fractions, and missing values are null
+  with a reason. NaN and infinities are errors.
+* A frozen dataclass becomes an object with its fields as keys; ``from_`` is written ``from``.
+* An aware datetime is RFC 3339 with its offset, ``Z`` for UTC; so is a number that is a time
+  (`trimtab.base.units.EpochS` and similar), without its unit in the key.
 * An `Interval` is ``[low, high]``; one ``level`` applies to all intervals of an object.
 * A sentence is followed by its code: ``reason`` and ``reason_code``, ``notes`` and
   ``notes_codes``. The code is null if the text has none, such as text from a store.
-* Missing values are null. NaN and infinities are errors. Text is ASCII with escapes, so a file
-  name that is not UTF-8 survives the round trip: ``os.fsencode(json.loads(...))``.
+* Text is ASCII with escapes, so a file name that is not UTF-8 survives the round trip:
+  ``os.fsencode(json.loads(...))``. Bytes become visible text.
 
-If a document differs from the model, `shape` declares how, once per type and beside it: omitted
-fields, derived keys, inlined values. Those of runs, readings, plans and errors, which lie below,
-stand at the end of this file. `schema` derives the JSON Schema from the same tables.
-
-Documents printed by ``--json``: model values in thin envelopes, one per command.
-
-Numbers are base SI with the unit beside them, ratios are fractions, intervals are ``[low, high]``
-with ``level``, times are RFC 3339 with offset, and missing values are null with a reason. `encode`
-writes them and derives their JSON Schemas.
+If a document differs from its value, `shape` declares how, once per type and beside it: omitted
+fields, derived keys, inlined values. Those of runs, readings, plans and errors, which documents of
+every room hold, stand at the end of this file. `schema` derives the JSON Schema from the same
+declarations.
 """
 
 from __future__ import annotations

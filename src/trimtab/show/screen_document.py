@@ -1,11 +1,9 @@
-"""The console, and text on it: paragraphs and tables that fit it without broken words.
-
-The page of a command on a terminal: the same answer, sections and tables, without charts.
+"""A command's page on a terminal, without its charts, and the progress of long work.
 
 The answer comes first, then its supporting rows, then how to see more: ``--all``, ``--brief`` and
-``--top`` mean the same everywhere, and nothing is wider than the terminal.
-
-Progress of long work on standard error: a bar on a terminal, occasional lines elsewhere.
+``--top`` mean the same everywhere. Nothing is wider than the terminal, and no word is broken if it
+can be avoided. Progress of long work goes to standard error: a bar on a terminal, occasional lines
+elsewhere.
 """
 
 from __future__ import annotations

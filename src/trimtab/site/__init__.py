@@ -1,5 +1,5 @@
-"""The site file: a site, its limits, and its probes.
+"""The site that a command is about: its file, its driver, its store, and its log book.
 
-``schema`` declares its keys, ``load`` finds and reads it, ``checks`` finds contradictions,
-``write`` writes a commented one.
+The file's fields are values of `trimtab.base.site`; drivers are in `trimtab.reach`, and what a
+probe measures is in `trimtab.probe`.
 """

@@ -1,4 +1,4 @@
-"""``trimtab event``: the site's log book."""
+"""``trimtab event``: record events in a site's log book, and list them."""
 
 from __future__ import annotations
 

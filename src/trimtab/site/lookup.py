@@ -1,11 +1,6 @@
-"""Opening the store from a command: asked for within a deadline, made only where runs are made.
+"""Finds the site that a person named, as a PATH or SITE, with the store and the driver it uses.
 
-From what a person typed, a PATH or a SITE, to a site and the driver that reaches it.
-
-Check that a site's own file system is mounted at its path.
-
-An unmounted mount point is a directory of the disk above it. Everything works there, and every
-number is of the wrong file system. So this is checked before each probe, not once.
+Whatever might hang is asked within a deadline. A missing store is created only on request.
 """
 
 from __future__ import annotations
@@ -518,6 +513,9 @@ def why_wrong_mount(
 
 def refuse_wrong_mount(site: Site, identity: str | None, reach: Reach) -> None:
     """Raise where the path does not lead to the site's file system now.
+
+    An unmounted mount point is a directory of the disk above it. Everything works there, and every
+    number is of the wrong file system. So this is checked before each probe, not once.
 
     Raises
     ------

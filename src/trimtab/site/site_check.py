@@ -1,7 +1,4 @@
-"""The command of a probe, with placeholders ``{directory}``, ``{tasks}`` and ``{nodes}``.
-
-Checks the tables of a site file against each other. Pure, over plain values.
-"""
+"""Checks a site file's tables against each other, and fills in the command of a probe. Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Finds and reads site files; every error has the file, line, table and key.
+"""Site files: found, read by the schema of `trimtab.base.site`, and written for editing.
 
-The schema of a site file: the fields of `trimtab.base.site`, and the benchmarks.
-
-Writes a site as a commented file, for editing, that reads back to the same site.
+Every error has the file, line, table and key. A written file is commented, and reads back to the
+same site.
 """
 
 from __future__ import annotations

@@ -1,21 +1,22 @@
-"""A file of lines, each bound to the one before, on stable storage before a writer goes on.
+"""Journals: chained lines on stable storage, in one file or, for several hosts, in a directory.
 
 A line is one JSON object. Its ``sum`` is the SHA-256 of the sum before and of the rest of the line,
-so that a line that was changed, lost or put in later is noticed. It proves nothing against somebody
-who may write the file and writes all of it anew.
+so a line that was changed, lost or inserted later is detected. It proves nothing against a user who
+may write the file and writes all of it anew. A writer goes on only when its line is on stable
+storage.
 
-A chain of lines that processes of several hosts append to: a file a line, in one directory.
+A `ChainedFile` is appended to by one process. `NumberedLines` are a chain that processes of several
+hosts append to, with each line in a file of its own::
 
-::
-
-    1. write the line to a file of a name of one's own, and fsync it
+    1. write the line to a file under a unique name, and fsync it
     2. link that file to the next number        EEXIST: another was first; read on, decide anew
     3. fsync the directory
 
-A line is there completely or not at all, and of all that want one number exactly one gets it:
-``link`` never replaces, on any POSIX file system, and on NFS and Lustre the server decides it.
-No lock is needed, so none can be lost, left over, or be of this host only. Who appends has
-read every line before; what it decided from them holds at the moment at which its line is there.
+A line is there completely or not at all, and exactly one of the processes that want a number gets
+it: ``link`` never replaces a file, on any POSIX file system, and on NFS and Lustre the server
+decides. No lock is needed, so none can be lost, left behind, or hold on this host only. A process
+that appends has read every line before its own; what it decided from them still holds at the moment
+at which its line is there.
 """
 
 from __future__ import annotations

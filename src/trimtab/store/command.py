@@ -1,9 +1,4 @@
-"""``trimtab store``: check the store, copy it to another database, or rejudge its contents.
-
-``trimtab runs``: the stored runs.
-
-``trimtab show``: every number of a run traced to its command and raw output.
-"""
+"""``trimtab store``, ``trimtab runs`` and ``trimtab show``: the store, its runs, one run traced."""
 
 from __future__ import annotations
 

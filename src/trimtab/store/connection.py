@@ -1,8 +1,8 @@
-"""The connections of a store: every question and every change goes through one of two methods.
+"""Connections to an open store, and the rows, queries and insertions that its parts share.
 
-Model values as rows of the store's tables, and back.
-
-The store's questions and insertions, each on a connection that is already open.
+Every query and every change goes through one of two methods of `Connections`, one that reads and
+one that writes. The functions turn values into rows and back, and work on a connection that is
+already open.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""What the database says when it cannot, in words that name the store and the way out.
+"""Opens a store's database, and explains its errors: what is wrong, where, and the way out.
 
-Opening a store's database: created when missing, migrated when older, refused when not ours.
-
-A SQLite store that is up to date costs one look at its revision. Everything else happens under a
-lock, since two processes may open a new or an old store at the same moment: on SQLite a lock on
-the directory (which leaves no file behind), on PostgreSQL an advisory lock of the transaction.
+It is created when missing, migrated when older, and refused when it is not ours. A SQLite store
+that is up to date costs one look at its revision. Everything else happens under a lock, since two
+processes may open a new or an old store at the same moment: on SQLite a lock on the directory
+(which leaves no file behind), on PostgreSQL an advisory lock of the transaction.
 
 A new SQLite file is made under another name, migrated, and only then linked to its own, so that
-at its own name there is a whole store or nothing. An older one is migrated in one transaction,
-after a copy was put beside it.
+its own name always has a whole store or nothing. An older one is migrated in one transaction, after
+a copy was put beside it.
 """
 
 from __future__ import annotations

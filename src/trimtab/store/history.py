@@ -1,7 +1,4 @@
-"""What judging needs of the past: one number for each run and metric of a series.
-
-What explaining needs of the store: telemetry and surveys as frames, runs, and incidents kept.
-"""
+"""The past of a site, for judging and explaining: figures of runs, telemetry, kept incidents."""
 
 from __future__ import annotations
 
@@ -288,7 +285,8 @@ class ExplainingRecords(SnapshotRecords):
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return readings and settings of the snapshots of these times, by time.
 
-        See `trimtab.store.snapshot_record.telemetry_frames`; a time without a snapshot gives none.
+        See `trimtab.store.snapshot_record.telemetry_frames`. A time without a snapshot gives
+        nothing.
         """
         at = schema.snapshot.c.at
         wanted = sorted(set(times))

@@ -1,18 +1,18 @@
-"""Values that are worked out of a site's record once, and read from its store until it changes.
+"""Values worked out from a site's record once, and read from its store until the record changes.
 
 ::
 
     remembered(noun, kind, rests_on, make)
        │ digest of what it rests on: sums of the rows, terms, sources of this program
-       ├── as in the store ──> the value of before
-       └── another ──────────> make(), kept when all values of this look are made
+       ├── as in the store ──> the stored value
+       └── different ────────> make(), kept when all values of this look are made
 
-Each value names which rows it rests on. A value that was made while they changed is not kept. Who
-may not write to the store works out the same, and so does who finds a value of another version. Of
-a short record nothing is kept: it is judged sooner than what is kept of it is read. Drawings take
-longer, and are kept of every record.
+Each value names the rows that it rests on. A value that was made while they changed is not kept. A
+process that may not write to the store works out the same values, and so does one that finds a
+value of another version. Nothing of a short record is kept, because judging it is faster than
+reading what was kept. Drawings take longer, and are kept for every record.
 
-`afresh` has everything worked out from nothing, and tells what was kept otherwise.
+`afresh` works everything out from nothing, and reports what differs from the kept values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the store gives back that has no place in the model: sites, kept outputs, series."""
+"""Values that only the store holds: sites, outputs, series, imports, incidents, derived values."""
 
 from __future__ import annotations
 

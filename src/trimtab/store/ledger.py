@@ -1,7 +1,4 @@
-"""The ledger: what was done to a site's file system, and which process has the right to do more.
-
-The ledger of alerts: what was sent of a site, and who got it.
-"""
+"""The ledgers of a site: actions on its file system and the right to act, and alerts sent."""
 
 from __future__ import annotations
 

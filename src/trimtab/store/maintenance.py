@@ -1,14 +1,8 @@
-"""A store copied into an empty one of another kind: from SQLite to PostgreSQL, or back.
+"""Maintenance of a store: copies it into an empty one, checks it, and removes what has expired.
 
-Checking a store: the database, the checksums of its rows, and that every raw output is there.
-
-Removing what has outlived its retention: snapshots, raw outputs' content, alerts that are over.
-
-A file of raw content goes before the transaction ends that marks its row: a process that is killed
-in between leaves a row whose file is missing, and the next pruning marks it. The other way round
-it would leave a file that nothing names. Content has one file however many runs printed it, so it
-stays while a run that is young enough names it, and while it was written or found again within
-the last hour: such a file may belong to a run that another process is about to keep.
+A copy may be of another kind: from SQLite to PostgreSQL, or back. A check only reads: the database,
+the checksums of its rows, and whether every raw output is there. Snapshots, raw outputs' content
+and alerts that are over expire at the end of their retention.
 """
 
 from __future__ import annotations
@@ -420,6 +414,14 @@ def _remove_alerts(connection: Connection, site: int, before: datetime, now: dat
 def _remove_outputs(
     connection: Connection, raw: RawDirectory, site: int, before: datetime, now: datetime
 ) -> Pruned:
+    """Mark old outputs as pruned, and remove content that no other output needs.
+
+    The file goes before the transaction that marks its row ends: a process that is killed in
+    between leaves a row whose file is missing, and the next pruning marks it. The other order would
+    leave a file that no row names. Content is one file however many runs printed it, so it stays
+    while a run that is young enough names it. It also stays for an hour after it was last written
+    or found again, when it may belong to a run that another process is about to store.
+    """
     output, run = schema.output, schema.run
     query = (
         select(output.c.run, output.c.ordinal, output.c.stdout_sha256, output.c.stderr_sha256)

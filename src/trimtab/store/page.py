@@ -1,4 +1,4 @@
-"""Runs, and the figures of one with the raw output behind each. Pure."""
+"""Pages of runs, and of one run with the raw output behind each of its figures. Pure."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class RawDirectory:
 
         Two ``syncfs`` serve all of them, where `put` waits for the device twice for each: seconds
         instead of minutes for an archive. (Before Linux 5.8 it does not report failed writes;
-        what was imported can be imported again, and `Store.integrity` finds what is missing.)
+        what was imported can be imported again, and `Store.check` finds what is missing.)
 
         Raises
         ------

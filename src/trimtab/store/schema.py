@@ -1,6 +1,4 @@
-"""Column types: aware UTC times as integer microseconds, any text, plain JSON.
-
-The store's tables, as the newest migration leaves them.
+"""The store's tables, as the newest migration leaves them, and the types of their columns.
 
 ::
 
@@ -19,6 +17,9 @@ The store's tables, as the newest migration leaves them.
 
 Rows refer to one another by small integers (``number``): a sample is about 60 bytes. People and
 programs name a run by its ``id``, a UUIDv7, of which any unique prefix will do.
+
+Both databases agree on the types: aware times are integer microseconds in UTC, text may hold any
+file name, and JSON is plain text.
 
 A change here needs a new revision in ``migrations/versions`` and its name in `REVISIONS`; a test
 compares the two.

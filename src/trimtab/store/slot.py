@@ -1,12 +1,8 @@
-"""The lease of a watch: which process holds a site, until when, and whether it still runs.
+"""Slots and leases: what was due and what came of it, and which process watches a site.
 
-A process is named by host, process id and start time. A store may be shared by machines of the
-same host name (clones, containers, ``localhost``), on which the others' processes cannot be seen.
-So the name also holds the machine and the namespace that the process id belongs to.
-
-Slots and leases: what was due and what came of it, and which process watches a site.
-
-What the watch keeps: slots with all that came of them, and its lease on a site.
+A process is named by host, process id and start time. A store may be shared by machines with the
+same host name (clones, containers, ``localhost``), which cannot see one another's processes. So
+the name also holds the machine and the namespace that the process id belongs to.
 """
 
 from __future__ import annotations
@@ -257,7 +253,7 @@ def put_slot(connection: Connection, slot: Slot) -> bool:
     """Return whether the slot was put in place of nothing, or of one that the holder had started.
 
     What has ended stays as it is, and so does what another process has started. A miss gives way
-    to what came of the slot after all, see `claim`.
+    to what came of the slot after all, see `claim_slot_row`.
     """
     number = site_number(connection, slot.site)
     values = _row(slot, number)

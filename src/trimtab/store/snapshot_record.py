@@ -1,12 +1,13 @@
-"""Snapshots in the store: whole once, and of those with the same rows what changed (`batch.Base`).
+"""Snapshots in the store, and snapshots and samples as frames for statistics.
 
-A base is looked for among the newest of the site: its telemetry keeps its rows for months, or goes
-back and forth between a few shapes, as when a server does not answer.
+One snapshot is kept whole, as a base; others with the same rows are kept as what changed
+(`trimtab.store.snapshot_batch.Base`). A base is looked for among the newest of the site: its
+telemetry keeps its rows for months, or goes back and forth between a few shapes, as when a server
+does not answer.
 
-Snapshots and samples as frames, for statistics: columns all the way, no object a reading.
-
-A snapshot of 300 targets has some 20,000 rows; taking it apart into objects costs a tenth of a
-second, as a frame five thousandths.
+Frames are columns all the way, with no object per reading: a snapshot of 300 targets has some
+20,000 rows, and taking it apart into objects costs a tenth of a second, as a frame five
+thousandths.
 """
 
 from __future__ import annotations

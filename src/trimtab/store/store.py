@@ -1,8 +1,8 @@
 """The store: the only door to what is kept.
 
-What was worked out of a site's rows, and sums of the rows that tell whether it still holds.
-
-How many runs, slots and actions a site has had.
+`Store` joins the parts that other files of this room define. Two are defined here: values worked
+out of a site's rows, with the sums that show whether they still hold, and counts of runs, slots and
+actions.
 """
 
 from __future__ import annotations

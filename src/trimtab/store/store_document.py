@@ -1,7 +1,4 @@
-"""Documents from the store: runs, show, event, copies and checks of it.
-
-One run with everything behind its numbers.
-"""
+"""Documents of the store for ``--json``: runs, one run with its outputs, events, copies, checks."""
 
 from __future__ import annotations
 

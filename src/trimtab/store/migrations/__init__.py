@@ -1,1 +1,1 @@
-"""Migrations."""
+"""The revisions of the store's tables, which Alembic runs on a new or an older store."""
