@@ -37,7 +37,7 @@ from typing import Any, Final
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.explain_a_year import SITE, contents, later_runs, prepare  # noqa: E402
+from benchmarks.explain_a_year import SITE, contents, later_runs, prepare  # noqa: E402 (the tree is on the path)
 from benchmarks.measured import measured_on  # noqa: E402
 
 from trimtab.store.store import Store  # noqa: E402

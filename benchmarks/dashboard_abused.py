@@ -35,7 +35,7 @@ from typing import Any, Final
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.dashboard import (  # noqa: E402
+from benchmarks.dashboard import (  # noqa: E402 (the tree is on the path)
     API,
     SECRET,
     SITE,
@@ -228,7 +228,7 @@ def measured(store: Path, directory: Path, options: argparse.Namespace) -> dict[
 
 
 def _joined(rounds: list[dict[str, Any]]) -> dict[str, Any]:
-    whole: Callable[[str], int] = lambda name: sum(of[name] for of in rounds)
+    whole: Callable[[str], int] = lambda name: sum(of[name] for of in rounds)  # noqa: E731
     times = [value for of in rounds for value in of["times"]]
     return {
         **summary(times),

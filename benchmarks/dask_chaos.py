@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on  # noqa: E402
+from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
 
 RESULT = ROOT / "benchmarks" / "results" / "dask_chaos.json"
 TEST = "tests/loop/purging/test_chaos.py"

@@ -34,7 +34,7 @@ from sqlalchemy import func, insert, select
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on  # noqa: E402
+from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
 from tests.incidents.generate import make_world  # noqa: E402
 from tests.incidents.world import Incident, Spec  # noqa: E402
 from tests.support import kept_world  # noqa: E402

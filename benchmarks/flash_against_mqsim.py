@@ -28,7 +28,7 @@ from trimtab._core import FlashDrive, FlashWorkload
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on  # noqa: E402
+from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
 
 RESULT = ROOT / "benchmarks" / "results" / "flash_against_mqsim.json"
 BUILD = ROOT / "build" / "bench-mqsim"

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-import polars as pl  # noqa: E402
+import polars as pl  # noqa: E402 (the tree is on the path now)
 from benchmarks.measured import measured_on  # noqa: E402
 from tests.fake_lustre.namespace import BEGAN_NS, DEVICE, encoded  # noqa: E402
 from tests.fake_lustre.namespace import ROOT as TOP  # noqa: E402

@@ -23,7 +23,7 @@ import httpx2
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.dashboard import SECRET, served  # noqa: E402
+from benchmarks.dashboard import SECRET, served  # noqa: E402 (the tree is on the path)
 from benchmarks.explain_a_year import (  # noqa: E402
     OSTS,
     SITE,

@@ -31,7 +31,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_at  # noqa: E402
+from benchmarks.measured import measured_at  # noqa: E402 (the tree is on the path now)
 from tests.measure.survey_files import survey_files  # noqa: E402
 
 RESULTS = Path(__file__).with_name("results")

@@ -30,7 +30,7 @@ from typing import Any, Final
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on  # noqa: E402
+from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
 from benchmarks.namespace_tally import build  # noqa: E402
 from tests.support.dask_cluster import local_cluster  # noqa: E402
 

@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.allocator.compare import compare, run  # noqa: E402
 from benchmarks.allocator.trace import LARGEST_BLOCKS, MEDIAN_BLOCKS, SIGMA  # noqa: E402
 from benchmarks.measured import measured_on  # noqa: E402
-from tests.support import loopback  # noqa: E402
+from tests.support import loopback  # noqa: E402 (the tree is on the path now)
 
 RESULT = ROOT / "benchmarks" / "results" / "kernel_allocator.json"
 GIB = 1024**3

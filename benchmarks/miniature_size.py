@@ -25,7 +25,7 @@ from trimtab._core import OstFleet
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on  # noqa: E402
+from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
 
 RESULT = ROOT / "benchmarks" / "results" / "miniature_size.json"
 SIZES = (

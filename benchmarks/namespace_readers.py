@@ -16,7 +16,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on  # noqa: E402
+from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
 
 RESULT = ROOT / "benchmarks" / "results" / "namespace_readers.json"
 PROGRAMS = ("synthetic_index", "paired_readers")

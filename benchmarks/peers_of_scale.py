@@ -26,7 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on  # noqa: E402
+from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
 from benchmarks.namespace_scan import SCAN, a_tree  # noqa: E402
 from benchmarks.namespace_tally import build  # noqa: E402
 

@@ -22,12 +22,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on  # noqa: E402
+from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
 from tests.purge.plan.making import BEFORE_S, KEY, draft  # noqa: E402
 
 from trimtab import _core  # noqa: E402
 from trimtab.purge.plan.candidate import hashes_of  # noqa: E402
-from trimtab.purge.plan.plan_directory import (  # noqa: E402
+from trimtab.purge.plan.plan_directory import (  # noqa: E402  # noqa: E402
     LoadedPlan,
     freeze,
     load_plan,

@@ -26,7 +26,7 @@ from typing import Any, get_args
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on  # noqa: E402
+from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
 from tests.support import loopback  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "purge_soak.json"

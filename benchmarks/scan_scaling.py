@@ -32,7 +32,7 @@ from unittest.mock import patch
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on  # noqa: E402
+from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
 from benchmarks.namespace_scan import a_tree  # noqa: E402
 from tests.support import waiting_fuse  # noqa: E402
 from tests.support.dask_cluster import local_cluster  # noqa: E402

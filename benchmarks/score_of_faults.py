@@ -27,7 +27,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on  # noqa: E402
+from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
 
 from trimtab.base.event import Event, EventKind  # noqa: E402
 from trimtab.base.incident import Explanation  # noqa: E402

@@ -30,7 +30,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from trimtab.reach.worker_process import frames_for_months, worker_pool  # noqa: E402
+from trimtab.reach.worker_process import frames_for_months, worker_pool  # noqa: E402 (on the path now)
 
 frames_for_months()  # before anything else loads what works on them, as the command does
 

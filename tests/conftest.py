@@ -13,7 +13,7 @@ from _pytest.doctest import DoctestModule
 from hypothesis import Phase, settings
 from tests.support import made_stores
 from tests.support.rewriting import rewrite_share
-from tests.support.slurm import slurm, slurm_cluster
+from tests.support.slurm import slurm, slurm_cluster  # noqa: F401 (one Slurm for all tests)
 from tests.support.tiers import UnitGuard, give_tiers, is_chosen, slow_files_first
 
 from trimtab.store import database

@@ -37,7 +37,7 @@ import polars
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.judge import score  # noqa: E402
+from benchmarks.judge import score  # noqa: E402 (the tree is on the path now)
 from benchmarks.measured import measured_at  # noqa: E402
 from tests.calibration import changes, series  # noqa: E402
 

@@ -36,7 +36,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.judge import score  # noqa: E402
+from benchmarks.judge import score  # noqa: E402 (the tree is on the path now)
 from benchmarks.judge.against import Others  # noqa: E402
 from benchmarks.measured import measured_at  # noqa: E402
 from tests.calibration.changes import confirmed_in  # noqa: E402

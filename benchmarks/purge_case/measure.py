@@ -19,7 +19,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measured import measured_on  # noqa: E402
+from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
 from benchmarks.purge_case import case, index, places, small, walk  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "purge_case.json"

@@ -12,7 +12,7 @@ report filesystem disk space usage or inodes usage of each MDS and all OSDs or a
 Usage: df [--inodes|-i] [--human-readable|-h] [--lazy|-l]
 [--mdt|-m[INDEX]] [--ost|-o[INDEX]] [--output|-u FIELD_LIST] [--no-header|-N]
 [--only-summary|-s] [--pool|-p FSNAME[.POOL]] [PATH]
-"""
+"""  # noqa: E501 (as it is printed)
 
 
 _RECORDED = Path(__file__).parents[1] / "fixtures/lustre/2.17.0/client-options.out"

@@ -14,6 +14,8 @@ recording ``server-mounts``. It needs root, or user namespaces, which have no de
 Standard library alone: it is run by the programs of an installed Lustre, and by tests.
 """
 
+# ruff: noqa: PTH102, PTH103, PTH108, PTH112, PTH113, PTH114, PTH115, PTH119, PTH120, PTH123
+# ruff: noqa: PTH208, PTH211
 # As the programs beside it: pathlib takes as long to import as all of this takes to run.
 
 from __future__ import annotations

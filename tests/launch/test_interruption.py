@@ -1,5 +1,7 @@
 """Signals raise one error, at a moment when it does no harm."""
 
+# ruff: noqa: PT012, SIM117 (where in the block it is raised is what is tested)
+
 from __future__ import annotations
 
 import gc
@@ -147,7 +149,7 @@ def test_outside_of_a_stretch_and_of_the_main_thread_it_is_harmless() -> None:
         try:
             with interruptible(), shielded(), lifted():
                 pass
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 (handed to the main thread)
             failed.append(error)
 
     thread = threading.Thread(target=work)

@@ -122,7 +122,7 @@ def outcome_of(row: Capability, subject: Subject) -> Outcome:
         passed, text = True, row.check(subject)
     except Wrong as wrong:
         passed, text = False, str(wrong)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 (one row must not keep the others from being run)
         where = traceback.extract_tb(error.__traceback__)[-1]
         passed = False
         text = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"

@@ -213,9 +213,9 @@ def test_a_damaged_value_is_worked_out_again(tmp_path):
 
 def test_a_value_that_was_made_while_its_rows_changed_is_not_kept(tmp_path):
     with Store.open(small_site(tmp_path / "t.db")) as store:
-        rests_on = lambda sums: sorted(sums.runs.items())
+        rests_on = lambda sums: sorted(sums.runs.items())  # noqa: E731
         with keeping(store, SITE) as look:
-            changing = lambda: store.add_run(run(HOURS, 1e9)) or 7
+            changing = lambda: store.add_run(run(HOURS, 1e9)) or 7  # noqa: E731
             assert look.remembered("count", int, rests_on, changing) == 7
         with keeping(store, SITE) as look:
             assert look.known("count", int, rests_on) is None

@@ -95,7 +95,7 @@ def test_what_a_question_raises_is_raised_where_it_was_asked(processes: int) -> 
 
 
 def test_a_worker_that_is_killed_is_told_with_what_to_do() -> None:
-    with pytest.raises(ToolError) as raised:
+    with pytest.raises(ToolError) as raised:  # noqa: SIM117 - what is in it raises
         with side_by_side(2, hint=HINT) as together:
             list(together([Fatal(os.getpid()) for _ in range(8)]))
     assert raised.value.code == "worker-killed"

@@ -175,7 +175,7 @@ random-write: (groupid=0, jobs=5): err= 0: pid=2447: Wed Jul  8 13:27:48 2015
 
 Run status group 0 (all jobs):
   WRITE: io=255624KB, aggrb=19933KB/s, minb=19933KB/s, maxb=19933KB/s, mint=12824msec, maxt=12824msec
-"""
+"""  # noqa: E501
 
 
 def test_before_2_21_sizes_are_kib() -> None:
@@ -207,7 +207,7 @@ t: (groupid=0, jobs=1): err= 0: pid=9: Wed Jul  8 13:27:48 2020
 
 Run status group 0 (all jobs):
   WRITE: bw=1945KiB/s (1992kB/s), 1945KiB/s-1945KiB/s (1992kB/s-1992kB/s), io=56.0MiB (59.8MB), run=30001-30001msec
-"""
+"""  # noqa: E501
     (measured,) = read(OutputFile("x", text.encode()))
     assert measured.status is RunStatus.OK, measured.problem
     assert figure(measured, "write_bandwidth").value == pytest.approx(29180 * 2048 / 30.001)

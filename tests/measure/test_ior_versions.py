@@ -507,7 +507,7 @@ WARNING: Using actual aggregate bytes moved = 134217728
 {access:<8}  100.00     100.00     0.000246    16384      1024.00    0.000010   1.28       0.000018   1.28       0
 Max : 100
 Finished            : Fri Oct 29 17:15:23 2021
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize(

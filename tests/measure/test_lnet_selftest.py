@@ -52,7 +52,7 @@ b is running now
 [LNet Bandwidth of oss1]
 [R] Avg: 2000.30  MiB/s Min: 2000.30  MiB/s Max: 2000.30  MiB/s 
 [W] Avg: 0.61     MiB/s Min: 0.61     MiB/s Max: 0.61     MiB/s 
-"""
+"""  # noqa: W291
 
 COMMANDS = """\
 + lst add_group clients 10.0.0.[1-2]@tcp

@@ -494,7 +494,7 @@ def test_threads_share_a_store(store: Store) -> None:
             for hour in range(5):
                 store.add_run(a_run(hour, site=f"site {hour}", outputs=(an_output(b"same"),)))
                 store.add_snapshot("scratch", a_snapshot(worker))
-        except BaseException as error:  # told below, in the main thread
+        except BaseException as error:  # noqa: BLE001  # told below, in the main thread
             failed.append(error)
 
     workers = [threading.Thread(target=add, args=(n,)) for n in range(4)]

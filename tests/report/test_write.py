@@ -19,7 +19,7 @@ def test_the_report_replaces_the_old_one_and_leaves_nothing_beside_it(tmp_path: 
     write_report(path, "old")
     write_report(path, "new ü")
     assert path.read_bytes() == "new ü".encode()
-    assert os.listdir(tmp_path) == ["report.html"]
+    assert os.listdir(tmp_path) == ["report.html"]  # noqa: PTH208
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_a_record_becomes_a_statement():
     "wrong", [{"relation": "~"}, {"needs": "luck"}, {"printed": "much"}, {"class": "luck"}]
 )
 def test_a_record_that_is_none_is_refused(wrong):
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError):  # noqa: PT011 (a bug of the table, not a user's)
         module._statement({**RECORD, **wrong})
 
 

@@ -47,7 +47,7 @@ def for_each(
             for label, row in zip(labels, rows, strict=True):
                 try:
                     function(**fixed, **dict(zip(parameters, row, strict=True)))
-                except Exception as failure:
+                except Exception as failure:  # noqa: BLE001 (all that fail are raised together)
                     failure.add_note(f"with {names} = {label}")
                     failures.append(failure)
             if failures:

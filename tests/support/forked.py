@@ -143,7 +143,7 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
         getattr(importlib.import_module(module), function)()
     except SystemExit as end:
         code = end.code
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 (told as the interpreter tells it)
         sys.excepthook(type(error), error, error.__traceback__)
         code = 1
     if code is not None and not isinstance(code, int):

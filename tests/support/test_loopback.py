@@ -23,7 +23,7 @@ def test_a_mounted_file_system_goes_away_when_its_test_fails(
 ) -> None:
     if reason := loopback.why_no_loop_devices(fs):
         pytest.skip(reason)
-    with pytest.raises(KeyError), loopback.mounted(tmp_path, fs=fs) as scratch:
+    with pytest.raises(KeyError), loopback.mounted(tmp_path, fs=fs) as scratch:  # noqa: PT012
         assert scratch.mount_point.is_mount()
         assert scratch.device.read_queue("rotational") == "0"
         (scratch.mount_point / "left").write_bytes(b"x")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx2 as httpx
 import pytest
-from tests.record.conftest import postgresql_directory, postgresql_url
+from tests.record.conftest import postgresql_directory, postgresql_url  # noqa: F401 (fixtures)
 from tests.support.command import TRIMTAB
 from tests.support.small_site import SITE
 from tests.support.watched import MONDAY, Ended, Moving, SimulatedProbe, a_site, a_watch
@@ -132,7 +132,7 @@ def test_a_store_that_is_gone_and_restored_from_a_copy(kept):
 
 
 @pytest.fixture
-def administered(postgresql_directory: Path) -> Iterator[Callable[[str], object]]:
+def administered(postgresql_directory: Path) -> Iterator[Callable[[str], object]]:  # noqa: F811
     """Yield what executes a statement as the administrator of the server."""
     import psycopg
 
@@ -144,7 +144,7 @@ def administered(postgresql_directory: Path) -> Iterator[Callable[[str], object]
 def test_a_lost_connection_to_postgresql(
     kept,
     administered,
-    postgresql_url,
+    postgresql_url,  # noqa: F811
     tmp_path,
 ):
     with Store.open(kept) as source, Store.open(postgresql_url, raw=tmp_path / "raw") as target:

@@ -45,7 +45,7 @@ def test_what_lies_within_the_stretch_is_marked_and_what_lasts_is_cut_to_it():
         [incident(-10, 20), incident(60, None), incident(-90, -50), incident(140, 150)],
     )
     spans, points = added(marked(chart(), marks))
-    at = lambda number: milliseconds(hour(number))
+    at = lambda number: milliseconds(hour(number))  # noqa: E731
     assert [(each["at"], each["to"]) for each in spans] == [(at(0), at(20)), (at(60), at(100))]
     assert [each["at"] for each in points] == [at(40)]
 

@@ -155,7 +155,7 @@ def _listen(event: str, arguments: tuple[object, ...]) -> None:
 @pytest.fixture
 def opened() -> Callable[[], list[str]]:
     """Return what this process opened since; an audit hook sees it all, and stays for ever."""
-    global _listening
+    global _listening  # noqa: PLW0603
     if not hasattr(sys, "_trimtab_listens"):
         sys.addaudithook(_listen)
         sys._trimtab_listens = True  # type: ignore[attr-defined]
@@ -163,7 +163,7 @@ def opened() -> Callable[[], list[str]]:
     _listening = True
 
     def stop() -> list[str]:
-        global _listening
+        global _listening  # noqa: PLW0603
         _listening = False
         return list(_opened)
 

@@ -401,7 +401,7 @@ def test_a_watch_tells_of_a_target_that_is_lost_and_of_its_return_once_each(
         def idle(self, now: datetime) -> None:
             """Do nothing."""
 
-        close = lambda self: None
+        close = lambda self: None  # noqa: E731
 
     with Store.open(tmp_path / "t.db") as store:
         log, lines = a_log()

@@ -73,7 +73,7 @@ def test_alertmanager_itself_knows_what_goes_on_and_what_is_over(tmp_path: Path)
             (again,) = manager.get("/api/v2/alerts")
             assert again["fingerprint"] == active["fingerprint"]
             assert again["startsAt"] == active["startsAt"]
-            sent = lambda: [document["status"] for document in web.documents]
+            sent = lambda: [document["status"] for document in web.documents]  # noqa: E731
             eventually(lambda: "firing" in sent()[-1:])
             receiver.deliver(parcel(closed), datetime.now(UTC))
             assert manager.get("/api/v2/alerts") == []

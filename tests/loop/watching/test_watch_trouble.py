@@ -148,7 +148,7 @@ def test_a_snapshot_that_fails_does_not_stop_the_probe(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, driver = Moving(), MemoryDriver()
-    outage = lambda: clock.at < MONDAY + 2.5 * HOUR
+    outage = lambda: clock.at < MONDAY + 2.5 * HOUR  # noqa: E731
     error = ToolError("no server answers")
     monkeypatch.setattr(driver, "snapshot", _failing(driver.snapshot, outage, error))
     site = a_site(snapshots="every 1h at :30")
@@ -201,7 +201,7 @@ def test_a_store_that_fails_for_an_hour_loses_nothing_but_says_what_it_kept_from
 ) -> None:
     clock = Moving()
     log, lines = a_log()
-    down = lambda: 2 * HOUR < clock.at - MONDAY < 3.4 * HOUR
+    down = lambda: 2 * HOUR < clock.at - MONDAY < 3.4 * HOUR  # noqa: E731
     error = UnreadableError("the store has no space left on its disk")
     for name in ("finish_slot", "claim_slot", "history", "renew_lease"):
         monkeypatch.setattr(store, name, _failing(getattr(store, name), down, error))

@@ -90,18 +90,18 @@ policies = st.builds(
 
 def build(root: bytes, files: list[Made], now_s: int) -> None:
     for directory in DIRECTORIES[1:]:
-        os.makedirs(os.path.join(root, directory), exist_ok=True)
-    os.symlink(b"f", os.path.join(root, b"link"))
-    os.mkfifo(os.path.join(root, b"pipe"))
+        os.makedirs(os.path.join(root, directory), exist_ok=True)  # noqa: PTH103, PTH118 (bytes)
+    os.symlink(b"f", os.path.join(root, b"link"))  # noqa: PTH118, PTH211 (bytes)
+    os.mkfifo(os.path.join(root, b"pipe"))  # noqa: PTH118 (bytes)
     paths: list[bytes] = []
     for file in files:
-        path = os.path.join(root, file.directory, file.name)
+        path = os.path.join(root, file.directory, file.name)  # noqa: PTH118 (bytes)
         if os.path.lexists(path):
             continue  # a/b is a directory already
         if file.link_to is not None and file.link_to < len(paths):
             os.link(paths[file.link_to], path)
             continue
-        with open(path, "wb") as out:
+        with open(path, "wb") as out:  # noqa: PTH123 (bytes)
             out.write(b"x" * (4096 * file.blocks))
             out.truncate(4096 * file.blocks + file.hole_bytes)
             os.fsync(out.fileno())  # blocks are counted when they are written
@@ -117,7 +117,7 @@ def build(root: bytes, files: list[Made], now_s: int) -> None:
 def every_name(root: bytes) -> Iterator[tuple[bytes, os.stat_result]]:
     for directory, below, names in os.walk(root):
         for name in (*below, *names):
-            path = os.path.join(directory, name)
+            path = os.path.join(directory, name)  # noqa: PTH118 (bytes)
             yield os.path.relpath(path, root), os.lstat(path)
 
 

@@ -98,7 +98,7 @@ def test_a_real_tree_is_answered_as_lstat_has_it(
     assert by_user["user"] == str(os.getuid())
     assert (by_user["files"], by_user["allocated_bytes"]) == (answer["n"], answer["held"])
     names = ask(index, "select path from names order by path").frame["path"].to_list()
-    paths = [visible(os.fsdecode(os.path.join(r["parent"], r["name"]))) for r in rows]
+    paths = [visible(os.fsdecode(os.path.join(r["parent"], r["name"]))) for r in rows]  # noqa: PTH118
     assert names == sorted(paths)
     assert all(name.isprintable() for name in names)
 

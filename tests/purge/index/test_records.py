@@ -95,7 +95,9 @@ READERS: Mapping[str, Callable[[bytes], Any]] = {
 LOOSE = ("birth-seconds", "birth-timespec", "stripes", "indices", "passed")
 
 
-def twin_row(text: bytes, form: ListFormat, foreign: bytes, kinds: list[bool]) -> Row | str | None:
+def twin_row(  # noqa: C901 (as the record is read, step by step)
+    text: bytes, form: ListFormat, foreign: bytes, kinds: list[bool]
+) -> Row | str | None:
     """Return the row of a record, why it is refused, or ``None`` where it is passed over.
 
     Parameters

@@ -33,13 +33,13 @@ def hostile_tree(top: Path, seed: int = 1) -> bytes:
     for name in HOSTILE:
         directory = chance.choice(directories) + b"/" + name + b".d"[: 255 - len(name)]
         if len(name) < 255:
-            os.mkdir(directory)
+            os.mkdir(directory)  # noqa: PTH102 (a name of any bytes)
             directories.append(directory)
     files = []
     for directory in directories:
         for name in chance.sample(HOSTILE, 5):
             files.append(directory + b"/" + name)
-            with open(files[-1], "wb") as out:
+            with open(files[-1], "wb") as out:  # noqa: PTH123 (a name of any bytes)
                 out.write(b"x" * chance.randrange(10_000))
     for number, file in enumerate(chance.sample(files, 30)):
         _oddity(file, number, root)
@@ -60,7 +60,7 @@ def _oddity(file: bytes, number: int, root: bytes) -> None:
     elif kind == 4:
         os.link(file, root + b"/link %d" % number)
     else:
-        os.symlink(file, root + b"/symbolic %d" % number)
+        os.symlink(file, root + b"/symbolic %d" % number)  # noqa: PTH211 (a name of any bytes)
         os.mkfifo(root + b"/fifo %d" % number)
 
 

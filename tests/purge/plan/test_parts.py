@@ -66,7 +66,7 @@ def had(ask: Callable[[int, int], object], group: int) -> bool:
         first = group * GROUP_ROWS
         words = f"row group {group} of 3, rows {first} to {first + GROUP_ROWS - 1} is not what"
         told = error.code == "candidates-changed" and words in error.message
-        assert told and "make a new plan" in (error.hint or "")
+        assert told and "make a new plan" in (error.hint or "")  # noqa: PT017, PT018
         return False
     return True
 

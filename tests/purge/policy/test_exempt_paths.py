@@ -36,7 +36,7 @@ def root(tmp_path: Path) -> Path:
     (tmp_path / "kept" / "file").write_text("")
     (tmp_path / "link").symlink_to("kept")
     (tmp_path / "dangling").symlink_to("nowhere")
-    os.mkdir(os.fsencode(tmp_path) + b"/caf\xe9")
+    os.mkdir(os.fsencode(tmp_path) + b"/caf\xe9")  # noqa: PTH102 (bytes)
     return tmp_path
 
 

@@ -248,7 +248,7 @@ def test_of_a_real_mount_all_is_told(tmp_path):
         assert other is not None
         assert not result.file_system.is_same(other)
         assert canary(root).trouble is None
-        mode = os.stat(root).st_mode
+        mode = os.stat(root).st_mode  # noqa: PTH116 (as text it was given)
         assert stat.S_ISDIR(mode)
         assert usage(root).fullness < 0.5
 

@@ -156,7 +156,7 @@ def test_the_next_run_goes_on_where_this_one_ended(world):
 
 def test_what_earlier_runs_freed_is_in_the_first_measurement_of_the_next(world):
     """Nobody says whether objects are being destroyed, and users wrote as much as was freed."""
-    late = lambda now: world.terms(now, apply=True, frees_late=True)
+    late = lambda now: world.terms(now, apply=True, frees_late=True)  # noqa: E731
     assert run(world.job(terms=late), apply=True).reason is StopReason.TARGET
     world.surroundings.others_bytes = 30 * FILE_BYTES
     world.remover.before = failing_at(55)

@@ -263,8 +263,8 @@ def user_namespace(process: int, mapping: str) -> int:
     """Return a descriptor of a user namespace with a mapping, once the process is in it."""
     import time
 
-    own = os.readlink("/proc/self/ns/user")
-    while os.readlink(f"/proc/{process}/ns/user") == own:
+    own = os.readlink("/proc/self/ns/user")  # noqa: PTH115
+    while os.readlink(f"/proc/{process}/ns/user") == own:  # noqa: PTH115
         time.sleep(0.01)
     for kind in ("uid", "gid"):
         Path(f"/proc/{process}/{kind}_map").write_text(mapping)

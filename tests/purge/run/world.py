@@ -282,7 +282,7 @@ class Surroundings:
         present = {
             f"{parent}/{name}"
             for parent in {path.parent for path in self.paths}
-            for name in os.listdir(parent)
+            for name in os.listdir(parent)  # noqa: PTH208 (names only)
         }
         there = len(present.intersection(map(str, self.paths))) * FILE_BYTES
         used = self.others_bytes + there
