@@ -1,6 +1,7 @@
 """``trimtab purge``: from a scan to deletion and its report, one subcommand per step.
 
-Options shared by several steps of a purge, and the question they form.
+Options shared by several subcommands are declared here, and so is the question that ``horizon``,
+``replay`` and ``plan`` form from them.
 """
 
 from __future__ import annotations

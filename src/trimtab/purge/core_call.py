@@ -1,20 +1,8 @@
-"""What goes wrong in the core, in Trimtab's own words.
+"""Ask a file system that may hang: whether it answers, how full it is, exact sizes of files.
 
-Whether the file system that is purged answers, asked before a step touches it; how full it is.
-
-A scan and a run go over the root in their own process: where the file system hangs, they hang, and
-maybe not even a signal ends them. So a throw-away child lists the root first.
-
-How much a scan asks of a file system at most.
-
-Exact sizes of files, from all servers that have a part of them.
-
-Files looked at, exactly or by their identifiers, in a process that may be left behind.
-
-Whoever asks a lost OST for a size waits until it is back or deactivated; no signal ends that, and a
-process with such a thread does not end either. So a child asks. The core in it waits for no file
-without end (`crates/namespace/src/patience.rs`): a file whose servers are late has ``ETIMEDOUT``. A
-child that has answered and cannot end is left behind, and is gone when the OST is back.
+A process that waits for a lost server may not even end on a signal, so a child process asks and can
+be left behind. The limits of a scan are declared here too, and `core_errors` turns what the Rust
+core raises into errors of Trimtab.
 """
 
 from __future__ import annotations
@@ -83,7 +71,8 @@ Measure = Callable[[str], Usage]
 def require_answer(root: str, noun: str, *, deadline_s: float = ANSWER_DEADLINE_S) -> None:
     """Raise where the file system of a root does not answer.
 
-    What else is wrong with the root, whoever goes over it says better.
+    A scan and a run go over the root in their own process and hang when its file system does, so a
+    throw-away child lists the root first. Whatever else is wrong with the root, they report better.
 
     Parameters
     ----------
@@ -267,6 +256,14 @@ def look_on(
     """Return what looks at files beneath a root of this host, by FID on Lustre.
 
     Raises what the core raises; `ToolError` where its process was killed.
+
+    Notes
+    -----
+    A process that asks a lost OST for a size waits until the OST is back or deactivated; no signal
+    ends that, and a process with such a thread does not end either. So a child asks. The core in it
+    waits for no file for ever (`crates/namespace/src/patience.rs`): a file whose servers are late
+    has ``ETIMEDOUT``. A child that has answered and cannot end is left behind, and ends once the
+    OST is back.
     """
     from trimtab._core import glimpse
 

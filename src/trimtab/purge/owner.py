@@ -1,7 +1,4 @@
-"""Look up names and numbers of users and groups on this host.
-
-Find the accounts of user numbers, and the file names of their lists.
-"""
+"""Look up names and numbers of users and groups on this host, and name their lists' files."""
 
 from __future__ import annotations
 

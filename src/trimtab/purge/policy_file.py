@@ -1,11 +1,8 @@
-"""Check a policy for contradictions and doubtful choices. Pure.
-
-Read a site's policy file strictly, reporting every error with line, table and key.
+"""Read, check and write a site's policy file; every error has its line, table and key.
 
 An ineffective exemption would delete users' files, so nothing is ignored: an unknown user, a
-relative path or one outside the root, and a misspelt key are errors.
-
-A policy file written for a root, or read as a plan would read it.
+relative path or one outside the root, and a misspelt key are errors. `problems` and `warnings` find
+contradictions and doubtful choices in a policy; both are pure.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Identify the file system of an open directory, with system calls that Python lacks.
-
-Collect the facts that guards check on this machine; failures are facts too.
+"""Collect the facts about a root that the guards of a run check; failures are facts too.
 
 No links are followed: a link in the root's path, or in place of a file that must be root's, is a
 fault. The root is accessed from this process, so a run hangs when its file system does, and may be
-killed at any moment.
+killed at any moment. File systems are identified with system calls that Python lacks.
 """
 
 from __future__ import annotations

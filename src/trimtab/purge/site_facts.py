@@ -1,23 +1,16 @@
-"""Reads that move no access time whatever the mount says: of layers, of sources, of shared blocks.
+"""What a site knows of its file system: whether reads extend a file's life, OST usage, growth.
 
-- An overlay opens the files of its lower layers without touching their atime.
-- A file that is bound over another path is used by whoever looks there; nobody needs to read it.
+Reads count only if the site file says so and a canary confirms it (`read_recording`). Some reads
+leave no trace, whatever the mount options:
+
+- An overlay opens the files of its lower layers without changing their atime.
+- A file that is bound over another path is used through that path; nobody needs to read it.
 - Through a second mount with ``noatime`` nothing is recorded.
 - Where blocks can be shared (XFS, Btrfs, NFS 4.2), a plain ``cp`` reads nothing: it clones.
 
-Mounts are looked at in every mount namespace of this host, where containers keep theirs. What is
-mounted on other hosts cannot be seen.
-
-Do reads extend a file's life here? Declared in the site file, and tried with a canary.
-
-A client that is mounted with ``noatime`` leaves no trace of what it reads (seen on a running
-Lustre 2.17), and one such class of clients is enough that atime says nothing of a file. So a
-declaration counts only if a file with an old atime, read through each class, became young.
-
-Some reads leave no trace through any mount (`trimtab.purge.site_facts`). Where there can be
-such, reads do not count, unless the site file says that this is known.
-
-What a site knows of the file system that is purged: its reads, its OSTs, its record.
+Mounts are searched in every mount namespace of this host, where containers keep theirs; those of
+other hosts cannot be seen. Where such reads are possible, reads do not count, unless the site file
+accepts that.
 """
 
 from __future__ import annotations
@@ -211,6 +204,10 @@ def read_recording(site: Site, driver: Driver, *, now_s: float) -> ReadRecording
     """Return whether reads move a file's atime, whichever class of clients they come from.
 
     Nothing is tried where the site file declares nothing. What could not be tried is named.
+
+    A client that is mounted with ``noatime`` leaves no trace of what it reads (seen on a running
+    Lustre 2.17), and one such class of clients is enough to make atime meaningless. So a
+    declaration counts only if a file with an old atime became young when read through each class.
     """
     if not site.reads_recorded:
         return ReadRecording()

@@ -1,4 +1,4 @@
-"""Closed forms of write amplification, to validate simulated drives.
+"""Simulate the steady-state write amplification of a drive, and compare it with closed forms.
 
 With A the amplification, S the spare factor (fraction of the physical units that is not for data)
 and N units per superblock, for writes to random units:
@@ -13,10 +13,6 @@ P. Desnoyers, "Analytic modeling of SSD write performance", SYSTOR 2012; L. Xian
 "An improved analytic expression for write amplification in NAND flash", ICNC 2012; T. Frankie et
 al., "The effect of trim requests on write amplification in solid state drives", 2012. W0 is the
 principal branch of Lambert's function, psi the digamma function.
-
-Simulates the steady-state write amplification of a drive.
-
-The twin: an all-flash file system in simulation, where policies are tried before production.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The drives of [S3] and [S5] in the twin: data sheets and assumptions.
 
-Figures come from `trimtab.base.data_sheet`, which has many more drives but no spare flash: no vendor
-publishes it, so it is derived here. Rates are those that one server gets from a dual-port drive;
-random operations are the data sheet's, limited by that rate in the layers.
+Figures come from `trimtab.base.data_sheet`, which has many more drives but no spare flash: no
+vendor publishes it, so it is derived here. Rates are those that one server gets from a dual-port
+drive; random operations are the data sheet's, limited by that rate in the layers.
 """
 
 from __future__ import annotations

@@ -1,15 +1,8 @@
-"""A client node of the twin: directories and files of probes, with the calls of a real mount.
+"""A client node of the twin: its mount, the files of probes, and tasks that write and read them.
 
 Only probes' files exist: the simulation knows users only as bytes. It stores sizes and locations,
-not contents.
-
-Simulates tasks that each write or read a file: their bytes and duration.
-
-Striped files are as fast as their first OST: the flow model has only whole files. If a fixed time
-is longer than a file takes, the file is written again; the drives get it only once.
-
-External files do not belong to users: no lifetime, quota or purge applies, and they stay until
-removed.
+not contents. These files do not belong to users: no lifetime, quota or purge applies, and they stay
+until removed.
 """
 
 from __future__ import annotations
@@ -384,6 +377,9 @@ class PhaseTransfer:
 
 def move(guest: Guest, command: LoadCommand, access: Access, left_s: float) -> PhaseTransfer | None:
     """Let all tasks write or read; return ``None`` if that does not end in time.
+
+    Striped files are as fast as their first OST: the flow model has only whole files. If a fixed
+    time is longer than a file takes, the file is written again; the drives get it only once.
 
     Raises
     ------

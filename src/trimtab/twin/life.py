@@ -1,14 +1,12 @@
-"""The diary of a simulated file system: one line per action, and the current time.
-
-One process writes it at a time; others may read. An incomplete line left by a killed process is cut
-off. The last line may be the current time: it is overwritten in place, always with the same length,
-so that a diary grows with its actions and not with time.
-
-The life of a simulated file system: a simulation that continues between commands.
+"""The life of a simulated file system: a simulation that continues between commands.
 
 The stored state is a diary: the scenario, the current time, and all external actions. Since a
 simulation is a function of its scenario, opening the diary replays it to the state where the last
 command left it.
+
+The diary has one line per action. One process writes it at a time; others may read. An incomplete
+line left by a killed process is cut off. The last line may be the current time: it is overwritten
+in place, always with the same length, so that a diary grows with its actions and not with time.
 """
 
 from __future__ import annotations

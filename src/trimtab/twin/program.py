@@ -1,9 +1,7 @@
-"""Simulates the programs that a probe starts on a node: IOR, the built-in generator and lfs.
+"""Simulate what a probe starts: launchers without a queue, IOR, the built-in generator and lfs.
 
-Each accepts the arguments and prints the output of the real program; its runtime passes on the
+Each program accepts the arguments and prints the output of the real one; its runtime passes on the
 twin's clock. A program unknown here is not installed there.
-
-Launchers of the twin, with simulated nodes and without a queue.
 """
 
 from __future__ import annotations

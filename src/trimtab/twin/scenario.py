@@ -1,15 +1,9 @@
-"""Kinds of values that only scenarios have, in addition to `trimtab.base.toml_kind`.
+"""A scenario: hardware, settings, users and events of a simulated file system, as plain values.
 
-A scenario: hardware, settings, users and events of a file system.
-
-Plain values in base SI, each declared with its TOML key; `trimtab.twin.scenario_file` reads such
+Values are in base SI, each declared with its TOML key; `trimtab.twin.scenario_file` reads such
 files. Settings have dotted keys (``allocator.c2``, ``clients.checksums``), the same in files, in
-`Change.set` and in ``whatif --vary``. Settings declared with ``changing`` may change while a
-scenario runs.
-
-Capacity of OSTs, from drives and RAID.
-
-Definition of a simulated file system and its events.
+`ScenarioChange.set` and in ``whatif --vary``. Settings declared with ``changing`` may change while
+a scenario runs.
 """
 
 from __future__ import annotations

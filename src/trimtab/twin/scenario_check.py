@@ -329,7 +329,8 @@ def replace_keys(
         The original, which is not modified.
     values
         Dotted key to text, read by the key's own type (``"48h"``, ``"75%"``, ``"never"``,
-        ``"true"``); any other value is used as is, in base SI, as in `Change.set`.
+        ``"true"``); any other value is used as is, in base SI, as in
+        `trimtab.twin.scenario.ScenarioChange.set`.
     for_good
         Remove these keys from later changes of the scenario; otherwise those still take effect.
 

@@ -1,13 +1,4 @@
-"""Errors of write amplification through the size of a miniature OST.
-
-``benchmarks/miniature_size.py`` measures them: each size against the largest that can be simulated,
-at 60 to 85 % full, trimmed every night or never, with resets of the allocator's pointer, and with a
-probe; see docs/twin.md.
-
-Describes a scenario: its settings, its components, and its timeline.
-
-The stored result of a simulation.
-"""
+"""Describe a scenario for pages and documents: settings, components, timeline, simulated runs."""
 
 from __future__ import annotations
 
@@ -36,7 +27,11 @@ from trimtab.twin.scenario_key import apply_change, find_key, known_keys, value_
 
 
 class Off(NamedTuple):
-    """Relative errors of write amplification.
+    """Relative errors of write amplification through the size of a miniature OST.
+
+    ``benchmarks/miniature_size.py`` measures them: each size against the largest that can be
+    simulated, at 60 to 85 % full, trimmed every night or never, with resets of the allocator's
+    pointer, and with a probe; see docs/twin.md.
 
     Attributes
     ----------
@@ -165,7 +160,7 @@ def _fault_text(fault: Fault) -> str:
     if fault.osts:
         text += f" of OST {', '.join(str(ost) for ost in fault.osts)}"
     if fault.size is not None:
-        # A fraction refers to a drive's speed, a larger value is a rate: `kinds.FAULT_SIZE`.
+        # A fraction refers to a drive's speed, a larger value is a rate: `scenario.FAULT_SIZE`.
         size = fault.size
         text += f", {format_bytes_per_s(size) if size > 1 else format_percent(size, 0) + ' left'}"
     return f"{text} ({fault.detail})" if fault.detail else text

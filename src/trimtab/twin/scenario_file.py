@@ -1,8 +1,7 @@
-"""Reads scenarios: a preset by name, a file by path, or text.
+"""Read scenarios, as a preset by name, a file by path, or text; write them as commented files.
 
-Every error has the file, line, table and key.
-
-Writes a scenario as a commented file that reads back to the same scenario.
+Every error has the file, line, table and key. A file that is written reads back to the same
+scenario.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""The twin as a driver: a simulated file system that looks like a real one.
+"""The twin as a driver: a simulated file system that looks like a real one to commands.
 
 A change of one target (setting, trim, closing, allocator reset) applies to the column that
 represents it, so it requires a scenario with a column for each OST. Settings are lost when the
 target moves to another server.
-
-A simulated file system as a client node sees it, for checks.
 """
 
 from __future__ import annotations

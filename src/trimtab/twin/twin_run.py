@@ -1,4 +1,4 @@
-"""Let a scenario pass, and keep what a site would have seen of it.
+"""Run a scenario, and keep what a site would have seen of it.
 
 ::
 

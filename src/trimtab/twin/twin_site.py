@@ -1,7 +1,7 @@
 """A site whose file system is simulated: its driver, and how probes reach it in simulated time.
 
 The site's path is a directory of this host that holds the diary of the twin's life; probes see it
-as the mount. One life is opened once a process: its driver and its reach share it.
+as the mount. A process opens each life once: its driver and its reach share it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rounds of following: changelogs are read, files looked at, changes committed, records cleared.
+"""Follow changelogs in rounds: read records, look at files, commit changes, clear records.
 
 ::
 

@@ -1,8 +1,6 @@
-"""Build paths from files that list their parent directories. Pure.
+"""Find what changed on a mounted Lustre, and commit the rows of the index that differ.
 
-What changed: files looked at, the directories above, and the rows that differ, committed.
-
-A mounted Lustre as a follower uses it.
+Files are looked at by FID, and their paths are built from the directories above them (`place`).
 """
 
 from __future__ import annotations
@@ -180,7 +178,7 @@ class ChangeSearch:
     unknown
         What could not be, or is in a directory that could not be.
     failed, overflowed
-        As `Looked` has them.
+        As `LookedUp` has them.
     unread
         Directories of which it is not known what lies in them, with the error number.
     """

@@ -1,10 +1,8 @@
-"""Decide on which MDTs to register or remove a changelog user. Pure.
+"""Register or remove the changelog users of MDTs: planned, shown, journalled, read back.
 
 An MDT records changes as soon as it has a user, and keeps records until every user has cleared
 them. Users are therefore registered only on request, and on one MDT first if none has one: a
-changelog problem takes an MDS down.
-
-Registers the changelog user of MDTs and removes it: planned, shown, journalled, read back.
+changelog problem takes an MDS down. `decide` makes the plan and is pure.
 """
 
 from __future__ import annotations
@@ -244,7 +242,7 @@ def carry_out_registration(
     Parameters
     ----------
     expected
-        `Plan.id` that a person has seen.
+        `trimtab.base.action.Plan.id` that a person has seen.
 
     Raises
     ------

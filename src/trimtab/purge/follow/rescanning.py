@@ -1,4 +1,4 @@
-"""An index put right after records of some MDTs were lost: only what these could tell is looked at.
+"""Repair an index after some MDTs lost records, by looking only at what these may have changed.
 
 ::
 
@@ -6,20 +6,20 @@
       │       files on these MDTs ────────────────────────────────────────────┴▶ look ──▶ commit
       └▶ the new mark                                                            again, in batches
 
-Which MDT a record was on says what it may have been about:
+The MDT of a record limits what it may have been about:
 
-- a change of a file's attributes, and its removal, are on the MDT of the file: each row whose FID
-  is on such an MDT is looked at. So is each file with several names: the removal of one of them
-  changes the others, which may lie in directories that nobody touched;
-- what is created, linked, renamed or migrated changes a directory, on whichever MDT: all of them
-  are looked at. What lies in one that is not exactly as the scan found it, or does not hold the
-  names and files that the index has, is looked at as a whole, and so is what is new. So is what
-  the index has in it: a file that was migrated and removed has no name there any more, and no
-  other MDT recorded that it went.
+- A change of a file's attributes, and its removal, are recorded on the file's MDT, so every row
+  whose FID is on such an MDT is looked at. So is each file with several names: removing one of them
+  changes the others, which may lie in directories that nobody touched.
+- Creating, linking, renaming or migrating changes a directory, on whichever MDT, so all directories
+  are looked at. If one is not exactly as the scan found it, or does not hold the names and files
+  that the index has, everything in it is looked at, what is new too. So is what the index has in
+  it: a file that was migrated and removed has no name there any more, and no other MDT recorded its
+  removal.
 
 Every other row is of a file whose MDT lost nothing, in a directory where nothing happened. Files
-are looked at as a round of following does it, so what happens meanwhile is what a round lives with;
-and renames of this time are looked at with everything beneath, as those of the scan are.
+are looked at as in a round of following, with the same tolerance for changes meanwhile; renames of
+this time are looked at with everything beneath, as those of the scan are.
 """
 
 from __future__ import annotations

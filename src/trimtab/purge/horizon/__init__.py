@@ -1,7 +1,8 @@
-"""Find the cut-off that reaches a target from the ages of files. Pure.
+"""Find the cut-off that reaches a target from the ages of files, and what it would delete.
 
-`curve` holds files and bytes by the hour of their last use, `usage` the fullness of a file system.
-`horizon` finds the cut-off that reaches its target, `targets` that of its OSTs and pools, and
-`forecast` the growth until a plan expires; `answer` combines them on the core's `tally` of an
-index. `replay` computes what a past cut-off would have deleted, and what of it was used afterwards.
+`age_curve` holds files and bytes by the hour of their last use. `horizon` finds the cut-off that
+reaches a target, `group_horizon` that of OSTs and pools, and `growth` forecasts usage until a plan
+expires; `horizon_answer` combines them. `policy_replay` computes what a past cut-off would have
+deleted, and what of it was used afterwards; `evasion` detects files kept artificially young. These
+are pure; `horizon_question` reads the index and the site. Nothing here selects or deletes a file.
 """

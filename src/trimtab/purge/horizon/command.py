@@ -1,11 +1,4 @@
-"""``trimtab purge policy``: write a policy file, or check one.
-
-``trimtab purge horizon``: the age cut-off that reaches a target.
-
-``trimtab purge evasion``: signs of files kept artificially young.
-
-``trimtab purge replay``: try a policy on the past.
-"""
+"""``trimtab purge policy``, ``horizon``, ``evasion`` and ``replay``: try a policy on an index."""
 
 from __future__ import annotations
 

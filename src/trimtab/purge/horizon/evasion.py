@@ -1,8 +1,8 @@
 """Detect files kept artificially young; signs are counted and reported, with no consequence.
 
-Pure, over frames of the index. No sign is proof: a job that reads a data set looks like a loop that
-reads files to keep them, and a wrong clock looks like a date set on purpose. Each sign requires a
-pattern that ordinary work does not produce:
+No sign is proof: a job that reads a data set looks like a loop that reads files to keep them, and a
+wrong clock looks like a date set on purpose. Each sign requires a pattern that ordinary work does
+not produce:
 
 ==================  ===================================================================
 ``touched``         access, modification and change in the same second, of many files of
@@ -16,7 +16,7 @@ pattern that ordinary work does not produce:
                     interval between indexes: ``chmod`` or a rename in a crontab
 ==================  ===================================================================
 
-An index looked through for signs that files are kept alive without being used.
+`suspicions` is pure, over frames of the index; `look_for_evasion` reads the indexes.
 """
 
 from __future__ import annotations

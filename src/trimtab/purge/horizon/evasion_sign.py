@@ -1,6 +1,7 @@
 """Kinds of signs that files are kept artificially young, their thresholds, and innocent causes.
 
-None is proof, and no decision depends on them; `trimtab.purge.horizon.evasion` describes the detection.
+None is proof, and no decision depends on them; `trimtab.purge.horizon.evasion` describes how they
+are detected.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class IndexLook:
     Attributes
     ----------
     rows
-        Columns `COLUMNS`, one row per file; times that the index lacks are null.
+        Columns `trimtab.purge.horizon.evasion.COLUMNS`, one row per file; times that the index
+        lacks are null.
     as_of_s
         End of the scan, in seconds since 1970.
     began_s

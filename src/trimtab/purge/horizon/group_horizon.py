@@ -209,7 +209,7 @@ def pool_groups(
 
     Returns
     -------
-    tuple of Group
+    tuple of OstGroup
         In the order of ``limits``.
 
     Raises

@@ -100,9 +100,9 @@ def forecast_growth(
     daily growths are the sample; the interval is their predictive bootstrap. Blocks of consecutive
     days (circular blocks, D. N. Politis and J. P. Romano, 1992) form both another past, for the
     error of the mean, and another future, for the variation of the days to come. The interval is
-    widened as in `judge.bootstrap`, for variation that short blocks miss. The mean is used rather
-    than a robust estimate because the rare day on which a user writes a petabyte is what fills a
-    file system.
+    widened as in `trimtab.judge.bootstrap`, for variation that short blocks miss. The mean is used
+    rather than a robust estimate because the rare day on which a user writes a petabyte is what
+    fills a file system.
 
     Rate at which growth exceeded the upper end, nominal 5 %, from 30 / 60 / 90 days (400 series
     each): independent days 5 / 5 / 4 % within 7 days and 5 / 6 / 4 % within 28; with an

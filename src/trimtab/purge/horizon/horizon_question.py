@@ -1,7 +1,4 @@
-"""An index asked: how old files have to be to go, and what each age would free.
-
-What a policy of then would have deleted, and how much of that was used by now.
-"""
+"""Ask an index for the horizon of a target, or for what a past policy would have deleted."""
 
 from __future__ import annotations
 

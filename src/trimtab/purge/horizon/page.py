@@ -1,4 +1,4 @@
-"""The pages of a purge: what each age would free and whose files it affects; what runs did."""
+"""Pages of a purge: what each age would free, and whose files it affects; the outcome of runs."""
 
 from __future__ import annotations
 

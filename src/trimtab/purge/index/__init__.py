@@ -3,9 +3,10 @@
 ::
 
     scan ────────────────▶ shards (Parquet) ─┬▶ tally, select (`trimtab._core`)
-    importers ▶ write ───▶   + manifest.json └▶ query
+    *_list ▶ list_import ▶   + manifest.json └▶ index_query
 
 An index is a directory with ``manifest.json`` and the shards that it lists. It gets its name only
-when complete. ``manifest`` describes it, ``schema`` has its columns, ``importers`` read the lists
-of other tools, ``importing`` builds an index from one, ``query`` runs queries.
+when complete. `manifest` describes it, `shard` has its columns, the ``*_list`` files read the lists
+of other tools, `list_import` builds an index from one, and `index_query` answers queries. Which
+files may be deleted is not decided here.
 """

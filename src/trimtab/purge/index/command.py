@@ -1,9 +1,4 @@
-"""``trimtab purge scan``: scan a file system into an index.
-
-``trimtab purge import``: convert another tool's list into an index.
-
-``trimtab purge query``: usage by owner, or SQL over an index.
-"""
+"""``trimtab purge scan``, ``import`` and ``query``: make an index, and query it."""
 
 from __future__ import annotations
 

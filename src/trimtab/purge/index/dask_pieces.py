@@ -274,7 +274,7 @@ def holdings(
 
     Returns
     -------
-    Answer
+    QueryAnswer
         One row per group: the group, ``files``, ``allocated_bytes``, ``share`` of all bytes, and
         ``unused_days``, the longest time that one of its files was unused. A file with objects on
         several OSTs counts as a file on each, with its bytes divided among them. A file without a

@@ -1,27 +1,4 @@
-"""Read lists of GNU find: ``find ROOT -printf FORMAT``, records that end with NUL.
-
-Output verified with GNU findutils 4.9: a time has ten decimals, the last one 0; a time before 1970
-is printed as ``tv_sec`` and ``tv_nsec`` side by side, so half a second before 1969-12-31 23:59:59
-is ``-2.5000000000``; an unknown birth time is ``-1.-000000010``.
-
-Read lists of ``lfs find ROOT --printf FORMAT``, records that end with a line feed.
-
-lfs cannot print a NUL and does not escape names: a line feed in a name looks like the end of a
-record, and the rest could even look like another record. Two remedies:
-
-- A list with a token (the script in docs/purge-import.md): every record begins with random digits
-  that were unknown when the names were created. A line without them continues the previous path, so
-  every name is read exactly.
-- Without a token, a record is rejected together with following lines that are not records, and
-  the list must not be used for deletion.
-
-Seen on Lustre 2.17: times are whole seconds; the FID has no brackets and is missing if the file was
-already gone; the layout printed for a directory is that of its metadata, and for a symbolic link
-that of its target, so both are ignored; OSTs are printed per component (``[0][2,3,1,0]``, ``?`` if
-nothing was written yet), and a stripe count of "all" as 1152921504606846978. According to the
-source, the pool is that of the last component with objects, empty if there is none, and its bytes
-are not escaped.
-"""
+"""Read lists of GNU find (``-printf``) and of ``lfs find`` (``--printf``)."""
 
 from __future__ import annotations
 
@@ -59,12 +36,13 @@ GNU_SHORT: Final = r"%i\t%n\t%U\t%G\t%s\t%b\t%A@\t%T@\t%C@\t%p\0"
 def read_gnu_list(
     file: BinaryIO, reading: ListReading, *, format_text: str | None = None
 ) -> Iterator[pl.DataFrame]:
-    """Yield the rows of a list.
+    """Yield the rows of a list of ``find ROOT -printf FORMAT``, whose records end with NUL.
 
     Parameters
     ----------
     format_text
-        Argument of ``-printf``; ``None`` for `FULL`, `OPEN` or `SHORT`, whichever matches.
+        Argument of ``-printf``; ``None`` for `GNU_FULL`, `GNU_OPEN` or `GNU_SHORT`, whichever
+        matches.
 
     Raises
     ------
@@ -72,6 +50,12 @@ def read_gnu_list(
         The format cannot be read.
     DataError
         The list matches none of these formats.
+
+    Notes
+    -----
+    Output verified with GNU findutils 4.9: a time has ten decimals, the last one 0; a time before
+    1970 is printed as ``tv_sec`` and ``tv_nsec`` side by side, so half a second before 1969-12-31
+    23:59:59 is ``-2.5000000000``; an unknown birth time is ``-1.-000000010``.
     """
     form = None if format_text is None else parse_format(format_text, GNU)
     terminator = b"\0" if form is None else form.terminator
@@ -131,13 +115,13 @@ LFS_SHORT: Final = r"%LF\t%U\t%G\t%LP\t%s\t%b\t%A@\t%T@\t%C@\t%W@\t%n\t%Li\t%Lo\
 def read_lfs_list(
     file: BinaryIO, reading: ListReading, *, format_text: str | None = None
 ) -> Iterator[pl.DataFrame]:
-    """Yield the rows of a list.
+    """Yield the rows of a list of ``lfs find ROOT --printf FORMAT``, a line for each record.
 
     Parameters
     ----------
     format_text
-        Argument of ``--printf``, without the token; ``None`` for `FULL`, `OPEN`, `POOLLESS` or
-        `SHORT`, whichever matches.
+        Argument of ``--printf``, without the token; ``None`` for `LFS_FULL`, `LFS_OPEN`,
+        `LFS_POOLLESS` or `LFS_SHORT`, whichever matches.
 
     Raises
     ------
@@ -145,6 +129,24 @@ def read_lfs_list(
         The format cannot be read.
     DataError
         The list matches none of these formats.
+
+    Notes
+    -----
+    lfs cannot print a NUL and does not escape names: a line feed in a name looks like the end of a
+    record, and the rest could even look like another record. Two remedies:
+
+    - A list with a token (the script in docs/purge-import.md): every record begins with random
+      digits that were unknown when the names were created. A line without them continues the
+      previous path, so every name is read exactly.
+    - Without a token, a record is rejected together with following lines that are not records, and
+      the list must not be used for deletion.
+
+    Seen on Lustre 2.17: times are whole seconds; the FID has no brackets and is missing if the file
+    was already gone; the layout printed for a directory is that of its metadata, and for a symbolic
+    link that of its target, so both are ignored; OSTs are printed per component (``[0][2,3,1,0]``,
+    ``?`` if nothing was written yet), and a stripe count of "all" as 1152921504606846978. According
+    to the source, the pool is that of the last component with objects, empty if there is none, and
+    its bytes are not escaped.
     """
     form = None if format_text is None else parse_format(format_text, LFS)
     reading.times, reading.resolution_ns = TimeTrust.SECONDS, 10**9

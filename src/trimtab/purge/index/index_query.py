@@ -1,11 +1,8 @@
-"""Run read-only SQL over an index, limited to the tables ``names`` and ``files``.
+"""Query an index: read-only SQL over its tables ``names`` and ``files``, and ready-made totals.
 
-Answers are printable: names are visible text, identities in the usual notation.
-
-Ready-made queries: totals by user, group, project, age, size, OST and pool.
-
-Only regular files, each counted once regardless of its names, by allocated bytes. Also the files
-that are worth moving off full targets.
+Answers are printable: names are visible text, identities in the usual notation. Totals are by user,
+group, project, age, size, OST or pool; they cover only regular files, each counted once regardless
+of its names, by allocated bytes.
 """
 
 from __future__ import annotations
@@ -263,9 +260,9 @@ def totals(files: pl.LazyFrame, by: By) -> pl.LazyFrame:
     Parameters
     ----------
     files
-        One row per file, as from `views.files`.
+        One row per file, as from `index_view.files`.
     """
-    # Without allocated sizes the length is used, and `query.doubts` reports it.
+    # Without allocated sizes the length is used, and `doubts` reports it.
     held = pl.coalesce("allocated_bytes", "size_bytes")
     files = files.with_columns(held=held, one=pl.lit(1, dtype=pl.UInt64))
     if by in (By.AGE, By.SIZE):

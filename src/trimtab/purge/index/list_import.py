@@ -1,9 +1,7 @@
-"""Import a list of another tool as an index.
+"""Import a list of another tool as an index, with a person's description of the list.
 
 The index is written beside its destination and renamed when complete, so it never exists in part.
 The next import removes leftovers of an interrupted one.
-
-The list of another tool becomes an index, with what a person says of it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Convert text and other external values to exact columns: no value is rounded, wrapped or guessed.
+"""Read lists of other tools into exact columns: no value is rounded, wrapped or guessed.
 
-Each function takes a column and returns one, with null for malformed text; such records are
-rejected (`trimtab.purge.index.list_reading`). They work in steps, a column at a time, because one large
-expression would compute its parts repeatedly.
-
-Facts collected while reading a list: rejected records, its columns, and when it was made.
+Each converter takes a column and returns one, with null for malformed text; such records are
+rejected, and `ListReading` counts them. Converters work in steps, a column at a time, because one
+large expression would compute its parts repeatedly.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ part of a list was lost, or two tools wrote it at once, a record begins with one
 another, so its identities differ. In a list that is not closed only impossible records are
 rejected: the loss may reach from one field to the same field of another record.
 
-A list may begin and end with a record of its own, as the scripts of `find_list` do::
+A list may begin and end with a record of its own, as with the scripts in docs/purge-import.md::
 
     trimtab-list 2 started=1795335800 [token=HEX]
     ...

@@ -1,4 +1,4 @@
-"""A file system becomes an index: scanned, resumed where a scan was stopped, and described."""
+"""Scan a file system into an index, resuming where an earlier scan was stopped."""
 
 from __future__ import annotations
 

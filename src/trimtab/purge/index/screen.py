@@ -1,4 +1,4 @@
-"""A purge index, and what a query of it brings, as their commands show them."""
+"""An index, and the answer to a query, as their commands show them."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def answer_document(answer: QueryAnswer) -> Document:
     """Return an answer; bytes and shares of known columns in readable units."""
     frame = answer.frame
     columns = [
-        # A name may itself end in one of the marks of `Table.columns`.
+        # A name may itself end in one of the marks of `trimtab.show.document.Table.columns`.
         f"{name}{' ' * name.endswith(('>', '?'))}{'>' * kind.is_numeric()}"
         for name, kind in frame.schema.items()
     ]

@@ -1,6 +1,4 @@
-"""The 16 bytes that identify an object whatever its names: an inode number or a Lustre FID.
-
-The columns of an index, and frames with them.
+"""The shards of an index: their columns, the identities of files, and how shards are written.
 
 ==================  ==========================  ==================================================
 column              Polars; in Parquet          what
@@ -28,7 +26,7 @@ The core declares the columns (`crates/namespace/src/index/schema.rs`); names, o
 nullability are read from it. Nullable columns have a question mark; Polars writes all columns as
 optional, but the others have no nulls. Times out of range (after 2262) are clamped, as in the scan.
 
-Write frames as shards: bounded in rows and bytes, sorted by path, and renamed when complete.
+A shard is bounded in rows and bytes, sorted by path, and renamed when complete.
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""Draw a random sample of an index with lazy sizes, and read its exact sizes.
-
-Strata are owner, age and size: files of one stratum were written alike and have similar sizes, so
-the difference between listed and exact size varies little. The number drawn from a stratum is
-proportional to the bytes by which it may be wrong, but at least `LEAST`, or all.
-
-Exact sizes where a source has lazy ones: the sample of an index, the candidates of a plan.
-"""
+"""Read exact sizes where a source has lazy ones: of a sample of an index, and of a plan's files."""
 
 from __future__ import annotations
 
@@ -77,6 +70,10 @@ def take_sample(
 
 def draw(directory: Path, manifest: Manifest, *, seed: int, budget: int = BUDGET) -> pl.DataFrame:
     """Return a stratified random sample of the files of an index with a single name.
+
+    Strata are owner, age and size: files of one stratum were written alike and have similar sizes,
+    so the difference between listed and exact size varies little. The number drawn from a stratum
+    is proportional to the bytes by which it may be wrong, but at least `LEAST`, or all.
 
     Two passes over the index in bounded memory: the first counts the strata, the second takes the
     smallest hashes of each.

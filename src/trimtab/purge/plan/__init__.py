@@ -9,6 +9,6 @@
                                      load_plan ─▶ run (guards)
 
 A plan is a root-owned directory, mode 0700. Its bindings (file system, root, index, policy) are in
-``plan.json``; `load_plan` returns it only if every signed byte is unchanged.
-`trimtab.purge.run.guards` decides whether it may be carried out now.
+``plan.json``; `plan_directory.load_plan` returns it only if every signed byte is unchanged. Nothing
+here deletes: `trimtab.purge.run.run_guard` decides whether a plan may be carried out now.
 """

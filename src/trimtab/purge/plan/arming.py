@@ -1,17 +1,15 @@
-"""An admin's approval of a purge plan: an entry of the log book, signed with the plans' own key.
+"""Arm a plan: record who approved that it may be carried out, and since when that holds.
 
-Whoever can write the store can write an entry. So it counts only with a signature by the key of
-the host's purges, which is root's alone: over the site, the plan and its hash, who approved it and
-when, when the plan expires, and a number that is used once. Copied to another plan or site, or with
-another name or time, it is none.
+Arming guards against haste and mistakes, not against root, who can write its records too.
 
-Record who armed a plan: lines in an append-only file beside its journal.
-
-Arming guards against haste and mistakes, not against root, who can write the file too. Two people
-are distinguished by their login (``loginuid``, which is set once at login and survives ``su`` and
+On this host it is a line in an append-only file beside the plan's journal. Two people are
+distinguished by their login (``loginuid``, which is set once at login and survives ``su`` and
 ``sudo``).
 
-A plan armed: a person says that it may be carried out, and since when that holds.
+On the dashboard it is an entry of the log book. Whoever can write the store can write an entry, so
+it counts only with a signature by the key of the host's plans, which only root can read: over the
+site, the plan and its hash, who approved it and when, when the plan expires, and a number that is
+used once. Copied to another plan or site, or with another name or time, an entry is invalid.
 """
 
 from __future__ import annotations

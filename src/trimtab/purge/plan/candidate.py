@@ -1,6 +1,6 @@
-"""Read a file of candidates piece by piece, because it may be larger than memory.
+"""Read, check and count the candidates of a plan, and compare them with the previous plan's.
 
-Compare the candidates of a plan with those of the previous one: known, new and gone.
+They may be larger than memory, so they are read piece by piece.
 """
 
 from __future__ import annotations
@@ -316,7 +316,7 @@ def changes(candidates: Path, before: Named) -> dict[int, ListChange]:
 
     Returns
     -------
-    dict of int to Change
+    dict of int to ListChange
         By uid, for every user of either plan.
 
     Raises

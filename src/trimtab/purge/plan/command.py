@@ -1,9 +1,4 @@
-"""``trimtab purge plan``: freeze and sign the purge candidates.
-
-``trimtab purge notify``: notify users of a plan.
-
-``trimtab purge arm``: a person approves a plan.
-"""
+"""``trimtab purge plan``, ``notify`` and ``arm``: freeze a list, publish it, approve it."""
 
 from __future__ import annotations
 

@@ -1,17 +1,8 @@
-r"""Escape file names, which are arbitrary bytes, as one line of reversible text.
-
-Printable characters other than the backslash are unchanged. The rest becomes ``\\``, ``\n``,
-``\t``, ``\r`` or, byte by byte, ``\xHH``: control characters, bytes that are not UTF-8, characters
-that are invisible or change the writing direction, all spaces other than the ordinary one, and that
-one at either end. ``printf '%b' TEXT`` in bash reverses it.
-
-`trimtab.base.visible` is for display only; its escapes of non-ASCII characters (``\u202e``) do not
-preserve the bytes.
-
-A plan as values: what will be deleted, on what basis, and whose files.
+"""A plan as values: what will be deleted, on what basis, and whose files.
 
 The values are written to ``plan.json`` as declared here: a field that is added, renamed or
-interpreted differently requires another `FORMAT`.
+interpreted differently requires another `FORMAT`. File names are arbitrary bytes and are written as
+reversible text (`escape`).
 """
 
 from __future__ import annotations
@@ -42,6 +33,14 @@ _SHOWN_MAX: Final = 200
 
 def escape(name: bytes) -> str:
     r"""Return a name as visible text on one line; `unescape` restores the bytes.
+
+    Printable characters other than the backslash are unchanged. The rest becomes ``\\``, ``\n``,
+    ``\t``, ``\r`` or, byte by byte, ``\xHH``: control characters, bytes that are not UTF-8,
+    characters that are invisible or change the writing direction, all spaces other than the
+    ordinary one, and that one at either end. ``printf '%b' TEXT`` in bash reverses it.
+
+    `trimtab.base.visible` is for display only; its escapes of non-ASCII characters (``\u202e``) do
+    not preserve the bytes.
 
     Examples
     --------
@@ -443,7 +442,7 @@ class PlanDraft:
     file_system, index, policy, rules, horizon
         Its bindings and basis.
     quarantine
-        As in `Plan`.
+        As in `DeletionPlan`.
     """
 
     id: str

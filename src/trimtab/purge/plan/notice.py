@@ -1,6 +1,6 @@
-"""Publish a plan: every user's list, the evidence, and mails.
+"""Publish a plan: write every user's list, then the evidence, then send the mails.
 
-Users told: every user's list written, then the mails that say where it is.
+A plan is published once: its lists and evidence never change, and each mail is sent once.
 """
 
 from __future__ import annotations
@@ -504,7 +504,7 @@ def names_of(directory: Path, users: Sequence[str], *, place: PurgePlace) -> tup
     Raises
     ------
     RefusedError, UsageError, DataError, UnreadableError
-        As `load_plan` and `trimtab.purge.plan.notice.write_names` have them.
+        As those of `trimtab.purge.plan.plan_directory.load_plan` and `write_names`.
     """
     loaded, _ = plan_in(directory, place.key, owner=place.owner)
     return tuple(write_names(loaded, user, owner=place.owner) for user in users)

@@ -1,11 +1,9 @@
-"""Build mails to users, and find their addresses.
+"""Mail the users of a plan: find their addresses, build the mails, send each at most once.
 
-Send the mails of a plan, each at most once, with a journal in the plan's directory.
-
-``mails.jsonl`` gets a line before a mail is passed to the server and one after, each on stable
-storage before the next step. A mail without a final line (``kill -9``, a broken connection) may
-have been sent: it is reported and not sent again, except on request. Its Message-ID would be the
-same.
+``mails.jsonl`` in the plan's directory gets a line before a mail is passed to the server and one
+after, each on stable storage before the next step. A mail without a final line (``kill -9``, a
+broken connection) may have been sent: it is reported and not sent again, except on request. Its
+Message-ID would be the same.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Texts for users, derived from the plan: they promise nothing that a run does not keep.
+"""Texts for the users of a plan: mails, heads of lists, and a line for each candidate. Pure.
 
-Format candidates as list lines, user by user. Pure, frames in, bytes out.
+They follow from the plan, and promise nothing that a run does not keep.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Create a plan: write it beside its destination, hash and sign it, and move it into place.
+"""Create the directory of a plan, and load it only if every signed byte is unchanged.
 
-Load a plan, checking every signed byte and its bindings.
+A plan is written beside its destination, hashed, signed, and moved into place; it never changes
+afterwards.
 """
 
 from __future__ import annotations

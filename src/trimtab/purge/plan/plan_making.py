@@ -1,4 +1,4 @@
-"""A plan made: the candidates chosen, frozen, hashed and signed. Nothing is deleted."""
+"""Make a plan: choose the candidates, freeze, hash and sign them. Deletes nothing."""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
-"""The site's signing key for plans: HMAC-SHA256 with a secret that only root can read.
+"""Sign plans with the site's key (HMAC-SHA256), and convert them to the bytes that are signed.
 
-A valid signature proves that the plan was written with the key, hence by root of a host that has
-it, and was not changed since. A plan that was edited by hand, damaged on disk, made at another
-site, or written by a user who briefly controlled root's directory is therefore not carried out. The
-signature does not prove which user with root rights made the plan, and does not protect against
-root, who needs no plan to delete files.
-
-Convert ``plan.json`` and its signature to bytes and back.
+Only root can read the key. A valid signature proves that the plan was written with it, hence by
+root of a host that has it, and was not changed since. A plan that was edited by hand, damaged on
+disk, made at another site, or written by a user who briefly controlled root's directory is
+therefore not carried out. The signature does not prove which user with root rights made the plan,
+and does not protect against root, who needs no plan to delete files.
 """
 
 from __future__ import annotations
@@ -145,7 +143,7 @@ Value = TypeVar("Value")
 
 
 def to_json(value: object) -> bytes:
-    """Return a value of this package as human-readable JSON."""
+    """Return a plan, its evidence or a signature as human-readable JSON."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(type(value)).dump_json(value, indent=1) + b"\n"

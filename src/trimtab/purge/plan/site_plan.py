@@ -1,4 +1,4 @@
-"""A site's purge plans as people look at them: made, published, approved, armed; who lists whom."""
+"""The purge plans of a site and their state: published, approved, armed; and one user's lists."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""``trimtab purge run``: carry out a plan, or check it without deleting.
-
-``trimtab purge recover``: list files put aside by interrupted runs, and put them back.
-
-``trimtab purge report``: what was deleted and what was retained.
-"""
+"""``trimtab purge run``, ``recover`` and ``report``: delete, put files back, show the outcome."""
 
 from __future__ import annotations
 

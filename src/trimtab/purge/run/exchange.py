@@ -1,8 +1,7 @@
-"""Instructions from the decision to the shell, and events back.
+"""What passes between a run's decisions and its shell: instructions, events, plan rows, facts.
 
-Read owners and sizes of a plan's rows, up to the end of a row group.
-
-The interface of a run to its surroundings.
+`next_step` returns instructions; `runner` carries them out through `RunSurroundings` and returns
+events.
 """
 
 from __future__ import annotations

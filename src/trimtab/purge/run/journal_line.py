@@ -132,7 +132,7 @@ class DoneLine(_LineOfRun):
 
     @property
     def lessens_bytes(self) -> int:
-        """Reduction of the need: see `Outcome.lessens_bytes`."""
+        """Reduction of the need: see `BatchOutcome.lessens_bytes`."""
         return max(self.bytes, self.freed_bytes) if self.recovered else self.freed_bytes
 
     @property

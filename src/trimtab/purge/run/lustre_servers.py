@@ -1,4 +1,4 @@
-"""What a run asks the servers of a Lustre site, and what people are told when none answers."""
+"""What a run asks the servers of a Lustre site, and what it reports if none answers."""
 
 from __future__ import annotations
 

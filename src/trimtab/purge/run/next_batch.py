@@ -1,4 +1,6 @@
-"""Adapt the size of batches to the latency that other users experience too.
+"""Choose the next batch of a run: its rows, and their number from the latency of deletions. Pure.
+
+Rows are taken oldest first, within the caps, and no more than needed.
 
 A busy metadata server responds slowly to everyone, so the latency of the deletions themselves shows
 when to slow down. As in TCP's window (Chiu and Jain, "Analysis of the increase and decrease
@@ -9,8 +11,6 @@ upwards. After a batch of minimum size comes a pause that doubles, and that ever
 One late row does not mean a slow file system: the 99th percentile of 16 rows is their maximum, so
 one late row in a thousand would keep batches small for ever. Rows are therefore judged a hundred at
 a time, or a second's worth if they are slower, and never by a single late row.
-
-Choose the next rows to delete: the oldest first, within the caps, no more than needed.
 """
 
 from __future__ import annotations

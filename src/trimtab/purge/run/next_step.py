@@ -15,7 +15,7 @@ needed. A measurement during the run may therefore only lower the need; the firs
 that raises it, waits until no more objects are being destroyed. If that is unknown, all bytes
 deleted by the run are assumed to become free, whether visible or not.
 
-Derive the terms of a run from a plan and a policy. Pure.
+The terms of a run follow from its plan and policy (`terms_of`).
 """
 
 from __future__ import annotations

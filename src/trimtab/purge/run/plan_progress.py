@@ -1,4 +1,4 @@
-"""Progress of a plan that several hosts carry out: a pure function of their journal.
+"""Determine the progress of a plan that several hosts carry out, from their journal alone. Pure.
 
 ::
 
@@ -17,8 +17,6 @@ therefore chosen in view of all claims, and concurrent choices cannot exceed a c
 
 A run alone is the special case of one host: claims hold while it has the lock, and the next holder
 takes over at once.
-
-Determine the progress of a plan from its journal. Pure.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Find what runs left unfinished: files in quarantines, batches without an end.
+"""Find what interrupted runs left, put their files back, and end their batches.
 
-A file set aside waits for an administrator: no scan lists it, no rule allows its deletion, and no
-run of another plan begins while it exists.
-
-Files that runs put aside: listed, and put back where they were.
+A file set aside waits in a quarantine for an administrator: no scan lists it, no rule allows its
+deletion, and no run of another plan begins while it exists.
 """
 
 from __future__ import annotations

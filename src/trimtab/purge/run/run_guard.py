@@ -1,7 +1,7 @@
 """Guards: conditions that must all hold before a run may delete.
 
-A guard returns why it objects, or ``None``. Nothing here accesses the machine: `collect` provides
-the facts. An unknown fact is an objection too.
+A guard returns why it objects, or ``None``. Nothing here accesses the machine: `surroundings`
+provides the facts. An unknown fact is an objection too.
 """
 
 from __future__ import annotations

@@ -1,10 +1,4 @@
-"""Store how long a journal was at the last end of a batch; a shorter one has lost lines.
-
-The chain of a journal detects changed, inserted and removed lines, but not missing last lines. The
-head is written once its line is on stable storage, so after a kill or a power failure a journal is
-never behind it. Restoring or removing both files together is not detected.
-
-The journal of a plan: intentions and results, each on stable storage before the next step.
+"""The journal of a plan: intentions and results, each on stable storage before the next step.
 
 ::
 
@@ -24,6 +18,11 @@ The journal of a plan: intentions and results, each on stable storage before the
 One directory per plan, with one file per line (`trimtab.store.chain`), in a directory that only
 root can write. Only one process at a time works on a file system, since two would each delete what
 the other is about to; but if several hosts carry out a plan, all append to its journal (`shared`).
+
+The chain detects changed, inserted and removed lines, but not missing last lines. So the length of
+the journal at the last end of a batch, its head, is stored beside it; a shorter journal has lost
+lines. The head is written once its line is on stable storage, so after a kill or a power failure a
+journal is never behind it. Restoring or removing both files together is not detected.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A plan carried out on this machine: its facts, the remover of the core, a journal.
-
-A run of a purge in the site's log book: what changed fullness, and whether purges work.
-"""
+"""Carry out a plan on this host, and write the outcome into the site's log book."""
 
 from __future__ import annotations
 
@@ -151,7 +148,9 @@ def run_plan(
     fan_out: FanOut = reach,
     progress: Callable[[RunProgress], None] | None = None,
 ) -> PurgeRunDocument:
-    """Return what a run of a plan came to, one that a signal ended too; see `runner.run`.
+    """Return the result of a run of a plan, also of one that a signal ended.
+
+    See `trimtab.purge.run.runner.run`.
 
     Raises
     ------

@@ -1,7 +1,4 @@
-"""Result of a run.
-
-Determine whether a run freed what its plan allowed. Pure, from the result.
-"""
+"""The result of a run, and whether it freed what its plan allowed. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shell of a run: carries out what `decide` instructs, alone or with other hosts, by one journal.
+"""The shell of a run: carries out what `next_step` decides, alone or with other hosts.
 
 ::
 
@@ -9,9 +9,10 @@
        │     └ a batch is open for longer than the lease: take it over                      │
        └────────────────────────────────────────────────────────────────────────────────────┘
 
-Before each decision the state takes over the progress of all hosts (`adopted`). The resulting line
-is written only if no other line came in between, so caps and need hold for all hosts together at
-every line of the journal. A host alone never waits, and finds no lines of others.
+Before each decision the state takes over the progress of all hosts (`adopted`), which they share in
+one journal. The resulting line is written only if no other line came in between, so caps and need
+hold for all hosts together at every line of the journal. A host alone never waits, and finds no
+lines of others.
 
 A batch is shielded from signals: its outcome is journalled before the run ends. `kill -9` may come
 at any point; the next run finds the unfinished batch and recovers it. Recovery deletes nothing:
@@ -24,8 +25,9 @@ its own result of the batch is refused, upon which it ends as ``overtaken``. A h
 lease: holding the lock of the file system shows that no other process is active.
 
 After a power failure the file system may have lost deletions that the journal records. The root is
-synchronised after every `SYNC_ROWS` rows and at the end of a run, and this is journalled. The next
-run checks all deletions since, and looks for files set aside in the whole plan.
+synchronised after every `trimtab.purge.run.run_account.SYNC_ROWS` rows and at the end of a run, and
+this is journalled. The next run checks all deletions since, and looks for files set aside in the
+whole plan.
 """
 
 from __future__ import annotations

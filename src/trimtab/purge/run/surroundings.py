@@ -1,10 +1,4 @@
-"""Reserve space for a purge on a full file system, when its plan is published.
-
-A run needs a few inodes and blocks of the file system that it purges, for the last check of files
-and for a canary, and it is needed most when there are none. The quarantine of a plan, with a cell
-for each thread and a reserve to be released, is therefore created weeks before.
-
-Surroundings of a run on this host: its clock, files, the mounted file system, and the remover.
+"""The surroundings of a run on this host: clock, files, file system, remover, reserved space.
 
 Facts that only servers have (their clocks, objects being destroyed) come from functions passed in
 by the caller, who knows the site; without these they are unknown.
@@ -53,6 +47,10 @@ _NEW: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 def set_aside(root: str | int, name: str, *, threads: int, rows: int) -> None:
     """Create the quarantine of a plan with cells for its threads and a reserve; idempotent.
+
+    A run needs a few inodes and blocks of the file system that it purges, for the last check of
+    files and for a canary, and it is needed most when there are none. So they are set aside when
+    the plan is published, weeks before its run.
 
     Parameters
     ----------

@@ -1,10 +1,6 @@
-"""Parses the benchmark command lines that the twin simulates.
+"""Parse benchmark command lines, and print the built-in generator's result or a run's failure.
 
-Outputs of launchers and benchmarks for runs that failed before measuring.
-
-Simulates the built-in generator: its command and its line of JSON.
-
-What a site sees of a simulated file system: benchmark outputs and telemetry.
+Options that the twin does not simulate are errors.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Simulates obdfilter-survey: prints its summary and detail.
+"""The probes of a scenario: their benchmark commands, printed outputs, and runs parsed from these.
 
-The probes of a scenario: their benchmark commands, and their results as runs.
+IOR's output comes from `simulated_ior`; obdfilter-survey's summary and detail are printed here.
 """
 
 from __future__ import annotations

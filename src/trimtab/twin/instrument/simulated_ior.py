@@ -1,6 +1,6 @@
-"""Simulates IOR 4.0: parses its options and represents its results.
+"""Simulate IOR 4.0: parse its options, and print its results as text or JSON.
 
-Prints IOR 4.0's output as text, or as JSON with warnings mixed in like the real one.
+Warnings are mixed into the JSON, as the real IOR does.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""The state of a simulated file system at one moment, with the names of telemetry.
+"""Read the state of a running simulation at one moment, with the names of telemetry.
 
-The simulation fills a `TargetState` with one value per column; if columns represent several
-targets, `expanded` gives each target its column's values with small individual differences.
-
-Telemetry readings of a running simulation.
+The simulation fills `OstState` and `MdtState` with one value per column; if columns represent
+several targets, `expanded` gives each target its column's values with small individual differences.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ CRITERIA: Final[Mapping[AllocatorFamily, tuple[str, ...]]] = {
     "optimize-scan": ("cr0", "cr1", "cr2", "cr3"),
     "el9": ("cr_p2_aligned", "cr_goal_fast", "cr_best_avail", "cr_goal_slow", "cr_any_free"),
 }
-"""The loops of each family, named as in real statistics (`drivers.local.mballoc`)."""
+"""The loops of each family, named as in real statistics (`trimtab.reach.local.block_allocator`)."""
 
 _DIFFERENCE: Final = 0.004
 """Standard deviation of a target's factor; small compared with differences of columns."""
@@ -332,7 +330,9 @@ def _osts(simulation: Simulation, constants: Constants) -> OstState:
 
 
 def _server_cpu(simulation: Simulation, constants: Constants) -> np.ndarray:
-    """Return the CPU load of each column's server through writes, as its ceiling has it.
+    """Return the CPU load of each column's server through writes.
+
+    As in `trimtab.twin.simulation.ost_ceiling`.
 
     A server works for all OSTs it currently serves.
     """

@@ -1,6 +1,6 @@
-"""Names of a simulated file system, its targets, servers and devices, and their assignment.
+"""Name the targets, servers and devices of a simulated file system, and write its site file.
 
-Builds the site file of a simulated site, so that commands treat it like a real one.
+Commands treat the site like a real one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def _numbered(word: str, count: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SiteLayout:
-    """Numbers of targets and servers; `simulation.faults.carriers` gives those that serve OSTs now.
+    """Numbers of targets and servers.
+
+    `trimtab.twin.simulation.fault.carriers` gives the servers that serve OSTs now.
 
     Attributes
     ----------

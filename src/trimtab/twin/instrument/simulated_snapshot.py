@@ -1,7 +1,8 @@
 """Telemetry of a simulated file system, in the form of a real driver's.
 
 One labelled row represents an OST's drives, which are identical: twelve rows each would be most of
-a snapshot without more information. Settings have the names of `trimtab.reach.lustre.lustre_setting`.
+a snapshot without more information. Settings have the names of
+`trimtab.reach.lustre.lustre_setting`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,4 @@
-"""Encodes snapshots of one simulated file system for the store incrementally.
-
-Between snapshots mostly numbers change. The first is built by `snapshot_of`; while the same targets
-have the same readings, later ones put their numbers into its rows. The result decodes to exactly
-the same snapshot (``tests/twin/instruments/test_snapshots.py``).
-
-Writes a simulated site's store: runs, surveys, snapshots and events like a real site's.
+"""Write a simulated site's store: runs, surveys, snapshots and events like a real site's.
 
 ::
 
@@ -12,6 +6,7 @@ Writes a simulated site's store: runs, surveys, snapshots and events like a real
                └─────────────────────────────────────────────────────> Truth   what was really so
 
 Everything is written in batches, each one transaction; leaving the writer writes the last one.
+Snapshots are encoded incrementally (`Panel`).
 """
 
 from __future__ import annotations
@@ -103,7 +98,12 @@ class _Template:
 
 
 class Panel:
-    """Builds the snapshots of one file system; see `snapshot_of` for the parameters."""
+    """Builds the snapshots of one file system; see `snapshot_of` for the parameters.
+
+    Between snapshots mostly numbers change. The first is built by `snapshot_of`; while the same
+    targets have the same readings, later ones put their numbers into its rows. The result decodes
+    to exactly the same snapshot (``tests/twin/instruments/test_snapshots.py``).
+    """
 
     def __init__(self, layout: SiteLayout, *, devices: str, seed: int = 0) -> None:
         self.layout = layout

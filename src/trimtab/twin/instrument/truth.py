@@ -1,13 +1,8 @@
-"""Records the truth of a simulated site, which no instrument shows.
+"""Record the truth of a simulated site, which no instrument shows: its state and the real causes.
 
 ``NAME.truth.parquet`` has a row for each epoch and column, ``NAME.truth.jsonl`` a line for each
 cause with its actual time, in the terms of `trimtab.explain`: both scripted causes and those that
 emerged, by target and stretch.
-
-Detects effects that emerge in a simulation without being scripted, by target and time.
-
-Checks the true state of each OST in each epoch. A stretch starts above one limit and ends below a
-lower one, so that an OST at the limit gives one stretch and not fifty.
 """
 
 from __future__ import annotations
@@ -195,7 +190,11 @@ class _Stretches:
 
 
 class Emerging:
-    """Checks a simulation epoch by epoch."""
+    """Detects causes that emerge in a simulation without being scripted, by target and time.
+
+    Checks the true state of each OST in each epoch. A stretch starts above one limit and ends below
+    a lower one, so that an OST at the limit gives one stretch and not fifty.
+    """
 
     def __init__(self) -> None:
         self._collecting = _Stretches("garbage-collection", "{:.0%} slower than fresh drives")

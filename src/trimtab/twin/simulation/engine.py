@@ -1,10 +1,8 @@
-"""Simulates a file system in epochs of users' and operators' actions.
+"""Simulate a file system in epochs of users' and operators' actions.
 
 Each epoch: due changes and faults; placement of users' writes; deletions; purge; gating; the layout
 beneath and trims; probes at their slots; recording. Gating and the layout divide a long epoch into
 parts. A slot or a fault at the very end of an epoch belongs to it, a change to the next.
-
-The file system over time: writes, placement, deletions, and what probes see.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Phases of an array after a drive failure: rebuild, and the state afterwards.
+"""Faults of a simulation: the phases of an array, their effect on each OST, and their log events.
 
 ::
 
@@ -7,10 +7,6 @@
 
 ``until`` of a fault is the replacement of the drive. A rebuild always runs to its end: copying back
 from spare space to the new drive is not simulated.
-
-Events of a simulation, with reproducible ids.
-
-Faults of each real OST at one moment, and their log events.
 """
 
 from __future__ import annotations

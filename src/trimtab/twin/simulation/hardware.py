@@ -1,18 +1,12 @@
-"""Hardware figures for the layers, computed once from a scenario.
+"""Hardware figures of a scenario, computed once: servers, network ports, and drives as arrays.
 
-The network between clients and servers: line rate and LNet.
-
-Drives as one array: parity, small writes, and the cost of a rebuild.
+Pure functions on plain values. Nothing here depends on time: wear, fullness and age are inputs of
+the layers above.
 
 A full stripe costs ``(data + parity) / data`` bytes for each byte written. A write smaller than a
 stripe reads the old data and both parities and writes all three: 3 operations of each kind (two
 parities). Reads of whole data do not touch parity, and since parity, data and spares are spread
 over all drives, all of them serve reads.
-
-Throughput of each layer: drive, RAID, OST, server, network, client, job.
-
-Pure functions on plain values; arrays have one entry per OST. Nothing here depends on time: wear,
-fullness and age are inputs (write amplification, useless loops, users' load).
 """
 
 from __future__ import annotations

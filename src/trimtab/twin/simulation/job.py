@@ -1,30 +1,8 @@
-"""Fair sharing: progressive filling of flows that each use several resources.
-
-All flows grow at the same pace until a resource is full or a flow has reached its demand; those
-stop and the others continue. The result is max-min fair: no flow can get more without reducing one
-that has less (D. Bertsekas and R. Gallager, Data Networks, 1992, 6.5).
-
-Filling one resource at a time takes as many rounds as there are levels. Here every resource that is
-the tightest of *all* its flows is closed in the same round: the others can only become wider
-meanwhile, so their order does not matter.
-
-The time of the slowest of tasks with equal bytes needs no filling. Let s be the smallest share that
-any resource gives its flows when all are active, or a task's own limit if that is less. No task
-ever gets less than s, since shares only rise as others end; and at the resource with share s, n
-tasks need n x bytes / (n x s), since fewer tasks together get no more than all did. So the slowest
-ends at exactly bytes / s.
-
-Throughput of a client node: its processes, CPU and ports.
-
-A byte costs a process ``(1 + SafeRet) / process rate`` of its own and then the shared part of the
-node, ``(1 + SafeRet) / node rate + checksum / cores``. With p processes a node moves ``1 / (own / p
-+ shared)``, or what its ports carry.
-
-A parallel job: sharing of OSTs between tasks, and the time of the slowest task.
+"""The throughput of a parallel job: what its nodes, its OSTs and other users leave to each task.
 
 File per process: each task writes a file on an OST, then reads it back. Tasks share their node and
-OST fairly with each other and with users. A job takes as long as its slowest task (see
-`trimtab.twin.simulation.job`), so its bandwidth is all bytes over that time.
+OST fairly with each other and with users. A job takes as long as its slowest task, so its bandwidth
+is all bytes over that time. Pure.
 """
 
 from __future__ import annotations
@@ -98,6 +76,14 @@ def slowest_rate(resources: Sequence[Resource], limit: float) -> float:
     ----------
     limit
         Maximum demand of each flow.
+
+    Notes
+    -----
+    The time of the slowest of tasks with equal bytes needs no filling. Let s be the smallest share
+    that any resource gives its flows when all are active, or a task's own limit if that is less. No
+    task ever gets less than s, since shares only rise as others end; and at the resource with share
+    s, n tasks need n x bytes / (n x s), since fewer tasks together get no more than all did. So the
+    slowest ends at exactly bytes / s.
     """
     return min([limit, *(float(shares(resource).min()) for resource in resources)])
 
@@ -111,6 +97,17 @@ def max_min(resources: Sequence[Resource], limits: Array) -> Array:
         All kinds of resources; every flow uses one of each kind.
     limits
         Maximum demand of each flow; ``inf`` for unlimited.
+
+    Notes
+    -----
+    Progressive filling: all flows grow at the same pace until a resource is full or a flow has
+    reached its demand; those stop and the others continue. The result is max-min fair: no flow can
+    get more without reducing one that has less (D. Bertsekas and R. Gallager, Data Networks, 1992,
+    6.5).
+
+    Filling one resource at a time takes as many rounds as there are levels. Here every resource
+    that is the tightest of *all* its flows is closed in the same round: the others can only become
+    wider meanwhile, so their order does not matter.
     """
     rates = np.zeros(len(limits))
     active = np.arange(len(limits))
@@ -164,6 +161,12 @@ def processor_bytes_per_s(
     """Return a node's throughput without its ports, for writing or reading.
 
     The client cost of reads is not published: assume that of writes.
+
+    Notes
+    -----
+    A byte costs a process ``(1 + SafeRet) / process rate`` of its own and then the shared part of
+    the node, ``(1 + SafeRet) / node rate + checksum / cores``. With p processes a node moves
+    ``1 / (own / p + shared)``, or what its ports carry (`node_limits`).
     """
     slower = 1 + constants.saferet_cost * clients.saferet
     own_s = slower / constants.process_bytes_per_s
@@ -274,15 +277,16 @@ def placed_job(
     ost_of_task
         OST of each task's file; tasks of a node are consecutive.
     per_ost_write, per_ost_read
-        Current rates of each OST for clients, bytes per second: `stack.ost.Ceilings.rates`.
+        Current rates of each OST for clients, bytes per second, as from
+        `trimtab.twin.simulation.ost_ceiling.Ceilings.rates`.
     clients
-        Limits of a node and a process: `stack.client.node_limits`.
+        Limits of a node and a process: `node_limits`.
     competing, competing_read
         Users' demand on each OST meanwhile, bytes per second.
     streams
         Number of processes behind the users' demand; ``None``: `USER_STREAM_BYTES_PER_S` each.
     client_share
-        Fraction of the clients left to this run's write and read: `stack.client.run_share`.
+        Fraction of the clients left to this run's write and read: `run_share`.
     """
     files = np.bincount(ost_of_task, minlength=len(per_ost_write)).astype(np.float64)
 

@@ -1,10 +1,7 @@
-"""The miniature OSTs beneath the flow of bytes, and rates over a trailing window.
+"""Miniature OSTs: the layout beneath each column, its current state, and its rates.
 
-All sizes are fractions of an OST's capacity, so that a miniature represents a real OST.
-
-The current state of each column, with the names of telemetry.
-
-The layout in miniature, scaled to the file system by fractions of an OST's capacity.
+All sizes are fractions of an OST's capacity, so that a miniature represents a real OST. State has
+the names of telemetry.
 """
 
 from __future__ import annotations

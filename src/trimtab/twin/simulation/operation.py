@@ -1,13 +1,6 @@
-"""Operators' policies for space: gating, purges, trims. Pure; `operations` acts.
+"""Operators' actions in a simulation: gating, purges, trims, and settings of single targets.
 
-MDTs: their files, and removed files that their drives still hold.
-
-Settings of single targets that differ from the scenario's, which has one value for all.
-
-They are lost when a target moves to another server, where it is mounted with defaults. A change of
-the scenario applies to every target.
-
-Carries out policies' decisions, and records events.
+Functions decide, and are pure; `Operations` carries decisions out and records events.
 """
 
 from __future__ import annotations
@@ -160,7 +153,9 @@ def removed(accounts: Accounts) -> Array:
 
 
 class MdtTrims:
-    """Trims of MDTs. Their drives are not simulated: a trim changes no rate.
+    """Trims of MDTs, and the removed files that their drives still hold.
+
+    The drives are not simulated: a trim changes no rate.
 
     Attributes
     ----------
@@ -199,7 +194,10 @@ OF_MDT: Final = _QUEUE | {"placement.qos_threshold_rr", "placement.qos_prio_free
 
 @dataclass(slots=True)
 class OwnSettings:
-    """Settings of single parts, by number and the scenario's dotted keys.
+    """Settings of single targets that differ from the scenario's, which has one value for all.
+
+    They are stored by number and dotted key. They are lost when a target moves to another server,
+    where it is mounted with defaults. A change of the scenario applies to every target.
 
     Attributes
     ----------

@@ -1,12 +1,6 @@
-"""Array types of the twin by content; most have one value per column or drive.
+"""Arrays over OSTs: their columns, their random streams, and their text in a diary.
 
-Independent streams of random numbers, one for each subject.
-
-Folded bytes per real OST, for actions of guests and the diary.
-
-Each number of bytes occurs once, with the ranges of its OSTs: a job writes equally to most.
-
-Assignment of real OSTs to simulated columns.
+Most arrays of the twin have one value per column, and each column represents one or more real OSTs.
 """
 
 from __future__ import annotations
@@ -65,7 +59,9 @@ def stream(seed: int, *names: str | int) -> np.random.Generator:
 
 
 def folded(values: Array) -> list[tuple[float, str]]:
-    """Return each nonzero value with its OSTs.
+    """Return each nonzero value with its OSTs, for actions of guests and the diary.
+
+    A value occurs once, with the ranges of its OSTs: a job writes equally to most.
 
     Examples
     --------

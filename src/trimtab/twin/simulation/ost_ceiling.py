@@ -77,7 +77,7 @@ class Ceilings:
             Factor of collection and throttling within seconds, per OST.
         groups_considered
             Block groups of the real OST that one request of 1 MiB searches, per OST: useless loops
-            per request times `Hardware.groups`, or the miniature's count scaled by groups.
+            per request times `OstHardware.groups`, or the miniature's count scaled by groups.
         """
         drives = self.drives(amplification, window)
         request_s = BASE_CORE_S + groups_considered * self.group_s

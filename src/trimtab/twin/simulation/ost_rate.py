@@ -1,13 +1,7 @@
-"""Inputs of the layers above the layout.
+"""The rates of each OST at one moment: ceilings of the layers, and the effect of throttling.
 
-Applies the ceilings of `trimtab.twin.simulation.hardware` to the simulation.
-
-Effect of collection and throttling on an OST's writes, for the flow model.
-
-A window of seconds is simulated once for each set of rounded terms. The seed follows from the
-terms, so results do not depend on the order or number of threads.
-
-The effect of writeback throttling on writes, from windows of seconds.
+Ceilings come from `trimtab.twin.simulation.ost_ceiling`; the effect of collection and writeback
+throttling comes from windows of seconds that the Rust core simulates.
 """
 
 from __future__ import annotations
@@ -341,7 +335,8 @@ def slowdown(terms: ThrottlingTerms) -> ThrottledWindow:
     """Return the window of these terms, after rounding.
 
     Amplification and load are rounded to 0.1: within a step the factor changes by about as much as
-    between seeds, 1 to 3 %.
+    between seeds, 1 to 3 %. A window of seconds is simulated once for each set of rounded terms.
+    The seed follows from the terms, so results do not depend on the order or number of threads.
 
     Raises
     ------

@@ -1,11 +1,4 @@
-"""Users' bytes on each OST, by last use and lifetime.
-
-Lifetimes are exponential, so deletions in an epoch depend only on the lifetime and not on age: each
-lifetime has one shrinking factor, and its cohorts are updated only when ages matter (a purge, a new
-day).
-
-Usage of single users: shares by Zipf's law, quotas, and the MDT of their first letter.
-"""
+"""Users' bytes: on each OST by last use and lifetime, and of each user against quotas."""
 
 from __future__ import annotations
 
@@ -37,7 +30,11 @@ class Totals:
 
 
 class Population:
-    """Stored bytes on one OST of each column.
+    """Stored bytes on one OST of each column, by last use and lifetime.
+
+    Lifetimes are exponential, so deletions in an epoch depend only on the lifetime and not on age:
+    each lifetime has one shrinking factor, and its cohorts are updated only when ages matter (a
+    purge, a new day).
 
     Parameters
     ----------
@@ -322,6 +319,9 @@ class Accepted:
 
 class Accounts:
     """Bytes and inodes of users. The last row belongs to no user and has no quota.
+
+    Shares of writes follow Zipf's law within quotas; a user's files are on the MDT of the name's
+    first letter.
 
     Parameters
     ----------

@@ -1,7 +1,4 @@
-"""Runs scheduled benchmarks in competition with users.
-
-The record of a simulation: the true state in each epoch, and the probes' results.
-"""
+"""Run scheduled probes in competition with users, and record the true state of each epoch."""
 
 from __future__ import annotations
 

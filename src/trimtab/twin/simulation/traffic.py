@@ -9,10 +9,9 @@
 Users' jobs that compete with a probe are part of the traffic: their bytes are counted on the same
 OSTs, and the rest of the epoch has correspondingly less.
 
-Laws that hold in every epoch of every simulation; a violation is a bug in the twin.
-
-They are checked only if the environment has `VARIABLE`, which every test sets, since each check
-costs about as much as the step it checks.
+Laws hold in every epoch of every simulation; a violation is a bug in the twin. They are checked
+only if the environment has `VARIABLE`, which every test sets, since each check costs about as much
+as the step it checks:
 
 =================  =================================================================================
 no layer more      what clients measure is at most what their nodes, the network and the OSTs carry;

@@ -1,15 +1,6 @@
-"""Placement of users' writes: round-robin, or weighted by free space as in Lustre.
+"""Users' load in an epoch: how much they want to write, where it is placed, and what they delete.
 
-The weighted allocator (QOS) weighs each OST by its available bytes minus two penalties, of the OST
-and of its server. The penalties of a chosen OST are halved and then raised by the number of OSTs
-(or servers) times a step; each choice lowers all penalties by a step, down to 0. A step is ``1 -
-qos_prio_free`` times half the available bytes, divided by the number minus one. There are too many
-files to draw individually, so `weighted_shares` solves for the equilibrium frequencies; a test
-draws files one by one. Source: lustre/lod/lod_qos.c.
-
-Users' demand: the volume per epoch, and the concurrent jobs at a moment.
-
-Users' actions in an epoch: writes, limited by quotas and space, and deletions.
+Placement is round-robin, or weighted by free space as in Lustre.
 """
 
 from __future__ import annotations
@@ -89,6 +80,15 @@ def weighted_shares(available: Array, weight: Array, server: Integers, prio_free
         Server of each column; a column of several OSTs counts as separate servers.
     prio_free
         ``qos_prio_free``, 0 to 1.
+
+    Notes
+    -----
+    The weighted allocator (QOS) weighs each OST by its available bytes minus two penalties, of the
+    OST and of its server. The penalties of a chosen OST are halved and then raised by the number of
+    OSTs (or servers) times a step; each choice lowers all penalties by a step, down to 0. A step is
+    ``1 - qos_prio_free`` times half the available bytes, divided by the number minus one. There are
+    too many files to draw individually, so this solves for the equilibrium frequencies; a test
+    draws files one by one. Source: lustre/lod/lod_qos.c.
     """
     has_space = available > 0.0
     if not has_space.any():

@@ -1,1 +1,5 @@
-"""Whatif."""
+"""Ask "what if?" of the twin: sweeps of policies, and sizing of file systems.
+
+All results are simulated; nothing here reads or changes a real file system. The ``whatif*`` files
+and `variation` are about sweeps; ``sizing*`` and `ost_amplification` are about sizing.
+"""

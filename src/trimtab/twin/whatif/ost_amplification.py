@@ -41,8 +41,8 @@ class MiniatureSize:
     groups
         Block groups of 2,048 units.
     superblock_units
-        Units its drive erases at once, as in the simulation (`Resolution`), whose steady state a
-        sizing is; see `trimtab.twin.scenario_fact` for the error of each size.
+        Units its drive erases at once, as in the simulation (`trimtab.twin.scenario.Resolution`),
+        whose steady state a sizing is; see `trimtab.twin.scenario_fact` for the error of each size.
     """
 
     groups: int = 256

@@ -1,6 +1,6 @@
-"""Compares the requested drive with the same flash and another spare, at equal bytes.
+"""Size a file system: number of drives, their load and life, and the capacity.
 
-Sizes a file system: number of drives, their load and life, and the capacity.
+The drive is also compared with the same flash sold with another spare, at equal bytes.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ def bandwidth_section(
 _LOSS: Final = 0.05
 """Fraction of the drives' writes that useless loops may cost."""
 _SPREAD: Final = 0.02
-"""Standard deviation of fullness over OSTs, as in scenarios (`Users.fullness_spread`)."""
+"""Standard deviation of fullness over OSTs, as `fullness_spread` of a scenario's users."""
 SAFE_MARGIN: Final = 2 * _SPREAD
 
 

@@ -1,7 +1,4 @@
-"""The input of a sizing, and its checks.
-
-Sizing of a file system and the load of its drives; see `sizing.size`.
-"""
+"""The input of a sizing, and its checks."""
 
 from __future__ import annotations
 

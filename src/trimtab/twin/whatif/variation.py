@@ -1,7 +1,4 @@
-"""Axes of a sweep: ``trim=never,nightly`` and ``fullness=0.6:0.95:0.05`` as scenarios.
-
-What-if analyses on the twin: sizing of file systems, sweeps of policies. All simulated.
-"""
+"""Axes of a sweep: ``trim=never,nightly`` and ``fullness=0.6:0.95:0.05`` as scenarios."""
 
 from __future__ import annotations
 

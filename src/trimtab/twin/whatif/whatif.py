@@ -1,4 +1,4 @@
-"""A sweep over a scenario, from its name to its figures: runs in processes, kept in a file."""
+"""Answer "what if?" for a scenario or a site: run its sweep in processes, and keep the figures."""
 
 from __future__ import annotations
 

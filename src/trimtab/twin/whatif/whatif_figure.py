@@ -1,6 +1,6 @@
-"""Summarises a simulated run in a few figures.
+"""The figures of a simulated run, and a cache of them that lets a sweep resume.
 
-Runs of a sweep: a scenario, a seed and a time give the same figures anywhere.
+A scenario, a seed and a time give the same figures in any process.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Sweeps: runs every combination with every seed, and summarises them with uncertainty.
+"""Run every combination of a sweep with every seed, and find the policy that serves users best.
 
-Finds the simulated policy that serves users best, and ties with it. Pure.
+Figures are summarised over seeds, with uncertainty; the best policy is reported with its ties.
 """
 
 from __future__ import annotations
