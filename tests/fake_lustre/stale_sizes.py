@@ -140,6 +140,7 @@ def write_index(files: Iterable[StaleFile], directory: Path, *, root: bytes) -> 
     return Manifest(
         index_id="0199", root=root, filesystem=FileSystemIdentity("lustre", "scratch"),
         source=IndexSource.SCAN, tool="fake",
-        started_ns=(NOW_S - 60) * 10**9, ended_ns=NOW_S * 10**9, times=TimeTrust.MDS_ONLY, time_resolution_ns=1,
+        started_ns=(NOW_S - 60) * 10**9, ended_ns=NOW_S * 10**9,
+        times=TimeTrust.MDS_ONLY, time_resolution_ns=1,
         lacking=frozenset({Lack.PROJECT, Lack.LAYOUT, Lack.POOL}), complete=True, shards=shards,
     )  # fmt: skip

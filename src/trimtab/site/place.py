@@ -92,25 +92,20 @@ def add_event(
 ) -> Event:
     """Write an event into the log book of a site and return it.
 
-        Parameters
-        ----------
-        where
-            A word that names the site, or the site.
-        at, until
-    <<<<<<< HEAD
-            As `trimtab.base.units.parse_moment` reads them, in the site's zone; ``at`` defaults to
-            now.
-    =======
-            As `trimtab.base.units.parse_moment` reads them, in the site's zone. ``at`` is now by
-            default.
-    >>>>>>> d-base
-        targets
-            Those that it is about, as ``OST[0000-0003],MDT0000``; the whole site where ``None``.
+    Parameters
+    ----------
+    where
+        A word that names the site, or the site.
+    at, until
+        As `trimtab.base.units.parse_moment` reads them, in the site's zone. ``at`` is now by
+        default.
+    targets
+        Those that it is about, as ``OST[0000-0003],MDT0000``; the whole site where ``None``.
 
-        Raises
-        ------
-        UsageError
-            There is no such site, a time is none or lies in the future, or nothing is said.
+    Raises
+    ------
+    UsageError
+        There is no such site, a time is none or lies in the future, or nothing is said.
     """
     place = where if isinstance(where, Place) else place_of(store, where)
     words = detail.strip()

@@ -209,7 +209,8 @@ def safe_section(
                f"where they cost {_LOSS:.0%} of the drives' writes",
                f"simulated, {request.family}, interpolated between simulated points"),
         SizingFigure("fullness_for_endurance", "fullness that endurance allows",
-               onsets["endurance"], "1", "where life_years falls to the requested years", "simulated amplification"),
+               onsets["endurance"], "1", "where life_years falls to the requested years",
+               "simulated amplification"),
     )  # fmt: skip
     short = []
     if amplified.case.fullness > safe:
