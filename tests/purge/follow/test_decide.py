@@ -46,9 +46,8 @@ def close(index: int, file: int = 1) -> Record:
 
 
 def after(records: Sequence[Record], mdt: FollowedMdt = MDT, **seen: object) -> FollowedMdt:
-    what = SeenChangelog(
-        users(index=max([10, *(r.index for r in records)])), tuple(records), **seen
-    )  # type: ignore[arg-type]
+    number = max([10, *(record.index for record in records)])
+    what = SeenChangelog(users(index=number), tuple(records), **seen)  # type: ignore[arg-type]
     return decide([mdt], {"MDT0000": what}).mdts[0]
 
 

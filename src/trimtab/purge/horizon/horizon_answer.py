@@ -104,8 +104,7 @@ def answer(
         Bytes of the whole; of each OST by index, and the OST indices of each pool by name. The
         last two are required by ``target_ost`` and ``target_pool``.
     growth
-        Over ``policy.horizon_ahead_s`` (`trimtab.purge.horizon.growth.forecast_growth`); ``None``:
-        lists cover today's need.
+        Over ``policy.horizon_ahead_s``; ``None``: lists cover today's need.
     bias
         How far listed sizes are wrong; lists cover the need even at the lower end.
 

@@ -148,9 +148,7 @@ def run_plan(
     fan_out: FanOut = reach,
     progress: Callable[[RunProgress], None] | None = None,
 ) -> PurgeRunDocument:
-    """Return the result of a run of a plan, also of one that a signal ended.
-
-    See `trimtab.purge.run.runner.run`.
+    """Return the result of `trimtab.purge.run.runner.run`, also of one that a signal ended.
 
     Raises
     ------
