@@ -36,7 +36,7 @@ from benchmarks.measured import measured_on  # noqa: E402
 OUT: Final = ROOT / "benchmarks" / "results" / "mutants.json"
 WORK: Final = ROOT / "build" / "mutants"
 TESTS: Final = {
-    "src/trimtab/act/*.py": "tests/act",
+    "src/trimtab/act/decide/*.py": "tests/act",
     "src/trimtab/purge/run/next_step.py": "tests/purge/run/test_decide.py",
     "src/trimtab/purge/horizon/*.py": "tests/purge/horizon",
     "src/trimtab/judge/variability.py": "tests/judge/test_variability.py",
