@@ -107,7 +107,7 @@ def on_fake_lustre(
     parts = {"fan_out": where.fan_out}
     with_fake = partial(LustreDriver, execute=where.execute, **parts)
     patch.setattr(lustre_site, "LustreDriver", with_fake)
-    patch.setattr(lustre_site, "Writer", partial(ServerWriter, **parts))
+    patch.setattr(lustre_site, "ServerWriter", partial(ServerWriter, **parts))
     patch.setenv("TRIMTAB_SITES", str(directory / "sites"))
     patch.setattr(
         session, "Pacing", lambda driver, policy, _: Pacing(driver, policy, where.slept.append)

@@ -120,7 +120,7 @@ def test_where_a_trim_breaks_off_the_others_end_and_are_resumed(
 
     with monkeypatch.context() as patch:
         patch.setattr(LustreDriver, "trim", dying)
-        patch.setattr(session, "Surroundings", known)
+        patch.setattr(session, "ActingSurroundings", known)
         lustre.run("trim", "fake", "--targets", "OST[0000,0002]", "--apply", code=130)
     assert [line["start_bytes"] for line in trims(lustre)] == [0]
     resumed = lustre.run("trim", "fake", "--targets", "OST[0000,0002]", "--apply")

@@ -397,6 +397,7 @@ class PurgeRun(RunAccount):
         first = {claim.number for claim in self._others()}
         while first & {claim.number for claim in self._others()}:
             if not self._took_over():
+                self.tell(self.state, "waiting for other hosts")
                 self.job.surroundings.wait(self.sharing.poll_s)
 
     def _look_back(self) -> None:
