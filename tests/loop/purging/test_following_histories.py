@@ -31,7 +31,7 @@ class Killer:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, lustre: FakeNamespace) -> None:
         self.left: int | None = None
         for module, name in (
-            (delta, "write_shard"), (shard, "write_shard"), (delta, "_write"),
+            (delta, "write_shard"), (shard, "write_shard"), (delta, "write_synchronised"),
             (delta, "save_manifest"), (lustre, "clear"),
         ):  # fmt: skip
             monkeypatch.setattr(module, name, self._killing(getattr(module, name)))
