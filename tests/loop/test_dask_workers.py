@@ -229,14 +229,14 @@ def test_without_dask_nothing_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_dask_is_imported_where_it_is_used_alone() -> None:
-    """Two modules, and only in their functions: whatever else is imported needs no Dask."""
+    """One module, and only in its functions: whatever else is imported needs no Dask."""
     imports = re.compile(r"^( *)(?:from|import) (?:dask|distributed)\b", re.MULTILINE)
     importers = {
         (path.name, bool(indent))
         for path in Path(trimtab.__file__).parent.rglob("*.py")
         for indent in imports.findall(path.read_text())
     }
-    assert importers == {("dask_workers.py", True), ("dask_trust.py", True)}
+    assert importers == {("dask_worker.py", True)}
 
 
 CLUSTER = """
