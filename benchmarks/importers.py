@@ -33,10 +33,10 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from trimtab.purge.index.list_import import ListDescription, import_list
-from trimtab.purge.index.manifest import Source
+from trimtab.purge.index.manifest import IndexSource
 file, index, source, mapping = sys.argv[1:]
 maps = [mapping] if mapping else ()
-described = ListDescription(Source(source), b"/scratch", column_map=maps)
+described = ListDescription(IndexSource(source), b"/scratch", column_map=maps)
 manifest = import_list(Path(file), Path(index), described, now=datetime.now(UTC))
 assert not manifest.refused, manifest.refused_examples[:3]
 print(manifest.rows)

@@ -30,19 +30,19 @@ import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from trimtab.purge.index import write
+from trimtab.purge.index import shard
 from trimtab.purge.index.list_import import ListDescription, import_list
-from trimtab.purge.index.manifest import Source
-write.ShardWriter.__init__.__defaults__ = (100, *write.ShardWriter.__init__.__defaults__[1:])
-write_shard, written = write.ShardWriter._write, []
+from trimtab.purge.index.manifest import IndexSource
+shard.ShardWriter.__init__.__defaults__ = (100, *shard.ShardWriter.__init__.__defaults__[1:])
+write_shard, written = shard.ShardWriter._write, []
 def until_killed(writer):
     write_shard(writer)
     written.append(True)
     if len(sys.argv) > 3 and len(written) == int(sys.argv[3]):
         os.kill(os.getpid(), signal.SIGKILL)
-write.ShardWriter._write = until_killed
+shard.ShardWriter._write = until_killed
 print("begun", flush=True)
-described = ListDescription(Source.GNU_FIND, b"/scratch")
+described = ListDescription(IndexSource.GNU_FIND, b"/scratch")
 import_list(Path(sys.argv[1]), Path(sys.argv[2]), described, now=datetime.now(UTC))
 print("ended", flush=True)
 """
