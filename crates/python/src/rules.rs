@@ -71,7 +71,7 @@ fn counted_of(names: &[String]) -> PyResult<Counted> {
 }
 
 /// An error of the core as an exception: a failed system call is an `OSError`, wrong use a
-/// `ValueError`, an invalid file a `trimtab.base.error.DataError`, a safety rule a `RefusedError` there.
+/// `ValueError`, an invalid file a `trimtab.base.error.DataError`, a safety rule a `RefusedError`.
 pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
     raised_with(py, error, "make this file again: scan or import once more")
 }
