@@ -63,7 +63,9 @@ class Applier:
             "know_site": lambda store, site: None,
             "open_store": lambda url, site, create: self.store,
             "open_driver": opened_driver,
-            "ActingPlace": partial(session.ActingPlace, open_acting=opened_driver, sleep=year.sleep),
+            "ActingPlace": partial(
+                session.ActingPlace, open_acting=opened_driver, sleep=year.sleep
+            ),
         }
         for attribute, stand_in in replaced.items():
             patch.setattr(visiting, attribute, stand_in)
