@@ -58,9 +58,9 @@ def test_the_contract_names_both() -> None:
 
 @pytest.mark.system
 def test_the_contract_catches_an_import_of_the_program(tmp_path: Path) -> None:
-    found = _lint(tmp_path, "import trimtab.base.units\n")
+    found = _lint(tmp_path, "import trimtab.units\n")
     assert found.returncode == 1, found.stderr
-    assert "tests.incidents.part -> trimtab.base.units" in found.stdout.replace("\n", " ")
+    assert "tests.incidents.part -> trimtab.units" in found.stdout.replace("\n", " ")
 
 
 @pytest.mark.system
