@@ -474,10 +474,10 @@ def test_errors_of_real_paths(tmp_path: Path) -> None:
 
 AS_NOBODY = """
 import json, os, sys
-from trimtab.reach import bounded, bounded as child
+from trimtab.reach import bounded
 from trimtab.base.error import TrimtabError
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
-sys.executable, child._ROOT, path = sys.argv[1:]
+sys.executable, bounded._ROOT, path = sys.argv[1:]
 state = bounded.describe(path)
 inner = bounded.describe(path + "/closed/x")
 try:
@@ -499,7 +499,7 @@ def test_permissions_are_those_of_whoever_asks() -> None:
         place = Path(name)
         place.chmod(0o755)
         (place / "closed").mkdir(mode=0o700)
-        package = place / "trimtab" / "launch"
+        package = place / "trimtab" / "reach"
         package.mkdir(parents=True)
         for module in (touch, child_main):
             shutil.copy(present(module.__file__), package)

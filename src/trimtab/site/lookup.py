@@ -22,13 +22,13 @@ from trimtab.base.visible import shell_text, site_place, visible
 from trimtab.reach import bounded
 from trimtab.reach.process import Execute, utc_now
 from trimtab.reach.process import execute as run_process
-from trimtab.site.path_access import Reach
 from trimtab.site.site_file import LoadedSite, known_sites, load_site
 from trimtab.site.site_file import find_site as find_site_file
 from trimtab.store.location import locate
 
 if TYPE_CHECKING:
     from trimtab.reach.driver_protocol import Clock, Driver
+    from trimtab.site.path_access import Reach
     from trimtab.store.kept import KeptSite
     from trimtab.store.store import Store
 
