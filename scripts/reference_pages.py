@@ -28,7 +28,7 @@ PACKAGES: Final = ("trimtab", "trimtab.judge")
 def commands_page() -> str:
     """Return the page of every command with its options."""
     from trimtab.cli import COMMANDS, trimtab
-    from trimtab.show.command_options import loaded
+    from trimtab.show.command_group import loaded
 
     lines = [
         "# Commands",

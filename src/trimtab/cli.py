@@ -26,7 +26,7 @@ from trimtab.base.error import (
 )
 from trimtab.base.visible import visible
 from trimtab.reach.interruption import interruptible
-from trimtab.show.command_options import COMPLETE, LazyGroup
+from trimtab.show.command_group import COMPLETE, LazyGroup
 
 GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Look": {

@@ -18,7 +18,7 @@ from tests.support.documents import misfits
 from trimtab.cli import COMMANDS
 from trimtab.cli import trimtab as root
 from trimtab.show import command_options
-from trimtab.show.command_options import loaded
+from trimtab.show.command_group import loaded
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {

@@ -16,7 +16,7 @@ from trimtab.base import units
 from trimtab.base.error import UsageError
 from trimtab.base.visible import visible
 from trimtab.show import command_options
-from trimtab.show.command_options import LazyGroup
+from trimtab.show.command_group import LazyGroup
 
 if TYPE_CHECKING:
     from trimtab.purge.horizon.horizon_question import HorizonQuestion

@@ -9,7 +9,7 @@ import click
 from trimtab.base.event import EventKind
 from trimtab.base.units import plural
 from trimtab.show import command_options
-from trimtab.show.command_options import SuggestingGroup
+from trimtab.show.command_group import SuggestingGroup
 from trimtab.show.document import ALL, Document, Section, row, table
 from trimtab.show.screen_document import show_page
 from trimtab.show.text import local_moment, local_times

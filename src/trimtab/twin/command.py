@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from trimtab.show import command_options
-from trimtab.show.command_options import SuggestingGroup
+from trimtab.show.command_group import SuggestingGroup
 from trimtab.show.screen_document import show_page
 
 

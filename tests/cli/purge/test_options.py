@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from trimtab.base.error import TrimtabError, UsageError
 from trimtab.purge.command import COMMANDS, purge_command
-from trimtab.show.command_options import loaded
+from trimtab.show.command_group import loaded
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 
