@@ -561,15 +561,3 @@ def _mca_lines(hints: Sequence[Hint]) -> list[str]:
         lines.append("# with OMPIO instead (OMPI_MCA_io=ompio), in place of the hints file:")
         lines += [f"# export OMPI_MCA_{hint.name}={hint.value}" for hint in others]
     return lines
-
-
-__all__ = [
-    "Hint",
-    "HintBasis",
-    "HintKind",
-    "JobRequest",
-    "Mpi",
-    "advise",
-    "paste_text",
-    "setstripe_argv",
-]

@@ -388,8 +388,6 @@ def _config_of(options: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in config.items() if value}
 
 
-__all__ = ["FORMAT", "KIND", "PHASES", "command", "parse", "read", "version"]
-
 _RESERVED_OPTIONS: Final = frozenset(
     {"w", "write", "r", "read", "t", "threads", "b", "block", "s", "size", "direct", "infloop"}
     | {"timelimit", "nolive", "jsonfile", "csvfile", "resfile", "nopathexp", "lat", "i"}

@@ -478,8 +478,6 @@ def _note_problems(draft: MeasurementDraft, output: RawOutput, text: str, whole:
     draft.note_exit("fio", output)
 
 
-__all__ = ["FORMAT", "PHASES", "command", "parse", "read", "version"]
-
 _RESERVED_OPTIONS: Final = frozenset(
     {"name", "directory", "filename_format", "rw", "bs", "size", "numjobs", "thread", "ioengine"}
     | {"direct", "invalidate", "fallocate", "unlink", "time_based", "runtime", "end_fsync"}

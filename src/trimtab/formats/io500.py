@@ -347,8 +347,6 @@ def _first(moments: Iterable[datetime | None]) -> datetime | None:
     return next((moment for moment in moments if moment is not None), None)
 
 
-__all__ = ["FORMAT", "KIND", "read"]
-
 _SUMMARY_NAME: Final = "result_summary.txt"
 _DETAILS_NAME: Final = "result.txt"
 _SUMMARY: Final = re.compile(

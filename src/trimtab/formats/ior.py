@@ -335,8 +335,6 @@ def _without_boilerplate(stderr: str) -> str:
     return tail("\n".join(lines)) or tail(stderr)
 
 
-__all__ = ["FORMAT", "PHASES", "command", "parse", "read", "version"]
-
 _VERSION_ARGUMENTS: Final = (
     *("-a", "DUMMY", "-w", "-t", "1k", "-b", "1k", "-l", "random"),
     *("-O", "summaryFormat=JSON", "-o", "trimtab"),

@@ -428,9 +428,6 @@ def _near(samples: list[Sample], mean: float) -> list[Sample]:
     return [doubted(sample, Message("clocks-disagree", text)) for sample in samples]
 
 
-__all__ = ["FORMAT", "KIND", "command", "read", "version"]
-
-
 def read(source: OutputFile) -> tuple[Measurement, ...]:
     """Return a result for each test in an output; see `trimtab.formats.source`.
 

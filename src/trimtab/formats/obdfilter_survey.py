@@ -495,6 +495,3 @@ FORMAT: Final = OutputFormat(
     instead=_instead,
     beginning=Mark((_TITLE.encode(),), _PRINTED),
 )
-
-
-__all__ = ["FORMAT", "read"]

@@ -192,13 +192,6 @@ def _aware(time: datetime) -> datetime:
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
-__all__ = [
-    "LevelChanges",
-    "find_changes",
-    "suspect_among",
-]
-
-
 RECENT_S: Final = 10 * 86400.0
 RECENT_RUNS: Final = 30
 """How far back to search for the open suspect: it waits for four days or a dozen runs, possibly

@@ -33,7 +33,6 @@ from trimtab.judge.series_frame import (
     between,
     counted,
     daily,
-    frame_of,
     missing,
     normalised,
     points_of,
@@ -252,9 +251,6 @@ def _outliers(levelled: _Levelled, bulk: float, unfinished: int) -> str:
     if not parts:
         return ""
     return f"; of {plural(len(levelled.finished) + unfinished, 'run')}, {', '.join(parts)}"
-
-
-__all__ = ["frame_of", "judge_series"]
 
 
 def judge_series(

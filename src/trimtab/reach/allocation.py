@@ -19,19 +19,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol, Self
 
-from trimtab.base.error import JobLost, NeverStarted, UsageError
+from trimtab.base.error import UsageError
 from trimtab.base.visible import visible
 from trimtab.reach.process import OUTPUT_LIMIT_BYTES, Execute, ProcessResult, utc_now
-
-__all__ = [
-    "PENDING_LIMIT_S",
-    "Allocation",
-    "HostAllocation",
-    "JobLost",
-    "NeverStarted",
-    "NodeDemand",
-    "Waiting",
-]
 
 Waiting = Callable[[str, float], None]
 """Called with the reason for waiting (``PENDING: Priority``) and the seconds waited."""

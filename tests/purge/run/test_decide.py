@@ -16,10 +16,10 @@ from trimtab.purge.run.exchange import (
     LookAtRows,
     LookedAtRows,
     Measure,
-    MeasuredAtRows,
     Objection,
     Stop,
     StopReason,
+    UsageMeasured,
     Wait,
     Waited,
 )
@@ -52,38 +52,38 @@ def running(terms=TERMS, todo=HUNDRED, **changes):
 def test_it_begins_with_a_measurement_once_nothing_is_being_destroyed():
     state, instruction = settling(begin(TERMS, (Rows(0, 9),)), 1000.0)
     assert instruction == Measure()
-    state, instruction = handle(state, MeasuredAtRows(1000.0, FULL, 3))
+    state, instruction = handle(state, UsageMeasured(1000.0, FULL, 3))
     assert instruction == Wait(5.0, "objects of deleted files are being destroyed")
     state, instruction = handle(state, Waited(1005.0))
     assert instruction == Measure()
-    state, instruction = handle(state, MeasuredAtRows(1012.0, FULL, 0))
+    state, instruction = handle(state, UsageMeasured(1012.0, FULL, 0))
     assert instruction == Wait(3.0, "objects of deleted files are being destroyed")
-    state, instruction = handle(state, MeasuredAtRows(1015.0, FULL, 0))
+    state, instruction = handle(state, UsageMeasured(1015.0, FULL, 0))
     assert instruction == LookAtRows(Rows(0, 2))
     assert (state.needed_bytes, state.needed_first_bytes, state.used_first_bytes) == (30, 30, 80)
 
 
 def test_a_dry_run_measures_at_once():
     state, _ = settling(begin(DRY, (Rows(0, 9),)), 1000.0)
-    assert handle(state, MeasuredAtRows(1000.0, FULL, 3))[1] == LookAtRows(Rows(0, 2))
+    assert handle(state, UsageMeasured(1000.0, FULL, 3))[1] == LookAtRows(Rows(0, 2))
 
 
 def test_at_or_under_the_target_nothing_goes():
     _, instruction = handle(
         replace(begin(TERMS, (Rows(0, 9),)), settling_since_s=0.0),
-        MeasuredAtRows(20.0, Usage(50, 50)),
+        UsageMeasured(20.0, Usage(50, 50)),
     )
     assert instruction == Stop(
         StopReason.TARGET,
         "the file system was already 50.0 % full, at or under its target of 50.0 %",
     )
     above = replace(begin(TERMS, (Rows(0, 9),)), settling_since_s=0.0)
-    assert handle(above, MeasuredAtRows(20.0, Usage(51, 49)))[1] == LookAtRows(Rows(0, 2))
+    assert handle(above, UsageMeasured(20.0, Usage(51, 49)))[1] == LookAtRows(Rows(0, 2))
 
 
 def test_without_rows_it_is_over():
     state = replace(begin(TERMS, ()), settling_since_s=0.0)
-    assert handle(state, MeasuredAtRows(20.0, FULL))[1] == Stop(
+    assert handle(state, UsageMeasured(20.0, FULL))[1] == Stop(
         StopReason.EXHAUSTED,
         "all files of the plan are done; 30 B more must go to reach the target",
     )
@@ -137,16 +137,16 @@ def test_when_as_much_is_freed_as_was_needed_it_waits_before_it_measures():
     state, instruction = handle(running(), Ended(2.0, outcome))
     assert instruction == Measure()
     assert state.settling_since_s == 2.0
-    state, instruction = handle(state, MeasuredAtRows(2.0, FULL, None))
+    state, instruction = handle(state, UsageMeasured(2.0, FULL, None))
     assert instruction == Wait(5.0, "objects of deleted files are being destroyed")
-    assert handle(state, MeasuredAtRows(17.0, Usage(50, 50), None))[1] == Stop(
+    assert handle(state, UsageMeasured(17.0, Usage(50, 50), None))[1] == Stop(
         StopReason.TARGET, "the file system is 50.0 % full, at or under its target of 50.0 %"
     )
-    assert handle(state, MeasuredAtRows(17.0, Usage(55, 45), None))[1] == LookAtRows(Rows(10, 4))
-    assert handle(state, MeasuredAtRows(90.0, FULL, 7))[1] == Wait(
+    assert handle(state, UsageMeasured(17.0, Usage(55, 45), None))[1] == LookAtRows(Rows(10, 4))
+    assert handle(state, UsageMeasured(90.0, FULL, 7))[1] == Wait(
         5.0, "objects of deleted files are being destroyed"
     )
-    stop = handle(state, MeasuredAtRows(102.0, FULL, 7))[1]
+    stop = handle(state, UsageMeasured(102.0, FULL, 7))[1]
     assert stop == Stop(
         StopReason.NOT_SETTLED,
         "7 objects are still being destroyed after 100.0 s: free space unknown",
@@ -157,26 +157,26 @@ def test_a_measurement_on_the_way_lowers_what_is_needed_and_never_raises_it():
     outcome = ended(RowBatch(Rows(0, 10)), ("deleted", 10), freed=10)
     state, instruction = handle(running(), Ended(61.0, outcome))
     assert instruction == Measure()
-    assert handle(state, MeasuredAtRows(61.0, FULL, 5))[0].needed_bytes == 20
-    lower, instruction = handle(state, MeasuredAtRows(61.0, Usage(55, 45), 5))
+    assert handle(state, UsageMeasured(61.0, FULL, 5))[0].needed_bytes == 20
+    lower, instruction = handle(state, UsageMeasured(61.0, Usage(55, 45), 5))
     assert (lower.needed_bytes, instruction) == (5, LookAtRows(Rows(10, 4)))
     assert lower.measured_at_s == 61.0
-    stopped = handle(state, MeasuredAtRows(61.0, Usage(50, 50), 5))[1]
+    stopped = handle(state, UsageMeasured(61.0, Usage(50, 50), 5))[1]
     assert isinstance(stopped, Stop)
     assert stopped.reason is StopReason.TARGET
 
 
 def test_deleting_that_frees_nothing_ends():
     state = running(freed_bytes=30, settling_since_s=0.0)
-    assert handle(state, MeasuredAtRows(20.0, Usage(66, 34), 0))[1] == Stop(
+    assert handle(state, UsageMeasured(20.0, Usage(66, 34), 0))[1] == Stop(
         StopReason.NOT_FREED,
         "30 B deleted, but usage fell by only 14 B: users write as fast, or snapshots, a trash can "
         "or shared extents hold the space",
     )
-    assert handle(state, MeasuredAtRows(20.0, Usage(65, 35), 0))[1] == LookAtRows(Rows(0, 2))
+    assert handle(state, UsageMeasured(20.0, Usage(65, 35), 0))[1] == LookAtRows(Rows(0, 2))
     # Before what was needed is freed, nothing can be said.
     early = replace(state, freed_bytes=29)
-    assert handle(early, MeasuredAtRows(20.0, FULL, 0))[1] == LookAtRows(Rows(0, 2))
+    assert handle(early, UsageMeasured(20.0, FULL, 0))[1] == LookAtRows(Rows(0, 2))
 
 
 def test_many_troubles_end_it_and_few_do_not():
@@ -249,7 +249,7 @@ class Lagging:
             case Measure():
                 self.used = max(0, min(self.capacity, self.used + self.drift))
                 usage = Usage(self.used, self.capacity - self.used)
-                return MeasuredAtRows(self.at_s, usage, len(self.pending) if self.tells else None)
+                return UsageMeasured(self.at_s, usage, len(self.pending) if self.tells else None)
             case Delete():
                 rows = instruction.batch.rows
                 sizes = self.sizes[rows.first : rows.end]
@@ -316,18 +316,18 @@ def test_no_more_goes_where_nobody_tells_how_late_it_is(sizes, lag_s, used, ofte
 def test_what_is_freed_and_not_seen_is_said_where_nobody_tells_of_it():
     late = replace(TERMS, frees_late=True)
     state = running(late, freed_bytes=30, settling_since_s=0.0)
-    assert handle(state, MeasuredAtRows(20.0, FULL, None))[1] == Stop(
+    assert handle(state, UsageMeasured(20.0, FULL, None))[1] == Stop(
         StopReason.NOT_SETTLED,
         "enough was deleted, but 30 B of it does not show in usage yet, and it is unknown whether "
         "objects are still being destroyed",
     )
     # Users wrote 5 meanwhile: more is needed than was at first.
-    assert handle(state, MeasuredAtRows(20.0, Usage(85, 15), None))[0].needed_bytes == 5
-    seen = handle(state, MeasuredAtRows(20.0, Usage(60, 40), None))[1]
+    assert handle(state, UsageMeasured(20.0, Usage(85, 15), None))[0].needed_bytes == 5
+    seen = handle(state, UsageMeasured(20.0, Usage(60, 40), None))[1]
     assert isinstance(seen, Stop)
     assert seen.reason is StopReason.NOT_SETTLED
     # Who knows that nothing is being destroyed knows that others wrote.
-    assert handle(state, MeasuredAtRows(20.0, Usage(60, 40), 0))[0].needed_bytes == 10
+    assert handle(state, UsageMeasured(20.0, Usage(60, 40), 0))[0].needed_bytes == 10
 
 
 @given(

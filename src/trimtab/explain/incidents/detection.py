@@ -372,8 +372,6 @@ def _error(within: Any, around: Any) -> float:
     return 1.25 * scale / max(1.0, len(within) / 3) ** 0.5
 
 
-__all__ = ["BadChecksums", "Troubles", "find_troubles", "with_levels"]
-
 _NEAR_LEVEL: Final = timedelta(days=2)
 """So far apart an incident and the level that it left may begin."""
 

@@ -119,7 +119,7 @@ class LookedAtRows:
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredAtRows:
+class UsageMeasured:
     """Usage of the file system.
 
     Attributes
@@ -148,7 +148,7 @@ class Waited:
     at_s: float
 
 
-Event = LookedAtRows | MeasuredAtRows | Ended | Waited
+Event = LookedAtRows | UsageMeasured | Ended | Waited
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,9 +44,9 @@ from trimtab.purge.run.exchange import (
     LookAtRows,
     LookedAtRows,
     Measure,
-    MeasuredAtRows,
     Stop,
     StopReason,
+    UsageMeasured,
     Wait,
     Waited,
 )
@@ -223,7 +223,7 @@ def looking(state: RunState) -> LookAtRows:
 def handle(state: RunState, event: Event) -> Step:
     """Return the state after an event, and the next instruction."""
     match event:
-        case MeasuredAtRows():
+        case UsageMeasured():
             return _measured(state, event)
         case LookedAtRows():
             return _looked(state, event)
@@ -263,7 +263,7 @@ def _capped(state: RunState, capped: StopReason | None) -> Stop:
     return Stop(StopReason.BYTES_CAP, text)
 
 
-def _measured(state: RunState, event: MeasuredAtRows) -> Step:
+def _measured(state: RunState, event: UsageMeasured) -> Step:
     settling = state.settling_since_s
     if settling is not None:
         waited_s = event.at_s - settling
@@ -285,7 +285,7 @@ def _not_settled(in_flight: int, waited_s: float) -> Stop:
     )
 
 
-def _weighed(state: RunState, event: MeasuredAtRows) -> Step:
+def _weighed(state: RunState, event: UsageMeasured) -> Step:
     """Continue or stop, depending on a measurement."""
     terms, usage = state.terms, event.usage
     first = state.measured_at_s == -math.inf

@@ -15,11 +15,11 @@ from trimtab.purge.fullness import Usage
 from trimtab.purge.plan.deletion_plan import escape, same_named
 from trimtab.purge.run.exchange import (
     Listing,
-    MeasuredAtRows,
     Objection,
     RunProgress,
     RunSurroundings,
     Stop,
+    UsageMeasured,
 )
 from trimtab.purge.run.journal_line import (
     DoneLine,
@@ -135,7 +135,7 @@ class RunAccount:
         self.unexplained: list[bytes] = []
         self.undone_rows = self.unsynced_rows = 0
         self.before: Usage | None = None
-        self.after: MeasuredAtRows | None = None
+        self.after: UsageMeasured | None = None
         self.deleted_at_s: float | None = None
         self.unmeasured = ""
 
@@ -250,15 +250,15 @@ class RunAccount:
             self.journal.write(SyncedLine(self.job.id, moment_of(self.now_s())))
             self.unsynced_rows = 0
 
-    def measure(self) -> MeasuredAtRows:
+    def measure(self) -> UsageMeasured:
         """Measure the usage of the file system."""
         usage, in_flight = self.job.surroundings.measure()
-        measured = MeasuredAtRows(self.now_s(), usage, in_flight)
+        measured = UsageMeasured(self.now_s(), usage, in_flight)
         self.before = self.before or usage
         self.after = None if self.deleted_at_s is None else measured
         return measured
 
-    def write_usage(self, event: MeasuredAtRows) -> None:
+    def write_usage(self, event: UsageMeasured) -> None:
         """Journal a measurement that does not change what other hosts need."""
         usage, at = event.usage, moment_of(event.at_s)
         line = UsageLine(self.job.id, at, usage.used_bytes, usage.available_bytes, event.in_flight)

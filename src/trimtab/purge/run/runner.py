@@ -48,10 +48,10 @@ from trimtab.purge.run.exchange import (
     LookAtRows,
     LookedAtRows,
     Measure,
-    MeasuredAtRows,
     RunProgress,
     Stop,
     StopReason,
+    UsageMeasured,
     Wait,
     Waited,
 )
@@ -333,7 +333,7 @@ class PurgeRun(RunAccount):
         # Others may return rows.
         return self._bide(after) if is_exhausted and self._others() else (after, instruction)
 
-    def _need_line(self, before: RunState, after: RunState, event: MeasuredAtRows) -> NeedLine:
+    def _need_line(self, before: RunState, after: RunState, event: UsageMeasured) -> NeedLine:
         usage, needed = event.usage, after.needed_bytes
         target, reserved = after.terms.target_fullness, self.journal.shared.reserved.bytes
         if needed is not None and target is not None and reserved:
@@ -462,7 +462,7 @@ class PurgeRun(RunAccount):
             raise
 
 
-def _only_claims(instruction: Instruction, event: MeasuredAtRows, state: RunState) -> bool:
+def _only_claims(instruction: Instruction, event: UsageMeasured, state: RunState) -> bool:
     """Whether the need is 0 only because others are expected to free the rest."""
     target = state.terms.target_fullness
     is_enough = isinstance(instruction, Stop) and instruction.reason is StopReason.TARGET
