@@ -407,7 +407,7 @@ def without(windows: Sequence[Period], taken: Sequence[Period]) -> list[Period]:
     --------
     >>> from datetime import UTC
     >>> hour = [datetime(2026, 3, 2, h, tzinfo=UTC) for h in range(4)]
-    >>> left = without([Window(hour[0], hour[3])], [Window(hour[1], hour[2])])
+    >>> left = without([Period(hour[0], hour[3])], [Period(hour[1], hour[2])])
     >>> [(one.from_.hour, one.to.hour) for one in left]
     [(0, 1), (2, 3)]
     """
