@@ -1,7 +1,7 @@
 //! System calls that rustix lacks, each wrapped once.
 
 use std::ffi::CStr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, Opcode, Setter, ioctl, opcode};
@@ -35,6 +35,34 @@ impl Attributes {
         // SAFETY: the call reads one `struct fsxattr`, which this is.
         unsafe { ioctl(file, Setter::<SET, Self>::new(self)) }
     }
+}
+
+/// To which project an inode belongs, for quotas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Project {
+    /// Its number; 0 where none was given.
+    pub(crate) number: u32,
+    /// Whether what is made in the directory belongs to it too.
+    pub(crate) inherited: bool,
+}
+
+/// `FS_XFLAG_PROJINHERIT`.
+const INHERIT: u32 = 0x200;
+
+/// The project of an open file or directory; `None` where the file system knows none.
+pub(crate) fn project_of(file: &OwnedFd) -> Option<Project> {
+    let attributes = Attributes::of(file).ok()?;
+    Some(Project { number: attributes.project, inherited: attributes.flags & INHERIT != 0 })
+}
+
+/// Lets a directory take files of any project; `false` where that could not be done.
+pub(crate) fn take_any_project(directory: &OwnedFd) -> bool {
+    let Ok(mut attributes) = Attributes::of(directory) else { return true };
+    if attributes.flags & INHERIT == 0 {
+        return true;
+    }
+    attributes.flags &= !INHERIT;
+    attributes.set(directory).is_ok()
 }
 
 /// The Lustre identifier of an open file or directory, as the kernel lays it out.

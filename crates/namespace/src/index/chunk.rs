@@ -3,16 +3,18 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use parquet::basic::Encoding;
 use parquet::column::page::{Page, PageReader};
-use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length, SerializedPageReader};
 
 use super::bits::{Broken, Hybrid};
 use super::schema::Location;
+use crate::error::{Error, Result};
 
 /// A column of up to so many bytes is read at once, a larger one page by page.
 const AT_ONCE_BYTES: u64 = 16 << 20;
@@ -285,4 +287,10 @@ fn levels(
 
 fn told(broken: Broken) -> String {
     broken.into()
+}
+/// What a file says of itself.
+pub(super) fn metadata(path: &Path, shared: &Shared) -> Result<ParquetMetaData> {
+    ParquetMetaDataReader::new()
+        .parse_and_finish(shared)
+        .map_err(|source| Error::Parquet { path: path.to_path_buf(), source })
 }

@@ -8,6 +8,8 @@
 //! judged once and not for each of its files.
 
 use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use parquet::basic::Encoding;
@@ -16,7 +18,6 @@ use super::bits::Hybrid;
 use super::chunk::{Data, Next, Pages};
 use super::packed::{Integers, Kind, Strings};
 use super::schema::{self, Location, Name};
-use super::shard::Shard;
 use crate::error::{Error, Result as CrateResult};
 
 type Result<T> = std::result::Result<T, String>;
@@ -212,7 +213,7 @@ enum Source<K: Kind, T> {
 /// A column of a group of rows, each value mapped to a `T`.
 pub(crate) struct Reader<K: Kind, T> {
     source: Source<K, T>,
-    shard: Shard,
+    path: Arc<Path>,
     name: Name,
 }
 
@@ -232,19 +233,19 @@ pub(crate) fn slice((page, range): Piece<'_>) -> Bytes {
 impl<K: Kind, T: Clone> Reader<K, T> {
     /// Begins to read; `missing` stands where there is no value, if that can be.
     pub(super) fn new(
-        shard: &Shard,
+        path: &Arc<Path>,
         name: Name,
         (location, pages): (Location, Pages),
         missing: Option<T>,
     ) -> Self {
-        let (shard, kind) = (shard.clone(), K::of(&location, name.column().kind));
+        let (path, kind) = (path.clone(), K::of(&location, name.column().kind));
         #[cfg(feature = "library-readers")]
         if super::library::is_chosen() {
             let library = super::library::Library::new(&location, pages, missing);
-            return Self { source: Source::Library(library), shard, name };
+            return Self { source: Source::Library(library), path, name };
         }
         let source = Source::Decoder(Column::new(kind, location, pages, missing));
-        Self { source, shard, name }
+        Self { source, path, name }
     }
 
     /// Appends one `T` for each of the next rows.
@@ -274,8 +275,13 @@ impl<K: Kind, T: Clone> Reader<K, T> {
     }
 
     pub(crate) fn unreadable(&self, problem: &str) -> Error {
-        self.shard.unreadable(self.name, problem)
+        unreadable(&self.path, self.name, problem)
     }
+}
+
+/// An error of a column of a shard.
+pub(super) fn unreadable(path: &Path, name: Name, problem: &str) -> Error {
+    Error::data(path, format!("column {} {problem}", name.text()))
 }
 
 /// A column of lists of small numbers, all rows of a group at once.

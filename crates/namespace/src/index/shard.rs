@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::ParquetMetaData;
 
-use super::chunk::{Pages, Shared};
-use super::column::{Lists, Reader};
+use super::chunk::{Pages, Shared, metadata};
+use super::column::{Lists, Reader, unreadable};
 use super::packed::Kind;
 use super::schema::{Location, Name, locate};
 use super::signed::{FilePart, Signed};
@@ -56,7 +56,7 @@ pub struct Shard(Arc<Open>);
 
 #[derive(Debug)]
 struct Open {
-    path: PathBuf,
+    path: Arc<Path>,
     content: Content,
     metadata: ParquetMetaData,
     superseded: Vec<u32>,
@@ -110,7 +110,7 @@ impl Shard {
             return Err(Error::data(path, "has other groups of rows than were signed"));
         }
         Self::checked(Open {
-            path: path.to_path_buf(),
+            path: path.into(),
             content: Content::Signed(signed),
             metadata,
             superseded: Vec::new(),
@@ -122,7 +122,7 @@ impl Shard {
         let shared = Shared::new(file, length);
         let metadata = metadata(path, &shared)?;
         let content = Content::File(shared);
-        Self::checked(Open { path: path.to_path_buf(), content, metadata, superseded })
+        Self::checked(Open { path: path.into(), content, metadata, superseded })
     }
 
     fn checked(open: Open) -> Result<Self> {
@@ -195,7 +195,7 @@ impl Shard {
 
     /// An error of one of its columns.
     pub(crate) fn unreadable(&self, name: Name, problem: &str) -> Error {
-        Error::data(self.path(), format!("column {} {problem}", name.text()))
+        unreadable(self.path(), name, problem)
     }
 }
 
@@ -207,13 +207,6 @@ fn read_superseded(path: &Path) -> Result<Vec<u32>> {
         return Ok(rows);
     }
     Err(Error::data(path, "is no increasing list of row numbers"))
-}
-
-/// What a file says of itself.
-pub(super) fn metadata(path: &Path, shared: &Shared) -> Result<ParquetMetaData> {
-    ParquetMetaDataReader::new()
-        .parse_and_finish(shared)
-        .map_err(|source| Error::Parquet { path: path.to_path_buf(), source })
 }
 
 /// A group of rows of a shard.
@@ -242,7 +235,7 @@ impl Group<'_> {
         missing: Option<T>,
     ) -> Result<Option<Reader<K, T>>> {
         let place = self.pages(name)?;
-        Ok(place.map(|place| Reader::new(self.shard, name, place, missing)))
+        Ok(place.map(|place| Reader::new(&self.shard.0.path, name, place, missing)))
     }
 
     /// The OSTs of every row.

@@ -18,8 +18,7 @@ use bytes::Bytes;
 use parquet::file::metadata::RowGroupMetaData;
 use sha2::{Digest, Sha256};
 
-use super::chunk::Shared;
-use super::shard::metadata;
+use super::chunk::{Shared, metadata};
 use crate::error::{Error, Result};
 
 /// A SHA-256.

@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{AtFlags, OFlags, RenameFlags, StatxFlags, renameat_with, statx, unlinkat};
 use rustix::io::Errno;
 
+use super::origin::Mark;
 use super::origin::{self, Noted};
-use super::parent::Mark;
 use super::quarantine::{
     Leftover, ORIGIN_SUFFIX, Place, STRANDED, beneath, is_own, is_room, names, remove_notes_alone,
 };

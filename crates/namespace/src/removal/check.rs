@@ -1,6 +1,6 @@
 //! Whether what a name stands for now is the file of the plan, and may still go: pure.
 
-use rustix::fs::{Statx, StatxAttributes, StatxTimestamp};
+use rustix::fs::{Statx, StatxTimestamp};
 
 use super::Settings;
 use super::exempted::Exempted;
@@ -148,11 +148,6 @@ fn of_kept(kept: Kept) -> Outcome {
         Kept::TimeUnknown => Outcome::TimeUnknown,
         Kept::TooYoung => Outcome::TooYoung,
     }
-}
-
-/// Whether a file, or a directory that it would be taken from, refuses to be changed.
-pub(super) fn is_fixed(stat: &Statx) -> bool {
-    stat.stx_attributes.intersects(StatxAttributes::IMMUTABLE | StatxAttributes::APPEND)
 }
 
 /// Whether a file in quarantine is the one that was looked at before, and nobody did anything to it

@@ -2,14 +2,35 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::OnceLock;
 
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{AtFlags, Mode, OFlags, Statx, StatxFlags, openat, statx};
+use rustix::io::Errno;
 
-use super::parent::Mark;
-use super::quarantine::slot_name;
-use crate::entry::ObjectId;
+use crate::entry::{Entry, ObjectId};
+
+/// How many files a thread takes before it looks again whether their directory is in place.
+pub(super) const ROUND: usize = 32;
+
+/// By what a directory is known again after the process that had it open has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) inode: u64,
+    pub(super) birth_ns: Option<i64>,
+}
+
+impl Mark {
+    pub(super) fn of(directory: &OwnedFd) -> Result<Self, Errno> {
+        let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+        Ok(Self::of_stat(&statx(directory, c"", AtFlags::EMPTY_PATH, mask)?))
+    }
+
+    pub(super) fn of_stat(stat: &Statx) -> Self {
+        let entry = Entry::of_statx(stat);
+        Self { inode: stat.stx_ino, birth_ns: entry.times.birth_ns }
+    }
+}
 
 /// From where a planned file is taken.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +107,7 @@ fn decode(bytes: &[u8]) -> Vec<Noted> {
         let half = |at: usize| u32::from_le_bytes(fixed[at..at + 4].try_into().unwrap_or_default());
         let word = |at: usize| u64::from_le_bytes(fixed[at..at + 8].try_into().unwrap_or_default());
         let (slot, parent, name) = (half(0) as usize, half(36) as usize, half(40) as usize);
-        if !(1..=super::quarantine::ROUND).contains(&slot) || parent + name > texts.len() {
+        if !(1..=ROUND).contains(&slot) || parent + name > texts.len() {
             break;
         }
         let birth_ns = Some(word(28) as i64).filter(|birth_ns| *birth_ns != UNBORN);
@@ -103,6 +124,12 @@ fn decode(bytes: &[u8]) -> Vec<Noted> {
         rest = &texts[parent + name..];
     }
     notes
+}
+
+pub(super) fn slot_name(slot: usize) -> &'static [u8] {
+    const NAMES: &[u8; 2 * ROUND] =
+        b"0001020304050607080910111213141516171819202122232425262728293031";
+    &NAMES[2 * slot..2 * slot + 2]
 }
 
 /// Which start of this host it is.

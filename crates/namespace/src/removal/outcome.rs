@@ -1,5 +1,7 @@
 //! What became of a row of the plan: one code each, and its name.
 
+use rustix::io::Errno;
+
 /// What became of one candidate. The codes are kept in journals: they never change their meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -106,6 +108,34 @@ impl Outcome {
         (Self::ChangedAtime, "changed_atime"),
         (Self::CtimeOnly, "ctime_only"),
     ];
+}
+
+/// Why a row is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) outcome: Outcome,
+    pub(super) errno: i32,
+}
+
+impl From<Outcome> for Refusal {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, errno: 0 }
+    }
+}
+
+impl From<Errno> for Refusal {
+    /// What an error about a name in a directory that is open means.
+    fn from(errno: Errno) -> Self {
+        let outcome = match errno {
+            Errno::NOENT => Outcome::Gone,
+            Errno::LOOP | Errno::NXIO | Errno::ISDIR | Errno::NOTDIR => Outcome::ChangedType,
+            Errno::ACCESS | Errno::PERM => Outcome::Denied,
+            // Somebody else holds a lease on it.
+            Errno::AGAIN => Outcome::Open,
+            _ => Outcome::Failed,
+        };
+        Self { outcome, errno: errno.raw_os_error() }
+    }
 }
 
 #[cfg(test)]

@@ -3,34 +3,17 @@
 use bytes::Bytes;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, fstat, openat, readlinkat, statx};
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, Statx, StatxAttributes, StatxFlags, fstat, openat, readlinkat,
+    statx,
+};
 use rustix::io::Errno;
 
-use super::check::is_fixed;
+use super::origin::Mark;
 use super::outcome::Outcome;
 use super::quarantine::{QUARANTINE_PREFIX, is_quarantine};
 use crate::beneath::{Answer, Identity, Root};
-use crate::entry::Entry;
-use crate::system::Attributes;
-
-/// By what a directory is known again after the process that had it open has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
-    pub(super) inode: u64,
-    pub(super) birth_ns: Option<i64>,
-}
-
-impl Mark {
-    pub(super) fn of(directory: &OwnedFd) -> Result<Self, Errno> {
-        let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-        Ok(Self::of_stat(&statx(directory, c"", AtFlags::EMPTY_PATH, mask)?))
-    }
-
-    fn of_stat(stat: &Statx) -> Self {
-        let entry = Entry::of_statx(stat);
-        Self { inode: stat.stx_ino, birth_ns: entry.times.birth_ns }
-    }
-}
+use crate::system::project_of;
 
 /// An open directory of the plan.
 #[derive(Debug)]
@@ -157,6 +140,11 @@ fn lies_in_quarantine(root: &Root, path: &[u8]) -> Result<bool, Errno> {
     Ok(false)
 }
 
+/// Whether a file, or a directory that it would be taken from, refuses to be changed.
+pub(super) fn is_fixed(stat: &Statx) -> bool {
+    stat.stx_attributes.intersects(StatxAttributes::IMMUTABLE | StatxAttributes::APPEND)
+}
+
 fn of_errno(errno: Errno) -> Outcome {
     match errno {
         Errno::NOENT => Outcome::Gone,
@@ -165,34 +153,6 @@ fn of_errno(errno: Errno) -> Outcome {
         Errno::ACCESS | Errno::PERM => Outcome::Denied,
         _ => Outcome::Failed,
     }
-}
-
-/// To which project an inode belongs, for quotas.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Project {
-    /// Its number; 0 where none was given.
-    pub(super) number: u32,
-    /// Whether what is made in the directory belongs to it too.
-    pub(super) inherited: bool,
-}
-
-/// `FS_XFLAG_PROJINHERIT`.
-const INHERIT: u32 = 0x200;
-
-/// The project of an open file or directory; `None` where the file system knows none.
-pub(super) fn project_of(file: &OwnedFd) -> Option<Project> {
-    let attributes = Attributes::of(file).ok()?;
-    Some(Project { number: attributes.project, inherited: attributes.flags & INHERIT != 0 })
-}
-
-/// Lets a directory take files of any project; `false` where that could not be done.
-pub(super) fn take_any_project(directory: &OwnedFd) -> bool {
-    let Ok(mut attributes) = Attributes::of(directory) else { return true };
-    if attributes.flags & INHERIT == 0 {
-        return true;
-    }
-    attributes.flags &= !INHERIT;
-    attributes.set(directory).is_ok()
 }
 
 #[cfg(test)]

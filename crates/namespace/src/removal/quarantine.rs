@@ -29,11 +29,11 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use super::origin::{self, Noted, Origin};
-use super::parent::{Mark, take_any_project};
+use super::origin::{self, Mark, Noted, Origin, ROUND, slot_name};
 use super::watch::Reach;
 use crate::beneath::{Answer, Identity, Root};
 use crate::error::{Error, Result};
+use crate::system::take_any_project;
 
 /// How every quarantine's name begins.
 pub const QUARANTINE_PREFIX: &[u8] = b".trimtab-purge-";
@@ -49,9 +49,6 @@ fn is_ours_alone(uid: u32, mode: u32) -> bool {
         && (uid == 0 || uid == geteuid().as_raw())
         && mode & 0o777 == 0o700
 }
-
-/// How many files a thread takes before it looks again whether their directory is in place.
-pub(super) const ROUND: usize = 32;
 
 /// Where files are that could not be put back.
 pub const STRANDED: &[u8] = b"stranded";
@@ -418,12 +415,6 @@ pub(super) fn is_room(name: &[u8]) -> bool {
 /// Whether a name in a cell is one of ours and not a file that was taken: those have numbers.
 pub(super) fn is_own(name: &[u8]) -> bool {
     name == TAKEN || name == ORIGINS || PROBES.contains(&name)
-}
-
-pub(super) fn slot_name(slot: usize) -> &'static [u8] {
-    const NAMES: &[u8; 2 * ROUND] =
-        b"0001020304050607080910111213141516171819202122232425262728293031";
-    &NAMES[2 * slot..2 * slot + 2]
 }
 
 /// Empties a note and sees that there is room for the next. Blocks that it has are kept, since on a

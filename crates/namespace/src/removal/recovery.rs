@@ -6,11 +6,11 @@ use rustix::fs::{AtFlags, Statx, statx};
 use rustix::io::Errno;
 
 use super::lease::{self, Told};
-use super::origin::Origin;
-use super::outcome::Outcome;
-use super::parent::{Mark, Parent};
+use super::origin::{Mark, Origin};
+use super::outcome::{Outcome, Refusal};
+use super::parent::Parent;
 use super::quarantine::{Cell, Leftover, Place, Quarantine, WANTED};
-use super::worker::{Held, Job, Refusal, Verdict, freed_bytes, open, remove_if_same};
+use super::worker::{Held, Job, Verdict, freed_bytes, open, remove_if_same};
 use crate::entry::{Entry, ObjectId};
 
 #[derive(Debug, Default)]

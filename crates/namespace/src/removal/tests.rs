@@ -442,7 +442,7 @@ fn what_was_left_goes_back_into_its_own_directory_only() {
             let cell = held.parent().unwrap();
             if noted {
                 let run = fs::File::open(world.at("run")).unwrap().into();
-                let from = Some(super::parent::Mark::of(&run).unwrap());
+                let from = Some(super::origin::Mark::of(&run).unwrap());
                 let id = ObjectId::Inode(fs::metadata(held).unwrap().ino());
                 let origin = Origin { row: 0, id, from, parent: b"run", name: b"file" };
                 fs::write(cell.join("origins"), super::origin::encode([(3, origin)])).unwrap();

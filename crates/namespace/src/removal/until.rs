@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::outcome::Outcome;
-use super::worker::Refusal;
+use super::outcome::{Outcome, Refusal};
 
 /// A moment on `CLOCK_BOOTTIME`; `None`: for ever.
 #[derive(Clone, Copy, Debug, Default)]

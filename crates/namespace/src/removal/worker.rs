@@ -8,18 +8,19 @@ use bytes::Bytes;
 use rustix::fs::{AtFlags, Mode, OFlags, Statx, openat, statx};
 use rustix::io::Errno;
 
-use super::check::{Checks, is_as_before, is_fixed};
+use super::check::{Checks, is_as_before};
 use super::lease::{self, Told};
 use super::names::Names;
-use super::origin::Origin;
-use super::outcome::Outcome;
-use super::parent::{Mark, Parent, Whereabouts, project_of};
-use super::quarantine::{Cell, Place, Quarantine, ROUND, WANTED};
+use super::origin::{Mark, Origin, ROUND};
+use super::outcome::{Outcome, Refusal};
+use super::parent::{Parent, Whereabouts, is_fixed};
+use super::quarantine::{Cell, Place, Quarantine, WANTED};
 use super::until::Until;
 use super::watch::Watch;
 use crate::beneath::Root;
 use crate::entry::{Entry, ObjectId};
 use crate::index::Row;
+use crate::system::project_of;
 
 /// What all threads of a batch share.
 pub(super) struct Job<'a> {
@@ -69,34 +70,6 @@ pub(super) struct Verdict {
 impl Verdict {
     pub(super) fn of(row: usize, outcome: Outcome, freed_bytes: u64, spent: Duration) -> Self {
         Self { row, outcome, freed_bytes, errno: 0, latency_s: spent.as_secs_f32() }
-    }
-}
-
-/// Why a row is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
-    pub(super) outcome: Outcome,
-    pub(super) errno: i32,
-}
-
-impl From<Outcome> for Refusal {
-    fn from(outcome: Outcome) -> Self {
-        Self { outcome, errno: 0 }
-    }
-}
-
-impl From<Errno> for Refusal {
-    /// What an error about a name in a directory that is open means.
-    fn from(errno: Errno) -> Self {
-        let outcome = match errno {
-            Errno::NOENT => Outcome::Gone,
-            Errno::LOOP | Errno::NXIO | Errno::ISDIR | Errno::NOTDIR => Outcome::ChangedType,
-            Errno::ACCESS | Errno::PERM => Outcome::Denied,
-            // Somebody else holds a lease on it.
-            Errno::AGAIN => Outcome::Open,
-            _ => Outcome::Failed,
-        };
-        Self { outcome, errno: errno.raw_os_error() }
     }
 }
 
