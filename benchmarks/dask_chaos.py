@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
 
 RESULT = ROOT / "benchmarks" / "results" / "dask_chaos.json"
-TEST = "tests/loop/purging/test_chaos.py"
+TEST = "tests/purge/index/test_chaos.py"
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """What importing a year of results costs: 6,000 outputs of IOR and 270 surveys of 298 OSTs.
 
 The outputs of IOR are one real recording with other times and rates; the surveys have the layout of
-the real ones (``tests/measure/survey_files.py``), each OST in ``.detail``. ``trimtab import`` runs
+the real ones (``tests/formats/survey_files.py``), each OST in ``.detail``. ``trimtab import`` runs
 as a person would start it, into a new store.
 
 Bound: every byte is read, hashed, compressed and put on stable storage, and every sample is a row
@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.measured import measured_at  # noqa: E402 (the tree is on the path now)
-from tests.measure.survey_files import survey_files  # noqa: E402
+from tests.formats.survey_files import survey_files  # noqa: E402
 
 RESULTS = Path(__file__).with_name("results")
 RECORDING = ROOT / "tests" / "fixtures" / "ior" / "4.1.0+dev" / "text-fpp.out"

@@ -2,7 +2,7 @@
 
 ``make docs`` writes them beside the pages. What is committed is the fingerprint of each, in
 `FINGERPRINTS`: what changes there changes what programs read, and belongs into ``CHANGELOG.md``.
-``tests/report/documents/test_schemas.py`` compares them with the code.
+``tests/show/test_schemas.py`` compares them with the code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from trimtab.show.encode import schema
 from trimtab.site.site_file import json_schema
 
 ROOT = Path(__file__).resolve().parents[1]
-FINGERPRINTS = ROOT / "tests/report/documents/schemas.sha256"
+FINGERPRINTS = ROOT / "tests/show/schemas.sha256"
 SITE_FILE = "site-file"
 DOCUMENTS: Final[Mapping[str, str]] = {
     "check": "CheckDocument",

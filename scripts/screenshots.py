@@ -2,7 +2,7 @@
 
     python scripts/screenshots.py build/screenshots [PAGE ...]
 
-The pages hold the data of `tests.report.pages`. A picture is named after page and look, and
+The pages hold the data of `tests.show.pages`. A picture is named after page and look, and
 shows both widths side by side; one in `print` is a sheet of paper. It needs chromium and pdftoppm.
 """
 
@@ -109,7 +109,7 @@ def main() -> None:
 
 def take_pictures(directory: Path, names: list[str]) -> None:
     """Leave pages and their pictures in a directory that the browser can write to."""
-    from tests.report.pages import PAGES
+    from tests.show.pages import PAGES
 
     pages = [directory / f"{name}.html" for name in names or PAGES]
     for page in pages:

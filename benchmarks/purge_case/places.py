@@ -98,7 +98,7 @@ class Places:
         """
         program = [str(Path(sys.executable).parent / "trimtab")]
         if ago_s:
-            program = [sys.executable, "-m", "tests.cli.purge.aged", str(ago_s)]
+            program = [sys.executable, "-m", "tests.purge.command.aged", str(ago_s)]
         argv = [*program, "purge", *map(str, arguments)]
         told = taken(argv, environment={"TRIMTAB_PURGE": str(self.place)}, code=code)
         return told | {"command": " ".join(("trimtab", *argv[len(program) :]))}

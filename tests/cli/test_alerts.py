@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.loop.alerting.parcels_of import NOON, TITLE, alert
 from tests.support.command import trimtab
 from tests.support.documents import misfits
 from tests.support.mailbox import mail_server, web_server
+from tests.watch.alert.parcels_of import NOON, TITLE, alert
 
 from trimtab.base.alert import Delivery, DeliveryState, Phase
 from trimtab.store.slot import Slot, SlotState

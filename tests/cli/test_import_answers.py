@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from tests.measure.recorded import FIXTURES
+from tests.formats.recorded import FIXTURES
 from tests.support.command import Ended, trimtab
 
 AT = "2026-11-20T06:00:00Z"

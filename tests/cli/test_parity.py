@@ -183,8 +183,8 @@ transfer_size = ["64KiB", "1MiB"]
 """
 
 
-# A survey needs OSTs, and what looks at months needs those: tests/loop holds their documents to
-# their schemas (survey/, test_a_judged_site.py).
+# A survey needs OSTs, and what looks at months needs those: tests/probe holds their documents
+# to their schemas (survey/, verdict/test_a_judged_site.py).
 # The dashboard prints no document: tests/web holds its API to them.
 ELSEWHERE = {"survey", "judge", "incidents", "explain", "correlate", "serve", "demo"}
 

@@ -6,7 +6,7 @@ import zlib
 from dataclasses import replace
 
 import pytest
-from tests.loop import test_keeping
+from tests.probe.verdict import test_keeping
 from tests.support.command import trimtab
 from tests.support.documents import misfits
 from tests.support.small_site import SITE

@@ -16,9 +16,9 @@ import pytest
 from rich.cells import cell_len
 from syrupy.assertion import SnapshotAssertion
 from tests.cli.test_screens import WIDTHS, printed
-from tests.report.conftest import full_result
-from tests.report.pages import EXAMPLES, sweep_analysis, swept_policies
-from tests.report.purge_pages import USAGE, horizon_answer_of, purge_runs
+from tests.show.conftest import full_result
+from tests.show.pages import EXAMPLES, sweep_analysis, swept_policies
+from tests.show.purge_pages import USAGE, horizon_answer_of, purge_runs
 
 from trimtab.act.page import ledger_document, plan_document
 from trimtab.base.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched

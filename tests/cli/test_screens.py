@@ -19,9 +19,9 @@ import click
 import pytest
 from rich.cells import cell_len
 from syrupy.assertion import SnapshotAssertion
-from tests.cli.render.test_targets_table import AT, LONG, target
 from tests.incidents.generate import make_world
 from tests.incidents.world import START, Incident, Spec
+from tests.show.test_targets_table import AT, LONG, target
 from tests.support.kept_world import keep_world
 
 from trimtab.answers.page import (

@@ -14,7 +14,7 @@ import pytest
 from rich.cells import cell_len
 from syrupy.assertion import SnapshotAssertion
 from tests.cli.test_screens import WIDTHS, printed
-from tests.loop.alerting.parcels_of import NOON, alert
+from tests.watch.alert.parcels_of import NOON, alert
 
 from trimtab.base.alert import Delivery, DeliveryState
 from trimtab.base.error import Message

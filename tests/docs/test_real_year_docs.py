@@ -12,7 +12,7 @@ from types import ModuleType
 from xml.etree import ElementTree as ET
 
 import pytest
-from tests.measure.recorded import REAL_DATA
+from tests.formats.recorded import REAL_DATA
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "benchmarks" / "reports" / "a-year-of-two-systems.md"

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.drivers.hosts import real_data
 from tests.fake_lustre import answers
 from tests.fake_lustre.acting import FakeMachine
 from tests.fake_lustre.answers import (
@@ -24,6 +23,7 @@ from tests.fake_lustre.answers import (
 )
 from tests.fake_lustre.replay import replay
 from tests.fake_lustre.state import FakeLustre, Output
+from tests.reach.hosts import real_data
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/lustre"
 

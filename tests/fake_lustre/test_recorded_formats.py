@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.drivers.hosts import real_data
 from tests.fake_lustre.replay import fill_as, masked, replay
 from tests.fake_lustre.state import FakeLustre
+from tests.reach.hosts import real_data
 from tests.support.each import for_each
 
 

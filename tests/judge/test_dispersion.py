@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 import numpy as np
 import polars as pl
 import pytest
+from tests.formats.recorded import REAL_DATA
 from tests.judge.frames import hour, series
 from tests.judge.history import noise, with_cov
-from tests.measure.recorded import REAL_DATA
 from tests.support.known import known
 from tests.support.sentences import numbers
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tests.cli.purge.walk import AGED, AGO_S, DAY_S, Walk
+from tests.purge.command.walk import AGED, AGO_S, DAY_S, Walk
 from tests.purge.index.imports import load_verified
 from tests.support import loopback
 from tests.support.counts import repetitions, seeded

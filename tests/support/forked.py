@@ -50,7 +50,7 @@ _IMPORTED_LATE = (
 
 
 class Clock:
-    """The clock of commands: `tests.cli.purge.aged` sets it back, and plans were made weeks ago."""
+    """The clock of commands: `tests.purge.command.aged` sets it back; plans were made weeks ago."""
 
     behind_s = 0.0
 

@@ -3,7 +3,7 @@
 Alembic takes most of the processor time of a new store, and hundreds of tests make one. What it
 has once made in a process is made again by its definitions, in the transaction in which Alembic
 would have made it: all else of a new store (its lock, its other name, its link) happens as ever.
-`tests/record` runs the migrations each time, and compares what both make.
+`tests/store` runs the migrations each time, and compares what both make.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 It behaves as a small flash file system does: writing uses space and counts bytes, deleting frees
 space that stays unknown to the flash until a trim, a trim hands over what was freed since the
-last one. It passes the contract suite in ``tests/drivers/test_contract.py``.
+last one. It passes the contract suite in ``tests/reach/test_contract.py``.
 """
 
 from __future__ import annotations

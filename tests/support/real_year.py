@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.measure.recorded import REAL_DATA
+from tests.formats.recorded import REAL_DATA
 
 _SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 

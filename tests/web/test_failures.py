@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx2 as httpx
 import pytest
-from tests.record.conftest import postgresql_directory, postgresql_url  # noqa: F401 (fixtures)
+from tests.store.conftest import postgresql_directory, postgresql_url  # noqa: F401 (fixtures)
 from tests.support.command import TRIMTAB
 from tests.support.small_site import SITE
 from tests.support.watched import MONDAY, Ended, Moving, SimulatedProbe, a_site, a_watch

@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
-from tests.loop.test_results import kept_horizon, kept_whatif
-from tests.report.purge_pages import horizon_answer_of
+from tests.show.purge_pages import horizon_answer_of
+from tests.store.test_results import kept_horizon, kept_whatif
 from tests.support.small_site import SITE, SmallSite, hour
 from tests.web.conftest import HOST, guard_of, keep_small_site
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from tests.loop.test_results import kept_horizon, kept_whatif
 from tests.purge.notice.making import Book, clock
 from tests.purge.plan.making import KEY, Row, draft, file_system, make
-from tests.report.pages import swept_policies
-from tests.report.purge_pages import horizon_answer_of
+from tests.show.pages import swept_policies
+from tests.show.purge_pages import horizon_answer_of
+from tests.store.test_results import kept_horizon, kept_whatif
 from tests.support.documents import misfits
 from tests.support.small_site import SITE, SmallSite, hour
 from tests.web.conftest import HOST, HOSTILE, guard_of

@@ -13,7 +13,7 @@ from typing import Any, Final
 from scripts.goldens.facts import normal
 from scripts.goldens.pages import facts
 from scripts.goldens.place import NOW, PLACE, answers, fresh, mount
-from tests.cli.purge.walk import Walk
+from tests.purge.command.walk import Walk
 
 DAY: Final = timedelta(days=1)
 SCANNED: Final = NOW - 21 * DAY

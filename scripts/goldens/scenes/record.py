@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from scripts.goldens.pages import facts
 from scripts.goldens.place import PLACE, ROOT, answers, fresh
+from tests.formats.survey_files import survey_files
 from tests.incidents.generate import make_world
 from tests.incidents.world import START, Incident, Spec
-from tests.measure.survey_files import survey_files
 from tests.support.kept_world import keep_world
 
 FIRST: Final = datetime(2029, 1, 1, tzinfo=UTC)

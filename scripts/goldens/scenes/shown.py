@@ -11,7 +11,7 @@ from scripts.goldens.place import fresh
 from starlette.testclient import TestClient
 from tests.incidents.generate import make_world
 from tests.incidents.world import Incident, Spec
-from tests.report.pages import PAGES
+from tests.show.pages import PAGES
 from tests.support.kept_world import keep_world
 from tests.web.conftest import HOST, guard_of, keep_small_site
 

@@ -15,8 +15,8 @@ import pytest
 from scripts.goldens.facts import digest, named, normal
 from scripts.goldens.pages import facts
 from scripts.goldens.place import answers, fresh, trimtab_here
+from tests.act.lustre_site import on_fake_lustre
 from tests.fake_lustre.state import Fault
-from tests.loop.acting.lustre_site import on_fake_lustre
 from tests.support.small_twin import small_scenario
 
 from trimtab.twin.scenario import Fault as TwinFault

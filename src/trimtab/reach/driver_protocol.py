@@ -99,7 +99,7 @@ class Driver(Protocol):
 
     Every capability is a member, even if only one driver has it: a caller that looked a method up
     by name would mistake a renamed one for a missing one. Three drivers and an in-memory one (for
-    tests) pass the same contract suite, ``tests/drivers/test_contract.py``.
+    tests) pass the same contract suite, ``tests/reach/test_contract.py``.
     """
 
     @property

@@ -1,0 +1,259 @@
+"""IOR: its command, and every output that was recorded."""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from dataclasses import replace
+
+import pytest
+from tests.formats import damage
+from tests.formats.damage import sampled
+from tests.formats.ior_captures import EVERY_VERSION
+from tests.formats.recorded import FIXTURES, Recording, fixture, kept, real, recording, require
+from tests.support.each import for_each
+
+from trimtab.base.error import UsageError, code_of
+from trimtab.base.run import ProbeSpec, RunStatus
+from trimtab.formats import ior
+from trimtab.formats.phase import PhaseRequest
+
+MIB = 2**20
+SPEC = ProbeSpec("check", "ior", 4, MIB, 1024 * MIB, 5, 5.0)
+REAL = real("lustre-2.17/ior", without="mdtest")
+OWN = sorted((FIXTURES / "ior" / "4.1.0+dev").glob("*.out"))
+PROBES = [recording(path) for path in OWN if path.stem not in EVERY_VERSION]
+"""What a probe of ours may meet; ``test_ior_versions`` has what else is printed."""
+each = for_each("recorded", [*kept("ior"), *REAL], ids=lambda one: one.name)
+each_probe = for_each("recorded", [*PROBES, *REAL], ids=lambda one: one.name)
+
+
+def test_command_of_a_write() -> None:
+    argv = ior.command(PhaseRequest(SPEC, "write", "/usr/bin/ior", "/scratch/.trimtab-x/"))
+    assert argv == (
+        *("/usr/bin/ior", "-a", "POSIX", "-w", "-k", "-t", "1048576", "-s", "1"),
+        *("-b", "1073741824", "-D", "5", "-O", "minTimeDuration=5", "-l", "random"),
+        *("-F", "-e", "--posix.odirect", "-O", "summaryFormat=JSON"),
+        *("-o", "/scratch/.trimtab-x/data"),
+    )
+
+
+def test_command_of_a_read_asks_for_what_is_there() -> None:
+    spec = replace(SPEC, direct=False)
+    argv = ior.command(PhaseRequest(spec, "read", "ior", "/scratch", 3 * MIB))
+    assert argv[argv.index("-b") + 1] == str(3 * MIB)
+    assert "-r" in argv
+    assert "-C" in argv
+    assert not {"-w", "-e", "--posix.odirect"} & set(argv)
+
+
+@pytest.mark.parametrize(("duration_s", "seconds"), [(0.1, "1"), (5.0, "5"), (5.2, "6")])
+def test_time_is_rounded_up_to_what_ior_can_count(duration_s: float, seconds: str) -> None:
+    spec = replace(SPEC, duration_s=duration_s)
+    argv = ior.command(PhaseRequest(spec, "write", "ior", "/scratch"))
+    assert argv[argv.index("-D") + 1] == seconds
+    assert f"minTimeDuration={seconds}" in argv
+
+
+def test_shared_file_and_no_flush() -> None:
+    spec = replace(SPEC, file_per_process=False, flush=False)
+    argv = ior.command(PhaseRequest(spec, "write", "ior", "/scratch"))
+    assert not {"-F", "-e"} & set(argv)
+
+
+def test_directory_that_ior_would_split() -> None:
+    with pytest.raises(UsageError) as caught:
+        ior.command(PhaseRequest(SPEC, "write", "ior", "/scratch/a@b"))
+    assert caught.value.code == "directory-unusable"
+
+
+def test_text_of_a_whole_run() -> None:
+    measured = ior.parse(fixture("ior", "text-fpp").output, repetition=3, ordinal=7)
+    assert (measured.status, measured.problem) == (RunStatus.OK, None)
+    assert measured.tool_version == "4.1.0+dev"
+    write, read = measured.phases
+    assert (write.access, write.repetition, write.moved_bytes) == ("write", 3, 32 * MIB)
+    assert write.bandwidth_bytes_per_s == pytest.approx(157.11 * MIB)
+    assert write.elapsed_s == 0.203684
+    assert (write.tasks, write.transfer_size_bytes, write.block_size_bytes) == (2, MIB, 16 * MIB)
+    assert write.direct is False
+    assert (read.access, read.bandwidth_bytes_per_s) == ("read", pytest.approx(2450.61 * MIB))
+    assert (read.moved_bytes, read.elapsed_s) == (32 * MIB, 0.013058)
+    assert measured.moved_bytes("read") == 32 * MIB
+    sample = measured.samples[0]
+    assert (sample.metric, sample.repetition, sample.output) == ("write_bandwidth", 3, 7)
+    assert sample.believed
+
+
+def test_json_of_two_repetitions() -> None:
+    measured = ior.parse(fixture("ior", "json").output)
+    assert measured.status is RunStatus.OK
+    assert [(phase.access, phase.repetition) for phase in measured.phases] == [
+        ("write", 0),
+        ("read", 0),
+        ("write", 1),
+        ("read", 1),
+    ]
+    assert measured.phases[2].bandwidth_bytes_per_s == pytest.approx(144.4018 * MIB)
+    assert {phase.moved_bytes for phase in measured.phases} == {16 * MIB}
+
+
+def test_fixed_time_run_moved_more_than_its_file_holds() -> None:
+    measured = ior.parse(fixture("ior", "write-direct").output)
+    (phase,) = measured.phases
+    assert measured.status is RunStatus.OK
+    assert phase.block_size_bytes == 32 * MIB
+    assert phase.moved_bytes is not None
+    assert phase.moved_bytes > 2 * 32 * MIB
+    assert phase.elapsed_s == pytest.approx(1.0, abs=0.1)
+    assert phase.direct is True
+
+
+def test_what_ior_does_not_tell_is_said() -> None:
+    measured = ior.parse(fixture("ior", "json").output)
+    assert {missing.what for missing in measured.missing} == {"timeline", "latency distribution"}
+    assert measured.timelines == measured.histograms == ()
+
+
+@each
+def test_every_number_is_on_its_line(recorded: Recording) -> None:
+    lines = recorded.text.split("\n")
+    for sample in ior.parse(recorded.output).samples:
+        assert sample.line is not None
+        assert sample.value is not None
+        line = lines[sample.line - 1]
+        words = re.findall(r"[0-9]+(?:\.[0-9]+)?", line)
+        assert f"{sample.value / MIB:.10g}" in {f"{float(word):.10g}" for word in words}
+
+
+@each
+def test_mean_is_the_one_that_ior_computed(recorded: Recording) -> None:
+    """IOR's own summary is the slow, obvious twin of reading its results."""
+    measured = ior.parse(recorded.output)
+    text = recorded.text
+    printed: dict[str, list[float]] = {"write": [], "read": []}
+    for operation, mean in re.findall(r'"operation": "(\w+)".*?"bwMeanMIB": ([0-9.]+)', text, re.S):
+        printed[operation].append(float(mean))
+    for section in text.split("Summary of all tests:")[1:]:
+        for row in re.findall(r"^(write|read)\s+(.*)$", section, re.M):
+            printed[row[0]].append(float(row[1].split()[2]))
+    for access, means in printed.items():
+        rows = re.findall(rf"^{access} +([0-9.]+) .*$", text.partition("Summary of all")[0], re.M)
+        rounded = any("." not in row for row in rows)  # text has no decimals from 3600 on
+        values = [
+            phase.bandwidth_bytes_per_s or 0.0
+            for phase in measured.phases
+            if phase.access == access
+        ]
+        if len(means) != 1 or not values or math.isnan(means[0]):
+            continue  # several tests in one output, or no repetition in it
+        assert statistics.mean(values) / MIB == pytest.approx(
+            means[0], abs=0.6 if rounded else 0.006
+        )
+
+
+@each_probe
+def test_status_follows_from_what_was_printed(recorded: Recording) -> None:
+    measured = ior.parse(recorded.output)
+    damage.check_sane(measured)
+    ended = re.search(r'^"?Finished"?\s*:', recorded.text, re.M) is not None
+    harmless = "ERROR" not in recorded.text and "Incorrect data" not in recorded.text
+    one_test = recorded.text.count("StartTime") == 1
+    fine = ended and harmless and one_test and recorded.output.exit_code == 0
+    assert (measured.status is RunStatus.OK) == fine
+
+
+def test_several_tests_are_not_mixed() -> None:
+    (recorded,) = [r for r in require(REAL) if r.name == "script_file"]
+    measured = ior.parse(recorded.output)
+    assert len(measured.phases) == 8
+    assert {phase.block_size_bytes for phase in measured.phases} == {4 * MIB, 8 * MIB}
+    assert not any(sample.believed for sample in measured.samples)
+    assert measured.status is RunStatus.FAILED
+    assert measured.codes == ("several-tests",)
+    assert "2 tests" in measured.problems[0]
+
+
+def test_collection_is_read_as_a_whole() -> None:
+    statuses = {r.name: ior.parse(r.output).status for r in require(REAL)}
+    fine = {name for name, status in statuses.items() if status is RunStatus.OK}
+    assert len(statuses) == 30
+    assert fine == {
+        *("direct", "json", "json_file", "random", "stonewall", "stonewall_json"),
+        *("stonewall_min", "text_fpp", "text_read_only", "text_shared", "text_write_only"),
+        *("verify", "vv"),
+    }
+
+
+def test_bandwidth_that_contradicts_bytes_and_time_is_not_believed() -> None:
+    output = fixture("ior", "text-fpp").output
+    wrong = output.stdout.replace(b"157.11", b"175.11", 1)
+    measured = ior.parse(replace(output, stdout=wrong))
+    assert measured.samples[0].value == pytest.approx(175.11 * MIB)
+    assert code_of(measured.samples[0].reason) == "figures-disagree"
+    assert "175.11 MiB/s" in (measured.samples[0].reason or "")
+    assert measured.samples[1].believed
+
+
+@pytest.mark.parametrize("printed", [b"0.00  ", b"0.01  ", b"0.31  "])
+def test_bandwidth_of_too_few_digits_is_not_believed(printed: bytes) -> None:
+    output = fixture("ior", "text-fpp").output
+    # 32 MiB in a day: IOR's text has two decimals whatever the size.
+    slow = output.stdout.replace(b"157.11", printed, 1).replace(b"0.203684", b"102.40  ", 1)
+    sample = ior.parse(replace(output, stdout=slow)).samples[0]
+    assert not sample.believed
+    assert code_of(sample.reason) == "too-few-digits" or printed != b"0.31  "
+
+
+def test_lost_line_of_bytes_moved_is_noticed() -> None:
+    output = fixture("ior", "write-direct").output
+    lines = [line for line in output.stdout.split(b"\n") if b"Using actual" not in line]
+    measured = ior.parse(replace(output, stdout=b"\n".join(lines)))
+    assert not measured.samples[0].believed
+
+
+def test_lost_repetition_is_noticed() -> None:
+    output = fixture("ior", "stonewall-min").output
+    lines = output.stdout.split(b"\n")
+    gone = next(index for index, line in enumerate(lines) if line.startswith(b"write"))
+    measured = ior.parse(replace(output, stdout=b"\n".join(lines[:gone] + lines[gone + 1 :])))
+    assert measured.status is not RunStatus.OK
+    assert "repetitions-missing" in measured.codes
+    assert "1 of 2 writes" in (measured.problem or "")
+
+
+def test_aborted_run_keeps_what_stands() -> None:
+    output = fixture("ior", "json").output
+    first = output.stdout.index(b'"access": "read"')
+    measured = ior.parse(replace(output, stdout=output.stdout[:first], exit_code=1))
+    assert measured.status is RunStatus.PARTIAL
+    assert [phase.access for phase in measured.phases] == ["write"]
+    assert measured.samples[0].believed
+
+
+@sampled
+@pytest.mark.calibration
+@each_probe
+def test_cut_anywhere_never_gives_another_number(recorded: Recording) -> None:
+    end = recorded.output.stdout.rfind(b"Finished")
+    for cut in damage.cuts(recorded.output.stdout, seed=len(recorded.output.stdout)):
+        measured = damage.check_cut(ior.parse, recorded.output, cut)
+        if end < 0 or len(cut) <= end:
+            first_end = recorded.output.stdout.find(b"Finished")
+            assert measured.status is not RunStatus.OK or len(cut) > first_end >= 0
+
+
+@pytest.mark.calibration
+@each_probe
+def test_damage_never_raises_and_never_lies(recorded: Recording) -> None:
+    for changed in damage.flips(recorded.output.stdout, seed=1, count=10):
+        damage.check_changed(ior.parse, recorded.output, changed)
+
+
+def test_truncated_and_killed_output_is_said() -> None:
+    output = fixture("ior", "json").output
+    measured = ior.parse(replace(output, truncated=True, exit_code=None))
+    assert measured.status is RunStatus.PARTIAL
+    assert measured.codes == ("output-cut", "tool-exit")
+    assert "a signal" in measured.problems[1]

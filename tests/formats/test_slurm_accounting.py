@@ -1,0 +1,172 @@
+"""Slurm's accounting: jobs and busy nodes of each hour, against a slow count of every second."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.formats.of_formats import recognised
+from tests.formats.recorded import FIXTURES
+
+from trimtab.base.error import DataError
+from trimtab.base.run import RunStatus
+from trimtab.formats.measurement import Measurement
+from trimtab.formats.slurm_accounting import read
+from trimtab.formats.source import OutputFile
+
+TABLE = FIXTURES / "slurm_accounting" / "23.11" / "parsable2.out"
+HEAD = "JobIDRaw|State|Start|End|NNodes"
+FROM_S = 1_772_582_400
+
+
+def source(*lines: str) -> OutputFile:
+    return OutputFile("jobs.txt", "\n".join((*lines, "")).encode())
+
+
+def measured(*rows: tuple[int, int | None, int]) -> Measurement:
+    lines = [
+        f"{number}|COMPLETED|{FROM_S + start}|{'Unknown' if end is None else FROM_S + end}|{nodes}"
+        for number, (start, end, nodes) in enumerate(rows)
+    ]
+    (result,) = read(source(HEAD, *lines))
+    return result
+
+
+def figures(result: Measurement, name: str) -> list[float]:
+    values = result.reported[name]
+    assert isinstance(values, list)
+    return values
+
+
+def test_a_table_is_read() -> None:
+    recorded = OutputFile(TABLE.name, TABLE.read_bytes())
+    assert recognised(recorded) == ["slurm-accounting"]
+    (result,) = read(recorded)
+    assert result.status is RunStatus.OK
+    assert result.samples == ()
+    assert result.reported["jobs"] == 60, "one waits, one never started"
+    assert len(figures(result, "running_jobs")) == len(figures(result, "busy_nodes")) > 12
+
+
+def slowly(rows: list[tuple[int, int | None, int]], begin: int, hours: int) -> list[list[float]]:
+    """Return both figures of each hour, counted every minute."""
+    found: list[list[float]] = []
+    for hour in range(hours):
+        running = busy = 0
+        for minute in range(60):
+            at = begin + 3600 * hour + 60 * minute
+            there = [
+                nodes for start, end, nodes in rows if start <= at < (10**9 if end is None else end)
+            ]
+            running, busy = running + len(there), busy + sum(there)
+        found.append([running / 60, busy / 60])
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(-300, 1500), st.one_of(st.none(), st.integers(1, 900)), st.integers(1, 99)
+        ),
+        min_size=2, max_size=12,
+    )
+)  # fmt: skip
+def test_hours_are_those_of_a_slow_count(drawn: list[tuple[int, int | None, int]]) -> None:
+    rows = [
+        (60 * start, None if length is None else 60 * (start + length), nodes)
+        for start, length, nodes in drawn
+    ]
+    ends = [end for _, end, _ in rows if end is not None]
+    begin = -(-min(ends, default=0) // 3600) * 3600
+    hours = max(start for start, _, _ in rows) // 3600 - begin // 3600
+    if not ends or hours < 1:
+        with pytest.raises(DataError):
+            measured(*rows)
+        return
+    result = measured(*rows)
+    assert result.reported["from_s"] == FROM_S + begin
+    pairs = zip(figures(result, "running_jobs"), figures(result, "busy_nodes"), strict=True)
+    expected = slowly(rows, begin, hours)
+    assert [list(pair) for pair in pairs] == [pytest.approx(hour, abs=2e-3) for hour in expected]
+
+
+def test_steps_are_no_jobs_and_a_job_counts_once() -> None:
+    row = f"7|COMPLETED|{FROM_S - 60}|{FROM_S + 9 * 3600}|4"
+    late = f"9|RUNNING|{FROM_S + 8 * 3600}|Unknown|1"
+    first = f"6|COMPLETED|{FROM_S - 99}|{FROM_S}|4"
+    step = f"7.batch|COMPLETED|{FROM_S - 60}|{FROM_S + 9 * 3600}|4"
+    (result,) = read(source(HEAD, first, row, step, row, late))
+    assert figures(result, "busy_nodes") == [4.0] * 8
+
+
+@pytest.mark.parametrize(
+    ("lines", "code"),
+    [
+        ((HEAD, "7|COMPLETED|2026-03-04T00:00:00|2026-03-04T01:00:00|4"), "zone-missing"),
+        (("JobIDRaw|State|Start|End", "7|COMPLETED|1|2"), "column-missing"),
+        ((HEAD,), "no-result"),
+        ((HEAD, "7|COMPLETED|2026-03-04T00:00:00+99:00|2026-99-04T01:00:00Z|4"), "no-result"),
+        ((HEAD, f"1|C|{FROM_S}|{FROM_S + 9}|1", f"2|C|{2 * FROM_S}|Unknown|1"), "too-long"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused(lines: tuple[str, ...], code: str) -> None:
+    with pytest.raises(DataError) as error:
+        read(source(*lines))
+    assert error.value.code == code
+
+
+ROWS = (
+    "6|COMPLETED|2026-03-28T22:00:00|2026-03-28T23:00:00|4",
+    "7|COMPLETED|2026-03-28T22:30:00|2026-03-29T05:30:00|3",
+    "8|RUNNING|2026-03-29T06:00:00|Unknown|2",
+)
+"""In the night in which clocks go forward in Europe: five hours from 23:00 to 5:00."""
+
+
+@pytest.mark.parametrize(
+    ("timezone", "begin", "hours"),
+    [("Europe/Zurich", "2026-03-28T22:00:00+00:00", 6), ("UTC", "2026-03-28T23:00:00+00:00", 7)],
+)
+def test_local_times_are_of_the_zone_that_is_given(timezone: str, begin: str, hours: int) -> None:
+    (result,) = read(replace(source(HEAD, *ROWS), timezone=timezone))
+    began = datetime.fromisoformat(begin)
+    assert (result.began, result.reported["from_s"]) == (began, began.timestamp())
+    busy = [*[3.0] * (hours - 1), 1.5]
+    assert figures(result, "busy_nodes") == busy
+    with pytest.raises(DataError, match="--timezone"):
+        read(source(HEAD, *ROWS))
+
+
+@pytest.mark.parametrize("zone", ["Z", "+0100", "-09:00"])
+def test_times_with_a_zone_of_their_own_keep_it(zone: str) -> None:
+    rows = [row.replace(":00|", f":00{zone}|") for row in ROWS]
+    (result,) = read(replace(source(HEAD, *rows), timezone="Asia/Tokyo"))
+    assert result.began == datetime.fromisoformat(f"2026-03-28T23:00:00{zone}")
+
+
+@pytest.mark.parametrize("parsable", ["", "|"])
+@pytest.mark.parametrize("wrong", ["9|a|b|C|1|2|1|", "9|a|C|1|2", "9|a|C|1|2|1|x|y"])
+def test_lines_with_another_number_of_fields_are_left_out(parsable: str, wrong: str) -> None:
+    """A name with a separator in it moves all that follows by a column."""
+    head = "JobIDRaw|JobName|State|Start|End|NNodes|Comment" + parsable
+    rows = [
+        f"{number}|x|C|{FROM_S + start}|{FROM_S + end}|4|{parsable}"
+        for number, (start, end) in enumerate([(-60, 0), (0, 4 * 3600), (4 * 3600, 5 * 3600)])
+    ]
+    (whole,) = read(source(head, *rows))
+    assert whole.status is RunStatus.OK, "the last field may be empty"
+    (result,) = read(source(head, *rows[:2], wrong + parsable, *rows[2:]))
+    assert result.status is RunStatus.PARTIAL
+    assert "1 line has another number of fields" in (result.problem or "")
+    assert figures(result, "busy_nodes") == figures(whole, "busy_nodes")
+
+
+def test_a_cut_table_is_partial(tmp_path: Path) -> None:
+    whole = TABLE.read_text().splitlines()
+    (result,) = read(source(*whole[:-1], whole[-1][:12]))
+    assert result.status is RunStatus.PARTIAL

@@ -1,5 +1,0 @@
-"""Fixtures of all tests of formats."""
-
-from tests.measure.damage import damage_sample
-
-__all__ = ["damage_sample"]

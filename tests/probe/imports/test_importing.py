@@ -1,0 +1,527 @@
+"""Importing: what is found, recognised and kept once, in parts, and told when it is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from tests.formats.survey_files import survey_files
+from tests.support.documents import misfits
+from tests.support.narrow import present
+
+from trimtab.base.error import ToolError
+from trimtab.base.run import RunStatus
+from trimtab.formats.format_table import formats
+from trimtab.probe.documents_probe import import_json
+from trimtab.probe.imports import import_reading, importer
+from trimtab.probe.imports.import_result import FileStatus, ImportedFile
+from trimtab.probe.imports.importer import ImportTerms, import_files
+from trimtab.store.store import Store
+
+pytestmark = pytest.mark.system
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+REPORT = (FIXTURES / "ioload" / "0.1.0" / "write-direct.out").read_bytes()
+IO500 = FIXTURES / "io500" / "io500-isc21_v2" / "standard"
+TERMS = ImportTerms(site="s", timezone="UTC")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "store" / "t.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    made = tmp_path / "files"
+    made.mkdir()
+    return made
+
+
+def done(place: Path, store: Store | None, **more: object) -> list[ImportedFile]:
+    return list(import_files([str(place)], TERMS, store, **more))  # type: ignore[arg-type]
+
+
+def test_a_file_is_kept_with_its_raw_output_and_every_number_leads_to_its_line(
+    place: Path, store: Store
+) -> None:
+    (place / "report.out").write_bytes(REPORT)
+    (one,) = done(place, store)
+    assert (one.kind, one.status, one.named) == ("builtin", FileStatus.OK, False)
+    (result,) = one.results
+    assert result.new
+    run = store.run(present(result.run), outputs=True)
+    assert (run.site, run.probe, run.kind, run.status) == (
+        "s",
+        "imported",
+        "builtin",
+        RunStatus.OK,
+    )
+    assert run.outputs[0].stdout == REPORT
+    assert run.samples == result.samples
+    assert all(sample.output == 0 and sample.line == 1 for sample in run.samples)
+    assert store.check(contents=True).problems == ()
+
+
+def test_nothing_is_kept_twice_whatever_its_name(place: Path, store: Store) -> None:
+    (place / "a").write_bytes(REPORT)
+    first = done(place, store)
+    (place / "b").write_bytes(REPORT)
+    again = done(place, store)
+    assert [one.results[0].new for one in again] == [False, False]
+    assert {one.results[0].run for one in (*first, *again)} == {first[0].results[0].run}
+    assert len(store.runs()) == 1
+
+
+def test_the_same_content_in_one_batch_is_kept_once(place: Path, store: Store) -> None:
+    for name in "ab":
+        (place / name).write_bytes(REPORT)
+    assert sorted(one.results[0].new for one in done(place, store)) == [False, True]
+
+
+def test_another_site_keeps_its_own(place: Path, store: Store) -> None:
+    (place / "a").write_bytes(REPORT)
+    done(place, store)
+    (other,) = import_files([str(place)], ImportTerms(site="t"), store)
+    assert other.results[0].new
+
+
+def test_a_dry_run_keeps_nothing(place: Path) -> None:
+    (place / "a").write_bytes(REPORT)
+    (one,) = done(place, None)
+    assert one.results[0].samples
+    assert not one.results[0].new
+
+
+def test_parts_of_one_result_are_one_run(place: Path, store: Store) -> None:
+    survey = survey_files(3)
+    (place / "x.detail").write_bytes(survey.detail)
+    (place / "x.summary").write_bytes(survey.summary)
+    files = done(place, store)
+    assert [one.status for one in files] == [FileStatus.OK, FileStatus.OK]
+    (run,) = store.runs()
+    targets = {sample.target for sample in run.samples if sample.target}
+    assert targets == {"OST0000", "OST0001", "OST0002"}
+    (part,) = [one for one in files if one.part_of]
+    assert part.results == ()
+    assert len(store.outputs(run.id)) == 2
+
+
+def test_a_part_that_is_named_alone_brings_the_other(place: Path, store: Store) -> None:
+    survey = survey_files(3)
+    (place / "x.detail").write_bytes(survey.detail)
+    (place / "x.summary").write_bytes(survey.summary)
+    for name in ("x.detail", "x.summary"):
+        (one,) = import_files([str(place / name)], TERMS, store)
+        assert len({s.target for s in one.results[0].samples if s.target}) == 3
+    assert len(store.runs()) == 1
+
+
+def test_what_a_survey_prints_is_no_second_run_of_it(place: Path, store: Store) -> None:
+    survey = survey_files(3)
+    (place / "x.detail").write_bytes(survey.detail)
+    (place / "x.out").write_bytes(b"using LCTL='lctl'\n" + survey.summary + b"done!\n")
+    (place / "x.summary").write_bytes(survey.summary)
+    files = done(place, store)
+    (run,) = store.runs()
+    assert {s.target for s in run.samples} == {None, "OST0000", "OST0001", "OST0002"}
+    assert {one.run for file in files for one in file.results} == {run.id}
+    assert sum(one.new for file in files for one in file.results) == 1
+    assert not any(one.warnings for file in files for one in file.results)
+    assert store.check(contents=True).problems == ()
+
+
+def test_a_copy_that_tells_more_comes_too_late_and_says_so(place: Path, store: Store) -> None:
+    survey = survey_files(3)
+    (place / "x.out").write_bytes(survey.summary + b"done!\n")
+    (first,) = done(place, store)
+    (place / "x.detail").write_bytes(survey.detail)
+    (place / "x.summary").write_bytes(survey.summary)
+    (late,) = import_files([str(place / "x.summary")], TERMS, store)
+    assert late.results[0].run == first.results[0].run
+    assert not late.results[0].new
+    assert "imported before from a file without its targets (3)" in late.results[0].warnings[0]
+    assert len(store.runs()) == 1
+
+
+def test_what_an_io500_prints_is_no_second_run_of_it(place: Path, store: Store) -> None:
+    for name in ("io500.out", "result_summary.txt", "result.txt"):
+        (place / name).write_bytes((IO500 / name).read_bytes())
+    files = done(place, store)
+    by_name = {Path(one.file).name: [r.run for r in one.results] for one in files}
+    assert by_name["io500.out"] == by_name["result_summary.txt"]
+    runs = store.runs()
+    assert len(runs) == len(by_name["io500.out"])
+    assert all(run.at is not None for run in runs)
+    assert not any(result.warnings for file in files for result in file.results if result.new)
+
+
+def test_an_io500_that_came_first_without_its_details_says_what_it_lacks(
+    place: Path, store: Store
+) -> None:
+    (place / "io500.out").write_bytes((IO500 / "io500.out").read_bytes())
+    done(place, store)
+    for name in ("result_summary.txt", "result.txt"):
+        (place / name).write_bytes((IO500 / name).read_bytes())
+    late = done(place, store)
+    said = {w for file in late for one in file.results for w in one.warnings}
+    assert any("imported before from a file without" in one for one in said)
+
+
+PIECES = {
+    "ior": FIXTURES / "ior" / "4.0.0" / "repeat.out",
+    "mdtest": FIXTURES / "mdtest" / "4.1.0+dev" / "files.out",
+    "fio": FIXTURES / "fio" / "3.1" / "two-jobs.out",
+    "obdfilter-survey": FIXTURES / "obdfilter_survey" / "2.17" / "two-targets.out",
+    "builtin": FIXTURES / "ioload" / "0.1.0" / "write-direct.out",
+    "io500": FIXTURES / "io500" / "io500-isc26" / "standard" / "result_summary.txt",
+    "lnet-selftest": FIXTURES / "lnet_selftest" / "2.17" / "brw-read.out",
+}
+
+
+def figures(files: list[ImportedFile]) -> dict[tuple[str, int | None, str, str | None], list]:
+    """Return values by metric, repetition, statistic and target, whatever their lines are."""
+    found: dict[tuple[str, int | None, str, str | None], list] = {}
+    for result in (one for file in files for one in file.results):
+        for s in result.samples:
+            key = (s.metric, s.repetition, s.statistic, s.target)
+            found.setdefault(key, []).append((s.value, s.reason))
+    return {key: sorted(values, key=str) for key, values in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [pair for a, b in pairwise([*PIECES, "ior"]) for pair in ((a, b), (b, a))],
+)
+def test_a_log_of_several_benchmarks_gives_what_each_alone_gives(
+    place: Path, first: str, second: str
+) -> None:
+    one, two = (PIECES[kind].read_bytes().rstrip() + b"\n" for kind in (first, second))
+    (place / "1.out").write_bytes(one)
+    (place / "2.out").write_bytes(two)
+    apart = done(place, None)
+    mixed = place / "mixed"
+    mixed.mkdir()
+    (mixed / "slurm-7.out").write_bytes(b"loading modules\n" + one + b"next\n" + two + b"end\n")
+    (together,) = done(mixed, None)
+    assert together.kind == f"{first}, {second}"
+    assert figures([together]) == figures(apart)
+    assert [r.status for r in together.results] == [r.status for f in apart for r in f.results]
+    shift = 2 + one.count(b"\n")
+    lines = [s.line for result in apart[1].results for s in result.samples if s.line]
+    there = [s.line for result in together.results for s in result.samples if s.line]
+    assert [line + shift for line in lines] == there[-len(lines) :]
+
+
+def test_benchmarks_in_turns_are_all_read(place: Path, store: Store) -> None:
+    ior, mdtest = (PIECES[kind].read_bytes() for kind in ("ior", "mdtest"))
+    (place / "slurm.out").write_bytes((ior + mdtest) * 2)
+    (file,) = done(place, store)
+    assert sorted(run.kind for run in store.runs()) == ["ior", "ior", "mdtest", "mdtest"]
+    assert file.status is FileStatus.OK
+    again = done(place, store)
+    assert not any(result.new for result in again[0].results)
+
+
+def test_what_of_a_log_is_not_read_is_told(place: Path) -> None:
+    ior, mdtest = (PIECES[kind].read_bytes() for kind in ("ior", "mdtest"))
+    (place / "slurm.out").write_bytes(ior + mdtest)
+    (file,) = done(place, None, kind="ior")
+    assert (file.kind, file.status) == ("ior", FileStatus.PARTIAL)
+    line = 1 + ior.count(b"\n")
+    assert f"output of mdtest from line {line}, which was not read" in str(file.reason)
+    (place / "slurm.out").write_bytes(mdtest + b'{\n  "fio version" : "fio-3.33",\n')
+    (broken,) = done(place, None)
+    assert broken.status is FileStatus.PARTIAL
+    assert "fio" in str(broken.reason)
+    assert broken.results[0].status is FileStatus.OK
+
+
+def test_two_surveys_of_the_same_shape_are_two(place: Path, store: Store) -> None:
+    for seed in (1, 2):
+        (place / f"{seed}.out").write_bytes(survey_files(3, seed=seed).summary)
+    assert all(one.results[0].new for one in done(place, store))
+    assert len(store.runs()) == 2
+
+
+def test_archives_are_unpacked_and_links_in_a_directory_are_not_followed(
+    place: Path, store: Store
+) -> None:
+    (place / "a.gz").write_bytes(gzip.compress(REPORT))
+    (place / "link").symlink_to(place / "a.gz")
+    (place / "loop").symlink_to(place)
+    os.mkfifo(place / "pipe")
+    (one,) = done(place, store)
+    assert one.status is FileStatus.OK
+
+
+def test_what_is_wrong_with_a_file_is_told_and_stops_nothing(place: Path, store: Store) -> None:
+    (place / "1-empty").touch()
+    (place / "2-broken.gz").write_bytes(gzip.compress(REPORT)[:-9])
+    (place / "3-foreign").write_bytes(b"\x7fELF" + bytes(1000))
+    (place / "4-good").write_bytes(REPORT)
+    (place / os.fsdecode(b"5-\xff\n\x1b[31m")).write_bytes(b"x")
+    files = done(place, store)
+    unreadable = FileStatus.UNREADABLE
+    assert [one.status for one in files] == [unreadable] * 3 + [FileStatus.OK, unreadable]
+    assert files[0].reason == "the file is empty"
+    assert "gzip" in str(files[1].reason)
+    assert files[2].kind is None
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda path: None, "there is no such file"),
+        (lambda path: path.symlink_to("nowhere"), "a link to nothing"),
+        (os.mkfifo, "not a regular file"),
+    ],
+)
+def test_what_is_named_and_cannot_be_read_is_told(place: Path, make: object, reason: str) -> None:
+    make(place / "x")  # type: ignore[operator]
+    (one,) = import_files([str(place / "x")], TERMS, None)
+    assert one.named
+    assert one.status is FileStatus.UNREADABLE
+    assert reason in str(one.reason)
+
+
+def test_a_file_that_is_named_twice_is_read_once(place: Path) -> None:
+    (place / "a").write_bytes(REPORT)
+    assert len(list(import_files([str(place / "a"), str(place)], TERMS, None))) == 1
+
+
+def test_workers_give_what_one_process_gives(
+    place: Path, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(30):
+        survey = survey_files(2, seed=number)
+        (place / f"{number:02}.detail").write_bytes(survey.detail)
+        (place / f"{number:02}.summary").write_bytes(survey.summary)
+    monkeypatch.setattr(importer, "BATCH", 7)
+    with Store.open(tmp_path / "other" / "t.db") as other:
+        one_process = [(f.file, f.status, f.part_of) for f in done(place, other, workers=0)]
+        alone = {run.path: run.samples for run in other.runs()}
+    several = [(f.file, f.status, f.part_of) for f in done(place, store, workers=2)]
+    assert several == one_process
+    assert {run.path: run.samples for run in store.runs()} == alone
+    assert len(alone) == 30
+
+
+def test_an_import_that_was_broken_off_is_gone_on_with(
+    place: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(10):
+        survey = survey_files(2, seed=number)
+        (place / f"{number}.summary").write_bytes(survey.summary)
+    monkeypatch.setattr(importer, "BATCH", 2)
+    files = import_files([str(place)], TERMS, store)
+    for _ in range(3):
+        next(files)
+    files.close()  # type: ignore[attr-defined]
+    assert 0 < len(store.runs()) < 10
+    assert sum(one.results[0].new for one in done(place, store)) == 10 - 4
+    assert len(store.runs()) == 10
+
+
+IOR = FIXTURES / "ior" / "4.1.0+dev" / "text-fpp.out"
+
+
+@pytest.mark.parametrize(
+    ("terms", "hour"),
+    [(ImportTerms(timezone="UTC"), 0), (ImportTerms(timezone="Europe/Zurich"), -1)],
+)
+def test_a_time_without_a_zone_takes_the_one_that_is_said(terms: ImportTerms, hour: int) -> None:
+    (one,) = import_files([str(IOR)], terms, None)
+    (plain,) = import_files([str(IOR)], ImportTerms(timezone="UTC"), None)
+    at, utc = one.results[0].at, plain.results[0].at
+    assert at is not None
+    assert utc is not None
+    assert at - utc == timedelta(hours=hour)
+
+
+def test_a_time_without_a_zone_is_not_guessed() -> None:
+    (one,) = import_files([str(IOR)], ImportTerms(), None)
+    assert one.results[0].at is None
+    assert "--timezone" in str(one.results[0].at_reason)
+
+
+def test_a_time_that_is_said_and_one_that_is_printed_must_be_one() -> None:
+    (plain,) = import_files([str(IOR)], ImportTerms(timezone="UTC"), None)
+    printed = present(plain.results[0].at)
+    near, far = printed + timedelta(hours=8, minutes=3), printed - timedelta(days=30)
+    (said,) = import_files([str(IOR)], ImportTerms(at=near), None)
+    assert said.results[0].at == printed + timedelta(hours=8)  # zones are quarters of hours
+    (wrong,) = import_files([str(IOR)], ImportTerms(at=far), None)
+    assert wrong.results[0].at is None
+    assert "which is not" in str(wrong.results[0].at_reason)
+
+
+def test_a_run_without_a_time_gets_it_when_it_is_imported_with_a_zone(store: Store) -> None:
+    (first,) = import_files([str(IOR)], ImportTerms(site="s"), store)
+    assert first.results[0].run is not None
+    assert store.run(first.results[0].run).at is None
+    (again,) = import_files([str(IOR)], ImportTerms(site="s", timezone="UTC"), store)
+    assert not again.results[0].new
+    run = store.run(first.results[0].run)
+    assert run.at == again.results[0].at
+    assert run.at_reason is None
+    list(import_files([str(IOR)], ImportTerms(site="s", timezone="Asia/Tokyo"), store))
+    assert store.run(run.id).at == run.at  # one that is known stays
+
+
+def test_an_archive_of_several_files_is_told(place: Path) -> None:
+    with tarfile.open(place / "x.tgz", "w:gz") as archive:
+        archive.add(IOR, "ior.out")
+    (one,) = done(place, None)
+    assert one.status is FileStatus.UNREADABLE
+    assert "tar" in str(one.reason)
+
+
+def test_the_json_is_whole_also_when_it_was_broken_off(place: Path) -> None:
+    (place / "a").write_bytes(REPORT)
+
+    def broken() -> Iterator[ImportedFile]:
+        yield from done(place, None)
+        raise ToolError("no more")
+
+    pieces: list[str] = []
+
+    def write_all() -> None:
+        pieces.extend(import_json(broken(), store=None, site="s"))
+
+    with pytest.raises(ToolError):
+        write_all()
+    value = json.loads("".join(pieces))
+    assert value["error"] == {
+        "message": "no more",
+        "code": "tool-failed",
+        "hint": None,
+        "exit_code": 3,
+    }
+    assert len(value["files"]) == 1
+
+
+def test_the_json_is_one_object_of_its_schema(place: Path, store: Store) -> None:
+    survey = survey_files(2)
+    (place / "a").write_bytes(REPORT)
+    (place / "b.detail").write_bytes(survey.detail)
+    (place / "b.summary").write_bytes(survey.summary)
+    (place / "c").write_bytes(b"x")
+    files = import_files([str(place)], TERMS, store)
+    value = json.loads("".join(import_json(files, store="x", site="s")))
+    assert misfits(value, "import") == []
+    statuses = [one["status"] for one in value["files"]]
+    assert statuses == ["ok", "ok", "ok", "unreadable"]
+    sample = value["files"][0]["samples"][0]
+    assert sample["metric"] == "write_bandwidth"
+    assert sample["unit"] == "B/s"
+    assert sample["line"] == 1
+
+
+def test_a_number_that_counts_nothing_costs_no_other_file(place: Path, store: Store) -> None:
+    text = IOR.read_text()
+    (place / "a").write_text(text.replace("tasks               : 2", f"tasks : {'9' * 20}"))
+    (place / "b").write_text(text.replace("   0   \n", f"   {'9' * 5000}   \n"))
+    (place / "c").write_bytes(REPORT)
+    files = done(place, store)
+    assert files[-1].status is FileStatus.OK
+    assert len(store.runs()) >= 1
+
+
+def test_a_bug_in_one_format_costs_no_other_file(
+    place: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(source: object) -> bool:
+        raise ZeroDivisionError("odd")
+
+    (place / "a").write_bytes(IOR.read_bytes())
+    form = dataclasses.replace(formats()[0], recognises=broken)
+    monkeypatch.setattr(import_reading, "formats", lambda: (form,))
+    (one,) = done(place, store)
+    assert one.status is FileStatus.UNREADABLE
+    assert "ZeroDivisionError: odd" in str(one.reason)
+
+
+def test_a_link_beside_a_file_is_not_followed(place: Path, store: Store, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("root alone may read this")
+    (place / "x.summary").write_bytes(survey_files(3).summary)
+    (place / "x.detail").symlink_to(secret)
+    (one,) = import_files([str(place / "x.summary")], TERMS, store)
+    assert one.status is FileStatus.UNREADABLE
+    assert "not followed" in str(one.reason)
+    assert store.runs() == ()
+
+
+def test_a_link_that_a_person_names_is_followed(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "there").write_bytes(REPORT)
+    (place / "link").symlink_to(tmp_path / "there")
+    (one,) = import_files([str(place / "link")], TERMS, None)
+    assert one.status is FileStatus.OK
+
+
+def test_what_is_mounted_below_is_named_and_not_entered(place: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    inner = place / "inner"
+    inner.mkdir()
+    (place / "z").write_bytes(REPORT)
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(inner)], check=True)
+    try:
+        (inner / "report").write_bytes(REPORT)
+        files = done(place, None)
+        named = list(import_files([str(inner)], TERMS, None))
+    finally:
+        subprocess.run(["umount", str(inner)], check=True)
+    assert [one.status for one in files] == [FileStatus.UNREADABLE, FileStatus.OK]
+    assert "another file system is mounted there" in str(files[0].reason)
+    assert [one.status for one in named] == [FileStatus.OK]
+
+
+def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    files = tmp_path / "many"
+    files.mkdir()
+    survey = survey_files(60)
+    for number in range(400):
+        (files / f"{number}.detail").write_bytes(survey.detail + b"\n" * number)
+    argv = [sys.executable, "-m", "trimtab.cli", "import", str(files), "--dry-run"]
+    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    workers: list[str] = []
+    end_s = time.monotonic() + 30
+    while len(workers) < 3 and time.monotonic() < end_s and process.poll() is None:
+        workers = children.read_text().split()
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    spawned = [pid for pid in workers if _is_worker(pid)]
+    while any(_is_worker(pid) for pid in spawned) and time.monotonic() < end_s:
+        time.sleep(0.05)
+    assert not any(_is_worker(pid) for pid in spawned)
+
+
+def _is_worker(pid: str) -> bool:
+    try:
+        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def test_retention_leaves_what_was_imported(store: Store) -> None:
+    (one,) = import_files([str(IOR)], TERMS, store)
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    store.prune("s", now, now=now)
+    run = present(one.results[0].run)
+    assert store.run(run, outputs=True).outputs[0].stdout == IOR.read_bytes()

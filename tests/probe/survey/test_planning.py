@@ -1,0 +1,152 @@
+"""Which targets may be surveyed, and which at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.fake_lustre.state import FakeLustre
+from tests.probe.survey.places import SIZE, Place, on_servers, short
+from tests.support.codes import raises
+
+from trimtab.base.error import Message, RefusedError, UsageError
+from trimtab.probe.survey.survey import SurveyRequest, prepare
+from trimtab.probe.survey.survey_plan import waves
+from trimtab.probe.survey.survey_result import Candidate
+
+
+def names(found: tuple[tuple[Candidate, ...], ...]) -> list[list[str]]:
+    return [[one.target for one in wave] for wave in found]
+
+
+def one(target: str, server: str | None, *partners: str) -> Candidate:
+    return Candidate(target, server, frozenset(partners))
+
+
+def test_waves_keep_servers_and_partners_apart() -> None:
+    found = waves(
+        [
+            one("OST0000", "oss1", "oss2"),
+            one("OST0001", "oss1", "oss2"),
+            one("OST0002", "oss2", "oss1"),
+            one("OST0003", "oss3", "oss4"),
+            one("OST0004", "oss4", "oss3"),
+        ],
+        together=False,
+    )
+    assert names(found) == [["OST0000", "OST0003"], ["OST0001", "OST0004"], ["OST0002"]]
+
+
+def test_who_may_be_a_partner_of_anybody_is_alone() -> None:
+    strange = Candidate("OST0000", "oss1", None)
+    found = waves([strange, one("OST0001", "oss5", "oss6")], together=False)
+    assert names(found) == [["OST0000"], ["OST0001"]]
+
+
+def test_together_is_one_wave_without_what_is_refused() -> None:
+    refused = Candidate("OST0002", "oss2", refusal=Message("target-degraded", "it is degraded"))
+    found = waves([one("OST0000", "oss1"), one("OST0001", "oss1"), refused], together=True)
+    assert names(found) == [["OST0000", "OST0001"]]
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=24))
+def test_no_wave_has_a_pair_twice(places: list[tuple[int, bool]]) -> None:
+    candidates = [
+        one(f"OST{n:04x}", f"oss{pair}{side}", f"oss{pair}{not side}")
+        for n, (pair, side) in enumerate(places)
+    ]
+    found = waves(candidates, together=False)
+    assert sorted(name for wave in names(found) for name in wave) == [
+        candidate.target for candidate in candidates
+    ]
+    for wave in found:
+        pairs = [(candidate.server or "")[:4] for candidate in wave]
+        assert len(set(pairs)) == len(pairs)
+
+
+def degrade(state: FakeLustre) -> None:
+    state.target("OST0003").degraded = True
+
+
+def make_read_only(state: FakeLustre) -> None:
+    state.target("OST0003").readonly = True
+
+
+def abort(state: FakeLustre) -> None:
+    state.target("OST0003").errors_count = 2
+
+
+def fill(state: FakeLustre) -> None:
+    target = state.target("OST0003")
+    target.used_bytes = target.capacity_bytes - target.reserved_bytes - SIZE
+
+
+def kill(state: FakeLustre) -> None:
+    state.kill_server("oss2")
+
+
+def fail_over(state: FakeLustre) -> None:
+    state.fail_over("OST0003")
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (degrade, "it is degraded"),
+        (make_read_only, "it is read-only"),
+        (abort, "its file system counts 2 errors"),
+        (fill, "it is too full: 64.0 MiB are available"),
+        (kill, "(it is not connected|no known server has it mounted)"),
+        (fail_over, "it has failed over to oss1"),
+    ],
+)
+def test_a_named_target_that_is_not_well_ends_it_all(
+    place: Place, change: Callable[[FakeLustre], None], reason: str
+) -> None:
+    with place.changing() as state:
+        change(state)
+    asked = on_servers("OST0000", "OST0003")
+    with pytest.raises(RefusedError, match=f"not surveyed: OST0003: {reason}") as refused:
+        prepare(place.site, place.driver(), asked, place.tools())
+    assert refused.value.exit_code == 4
+    assert place.calls == []
+
+
+def test_all_leaves_out_what_is_not_well(place: Place) -> None:
+    with place.changing() as state:
+        degrade(state)
+    plan = prepare(place.site, place.driver(), on_servers(everything=True), place.tools()).plan
+    assert [candidate.target for candidate in plan.refused] == ["OST0003"]
+    assert len(plan.targets) == 7
+    assert place.calls == []
+
+
+def test_a_target_in_use_is_refused(place: Place) -> None:
+    def busy(seconds: float) -> None:
+        with place.changing() as state:
+            state.write("OST0003", 10 * 2**30)
+        short(seconds)
+
+    asked = on_servers("OST0003")
+    with raises(RefusedError, "survey-refused", "OST0003: it is in use"):
+        prepare(place.site, place.driver(), asked, place.tools(pause=busy))
+    allowed = on_servers("OST0003", load_bytes_per_s=1e18)
+    plan = prepare(place.site, place.driver(), allowed, place.tools(pause=busy)).plan
+    assert [candidate.target for candidate in plan.targets] == ["OST0003"]
+
+
+def test_which_osts_is_to_be_said(place: Place) -> None:
+    for asked, why in (
+        (on_servers(), "no OST is named"),
+        (on_servers("OST00ff"), "there is no OST 'OST00ff'"),
+        (on_servers("MDT0000"), "there is no OST 'MDT0000'"),
+        (on_servers("OST0000", size_bytes=SIZE + 1), "whole records"),
+        (on_servers("OST0000", threads=3, objects=2), "3 threads and 2 objects"),
+        (SurveyRequest(way="client", benchmark="fio"), "fio cannot write into files"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            prepare(place.site, place.driver(), asked, place.tools())
+    assert place.calls == []
