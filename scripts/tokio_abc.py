@@ -23,9 +23,9 @@ from pathlib import Path, PurePosixPath
 from statistics import median
 from typing import Final
 
-from trimtab.base.run import Access, RunStatus
+from trimtab.base.run import BANDWIDTH, Access, RunStatus
 from trimtab.base.units import format_bytes
-from trimtab.formats.measurement import BANDWIDTH, agrees
+from trimtab.formats.measurement import agrees
 
 TIME: Final = "darshan_start_time"
 VALUE: Final = "darshan_agg_perf_by_slowest_posix"

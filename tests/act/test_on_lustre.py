@@ -15,14 +15,13 @@ from tests.fake_lustre.state import Fault
 from trimtab.act import first_target
 from trimtab.base.action import Outcome
 from trimtab.base.error import ToolError
-from trimtab.base.event import new_identifier
+from trimtab.base.event import new_identifier, utc_now
 from trimtab.base.run import Run, RunStatus, Sample
 from trimtab.base.site import SiteProbe
 from trimtab.probe import site_probe
 from trimtab.probe.probe import ProbeOutcome, RunContext
 from trimtab.probe.survey.survey import SurveyRequest
 from trimtab.reach.lustre.lustre_driver import LustreDriver
-from trimtab.reach.process import utc_now
 from trimtab.store.store import Store
 
 __all__ = ["lustre"]

@@ -23,9 +23,9 @@ UNITS = Path("/usr/lib/systemd/system")
 PAST = """
 import sys
 from datetime import timedelta
-from trimtab.reach import process
-behind, now = timedelta(seconds=float(sys.argv.pop(1))), process.utc_now
-process.utc_now = lambda: now() - behind
+from trimtab.base import event
+behind, now = timedelta(seconds=float(sys.argv.pop(1))), event.utc_now
+event.utc_now = lambda: now() - behind
 from trimtab.cli import main
 main()
 """

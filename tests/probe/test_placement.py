@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.base.error import RefusedError, ToolError, UsageError
+from trimtab.base.event import utc_now
 from trimtab.probe.file_placement import Pinned, Striped, pin, pin_usable
-from trimtab.reach.process import ProcessResult, utc_now
+from trimtab.reach.process import ProcessResult
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40))

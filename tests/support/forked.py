@@ -29,7 +29,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 
-from trimtab.reach import process
+from trimtab.base import event
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(sys.executable).parent / "trimtab"
@@ -70,7 +70,7 @@ def main() -> None:
     # Programs have other working directories.
     sys.path[0] = str(ROOT)
     # Before anybody has imported it by its name.
-    process.utc_now = CLOCK
+    event.utc_now = CLOCK
     _import_all()
     # What is there now is never collected, or every process would copy it by looking at it.
     gc.freeze()

@@ -29,10 +29,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from trimtab.base.action import Action, ActionKind, Instruction, Outcome
 from trimtab.base.error import DataError, Message, code_of, system_errors
-from trimtab.base.event import Event, EventKind
+from trimtab.base.event import Event, EventKind, utc_now
 from trimtab.base.units import enumerated
 from trimtab.base.visible import visible
-from trimtab.reach.process import utc_now
 from trimtab.store.chain import (
     ChainedFile,
     StrictLine,

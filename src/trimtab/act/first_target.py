@@ -18,9 +18,8 @@ from trimtab.act.decide.site_observed import SiteObserved, server_of, why_left_a
 from trimtab.act.decide.tunables import ALL, CANARY
 from trimtab.base.action import Action, ActionKind, Outcome, Plan
 from trimtab.base.error import TrimtabError
-from trimtab.base.run import comparability_key
+from trimtab.base.run import comparability_key, higher_is_better
 from trimtab.base.site import Site
-from trimtab.judge.variability import higher_is_better
 from trimtab.probe.survey.survey import SurveyRequest, Tools, carry_out, prepare
 from trimtab.site.lookup import reach_of
 

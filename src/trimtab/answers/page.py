@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from trimtab.base.finding import Finding
+from trimtab.base.finding import Finding, Tone
 from trimtab.base.snapshot import NotAvailable, Reading, Setting, TargetSnapshot
 from trimtab.base.units import (
     enumerated,
@@ -44,7 +44,6 @@ from trimtab.show.document import (
     Row,
     Section,
     Table,
-    Tone,
     row,
     table,
 )

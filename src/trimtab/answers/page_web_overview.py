@@ -12,9 +12,9 @@ from markupsafe import Markup
 
 from trimtab.base.error import Message, TrimtabError
 from trimtab.base.event import EventKind
+from trimtab.base.finding import Tone
 from trimtab.base.units import format_duration, format_percent, format_value, value_or_dash
 from trimtab.purge.page_web_purge import runs_of
-from trimtab.show.document import Tone
 from trimtab.show.text import key_label, minute_text
 from trimtab.web.api import PREFIX, document
 from trimtab.web.desk import Desk, DeskOf

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final
 from trimtab.base.action import Action, ActionKind, last_trims
 from trimtab.base.error import Message
 from trimtab.base.event import Event, EventKind
-from trimtab.base.finding import Finding
+from trimtab.base.finding import Finding, Tone
 from trimtab.explain.status import IncidentStatus, JudgedStatus, SeriesStatus
-from trimtab.show.document import Tone
 from trimtab.site.place import Place
 from trimtab.store.kept import value_of
 from trimtab.store.purge_place import PurgePlace

@@ -6,7 +6,7 @@ Any unique prefix of an identifier names its record.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
@@ -127,3 +127,8 @@ def identifier_with(at: datetime, rest: int) -> str:
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
     return str(uuid.UUID(int=value))
+
+
+def utc_now() -> datetime:
+    """Return the current time, aware UTC."""
+    return datetime.now(UTC)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 
 class Severity(StrEnum):
@@ -17,6 +18,10 @@ class Severity(StrEnum):
     def rank(self) -> int:
         """0 for the worst: sorts findings."""
         return list(Severity).index(self)
+
+
+Tone = Literal["critical", "warning", "info", "unclear", "healthy"]
+"""Colour of a badge or an answer; it always accompanies a word."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,11 +49,17 @@ METRIC_UNITS: Final[dict[str, str]] = {
 """Every metric with its unit: one vocabulary for store, JSON, tables and pages."""
 
 Access = Literal["write", "read"]
+BANDWIDTH: Final[dict[Access, str]] = {"write": "write_bandwidth", "read": "read_bandwidth"}
 
 Layer = Literal["drive", "raid", "ost", "network", "client", "application"]
 """Layer of the stack that a benchmark measures, bottom up: each layer is limited by the one
 below."""
 LAYERS: Final[tuple[Layer, ...]] = get_args(Layer)
+
+
+def higher_is_better(metric: str) -> bool:
+    """Return whether higher values are better: true for rates and bandwidths, false for times."""
+    return METRIC_UNITS[metric] != "s"
 
 
 class RunStatus(StrEnum):

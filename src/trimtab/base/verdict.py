@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
 from trimtab.base.error import Message
+from trimtab.base.run import METRIC_UNITS
 
 
 class VerdictStatus(StrEnum):
@@ -198,3 +200,10 @@ class Trend:
     to: datetime | None = None
     change_per_day: float | None = None
     change_per_day_interval: Interval | None = None
+
+
+def by_metric(points: Sequence[HistoryPoint]) -> Iterator[tuple[str, list[HistoryPoint]]]:
+    """Yield each metric with its points; amounts of bytes are what was done, not how well."""
+    for metric in dict.fromkeys(point.metric for point in points):
+        if METRIC_UNITS.get(metric) != "B":
+            yield metric, [point for point in points if point.metric == metric]

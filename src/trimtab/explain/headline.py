@@ -39,10 +39,10 @@ from trimtab.judge.series_level import (
 from trimtab.show.text import joined_sentences, key_label, metric_text
 
 if TYPE_CHECKING:
+    from trimtab.base.finding import Tone
     from trimtab.base.series import SeriesJudgement, SiteJudgement
     from trimtab.base.verdict import Verdict
     from trimtab.explain.status import IncidentStatus, PurgeTrouble
-    from trimtab.show.document import Tone
 
 _SEVERE: Final = math.log(2.0)
 """Half of the level, in logarithms."""

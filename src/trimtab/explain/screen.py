@@ -12,8 +12,8 @@ from trimtab.show.screen_document import console, print_section, print_wrapped
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from trimtab.base.finding import Tone
     from trimtab.explain.hint import Hint, JobRequest
-    from trimtab.show.document import Tone
 
 _TONES: Final[dict[HintBasis, Tone | None]] = {
     HintBasis.MEASURED: "healthy",

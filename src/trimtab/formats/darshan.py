@@ -31,7 +31,7 @@ from trimtab.base.error import DataError, Message, install_command
 from trimtab.base.finding import Missing
 from trimtab.base.name_set import ost_name
 from trimtab.base.plain import as_dict, as_number, as_text, as_whole, present, time_since_1970
-from trimtab.base.run import Access, RunStatus, Sample
+from trimtab.base.run import BANDWIDTH, Access, RunStatus, Sample
 from trimtab.formats.darshan_group import (
     SUMS,
     TIMES,
@@ -41,7 +41,7 @@ from trimtab.formats.darshan_group import (
     slowest_of,
     time_of,
 )
-from trimtab.formats.measurement import ACCESSES, BANDWIDTH, Measurement, missing
+from trimtab.formats.measurement import ACCESSES, Measurement, missing
 from trimtab.formats.source import OutputFile, OutputFormat
 
 BYTES: Final = {"write": "bytes_written", "read": "bytes_read"}

@@ -15,7 +15,7 @@ from typing import Final
 
 from trimtab.base.error import DataError, Message, UsageError
 from trimtab.base.plain import present, size_of, whole_of
-from trimtab.base.run import Access, RawOutput, Sample
+from trimtab.base.run import BANDWIDTH, Access, RawOutput, Sample
 from trimtab.base.units import MIB
 from trimtab.formats.elbencho_row import (
     CSV_HEAD,
@@ -27,7 +27,6 @@ from trimtab.formats.elbencho_row import (
     rows_of,
 )
 from trimtab.formats.measurement import (
-    BANDWIDTH,
     IOPS,
     LATENCY,
     MeasuredPhase,

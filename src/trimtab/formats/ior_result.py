@@ -24,10 +24,10 @@ from typing import Any, Final
 
 from trimtab.base.error import Message
 from trimtab.base.plain import PrintedNumber, figure_of, options_of, present, size_of, whole_of
-from trimtab.base.run import Access, Sample
+from trimtab.base.run import BANDWIDTH, Access, Sample
 from trimtab.base.units import MIB
 from trimtab.formats.ior_line import IorRepetition, IorRun, IorSummary, IorTest
-from trimtab.formats.measurement import ACCESSES, BANDWIDTH, IOPS, MeasuredPhase, Notes, agrees
+from trimtab.formats.measurement import ACCESSES, IOPS, MeasuredPhase, Notes, agrees
 
 _UNITS: Final = {"bytes": 1, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) (bytes|MiB|GiB|TiB)")

@@ -10,10 +10,18 @@ from typing import Any, Final
 
 from trimtab.base.error import Message, code_of, joined
 from trimtab.base.finding import Missing
-from trimtab.base.run import Access, LatencyHistogram, Layer, RawOutput, RunStatus, Sample, Timeline
+from trimtab.base.run import (
+    BANDWIDTH,
+    Access,
+    LatencyHistogram,
+    Layer,
+    RawOutput,
+    RunStatus,
+    Sample,
+    Timeline,
+)
 
 ACCESSES: Final[tuple[Access, ...]] = ("write", "read")
-BANDWIDTH: Final[dict[Access, str]] = {"write": "write_bandwidth", "read": "read_bandwidth"}
 LATENCY: Final[dict[Access, str]] = {"write": "write_latency", "read": "read_latency"}
 IOPS: Final[dict[Access, str]] = {"write": "write_iops", "read": "read_iops"}
 

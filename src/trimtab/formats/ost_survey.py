@@ -30,9 +30,9 @@ from typing import Final
 from trimtab.base.error import DataError, Message
 from trimtab.base.name_set import ost_name
 from trimtab.base.plain import PrintedNumber, figure_of, present, time_of, whole_lines
-from trimtab.base.run import Access, Sample
+from trimtab.base.run import BANDWIDTH, Access, Sample
 from trimtab.base.units import MIB
-from trimtab.formats.measurement import ACCESSES, BANDWIDTH, Measurement, Notes, concluded
+from trimtab.formats.measurement import ACCESSES, Measurement, Notes, concluded
 from trimtab.formats.source import Mark, OutputFile, OutputFormat
 
 KIND: Final = "ost-survey"

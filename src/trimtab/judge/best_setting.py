@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from trimtab.base.error import Message, UsageError
-from trimtab.base.run import METRIC_UNITS
+from trimtab.base.run import METRIC_UNITS, higher_is_better
 from trimtab.base.units import format_percent, parse_bytes
 from trimtab.base.verdict import LEVEL, Interval
 from trimtab.judge.array import Floats
@@ -26,7 +26,6 @@ from trimtab.judge.sweep_result import (
     MeasuredPoint,
     SettingResult,
 )
-from trimtab.judge.variability import higher_is_better
 
 METHOD: Final = (
     "multiple comparisons with the best (Hsu): log values without the effect of their round, "

@@ -21,6 +21,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from trimtab.base.error import Message
+from trimtab.base.run import higher_is_better
 from trimtab.base.verdict import LEVEL, Interval
 from trimtab.judge.bootstrap import N_MINIMUM, estimate, exact_ratio_interval, ratio_interval
 from trimtab.judge.comparison_result import Basis, Change, Effect, EffectSide, Stretch, Summary
@@ -36,7 +37,7 @@ from trimtab.judge.effect_size import (
 )
 from trimtab.judge.quantile import t_quantile
 from trimtab.judge.spread import corrected_autocorrelation, cov, effective_n_mean, mad_cv
-from trimtab.judge.variability import higher_is_better, sense_of
+from trimtab.judge.variability import sense_of
 
 NOT_BALANCED: Final = "hours of the week are not balanced"
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from trimtab.base.finding import Tone
 from trimtab.base.series import (
     ChangePoint,
     ChangeStatus,
@@ -24,7 +25,7 @@ from trimtab.judge import series_chart
 from trimtab.judge.series_level import effect_text, is_worse, level_now, onset_text, series_rank
 from trimtab.show import text
 from trimtab.show.chart import Chart
-from trimtab.show.document import GOAL_TONES, Cell, Document, Row, Section, Table, Tone, row, table
+from trimtab.show.document import GOAL_TONES, Cell, Document, Row, Section, Table, row, table
 
 if TYPE_CHECKING:
     import polars as pl

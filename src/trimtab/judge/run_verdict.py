@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from statistics import median, stdev
 from typing import Final
 
 from trimtab.base.error import Message
-from trimtab.base.run import METRIC_UNITS, Run
+from trimtab.base.run import BANDWIDTH, METRIC_UNITS, Run, higher_is_better
 from trimtab.base.units import plural
 from trimtab.base.verdict import LEVEL, Comparison, HistoryPoint, Interval, Verdict
-from trimtab.formats.measurement import BANDWIDTH
 from trimtab.judge.quantile import t_quantile
-from trimtab.judge.variability import higher_is_better, judge_history, judge_repetitions
+from trimtab.judge.variability import judge_history, judge_repetitions
 
 RUNS_MINIMUM: Final = 5
 SPAN_MINIMUM_S: Final = 24 * 3600.0
@@ -160,13 +159,6 @@ def metrics_of(run: Run, history: Sequence[HistoryPoint]) -> tuple[str, ...]:
     if not metrics or not metrics.isdisjoint(METRICS):
         return METRICS
     return tuple(name for name, unit in METRIC_UNITS.items() if name in metrics and unit != "B")
-
-
-def by_metric(points: Sequence[HistoryPoint]) -> Iterator[tuple[str, list[HistoryPoint]]]:
-    """Yield each metric with its points; amounts of bytes are what was done, not how well."""
-    for metric in dict.fromkeys(point.metric for point in points):
-        if METRIC_UNITS.get(metric) != "B":
-            yield metric, [point for point in points if point.metric == metric]
 
 
 def verdicts(run: Run, history: Sequence[HistoryPoint], *, goal: float) -> tuple[Verdict, ...]:

@@ -27,14 +27,13 @@ from typing import Final
 import numpy as np
 
 from trimtab.base.error import Message
-from trimtab.base.run import METRIC_UNITS
+from trimtab.base.run import METRIC_UNITS, higher_is_better
 from trimtab.base.units import format_percent
 from trimtab.base.verdict import LEVEL, Interval
 from trimtab.judge.array import Floats
 from trimtab.judge.best_setting import amount_of, geometric_mean
 from trimtab.judge.quantile import t_quantile
 from trimtab.judge.sweep_result import Level, MeasuredPoint, Scaling, ScalingPoint, ScalingShape
-from trimtab.judge.variability import higher_is_better
 
 _SIMULATED: Final = 999
 _PLACES: Final = 61

@@ -8,7 +8,7 @@ from statistics import median
 from typing import Final
 
 from trimtab.base.error import Message
-from trimtab.base.run import METRIC_UNITS, Run, RunStatus
+from trimtab.base.run import METRIC_UNITS, Run, RunStatus, higher_is_better
 from trimtab.judge.best_setting import (
     amount_of,
     best_settings,
@@ -27,7 +27,6 @@ from trimtab.judge.sweep_result import (
     Scaling,
     SweepAnalysis,
 )
-from trimtab.judge.variability import higher_is_better
 
 AMOUNTS: Final = frozenset(
     {"nodes", "tasks", "tasks_per_node", "stripe_count", "threads", "targets", "processes"}

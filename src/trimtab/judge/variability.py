@@ -21,7 +21,7 @@ from statistics import fmean, median, pvariance
 from typing import Final
 
 from trimtab.base.error import Message
-from trimtab.base.run import METRIC_UNITS
+from trimtab.base.run import METRIC_UNITS, higher_is_better
 from trimtab.base.site import LIMITS
 from trimtab.base.units import plural
 from trimtab.base.verdict import HistoryPoint, Interval, Scope, Verdict, VerdictStatus
@@ -50,11 +50,6 @@ _GAPS_MINIMUM: Final = 5
 SPACING_S: Final = 900.0
 """Occasions closer than this to the previous one do not count towards `OCCASIONS_MINIMUM`:
 otherwise an hour of repeated ``trimtab check`` would pass for two days."""
-
-
-def higher_is_better(metric: str) -> bool:
-    """Return whether higher values are better: true for rates and bandwidths, false for times."""
-    return METRIC_UNITS[metric] != "s"
 
 
 def sense_of(metric: str, unit: str | None, more_is_better: bool | None) -> tuple[str, bool]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from trimtab.base.finding import Tone
 from trimtab.base.units import format_percent, format_value, plural
 from trimtab.base.visible import visible
 from trimtab.judge.comparison_result import (
@@ -18,7 +19,7 @@ from trimtab.judge.comparison_result import (
 )
 from trimtab.judge.series_level import size_of
 from trimtab.show import text
-from trimtab.show.document import Cell, Document, Row, Section, Tone, row, table
+from trimtab.show.document import Cell, Document, Row, Section, row, table
 
 _WORDS: Final[dict[Change, tuple[str, Tone]]] = {
     Change.WORSE: ("worse", "critical"),

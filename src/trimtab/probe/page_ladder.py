@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from trimtab.base.finding import Tone
 from trimtab.base.site_hardware import Figure
 from trimtab.base.units import format_bytes_per_s, format_percent, parse_unit
 from trimtab.judge.efficiency_ladder import (
@@ -30,7 +31,7 @@ from trimtab.show import chart as looks
 from trimtab.show import text
 from trimtab.show.chart import ACCENT, INK, MUTED, SECOND, Chart, Key, data, layered
 from trimtab.show.chart_series import Scale, bandwidth_scale, round_top
-from trimtab.show.document import Cell, Document, Row, Section, Table, Tone, row, table
+from trimtab.show.document import Cell, Document, Row, Section, Table, row, table
 
 if TYPE_CHECKING:
     import altair

@@ -13,18 +13,12 @@ from datetime import datetime
 from itertools import product
 
 from trimtab.base.error import Interrupted, Message, NeverStarted, ToolError, code_of
-from trimtab.base.run import Access, ProbeSpec, RawOutput, Run, RunStatus, Sample
+from trimtab.base.run import BANDWIDTH, Access, ProbeSpec, RawOutput, Run, RunStatus, Sample
 from trimtab.base.snapshot import NotAvailable
 from trimtab.base.units import RATE_NOW, format_bytes, format_bytes_per_s, plural
 from trimtab.formats import phase as workload
 from trimtab.formats.format_table import Tool, names, phases_of
-from trimtab.formats.measurement import (
-    BANDWIDTH,
-    MeasuredPhase,
-    Measurement,
-    status_of,
-    with_reason,
-)
+from trimtab.formats.measurement import MeasuredPhase, Measurement, status_of, with_reason
 from trimtab.formats.phase import Ask, PhaseRequest, Phases
 from trimtab.judge.credibility import RepetitionFacts, reason_not_to_believe
 from trimtab.probe.probe import PATIENCE_S, RunningProbe

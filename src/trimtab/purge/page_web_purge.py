@@ -12,7 +12,8 @@ from starlette.concurrency import run_in_threadpool
 
 from trimtab.base.error import Message, TrimtabError
 from trimtab.base.event import Event, EventKind
-from trimtab.show.document import Document, Tone
+from trimtab.base.finding import Tone
+from trimtab.show.document import Document
 from trimtab.web.access import Admin, Identity, Person, Role
 from trimtab.web.api import ENTRY, PREFIX, WrittenEntry, answer, document, log_book
 from trimtab.web.desk import Desk, DeskOf

@@ -20,8 +20,9 @@ from datetime import datetime
 from typing import Any, Final, Protocol, Self
 
 from trimtab.base.error import UsageError
+from trimtab.base.event import utc_now
 from trimtab.base.visible import visible
-from trimtab.reach.process import OUTPUT_LIMIT_BYTES, Execute, ProcessResult, utc_now
+from trimtab.reach.process import OUTPUT_LIMIT_BYTES, Execute, ProcessResult
 
 Waiting = Callable[[str, float], None]
 """Called with the reason for waiting (``PENDING: Priority``) and the seconds waited."""

@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from trimtab.base.error import ToolError, UsageError
+from trimtab.base.event import utc_now
 from trimtab.base.name_set import NODE_NAME
 from trimtab.base.site import Ssh
 from trimtab.base.visible import visible
@@ -37,7 +38,6 @@ from trimtab.reach.process import (
     input_file,
     read,
     reap,
-    utc_now,
 )
 
 FanOut = Callable[..., Mapping[str, ProcessResult]]

@@ -28,11 +28,12 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Final
 
 from trimtab.base.error import Message, ToolError
+from trimtab.base.event import utc_now
 from trimtab.base.run import Access, RawOutput
 from trimtab.base.units import format_bytes
 from trimtab.reach.interruption import lifted, shielded
@@ -194,11 +195,6 @@ class ProcessResult:
 
 Execute = Callable[..., ProcessResult]
 """`execute`, or its substitute in a test or on the twin."""
-
-
-def utc_now() -> datetime:
-    """Return the current time, aware UTC."""
-    return datetime.now(UTC)
 
 
 def execute(

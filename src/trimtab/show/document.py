@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
-from trimtab.base.finding import Severity
+from trimtab.base.finding import Severity, Tone
 from trimtab.base.verdict import VerdictStatus
 from trimtab.show import text
 from trimtab.show.chart import Chart, drawn, environment
@@ -20,9 +20,6 @@ from trimtab.show.text import one_line
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-
-Tone = Literal["critical", "warning", "info", "unclear", "healthy"]
-"""Colour of a badge or an answer; it always accompanies a word."""
 
 FACTS: Final = ("", "")
 """Columns of names and values."""

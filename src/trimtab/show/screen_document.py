@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from trimtab.base.error import TrimtabError
-    from trimtab.show.document import Cell, Document, Row, Section, Table, Tone
+    from trimtab.base.finding import Tone
+    from trimtab.show.document import Cell, Document, Row, Section, Table
 
 
 _GAP: Final = 2

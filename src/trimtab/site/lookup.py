@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from trimtab.base.error import Message, ToolError, TrimtabError, UnreadableError, UsageError
+from trimtab.base.event import utc_now
 from trimtab.base.filesystem import DRIVERS, PathDescription, driver_of_mount, lustre_name
 from trimtab.base.site import NONE, Site
 from trimtab.base.small_file import read_text
 from trimtab.base.toml_problem import NAME, did_you_mean
 from trimtab.base.visible import shell_text, site_place, visible
 from trimtab.reach import bounded
-from trimtab.reach.process import Execute, utc_now
+from trimtab.reach.process import Execute
 from trimtab.reach.process import execute as run_process
 from trimtab.site.site_file import LoadedSite, known_sites, load_site
 from trimtab.site.site_file import find_site as find_site_file

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from trimtab.base.error import ToolError
+from trimtab.base.event import utc_now
 from trimtab.base.filesystem import PathDescription
 from trimtab.base.snapshot import NotAvailable
 from trimtab.base.visible import visible
@@ -25,7 +26,7 @@ from trimtab.reach.driver_protocol import Clock, Driver
 from trimtab.reach.launcher import Launcher, find_launcher
 from trimtab.reach.local.counter import DeviceBytes
 from trimtab.reach.local.local_driver import LocalDriver
-from trimtab.reach.process import Execute, utc_now
+from trimtab.reach.process import Execute
 from trimtab.reach.process import execute as run_process
 
 

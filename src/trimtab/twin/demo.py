@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab.base.error import UnreadableError
+from trimtab.base.event import utc_now
 from trimtab.purge.horizon.horizon_answer import HorizonResult
-from trimtab.reach.process import utc_now
 from trimtab.reach.worker_process import worker_pool
 from trimtab.twin.kept_result import WhatIfResult, add_result, results_of, whatif_result
 from trimtab.twin.scenario import Scenario

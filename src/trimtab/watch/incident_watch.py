@@ -26,8 +26,7 @@ from trimtab.base.run import RunStatus, comparability_key
 from trimtab.base.schedule import PROBE_PREFIX, SNAPSHOT
 from trimtab.base.series import ChangePoint
 from trimtab.base.site import Site
-from trimtab.base.verdict import HistoryPoint
-from trimtab.judge.run_verdict import by_metric
+from trimtab.base.verdict import HistoryPoint, by_metric
 from trimtab.probe.verdict.site_status import HISTORY, suspect_of
 from trimtab.reach.driver_protocol import Clock
 from trimtab.reach.worker_process import frames_for_months, worker_pool

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.act.page import plan_answer, plan_section
 from trimtab.base.alert import DeliveryState
+from trimtab.base.finding import Tone
 from trimtab.base.run import RunStatus
 from trimtab.base.units import enumerated, plural, value_or_dash
 from trimtab.base.verdict import VerdictStatus
 from trimtab.explain.headline import headline
 from trimtab.show.command_options import site_argument
-from trimtab.show.document import ALL, ROWS, Cell, Document, Section, Tone, row, table
+from trimtab.show.document import ALL, ROWS, Cell, Document, Section, row, table
 from trimtab.show.text import local_moment, local_times
 from trimtab.store.slot import SlotState, process_text
 

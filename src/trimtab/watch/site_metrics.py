@@ -15,7 +15,7 @@ from trimtab.base.event import Event, EventKind
 from trimtab.base.incident import GOING_ON
 from trimtab.base.schedule import POLICIES, PROBE_PREFIX, PURGE_PLAN, SNAPSHOT
 from trimtab.base.site import Site
-from trimtab.judge.run_verdict import by_metric
+from trimtab.base.verdict import by_metric
 from trimtab.site.place import Place
 from trimtab.store.kept import Series
 from trimtab.store.purge_place import purge_place

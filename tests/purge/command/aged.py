@@ -10,12 +10,12 @@ import sys
 
 from tests.support.forked import CLOCK
 
-from trimtab.reach import process
+from trimtab.base import event
 
 
 def main() -> None:
     """Move the clock, then be ``trimtab``."""
-    process.utc_now = CLOCK
+    event.utc_now = CLOCK
     CLOCK.behind_s = float(sys.argv.pop(1))
     if "--slow-core" in sys.argv:
         from tests.purge.command import slow_core

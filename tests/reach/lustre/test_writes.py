@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.base.action import Outcome
+from trimtab.base.event import utc_now
 from trimtab.reach.lustre import write_table
 from trimtab.reach.lustre.server_write import parse_answer, program
 from trimtab.reach.lustre.write_table import (
@@ -26,7 +27,7 @@ from trimtab.reach.lustre.write_table import (
     set_words,
     trim_words,
 )
-from trimtab.reach.process import ProcessResult, utc_now
+from trimtab.reach.process import ProcessResult
 
 FIELDS = {
     "fs": "scratch",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
-from trimtab.base.finding import Finding, Missing, Severity
+from trimtab.base.finding import Finding, Missing, Severity, Tone
 from trimtab.base.plain import as_dict
 from trimtab.base.run import Access, LatencyHistogram, RawOutput, Run, RunStatus, Timeline
 from trimtab.base.snapshot import NotAvailable, Setting, TargetSnapshot
@@ -41,7 +41,6 @@ from trimtab.show.document import (
     Row,
     Section,
     Table,
-    Tone,
     row,
     table,
 )

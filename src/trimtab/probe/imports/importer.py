@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 
 from trimtab.base.code_version import __version__
 from trimtab.base.error import Message, UsageError, code_of
-from trimtab.base.event import identifier_of, new_identifier
+from trimtab.base.event import identifier_of, new_identifier, utc_now
 from trimtab.base.run import ASKED, Layer, Run, RunStatus, grouped
 from trimtab.base.schedule import find_zone
 from trimtab.base.site import Site
@@ -37,7 +37,6 @@ from trimtab.probe.imports.import_reading import (
     mains,
 )
 from trimtab.probe.imports.import_result import FileStatus, Imported, ImportedFile
-from trimtab.reach.process import utc_now
 from trimtab.reach.worker_process import AHEAD, processors, side_by_side
 from trimtab.site.lookup import site_file
 from trimtab.store.history import JUDGED

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from trimtab.base.finding import Tone
     from trimtab.base.run import Sample
     from trimtab.probe.imports.import_result import Imported, ImportedFile
-    from trimtab.show.document import Tone
 
 
 _TONES: Final[dict[FileStatus, Tone]] = {

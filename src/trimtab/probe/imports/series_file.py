@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab.base.error import DataError, Message, UsageError, system_errors
-from trimtab.base.run import METRIC_UNITS
+from trimtab.base.run import METRIC_UNITS, higher_is_better
 from trimtab.base.schedule import find_zone
 from trimtab.base.series import InvalidRun, SeriesJudgement, SeriesKey, SiteJudgement
 from trimtab.base.site import SiteLimits
@@ -19,7 +19,6 @@ from trimtab.base.units import enumerated, parse_moment
 from trimtab.base.visible import visible
 from trimtab.judge.series_analysis import judge_series
 from trimtab.judge.series_frame import between
-from trimtab.judge.variability import higher_is_better
 from trimtab.probe.imports.table_column import (
     SERIES_MAXIMUM,
     NamedColumns,

@@ -8,17 +8,15 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from trimtab.base.error import Message, UsageError
-from trimtab.base.run import ASKED, METRIC_UNITS, Run, grouped
+from trimtab.base.run import ASKED, METRIC_UNITS, Run, grouped, higher_is_better
 from trimtab.base.series import RUNS_LEFT_OUT, SeriesKey
 from trimtab.base.toml_problem import did_you_mean
 from trimtab.base.units import plural, whole_second
-from trimtab.base.verdict import HistoryPoint
+from trimtab.base.verdict import HistoryPoint, by_metric
 from trimtab.base.visible import shell_text, visible
 from trimtab.explain.status import RejectedSeries, SweepStatus
-from trimtab.judge.run_verdict import by_metric
 from trimtab.judge.series_frame import frame_of
 from trimtab.judge.sweep_result import SWEEP
-from trimtab.judge.variability import higher_is_better
 from trimtab.site.place import Place
 from trimtab.store.keeping import Keeping, RestsOn
 

@@ -167,7 +167,7 @@ def _series_status(
     goal: float,
     window_s: float,
 ) -> list[SeriesStatus]:
-    from trimtab.judge.run_verdict import by_metric
+    from trimtab.base.verdict import by_metric
     from trimtab.judge.trend import trend
     from trimtab.judge.variability import judge_history
 
@@ -252,8 +252,8 @@ def suspect_of(
     known
         Beginnings of suspects that need not be reported again.
     """
+    from trimtab.base.run import higher_is_better
     from trimtab.judge.change import suspect_among
-    from trimtab.judge.variability import higher_is_better
 
     if not points:
         return None
@@ -341,7 +341,7 @@ def _slow_targets(store: Store, site: str, until: datetime | None) -> tuple[Slow
 
 def slowest_targets(store: Store, site: str) -> tuple[SlowestTargets, ...]:
     """Return the slowest targets of the last survey of a site, for each metric."""
-    from trimtab.judge.variability import higher_is_better
+    from trimtab.base.run import higher_is_better
 
     of_metric: dict[str, list[tuple[str, float]]] = {}
     at = None

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.base.error import Interrupted, RefusedError, ToolError, UsageError, system_errors
+from trimtab.base.event import utc_now
 from trimtab.base.visible import visible
 from trimtab.purge.core_call import require_answer
 from trimtab.purge.follow.follow_decision import SeenChangelog, clears, decide, look_again
@@ -34,7 +35,6 @@ from trimtab.reach.interruption import interruptible
 from trimtab.reach.lustre.changelog import ChangelogUsers, parse_records
 from trimtab.reach.lustre.lustre_client import lustre_name
 from trimtab.reach.lustre.write_table import CHANGELOG_USER
-from trimtab.reach.process import utc_now
 from trimtab.site.lookup import open_site
 from trimtab.store.trusted_file import opened
 

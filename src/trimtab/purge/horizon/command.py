@@ -128,9 +128,9 @@ def purge_horizon_command(
     The horizon is the earliest cut-off at which deleting everything last used before it brings
     usage down to the target. Read-only: deletes nothing and lists nothing.
     """
+    from trimtab.base.event import utc_now
     from trimtab.purge.horizon.horizon_question import ask_horizon
     from trimtab.purge.horizon.page import horizon_document
-    from trimtab.reach.process import utc_now
     from trimtab.show.screen_document import progress_bar
 
     policy = command.policy_of(options_given.pop("policy"))

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
+from trimtab.base.finding import Tone
 from trimtab.base.units import (
     format_bytes,
     format_duration,
@@ -26,7 +27,7 @@ from trimtab.purge.run.purge_report import Day, PlanStanding, PurgeReport
 from trimtab.show import text
 from trimtab.show.chart import ACCENT, ALARM, INK, SECOND, Chart, Key, data, layered
 from trimtab.show.chart_series import size_scale
-from trimtab.show.document import Cell, Document, Row, Section, Table, Tone, row, table
+from trimtab.show.document import Cell, Document, Row, Section, Table, row, table
 
 _OWNERS_MOST: Final = 50
 _BARS_MOST: Final = 12

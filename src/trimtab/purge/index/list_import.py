@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from trimtab.base.error import DataError, RefusedError, ToolError, UsageError, system_errors
-from trimtab.base.event import new_identifier
+from trimtab.base.event import new_identifier, utc_now
 from trimtab.base.units import parse_moment
 from trimtab.base.visible import visible
 from trimtab.purge.core_call import require_answer
@@ -31,7 +31,6 @@ from trimtab.purge.index.list_reading import CHUNK_BYTES, NS_PER_S, ListReading
 from trimtab.purge.index.manifest import FileSystemIdentity, IndexSource, Manifest
 from trimtab.purge.index.manifest_file import save_manifest
 from trimtab.purge.root_facts import root_facts
-from trimtab.reach.process import utc_now
 from trimtab.store.trusted_file import opened, synchronise
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab.base.error import DataError, Interrupted, ToolError, UsageError, system_errors
-from trimtab.base.event import new_identifier
+from trimtab.base.event import new_identifier, utc_now
 from trimtab.base.filesystem import parse_mountinfo
 from trimtab.base.units import plural
 from trimtab.base.visible import visible
@@ -36,7 +36,6 @@ from trimtab.purge.index.scan_workers import PARTS, PartTerms, SpreadProgress, s
 from trimtab.purge.root_facts import root_facts
 from trimtab.purge.run.situation import RootFacts
 from trimtab.reach.interruption import interruptible
-from trimtab.reach.process import utc_now
 
 if TYPE_CHECKING:
     from trimtab._core import NamespaceScan, ScanProgress, ScanResult

@@ -35,10 +35,10 @@ def purge_plan_command(directory: Path, policy: Path, out: Path, **options_given
     the policy's factor. A plan never changes. Nothing is deleted before its users are notified and
     the notice period is over. The first plan creates the signing key.
     """
+    from trimtab.base.event import utc_now
     from trimtab.purge.plan.plan_making import make_plan
     from trimtab.purge.plan.screen import plan_document
     from trimtab.purge.policy_file import load_policy
-    from trimtab.reach.process import utc_now
     from trimtab.show.screen_document import progress_bar
     from trimtab.store.purge_place import purge_place
 
@@ -120,9 +120,9 @@ def purge_arm_command(
     The policy then requires a delay, or the approval of a second person. A person is identified by
     the login behind this process, which `su` and `sudo` do not change.
     """
+    from trimtab.base.event import utc_now
     from trimtab.purge.plan.arming import approval_on, arm_plan
     from trimtab.purge.plan.screen import armed_document
-    from trimtab.reach.process import utc_now
     from trimtab.store.purge_place import purge_place
 
     if approved_on is None and store_url is not None:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from trimtab.base.error import DataError, RefusedError, TrimtabError, UsageError
+from trimtab.base.event import utc_now
 from trimtab.base.visible import visible
 from trimtab.purge.core_call import require_answer
 from trimtab.purge.owner import Account, Accounts, file_names, find_account, find_accounts
@@ -40,7 +41,6 @@ from trimtab.purge.purge_policy import Notices
 from trimtab.purge.root_facts import root_facts
 from trimtab.purge.run.surroundings import clear, set_aside
 from trimtab.reach.mail import Mailer
-from trimtab.reach.process import utc_now
 from trimtab.show.encode import mapped, shape
 from trimtab.store.purge_place import PurgePlace
 from trimtab.store.trusted_file import trusted_directory

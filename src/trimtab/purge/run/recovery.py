@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.base.error import RefusedError, ToolError, TrimtabError, UsageError
+from trimtab.base.event import utc_now
 from trimtab.base.units import plural, whole_second
 from trimtab.base.visible import visible
 from trimtab.purge.core_call import core_errors, require_answer
@@ -27,7 +28,6 @@ from trimtab.purge.run.journal_line import PlanLine
 from trimtab.purge.run.next_step import plan_line, root_line
 from trimtab.purge.run.plan_progress import PlanProgress, replay
 from trimtab.purge.run.run_journal import journals, opened, read
-from trimtab.reach.process import utc_now
 from trimtab.show.encode import mapped, shape
 from trimtab.store.purge_place import PurgePlace
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab.base.error import Interrupted, RefusedError, ToolError, TrimtabError, UsageError
-from trimtab.base.event import JOURNAL, EventKind, new_identifier
+from trimtab.base.event import JOURNAL, EventKind, new_identifier, utc_now
 from trimtab.base.units import format_bytes, plural
 from trimtab.base.visible import visible
 from trimtab.purge.core_call import core_errors, require_answer
@@ -44,7 +44,6 @@ from trimtab.purge.run.surroundings import clear, remover_of, set_aside, surroun
 from trimtab.purge.site_facts import bound_files, mount_tables
 from trimtab.reach.fleet import FanOut
 from trimtab.reach.fleet import fan_out as reach
-from trimtab.reach.process import utc_now
 from trimtab.show.encode import Problem, shape
 from trimtab.site.lookup import open_store, site_file, site_with_path, where_of
 from trimtab.site.place import add_event

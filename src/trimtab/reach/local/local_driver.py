@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final
 
 from trimtab.base.error import NoAnswer, RefusedError, ToolError, TrimtabError, UsageError
+from trimtab.base.event import utc_now
 from trimtab.base.filesystem import PathDescription, find_mount
 from trimtab.base.site import Site
 from trimtab.base.snapshot import (
@@ -39,7 +40,7 @@ from trimtab.reach.local.path_description import (
     mount_table,
 )
 from trimtab.reach.local.trim import counted_practice, fstrim_command, parse_fstrim, read_timer
-from trimtab.reach.process import Execute, ProcessResult, utc_now
+from trimtab.reach.process import Execute, ProcessResult
 from trimtab.reach.process import execute as run_process
 
 TRIM_TIMEOUT_S: Final = 3600.0

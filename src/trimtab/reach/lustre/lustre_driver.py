@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Final
 
 from trimtab.base.error import RefusedError, ToolError, UsageError, code_of
+from trimtab.base.event import utc_now
 from trimtab.base.site import Servers, Site
 from trimtab.base.snapshot import (
     NotAvailable,
@@ -55,7 +56,7 @@ from trimtab.reach.lustre.lustre_view import View
 from trimtab.reach.lustre.server_query import ask_client, ask_servers
 from trimtab.reach.lustre.server_write import InstructionResult, ServerWriter
 from trimtab.reach.lustre.target_state import backing_of, read_backing, serving, write_times_of
-from trimtab.reach.process import Execute, ProcessResult, utc_now
+from trimtab.reach.process import Execute, ProcessResult
 from trimtab.reach.process import execute as run_process
 
 _READ_ONLY: Final = not_available("driver-read-only", "the file system was opened for reading only")

@@ -89,7 +89,7 @@ def whatif_command(
     with progress_bar(remains=NOTHING_KEPT if again else remains) as progress:
         scenario, swept = what_if(terms, progress)
     if keep is not None:
-        from trimtab.reach.process import utc_now
+        from trimtab.base.event import utc_now
         from trimtab.twin.kept_result import keep_result, whatif_result
 
         keep_result(keep, None, whatif_result(scenario, swept), utc_now())
