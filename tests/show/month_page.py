@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from tests.judge.frames import series
 from tests.show.purge_pages import purge_runs
 
-from trimtab.answers.month import Month, SpaceAt
+from trimtab.answers.month import Month
 from trimtab.answers.page_month import monthly_document
 from trimtab.base.action import Action, ActionKind, Instruction, Outcome
 from trimtab.base.error import Message
@@ -17,6 +17,7 @@ from trimtab.explain.headline import of_judgement
 from trimtab.explain.status import ProbeCost
 from trimtab.judge.series_analysis import judge_series
 from trimtab.show.document import render_document
+from trimtab.store.history import SpaceAt
 
 FIRST = datetime(2026, 10, 1, tzinfo=UTC)
 TIB = 2**40

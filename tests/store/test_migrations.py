@@ -15,11 +15,11 @@ from tests.store.values import a_run, an_output
 from tests.support import made_stores
 from tests.support.codes import raises
 
-import trimtab.store.migrations
 from trimtab.base.error import UnreadableError
 from trimtab.store import database, schema
 from trimtab.store.store import Store
 
+MIGRATIONS = Path(database.__file__).parent / "migrations"
 LATER_REVISION = """
 import sqlalchemy as sa
 from alembic import op
@@ -40,7 +40,7 @@ def test_the_revisions_are_those_that_alembic_finds() -> None:
     from alembic.script import ScriptDirectory
 
     config = Config()
-    config.set_main_option("script_location", str(Path(trimtab.store.migrations.__file__).parent))
+    config.set_main_option("script_location", str(MIGRATIONS))
     script = ScriptDirectory.from_config(config)
     assert script.get_heads() == [schema.HEAD]
     assert tuple(reversed([one.revision for one in script.walk_revisions()])) == schema.REVISIONS
@@ -75,7 +75,7 @@ def test_a_store_made_for_another_test_is_what_the_migrations_make(
 def _add_revision(directory: Path, patch: pytest.MonkeyPatch, *, fails: bool = False) -> None:
     """Make a program that knows one revision more than this one."""
     scripts = directory / "program" / "migrations"
-    shutil.copytree(Path(trimtab.store.migrations.__file__).parent, scripts)
+    shutil.copytree(MIGRATIONS, scripts)
     (scripts / "versions" / "r9998_later.py").write_text(
         LATER_REVISION.format(fails=fails, head=schema.HEAD)
     )

@@ -18,10 +18,10 @@ from trimtab.purge.horizon.age_curve import Freed
 from trimtab.purge.horizon.group_horizon import GroupHorizon, GroupHorizons, OstGroup
 from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.horizon.horizon_answer import HorizonAnswer, HorizonResult
-from trimtab.store.kept import KeptResult
+from trimtab.store.kept import KeptResult, add_result, results_of
 from trimtab.store.store import Store
-from trimtab.twin.kept_result import WhatIfResult, add_result, results_of, whatif_result
 from trimtab.twin.whatif.page_whatif import whatif_document
+from trimtab.twin.whatif.whatif_sweep import WhatIfResult, whatif_result
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 SITE = "scratch"

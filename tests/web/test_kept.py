@@ -20,8 +20,8 @@ from trimtab.judge import variability
 from trimtab.probe.verdict import site_judgement
 from trimtab.show import chart
 from trimtab.site.place import Place, add_event
+from trimtab.store.kept import add_result
 from trimtab.store.store import Store
-from trimtab.twin.kept_result import add_result
 from trimtab.web.access import TokenAccess
 from trimtab.web.desk import Desk
 

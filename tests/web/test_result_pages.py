@@ -36,12 +36,11 @@ from trimtab.purge.plan.plan_directory import LoadedPlan
 from trimtab.purge.purge_policy import Notices
 from trimtab.show.encode import to_json
 from trimtab.site.place import Place, add_event
-from trimtab.store.kept import KeptResult
+from trimtab.store.kept import KeptResult, add_result
 from trimtab.store.purge_place import PurgePlace, prepared
 from trimtab.store.store import Store
-from trimtab.twin.kept_result import WhatIfResult, add_result
 from trimtab.twin.whatif.page_whatif import whatif_answers
-from trimtab.twin.whatif.whatif_sweep import WhatIfDocument
+from trimtab.twin.whatif.whatif_sweep import WhatIfDocument, WhatIfResult
 from trimtab.web.access import Asking, Identity, Proxy, ProxyAccess, Roles, WebSettings
 from trimtab.web.desk import Desk
 from trimtab.web.result_api import sweep_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -27,31 +27,11 @@ from trimtab.purge.run.purge_report import report as purge_report
 from trimtab.purge.run.run_journal import journals, read
 from trimtab.site.lookup import is_beneath
 from trimtab.site.place import Place
+from trimtab.store.history import SpaceAt, space_at
 from trimtab.store.purge_place import purge_place
 
 if TYPE_CHECKING:
     from trimtab.store.store import Store
-
-
-@dataclass(frozen=True, slots=True)
-class SpaceAt:
-    """The fullness of a site at one time.
-
-    Attributes
-    ----------
-    fullest
-        Name and fullness of the fullest target.
-    """
-
-    at: datetime
-    used_bytes: float
-    available_bytes: float
-    fullest: tuple[str, float]
-
-    @property
-    def fullness(self) -> float:
-        """Used / (used + available)."""
-        return self.used_bytes / (self.used_bytes + self.available_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +90,6 @@ class MonthDocument:
 
 
 Progress = Callable[[str, float], None]
-_SPACE: Final = ("used_bytes", "available_bytes")
 _MONTH: Final = re.compile(r"(\d{4})-(\d{2})\Z", re.ASCII)
 
 
@@ -228,35 +207,6 @@ def _space(store: Store, site: str, span: Span) -> tuple[SpaceAt, ...]:
     times = store.snapshot_times(site, since=span.since, until=span.until)
     by_day = {at.date(): at for at in reversed(times)}
     return space_at(store, site, sorted({*by_day.values(), *times[-1:]}))
-
-
-def space_at(
-    store: Store, site: str, times: Sequence[datetime], target: str | None = None
-) -> tuple[SpaceAt, ...]:
-    """Return how full a site was, or one of its targets, in some snapshots, the oldest first."""
-    if not times:
-        return ()
-    import polars as pl
-
-    readings, _ = store.telemetry_frames(site, times, names=_SPACE, settings_at=(), target=target)
-    of_metadata = pl.col("kind").cast(pl.String).str.to_lowercase().is_in(["mdt", "mgt"])
-    number, name = pl.col("number"), pl.col("name").cast(pl.String)
-    used, left = pl.col("used_bytes"), pl.col("available_bytes")
-    space = (
-        readings.filter(pl.col("label").is_null() & number.is_not_null())
-        .filter(~of_metadata | (target is not None))
-        .group_by("at", pl.col("target").cast(pl.String), maintain_order=True)
-        .agg(number.filter(name == each).last().alias(each) for each in _SPACE)
-        .filter(used + left > 0)
-        .with_columns((used / (used + left)).alias("full"))
-        .sort("at", maintain_order=True)
-        .group_by("at", maintain_order=True)
-        .agg(pl.sum(*_SPACE), pl.col("target").get(pl.col("full").arg_max()), pl.max("full"))
-    )
-    return tuple(
-        SpaceAt(at, used_bytes, available_bytes, (target, full))
-        for at, used_bytes, available_bytes, target, full in space.rows()
-    )
 
 
 def _purges(where: Path | None, span: Span, place: Place) -> tuple[PurgeReport | None, str]:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from trimtab.answers.month import Month, SpaceAt
+from trimtab.answers.month import Month
 from trimtab.base.action import Action, Instruction, Outcome
 from trimtab.base.error import UsageError
 from trimtab.base.incident import Explanation, IncidentState
@@ -33,6 +33,7 @@ from trimtab.show.document import (
     row,
     table,
 )
+from trimtab.store.history import SpaceAt
 
 _PANELS: Final = 6
 _LISTED: Final = 40

@@ -91,6 +91,7 @@ def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
 def present_now(desk: Desk, site: str) -> Present:
     """Return what goes on at a site now; journals as they were a moment ago."""
     from trimtab.answers.site_overview import present_of, purge_overview
+    from trimtab.watch.watch_state import watch_state
 
     place, now = desk.place(site), desk.now(site)
     last = desk.store.events(site=site, kinds=[EventKind.PURGE])[-1:]
@@ -104,14 +105,33 @@ def present_now(desk: Desk, site: str) -> Present:
         return purge_overview(place, last, now, desk.purges, plans=plans, reason=reason)
 
     known = desk.recent("purge", site, purge, last)
-    return present_of(desk.store, place, now, desk.watch(site), known)
+    watch = None if place.site is None else watch_state(place.site, desk.store, now)
+    return present_of(desk.store, place, now, watch, known)
+
+
+def glance_at(desk: Desk, site: str) -> Glance:
+    """Return what the record of a site shows at one glance."""
+    from trimtab.answers.site_overview import Glance, glance_of
+    from trimtab.probe.verdict.site_standing import standing_of, with_series
+
+    place = desk.place(site)
+
+    def make() -> Glance:
+        status, judged = desk.status(site), desk.judged(site)
+        if judged is None:
+            standing = with_series(standing_of(desk.store, place), status)
+        else:
+            standing = standing_of(desk.store, place, judgement=judged.judgement)
+        return glance_of(desk.store, place, status, standing)
+
+    return desk.remembered(site, "glance", Glance, make)
 
 
 def _overview_parts(desk: Desk, site: str) -> OverviewParts:
     from trimtab.answers.page import series_table, troubles_table
     from trimtab.judge.series_chart import PANEL_KEYS
 
-    glance = desk.glance(site)
+    glance = glance_at(desk, site)
     ids = {entry.id for entry in desk.listed(site)}
     table = series_table(
         glance.series, lambda entry: link(site, "series", name=entry.id) if entry.id in ids else ""
@@ -257,7 +277,7 @@ def overview(desk: DeskOf, site: str) -> Overview:
     """Return a site at one glance."""
     from trimtab.answers.site_overview import overview as at_one_glance
 
-    return at_one_glance(desk.glance(site), present_now(desk, site))
+    return at_one_glance(glance_at(desk, site), present_now(desk, site))
 
 
 @document(api_router, "status", is_kept=True)

@@ -70,8 +70,9 @@ def incident_page(request: Request, desk: DeskOf, site: str, identifier: str) ->
 
     def figure() -> str:
         from trimtab.web import dashboard_chart
+        from trimtab.web.marks import marks_at
 
-        marks = replace(desk.marks(site), incidents=())  # its own stretch is grey already
+        marks = replace(marks_at(desk, site), incidents=())  # its own stretch is grey already
         chart = dashboard_chart.incident_chart(desk, site, incident)
         return figures(desk, site, identifier, [chart], marks=marks)
 

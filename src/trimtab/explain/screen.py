@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from trimtab.explain.hint import HintBasis, paste_text
 from trimtab.show import command_options
-from trimtab.show.document import Section
-from trimtab.show.screen_document import console, print_section, print_wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,15 +12,18 @@ if TYPE_CHECKING:
     from trimtab.base.finding import Tone
     from trimtab.explain.hint import Hint, JobRequest
 
-_TONES: Final[dict[HintBasis, Tone | None]] = {
-    HintBasis.MEASURED: "healthy",
-    HintBasis.DOCUMENTED: None,
-    HintBasis.RULE_OF_THUMB: "warning",
-}
-
 
 def print_hints(request: JobRequest, hints: Sequence[Hint], directory: str) -> None:
     """Print lines for a job script, followed by the reason of each."""
+    from trimtab.explain.hint import HintBasis, paste_text
+    from trimtab.show.document import Section
+    from trimtab.show.screen_document import console, print_section, print_wrapped
+
+    tones: dict[HintBasis, Tone | None] = {
+        HintBasis.MEASURED: "healthy",
+        HintBasis.DOCUMENTED: None,
+        HintBasis.RULE_OF_THUMB: "warning",
+    }
     out, extent = console(), command_options.extent()
     out.print("For the job script", style="bold")
     for line in paste_text(request, hints, directory).splitlines():
@@ -35,7 +35,7 @@ def print_hints(request: JobRequest, hints: Sequence[Hint], directory: str) -> N
     for hint in hints:
         number = sources.index(hint.source) + 1
         title = f"{hint.name} {hint.value}  {hint.basis.value} [{number}]"
-        print_section(out, Section(title, (f"{hint.reason}.",), tone=_TONES[hint.basis]))
+        print_section(out, Section(title, (f"{hint.reason}.",), tone=tones[hint.basis]))
     if not extent.everything:
         print_wrapped(out, "--all shows the sources, --brief the lines for the job script", "dim")
         return

@@ -41,14 +41,15 @@ from trimtab.probe.write_read import ProbeTool, WriteRead, choose
 from trimtab.reach import bounded
 from trimtab.reach.allocation import Allocation, NodeDemand
 from trimtab.reach.launcher import Launcher, Slurm
-from trimtab.site.lookup import (
-    kept_identity,
-    know_site,
-    open_driver,
+from trimtab.site.lookup import kept_identity, know_site, open_driver
+from trimtab.site.path_access import (
+    THIS_HOST,
+    Directories,
+    PathDriver,
+    Reach,
     refuse_wrong_mount,
     why_wrong_mount,
 )
-from trimtab.site.path_access import THIS_HOST, Directories, PathDriver, Reach
 
 if TYPE_CHECKING:
     from trimtab.base.action import Action

@@ -16,8 +16,8 @@ from trimtab.base.visible import visible
 from trimtab.probe.site_command import command_of, refuse_too_many
 from trimtab.probe.site_probe import directory_of, instrument_of, launcher_of, spec_of
 from trimtab.reach.touch import StatvfsSpace
-from trimtab.site.lookup import OpenDriver, open_driver, reach_of, why_wrong_mount
-from trimtab.site.path_access import Reach
+from trimtab.site.lookup import OpenDriver, open_driver, reach_of
+from trimtab.site.path_access import Reach, why_wrong_mount
 from trimtab.store.location import locate
 
 

@@ -160,9 +160,9 @@ def _runs(desk: Desk, site: str, only: frozenset[int] | None) -> Document | None
 
 def _space(desk: Desk, site: str) -> Chart | None:
     """Return how full the site was over its snapshots, with its purges."""
-    from trimtab.answers.month import space_at
     from trimtab.answers.page_month import space_chart
     from trimtab.show.chart import thinned
+    from trimtab.store.history import space_at
 
     times = desk.store.snapshot_times(site)
     space = space_at(desk.store, site, thinned(times, _SNAPSHOTS))

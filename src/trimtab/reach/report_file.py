@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from pathlib import Path
@@ -81,6 +80,8 @@ def report_path(named: str | None, directory: Path, *, site: str | None, path: s
     UnreadableError
         The directory cannot be created.
     """
+    import hashlib
+
     if named is not None:
         check_report_path(Path(named))
         return Path(named)

@@ -13,24 +13,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from trimtab.base.error import Message, ToolError, TrimtabError, UnreadableError, UsageError
+from trimtab.base.error import TrimtabError, UnreadableError, UsageError
 from trimtab.base.event import utc_now
-from trimtab.base.filesystem import DRIVERS, PathDescription, driver_of_mount, lustre_name
+from trimtab.base.filesystem import DRIVERS, driver_of_mount, lustre_name
 from trimtab.base.site import NONE, Site
 from trimtab.base.small_file import read_text
 from trimtab.base.toml_problem import NAME, did_you_mean
 from trimtab.base.visible import shell_text, site_place, visible
 from trimtab.reach import bounded
-from trimtab.reach.process import Execute
-from trimtab.reach.process import execute as run_process
 from trimtab.site.site_file import LoadedSite, known_sites, load_site
 from trimtab.site.site_file import find_site as find_site_file
 from trimtab.store.location import locate
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from trimtab.reach.driver_protocol import Clock, Driver
     from trimtab.site.path_access import Reach
-    from trimtab.store.kept import KeptSite
+    from trimtab.store.kept import Keepable, KeptSite
     from trimtab.store.store import Store
 
 
@@ -479,55 +479,18 @@ def with_dask(site: Site | None, dask: str | None, *, workers: int | None = None
     return None if site is None or workers is not None else site.dask.scheduler
 
 
-def why_wrong_mount(
-    site: Site,
-    description: PathDescription,
-    identity: str | None,
-    *,
-    execute: Execute = run_process,
-) -> Message | None:
-    """Return why the path does not lead to the site's file system, ``None`` when it does.
+def keep_result(where: str, store_url: str | None, value: Keepable, at: datetime) -> str:
+    """Keep a result in the store of a site, and return the site's name.
 
     Parameters
     ----------
-    identity
-        Of the file system that is stored under the site's name; ``None`` where none is yet.
+    where
+        As `open_site` has it.
     """
-    entry = DRIVERS[site.driver]
-    mounted = f"at {site.path} is {description.fs_type} of {description.source}"
-    if entry.named:
-        # Lustre is the one kind of file system with a name.
-        from trimtab.reach.lustre.lustre_client import name_at
+    from trimtab.store.kept import add_result
 
-        name = name_at(site.path, description, execute)
-        if name is None:
-            text = f"{mounted}, which is not {entry.title}: is {site.path} mounted?"
-            return Message("not-mounted", text)
-        if site.file_system not in (None, name):
-            text = f"at {site.path} is the {entry.title} file system {name}, not {site.file_system}"
-            return Message("other-file-system", text)
-    if identity is not None and description.identity != identity:
-        text = f"{mounted} ({description.identity}); {site.name} is stored as {identity}"
-        return Message("other-file-system", text)
-    return None
-
-
-def refuse_wrong_mount(site: Site, identity: str | None, reach: Reach) -> None:
-    """Raise where the path does not lead to the site's file system now.
-
-    An unmounted mount point is a directory of the disk above it. Everything works there, and every
-    number is of the wrong file system. So this is checked before each probe, not once.
-
-    Raises
-    ------
-    ToolError
-        It does not; a file system that is not mounted yet may be soon.
-    """
-    description = reach.open_path(site.path, reach.execute, reach.clock).description
-    why = why_wrong_mount(site, description, identity)
-    if why is not None:
-        raise ToolError(
-            why,
-            code="wrong-file-system",
-            hint="mount it; if it was made anew, give the site another name or store",
-        )
+    site = open_site(where).site
+    with open_store(store_url, site, create=True) as store:
+        store.ensure_site(site.name, driver=site.driver, path=site.path)
+        add_result(store, site.name, value, at)
+    return site.name

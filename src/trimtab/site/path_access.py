@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from trimtab.base.error import ToolError
+from trimtab.base.error import Message, ToolError
 from trimtab.base.event import utc_now
-from trimtab.base.filesystem import PathDescription
+from trimtab.base.filesystem import DRIVERS, PathDescription
 from trimtab.base.snapshot import NotAvailable
 from trimtab.base.visible import visible
 from trimtab.formats.format_table import Tool, find
@@ -28,6 +28,9 @@ from trimtab.reach.local.counter import DeviceBytes
 from trimtab.reach.local.local_driver import LocalDriver
 from trimtab.reach.process import Execute
 from trimtab.reach.process import execute as run_process
+
+if TYPE_CHECKING:
+    from trimtab.base.site import Site
 
 
 class PathDriver(Driver, Protocol):
@@ -153,3 +156,57 @@ class Reach:
 
 THIS_HOST: Final = Reach()
 """The host that Trimtab runs on."""
+
+
+def why_wrong_mount(
+    site: Site,
+    description: PathDescription,
+    identity: str | None,
+    *,
+    execute: Execute = run_process,
+) -> Message | None:
+    """Return why the path does not lead to the site's file system, ``None`` when it does.
+
+    Parameters
+    ----------
+    identity
+        Of the file system that is stored under the site's name; ``None`` where none is yet.
+    """
+    entry = DRIVERS[site.driver]
+    mounted = f"at {site.path} is {description.fs_type} of {description.source}"
+    if entry.named:
+        # Lustre is the one kind of file system with a name.
+        from trimtab.reach.lustre.lustre_client import name_at
+
+        name = name_at(site.path, description, execute)
+        if name is None:
+            text = f"{mounted}, which is not {entry.title}: is {site.path} mounted?"
+            return Message("not-mounted", text)
+        if site.file_system not in (None, name):
+            text = f"at {site.path} is the {entry.title} file system {name}, not {site.file_system}"
+            return Message("other-file-system", text)
+    if identity is not None and description.identity != identity:
+        text = f"{mounted} ({description.identity}); {site.name} is stored as {identity}"
+        return Message("other-file-system", text)
+    return None
+
+
+def refuse_wrong_mount(site: Site, identity: str | None, reach: Reach) -> None:
+    """Raise where the path does not lead to the site's file system now.
+
+    An unmounted mount point is a directory of the disk above it. Everything works there, and every
+    number is of the wrong file system. So this is checked before each probe, not once.
+
+    Raises
+    ------
+    ToolError
+        It does not; a file system that is not mounted yet may be soon.
+    """
+    description = reach.open_path(site.path, reach.execute, reach.clock).description
+    why = why_wrong_mount(site, description, identity)
+    if why is not None:
+        raise ToolError(
+            why,
+            code="wrong-file-system",
+            hint="mount it; if it was made anew, give the site another name or store",
+        )

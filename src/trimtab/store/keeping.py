@@ -17,7 +17,6 @@ reading what was kept. Drawings take longer, and are kept for every record.
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -270,6 +269,8 @@ def _unpacked(kind: Any, document: bytes) -> tuple[Any] | None:
 
 
 def _digest(rests_on: object) -> str:
+    import hashlib
+
     return hashlib.sha256(repr((_version(), rests_on)).encode()).hexdigest()[:32]
 
 

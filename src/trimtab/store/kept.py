@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
+from trimtab.base.error import Message, UsageError
+from trimtab.base.event import new_identifier
 from trimtab.base.plain import as_dict, as_list
 from trimtab.base.run import Run, RunStatus
+from trimtab.base.units import plural
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+    from trimtab.store.store import Store
 
 V = TypeVar("V", bound="DataclassInstance")
 
@@ -225,3 +230,81 @@ def value_of(kind: type[V], row: Any, /, **more: Any) -> V:
     """
     names = (field.name for field in fields(kind) if field.name not in more)
     return kind(**{name: getattr(row, name) for name in names}, **more)
+
+
+class Keepable(Protocol):
+    """A value that a command works out and the dashboard shows: a horizon, a sweep of the twin."""
+
+    KEPT_AS: ClassVar[str]
+
+
+Value = TypeVar("Value", bound=Keepable)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptValue(Generic[Value]):
+    """A result as it is kept."""
+
+    id: str
+    at: datetime
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Results(Generic[Value]):
+    """The results of a site, the newest first.
+
+    Attributes
+    ----------
+    unread
+        How many are left out, since another version kept them.
+    """
+
+    held: tuple[KeptValue[Value], ...] = ()
+    unread: int = 0
+
+    @property
+    def problems(self) -> tuple[Message, ...]:
+        """Why some are not shown."""
+        if not self.unread:
+            return ()
+        text = f"{plural(self.unread, 'result')} of another version: work it out again"
+        return (Message("results-unread", text),)
+
+    def chosen(self, id_: str) -> KeptValue[Value] | None:
+        """Return the result of an id, the newest where none is named.
+
+        Raises
+        ------
+        UsageError
+            There is none of that id.
+        """
+        for result in self.held:
+            if id_ in ("", result.id):
+                return result
+        if id_:
+            raise UsageError("there is no such result", code="page-unknown")
+        return None
+
+
+def add_result(store: Store, site: str, value: Keepable, at: datetime) -> None:
+    """Keep a result of a site."""
+    from pydantic import TypeAdapter
+
+    document = TypeAdapter(type(value)).dump_python(value, mode="json")
+    row = KeptResult(new_identifier(at), site, value.KEPT_AS, at, document)
+    store.add_result(row)
+
+
+def results_of(store: Store, site: str, kind: type[Value]) -> Results[Value]:
+    """Return the results of a site."""
+    from pydantic import TypeAdapter, ValidationError
+
+    read = TypeAdapter(kind).validate_python
+    held, unread = [], 0
+    for row in store.results(site, kind.KEPT_AS):
+        try:
+            held.append(KeptValue(row.id, row.at, read(row.document)))
+        except ValidationError:
+            unread += 1
+    return Results(tuple(held), unread)

@@ -8,9 +8,7 @@ belong to root and be closed to others' writing; then only root can have exchang
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -196,6 +194,8 @@ def write_durably(name: str, directory: int, data: bytes, *, mode: int = 0o600) 
     UnreadableError
         The file could not be written; the previous one is unchanged.
     """
+    import secrets
+
     part = f".{secrets.token_hex(8)}.part"
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -257,6 +257,8 @@ def synchronise_file_system(directory: int) -> None:
     OSError
         A write failed (reported since Linux 5.8).
     """
+    import ctypes
+
     library = ctypes.CDLL(None, use_errno=True)  # Python has fsync and sync, and not this one
     if library.syncfs(directory) != 0:
         number = ctypes.get_errno()

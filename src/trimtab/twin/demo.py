@@ -20,9 +20,10 @@ from trimtab.base.error import UnreadableError
 from trimtab.base.event import utc_now
 from trimtab.purge.horizon.horizon_answer import HorizonResult
 from trimtab.reach.worker_process import worker_pool
-from trimtab.twin.kept_result import WhatIfResult, add_result, results_of, whatif_result
+from trimtab.store.kept import add_result, results_of
 from trimtab.twin.scenario import Scenario
 from trimtab.twin.scenario_file import load_scenario, to_toml
+from trimtab.twin.whatif.whatif_sweep import WhatIfResult, whatif_result
 
 if TYPE_CHECKING:
     from trimtab.base.site import Site

@@ -40,8 +40,10 @@ async def log_form(request: Request, desk: DeskOf, operator: Operator, site: str
 def actions_page(request: Request, desk: DeskOf, site: str, *, offset: Offset = 0) -> Response:
     """Show what was done and what waits, and the log book."""
     from trimtab.purge.plan.site_plan import plans_waiting
+    from trimtab.watch.watch_state import watch_state
 
-    place, watch, now = desk.place(site), desk.watch(site), desk.now(site)
+    place, now = desk.place(site), desk.now(site)
+    watch = None if place.site is None else watch_state(place.site, desk.store, now)
     plans, plan_problems = plans_of(desk, site)
     events = desk.events(site)[::-1]
     return page(

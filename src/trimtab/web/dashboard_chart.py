@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab.answers.month import space_at
 from trimtab.base.error import UsageError, install_command
 from trimtab.base.run import METRIC_UNITS
 from trimtab.base.series import SeriesJudgement
@@ -36,6 +35,7 @@ from trimtab.show.chart import (
 )
 from trimtab.show.chart_series import round_top, value_scale
 from trimtab.show.text import key_label, metric_title
+from trimtab.store.history import space_at
 from trimtab.web import series_parts
 from trimtab.web.marks import survey_layers
 from trimtab.web.series_parts import frame_of_runs

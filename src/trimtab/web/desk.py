@@ -33,18 +33,14 @@ from trimtab.store.keeping import Keeping, RestsOn, keeping
 from trimtab.store.purge_place import PurgePlace, purge_place
 
 if TYPE_CHECKING:
-    from trimtab.answers.site_overview import Glance
     from trimtab.base.event import Event
     from trimtab.base.run import Run
     from trimtab.base.series import SeriesJudgement
-    from trimtab.explain.status import SiteStanding, SiteState, Status
+    from trimtab.explain.status import SiteState, Status
     from trimtab.probe.verdict.site_judgement import JudgedSite
-    from trimtab.store.kept import KeptIncident, KeptSite, Sums
-    from trimtab.store.slot import WatchState
+    from trimtab.store.kept import KeptIncident, KeptSite, Results, Sums
+    from trimtab.store.kept import Value as ResultValue
     from trimtab.store.store import Store
-    from trimtab.twin.kept_result import Results
-    from trimtab.twin.kept_result import Value as ResultValue
-    from trimtab.web.marks import ChartMarks
 
 Value = TypeVar("Value")
 Runs = tuple[tuple[datetime, float | None, bool, str], ...]
@@ -320,35 +316,6 @@ class Desk:
 
         return standing_of(self.store, self.place(name)).state
 
-    def glance(self, name: str) -> Glance:
-        """Return what the record of a site shows at one glance."""
-        from trimtab.answers.site_overview import Glance, glance_of
-
-        place = self.place(name)
-
-        def make() -> Glance:
-            status = self.status(name)
-            return glance_of(self.store, place, status, self._standing(place, status))
-
-        return self.remembered(name, "glance", Glance, make)
-
-    def _standing(self, place: Place, status: Status) -> SiteStanding:
-        from trimtab.probe.verdict.site_standing import standing_of, with_series
-
-        judged = self.judged(place.name)
-        if judged is None:
-            return with_series(standing_of(self.store, place), status)
-        return standing_of(self.store, place, judgement=judged.judgement)
-
-    def watch(self, name: str) -> WatchState | None:
-        """Return the state of a site's watch, ``None`` where the site has no file."""
-        site = self.place(name).site
-        if site is None:
-            return None
-        from trimtab.watch.watch_state import watch_state
-
-        return watch_state(site, self.store, self.now(name))
-
     def events(self, name: str) -> tuple[Event, ...]:
         """Return the log book of a site, the oldest first."""
         self.place(name)
@@ -371,12 +338,6 @@ class Desk:
             if incident.id == identifier:
                 return incident
         raise UsageError("no such incident", code="incident-unknown")
-
-    def marks(self, name: str) -> ChartMarks:
-        """Return the marks of events and incidents on charts."""
-        from trimtab.web.marks import marks_of
-
-        return marks_of(self.events(name), self.incidents(name))
 
     def listed(self, name: str) -> tuple[ListedSeries, ...]:
         """Return the series of a site that have a page, those of most runs first."""
@@ -455,7 +416,7 @@ class Desk:
 
     def results(self, name: str, kind: type[ResultValue]) -> Results[ResultValue]:
         """Return the horizons, or the sweeps of the twin, that were kept of a site."""
-        from trimtab.twin.kept_result import results_of
+        from trimtab.store.kept import results_of
 
         self.place(name)
         return results_of(self.store, name, kind)

@@ -147,7 +147,8 @@ def readings_file(
     """Return a target's readings in the snapshots of a stretch: at (UTC), name, label, value."""
     import polars as pl
 
-    if target not in {each.name for each in desk.glance(site).targets}:
+    state = desk.state(site)
+    if state is None or target not in {each.name for each in state.targets}:
         raise UsageError("no such target", code="target-unknown")
     times = desk.store.snapshot_times(site, since=moment(since), until=moment(until, end=True))
     if len(times) > SNAPSHOTS_MAX:

@@ -20,6 +20,7 @@ from trimtab.show.chart import ALARM, INK, Chart, Key, milliseconds
 if TYPE_CHECKING:
     from trimtab.base.event import Event
     from trimtab.store.kept import KeptIncident
+    from trimtab.web.desk import Desk
 
 ROUTINE: Final = frozenset(
     {EventKind.TRIM, EventKind.PURGE, EventKind.TARGET_CLOSED, EventKind.TARGET_OPENED}
@@ -51,6 +52,11 @@ class ChartMarks:
 
     events: tuple[tuple[float, str], ...] = ()
     incidents: tuple[tuple[float, float | None, str], ...] = ()
+
+
+def marks_at(desk: Desk, site: str) -> ChartMarks:
+    """Return the marks of a site's log book and incidents on charts."""
+    return marks_of(desk.events(site), desk.incidents(site))
 
 
 def marks_of(events: Sequence[Event], incidents: Sequence[KeptIncident]) -> ChartMarks:

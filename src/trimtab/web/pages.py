@@ -20,7 +20,7 @@ from trimtab.show.document import GOAL_TONES, Table
 from trimtab.show.text import metric_title
 from trimtab.web.api import compared, conditional, moment
 from trimtab.web.desk import Desk, DeskOf
-from trimtab.web.marks import marked_specification
+from trimtab.web.marks import marked_specification, marks_at
 from trimtab.web.series_parts import (
     CHANGES,
     Compared,
@@ -196,7 +196,7 @@ def chart_data(
         stretch = between(frame, moment(since or None), moment(until or None, end=True))
         largest: Any = frame["value"].max()
         chart = dashboard_chart.series_chart(judgement, stretch, largest=largest)
-        return _as_json(marked_specification(chart, desk.marks(site)))
+        return _as_json(marked_specification(chart, marks_at(desk, site)))
 
     # Of stretches there is no end: they are drawn each time.
     is_whole = not (since or until)
@@ -317,10 +317,11 @@ def targets_page(
 
 def _targets_parts(desk: Desk, site: str) -> TargetsParts:
     from trimtab.answers.page import targets_table
+    from trimtab.answers.page_web_overview import glance_at
 
     state = desk.state(site)
     targets = () if state is None else state.targets
-    trimmed = {target.name: target.trimmed_at for target in desk.glance(site).targets}
+    trimmed = {target.name: target.trimmed_at for target in glance_at(desk, site).targets}
     return TargetsParts(
         at=None if state is None else state.snapshot.at,
         table=targets_table(targets, link=partial(link, site, "target")),
@@ -357,7 +358,7 @@ def survey_data(desk: DeskOf, site: str, metric: str) -> Response:
     def make() -> str:
         from trimtab.web import dashboard_chart
 
-        return _as_json(dashboard_chart.survey_map(desk.judged(site), metric, desk.marks(site)))
+        return _as_json(dashboard_chart.survey_map(desk.judged(site), metric, marks_at(desk, site)))
 
     body = desk.remembered(site, f"survey of {metric}", str, make, *MARKED)
     return Response(body, media_type="application/json")

@@ -18,7 +18,6 @@ from starlette.requests import Request
 
 from trimtab.base.error import Message, code_of
 from trimtab.base.visible import visible
-from trimtab.watch.log import fields
 from trimtab.web.access import Access, Asking, Identity, TokenAccess, session_cookie
 from trimtab.web.turns import Busy, Lanes, Turn
 
@@ -236,14 +235,15 @@ class RequestGuard:
         is_refusal = identity is None or outcome >= 400
         if is_refusal and not self._logged.take(identity.user if identity else f"\0{asking.peer}"):
             return
-        extra = fields(
-            user=None if identity is None else identity.user,
-            role=None if identity is None else identity.role.value,
-            peer=asking.peer,
-            method=visible(scope["method"][:16]),
-            path=visible(scope["path"][:200]),
-            status=outcome,
-        )
+        known = {
+            "user": None if identity is None else identity.user,
+            "role": None if identity is None else identity.role.value,
+            "peer": asking.peer,
+            "method": visible(scope["method"][:16]),
+            "path": visible(scope["path"][:200]),
+            "status": outcome,
+        }
+        extra = {"fields": known}
         if not is_refusal:
             self._log.info("changed through the dashboard", extra=extra)
         else:

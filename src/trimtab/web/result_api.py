@@ -79,7 +79,7 @@ def sweep_of(
 @document(api_router, "whatif")
 def what_ifs(desk: DeskOf, site: str) -> WhatIfsPage:
     """List what was asked of the twin, the newest first; all of it is simulation."""
-    from trimtab.twin.kept_result import WhatIfResult
+    from trimtab.twin.whatif.whatif_sweep import WhatIfResult
     from trimtab.web.api_document import WhatIfEntry, WhatIfsPage
 
     results = desk.results(site, WhatIfResult)

@@ -112,10 +112,10 @@ def _twin(
     desk: Desk, site: str, result: str, scenario: Scenario | None, problem: str | None
 ) -> str:
     """Return the body of the page of the twin; ``problem``: why its scenario is not known."""
-    from trimtab.twin.kept_result import WhatIfResult
     from trimtab.twin.page import scenario_document, scenarios_document
     from trimtab.twin.scenario_file import load_scenario, preset_names
     from trimtab.twin.whatif.page_whatif import whatif_document
+    from trimtab.twin.whatif.whatif_sweep import WhatIfResult
 
     results = desk.results(site, WhatIfResult)
     chosen = results.chosen(result)

@@ -124,10 +124,10 @@ def figures(
     with_keys: bool = True,
 ) -> str:
     """Return charts as text for a page, those over time with marks; empty without any."""
-    from trimtab.web.marks import marked, marks_of
+    from trimtab.web.marks import marked, marks_at
 
     if marks is None:
-        marks = marks_of(desk.events(site), desk.incidents(site))
+        marks = marks_at(desk, site)
     shown = (chart and marked(chart, marks, with_keys=with_keys) for chart in charts)
     return part("figures.html.j2", figures=drawings(desk, site, noun, shown)).strip()
 

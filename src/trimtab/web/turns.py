@@ -19,7 +19,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from fastapi import Depends, Request
+from fastapi import Depends
+from starlette.requests import Request
 
 from trimtab.base.error import RefusedError
 

@@ -114,8 +114,8 @@ def check_command(fail_on: str | None, **settings: object) -> None:
     from trimtab.probe.check.page import check_document
     from trimtab.probe.documents_probe import CheckDocument
     from trimtab.show.screen_document import RUN_KEPT, progress_bar
-    from trimtab.site.lookup import reach_of, refuse_wrong_mount, site_file
-    from trimtab.site.path_access import THIS_HOST
+    from trimtab.site.lookup import reach_of, site_file
+    from trimtab.site.path_access import THIS_HOST, refuse_wrong_mount
 
     def page(result: CheckResult) -> str:
         from trimtab.show.document import render_document

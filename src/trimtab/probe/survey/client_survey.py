@@ -24,8 +24,7 @@ from trimtab.probe.probe import DIRECTORY_PREFIX, PATIENCE_S, ProbeSurroundings,
 from trimtab.probe.survey.survey_result import Candidate, SurveyOutcome, SurveyPlan, TargetResult
 from trimtab.probe.write_read import ProbeTool, WriteRead
 from trimtab.reach.allocation import NodeDemand
-from trimtab.site.lookup import why_wrong_mount
-from trimtab.site.path_access import THIS_HOST, PathDriver, Reach
+from trimtab.site.path_access import THIS_HOST, PathDriver, Reach, why_wrong_mount
 
 PROBE_NAME: Final = "survey-client"
 

@@ -148,7 +148,7 @@ def purge_horizon_command(
         horizons = ask_horizon(question, now=utc_now())
     result = horizons.result
     if keep is not None:
-        from trimtab.twin.kept_result import keep_result
+        from trimtab.site.lookup import keep_result
 
         keep_result(keep, options_given["store_url"], result, utc_now())
     show_page(lambda: horizons, lambda: horizon_document(result), report)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from trimtab.base.error import UsageError
 from trimtab.base.units import EpochS, format_bytes, format_percent, plural
@@ -335,6 +335,8 @@ class HorizonResult:
     total
         All regular files of the index.
     """
+
+    KEPT_AS: ClassVar = "horizon"
 
     root: str
     index: str

@@ -90,7 +90,8 @@ def whatif_command(
         scenario, swept = what_if(terms, progress)
     if keep is not None:
         from trimtab.base.event import utc_now
-        from trimtab.twin.kept_result import keep_result, whatif_result
+        from trimtab.site.lookup import keep_result
+        from trimtab.twin.whatif.whatif_sweep import whatif_result
 
         keep_result(keep, None, whatif_result(scenario, swept), utc_now())
     if runs is not None:

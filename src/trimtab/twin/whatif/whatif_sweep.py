@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, median
-from typing import Final
+from typing import ClassVar, Final
 
 import polars as pl
 
@@ -415,3 +415,26 @@ def varying(swept: Swept) -> tuple[FigureKind, ...]:
         if known and max(known) - min(known) > 0.01 * max(abs(value) for value in known):
             differing.append(kind)
     return tuple(differing)
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfResult:
+    """A sweep of the twin, without its single runs.
+
+    Attributes
+    ----------
+    scenario
+        Name of the scenario that was varied.
+    """
+
+    KEPT_AS: ClassVar = "what-if"
+
+    scenario: str
+    seed: int
+    swept: Swept
+
+
+def whatif_result(scenario: Scenario, swept: Swept) -> WhatIfResult:
+    """Return what is kept of a sweep."""
+    rows = tuple(replace(row, combination=Varied(row.combination.settings)) for row in swept.rows)
+    return WhatIfResult(scenario.name, scenario.seed, replace(swept, rows=rows, runs=()))
