@@ -15,7 +15,8 @@ from trimtab.base.error import UnreadableError, UsageError
 from trimtab.show.screen_document import print_document
 from trimtab.twin.scenario_file import load_scenario
 from trimtab.twin.whatif.page_whatif import whatif_document
-from trimtab.twin.whatif.whatif import WhatIf, scenario_of, what_if
+from trimtab.twin.whatif.variation import scenario_of
+from trimtab.twin.whatif.whatif import WhatIf, what_if
 from trimtab.twin.whatif.whatif_figure import KINDS, default_results, results_file
 
 SMALL = """

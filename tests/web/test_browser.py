@@ -211,7 +211,7 @@ def keep_hostile(directory: Path) -> Path:
 def keep_demo(directory: Path) -> Path:
     """Keep the demo: nine months of the twin."""
     script = (
-        "import sys; from pathlib import Path; from trimtab.twin.demo import prepare_demo;"
+        "import sys; from pathlib import Path; from trimtab.twin.page_demo import prepare_demo;"
         "prepare_demo(Path(sys.argv[1]), lambda text, part: None)"
     )
     subprocess.run([sys.executable, "-c", script, str(directory)], check=True)

@@ -14,7 +14,7 @@ from tests.web.conftest import HOST, guard_of
 
 from trimtab.site.lookup import open_site, open_store
 from trimtab.site.place import Place
-from trimtab.twin.demo import is_prepared, prepare_demo, site_file_of
+from trimtab.twin.page_demo import is_prepared, prepare_demo, site_file_of
 from trimtab.web.access import TokenAccess
 from trimtab.web.desk import Desk
 from trimtab.web.template import NAV

@@ -64,7 +64,6 @@ def act(
     from trimtab.act.page import plan_document
     from trimtab.act.visit import visit
     from trimtab.base.error import RefusedError
-    from trimtab.explain.headline import site_troubles
 
     files = None
     if index is not None:
@@ -94,7 +93,7 @@ def act(
             result.plan,
             result.actions,
             settled=result.settled,
-            troubles=site_troubles(result.standing),
+            troubles=result.troubles,
             apart=extent().everything,
             where=site_argument(result.plan.site),
             command="" if result.applied else command,

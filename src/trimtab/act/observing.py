@@ -15,7 +15,7 @@ from trimtab.base.name_set import ost_name
 from trimtab.base.schedule import PROBE_PREFIX
 from trimtab.base.site import Site
 from trimtab.base.snapshot import NotAvailable, Snapshot, TrimPractice
-from trimtab.explain.trouble import site_state
+from trimtab.probe.verdict.site_standing import integrity
 from trimtab.store.chain import is_locked
 from trimtab.store.purge_place import purge_place
 
@@ -31,8 +31,6 @@ REPEATED_S: Final = {ActionKind.RESET_ALLOCATOR: 2 * 3600.0, ActionKind.TRIM: 2 
 _READ_AGAIN: Final = timedelta(days=1)
 _LASTING: Final = (ActionKind.SET, ActionKind.CLOSE, ActionKind.OPEN)
 BASELINE: Final = timedelta(hours=1)
-_INTEGRITY: Final = frozenset({"bad-checksums", "file-system-errors"})
-"""Troubles that say that data may be wrong: while they last, nothing is changed."""
 
 
 def observe(
@@ -142,16 +140,3 @@ def pools(driver: Driver) -> dict[str, frozenset[str]] | NotAvailable:
     return {
         pool: frozenset(ost_name(number) for number in numbers) for pool, numbers in members.items()
     }
-
-
-def integrity(site: Site, snapshot: Snapshot) -> tuple[Message, ...]:
-    """Return what says that data may be wrong."""
-    state = site_state(site.name, snapshot, site.limits)
-    named = [(host.name, host.troubles) for host in state.hosts]
-    named += [(target.name, target.troubles) for target in state.targets]
-    return tuple(
-        Message(trouble.id, f"{name}: {trouble.text}")
-        for name, troubles in named
-        for trouble in troubles
-        if trouble.id in _INTEGRITY
-    )

@@ -13,11 +13,10 @@ from trimtab.act.decide.site_observed import SiteObserved
 from trimtab.act.session import ActingPlace, carry_out, carrying_out, settle
 from trimtab.base.action import Action, Plan
 from trimtab.base.error import RefusedError
+from trimtab.base.finding import Finding
 from trimtab.base.visible import visible
-from trimtab.explain.status import SiteStanding
-from trimtab.probe.verdict.site_standing import standing_of
+from trimtab.probe.verdict.site_standing import SiteView
 from trimtab.show.encode import shape
-from trimtab.site import place as event_log
 from trimtab.site.lookup import acting_site, clock_of, know_site, open_driver, open_store
 
 _MEASURED: Final = frozenset({"tunables", "again"})
@@ -35,8 +34,8 @@ class PlanDocument:
         Actions of killed processes whose outcome was determined first.
     actions
         Completed actions; empty without ``--apply``.
-    standing
-        How the site stands, by the snapshot that the plan is made of; not printed.
+    troubles
+        What is wrong at the site, by the snapshot that the plan is made of; not printed.
     """
 
     store: str
@@ -44,10 +43,10 @@ class PlanDocument:
     plan: Plan
     settled: tuple[Action, ...]
     actions: tuple[Action, ...]
-    standing: SiteStanding
+    troubles: tuple[Finding, ...]
 
 
-shape(PlanDocument, omit=["standing"])
+shape(PlanDocument, omit=["troubles"])
 
 
 def visit(
@@ -100,12 +99,12 @@ def visit(
         measuring = applying and policy in _MEASURED
         observed = place.observe(open_driver(site, clock=place.clock), measuring=measuring)
         plan = planned(observed)
-        standing = standing_of(store, event_log.Place(site.name, site), snapshot=observed.snapshot)
+        troubles = SiteView(site, observed.snapshot).troubles(store, site.name)
         if not applying:
-            return PlanDocument(location, False, plan, (), (), standing)
+            return PlanDocument(location, False, plan, (), (), troubles)
         if not plan.is_due and not _is_unsettled(place, observed):
             refuse_another(plan, expected)
-            return PlanDocument(location, True, plan, (), (), standing)
+            return PlanDocument(location, True, plan, (), (), troubles)
         with carrying_out(place) as surroundings:
             settled = settle(place, surroundings)
             observed = place.observe(surroundings.driver)
@@ -114,7 +113,7 @@ def visit(
             actions = carry_out(place, plan, observed, surroundings, progress)
             if actions:
                 place.keep(surroundings.driver.snapshot(place.clock()))
-        return PlanDocument(location, True, plan, settled, actions, standing)
+        return PlanDocument(location, True, plan, settled, actions, troubles)
 
 
 def _is_unsettled(place: ActingPlace, observed: SiteObserved) -> bool:

@@ -35,7 +35,7 @@ def demo_command(context: click.Context, bind: str, directory: str) -> None:
     four classes, in steps of eight hours. `trimtab twin run perlmutter` simulates it in full.
     """
     from trimtab.show.screen_document import progress_bar
-    from trimtab.twin.demo import is_prepared, prepare_demo, site_file_of
+    from trimtab.twin.page_demo import is_prepared, prepare_demo, site_file_of
 
     place = Path(directory)
     # Without its libraries the dashboard says what to install before the user has waited.

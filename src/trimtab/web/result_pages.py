@@ -94,7 +94,7 @@ def twin_page(request: Request, desk: DeskOf, site: str, *, result: Address = ""
     of_file, scenario, problem = desk.place(site).site, None, None
     try:
         if of_file is not None:
-            from trimtab.twin.whatif.whatif import scenario_of_site
+            from trimtab.twin.whatif.variation import scenario_of_site
 
             scenario = scenario_of_site(of_file)
     except TrimtabError as error:

@@ -11,7 +11,8 @@ import pytest
 from tests.support.codes import raises
 
 from trimtab.base.error import DataError, UnreadableError, UsageError
-from trimtab.purge.index.list_import import ListDescription, import_index, names_of
+from trimtab.purge.index.column_map import names_of
+from trimtab.purge.index.list_import import ListDescription, import_index
 from trimtab.purge.index.manifest import IndexSource, Lack
 
 NAMED = ("path=p,uid=who:name,gid=team:name,size_bytes=s",)

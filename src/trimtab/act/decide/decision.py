@@ -5,28 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from importlib import import_module
 from typing import Final
 
-from trimtab.act.decide import migration, reverting, tunables
+from trimtab.act.decide import allocator_reset, balance, migration, reverting, trimming, tunables
 from trimtab.act.decide.site_observed import SiteObserved
 from trimtab.base.action import Plan
 from trimtab.base.error import UsageError
 from trimtab.base.name_set import unfold_targets
 from trimtab.base.visible import visible
 
-CONTROLLERS: Final = {
-    "tunables": "trimtab.act.decide.tunables",
-    "allocator": "trimtab.act.decide.allocator_reset",
-    "trim": "trimtab.act.decide.trimming",
-    "balance": "trimtab.act.decide.balance",
+CONTROLLERS: Final[dict[str, Callable[[SiteObserved, datetime], Plan]]] = {
+    "tunables": tunables.decide,
+    "allocator": allocator_reset.decide,
+    "trim": trimming.decide,
+    "balance": balance.decide,
 }
-"""Policy to the module whose ``decide(observed, now)`` plans it."""
+"""Policy to the function that plans it."""
 
 
 def decided(observed: SiteObserved, policy: str, now: datetime) -> Plan:
     """Return the plan of one of `CONTROLLERS`."""
-    return import_module(CONTROLLERS[policy]).decide(observed, now)
+    return CONTROLLERS[policy](observed, now)
 
 
 def planned_by(

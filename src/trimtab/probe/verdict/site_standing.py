@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from trimtab.base.error import ToolError, TrimtabError, UsageError
+from trimtab.base.error import Message, ToolError, TrimtabError, UsageError
 from trimtab.base.event import EventKind
 from trimtab.base.filesystem import DRIVERS, driver_of_mount
 from trimtab.base.finding import Finding, Missing, Severity
@@ -128,6 +128,23 @@ def purging_of(
         if slot.state in (SlotState.DONE, SlotState.FAILED, SlotState.MISSED)
     ]
     return purge_troubles(events, plans, now)
+
+
+_INTEGRITY: Final = frozenset({"bad-checksums", "file-system-errors"})
+"""Troubles that say that data may be wrong: while they last, nothing is changed."""
+
+
+def integrity(site: Site, snapshot: Snapshot) -> tuple[Message, ...]:
+    """Return what says that data may be wrong."""
+    state = site_state(site.name, snapshot, site.limits)
+    named = [(host.name, host.troubles) for host in state.hosts]
+    named += [(target.name, target.troubles) for target in state.targets]
+    return tuple(
+        Message(trouble.id, f"{name}: {trouble.text}")
+        for name, troubles in named
+        for trouble in troubles
+        if trouble.id in _INTEGRITY
+    )
 
 
 def with_series(standing: SiteStanding, status: Status) -> SiteStanding:

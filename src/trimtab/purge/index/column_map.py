@@ -12,15 +12,18 @@ from __future__ import annotations
 
 import base64
 import binascii
+import grp
+import pwd
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import polars as pl
 
-from trimtab.base.error import UsageError
+from trimtab.base.error import DataError, UsageError, system_errors
 from trimtab.base.visible import visible
 from trimtab.purge.index import list_reading, shard
 from trimtab.purge.index.list_reading import ListReading, Locate, placed
@@ -318,3 +321,44 @@ def _type(text: pl.Series, unit: str) -> pl.Series:
     return text.replace_strict(
         list(words), list(words.values()), default=None, return_dtype=pl.String
     )
+
+
+def names_of(
+    column_map: Sequence[str], users: Path | None = None, groups: Path | None = None
+) -> Names:
+    """Return the numbers of users and groups by name, where a list may hold names.
+
+    Raises
+    ------
+    UnreadableError
+        A file of them cannot be read.
+    DataError
+        It is not what ``getent`` prints.
+    """
+    if not any(part.strip().endswith(":name") for text in column_map for part in text.split(",")):
+        return NO_NAMES
+    return Names(
+        _numbers(users) if users else {each.pw_name: each.pw_uid for each in pwd.getpwall()},
+        _numbers(groups) if groups else {each.gr_name: each.gr_gid for each in grp.getgrall()},
+    )
+
+
+def _numbers(file: Path) -> dict[str, int]:
+    """Return the number in the third field of each line, by the name in its first."""
+    shown, numbers = visible(file), {}
+    with system_errors(f"cannot read {shown}", code="unreadable-file"):
+        lines = file.read_text("utf-8", "surrogateescape").splitlines()
+    for number, line in enumerate(lines, 1):
+        parts = line.split(":")
+        if not line.strip():
+            continue
+        if len(parts) < 3 or not (parts[2].isascii() and parts[2].isdigit()):
+            raise DataError(
+                "no name with its number",
+                code="account-malformed",
+                file=shown,
+                line=number,
+                hint="getent passwd",
+            )
+        numbers[parts[0]] = int(parts[2])
+    return numbers

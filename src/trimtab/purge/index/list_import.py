@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import grp
 import gzip
 import io
 import os
-import pwd
 import shutil
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +24,7 @@ from trimtab.base.event import new_identifier, utc_now
 from trimtab.base.units import parse_moment
 from trimtab.base.visible import visible
 from trimtab.purge.core_call import require_answer
-from trimtab.purge.index.column_map import NO_NAMES, Names, parse_map
+from trimtab.purge.index.column_map import NO_NAMES, Names, names_of, parse_map
 from trimtab.purge.index.list_reading import CHUNK_BYTES, NS_PER_S, ListReading
 from trimtab.purge.index.manifest import FileSystemIdentity, IndexSource, Manifest
 from trimtab.purge.index.manifest_file import save_manifest
@@ -422,47 +420,6 @@ def import_index(
         names=names_of(described.column_map, users, groups),
     )
     return import_list(file, directory, described, now=utc_now(), progress=progress)
-
-
-def names_of(
-    column_map: Sequence[str], users: Path | None = None, groups: Path | None = None
-) -> Names:
-    """Return the numbers of users and groups by name, where a list may hold names.
-
-    Raises
-    ------
-    UnreadableError
-        A file of them cannot be read.
-    DataError
-        It is not what ``getent`` prints.
-    """
-    if not any(part.strip().endswith(":name") for text in column_map for part in text.split(",")):
-        return NO_NAMES
-    return Names(
-        _numbers(users) if users else {each.pw_name: each.pw_uid for each in pwd.getpwall()},
-        _numbers(groups) if groups else {each.gr_name: each.gr_gid for each in grp.getgrall()},
-    )
-
-
-def _numbers(file: Path) -> dict[str, int]:
-    """Return the number in the third field of each line, by the name in its first."""
-    shown, numbers = visible(file), {}
-    with system_errors(f"cannot read {shown}", code="unreadable-file"):
-        lines = file.read_text("utf-8", "surrogateescape").splitlines()
-    for number, line in enumerate(lines, 1):
-        parts = line.split(":")
-        if not line.strip():
-            continue
-        if len(parts) < 3 or not (parts[2].isascii() and parts[2].isdigit()):
-            raise DataError(
-                "no name with its number",
-                code="account-malformed",
-                file=shown,
-                line=number,
-                hint="getent passwd",
-            )
-        numbers[parts[0]] = int(parts[2])
-    return numbers
 
 
 def _mounted(root: str) -> FileSystemIdentity:

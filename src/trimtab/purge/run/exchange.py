@@ -16,7 +16,7 @@ from trimtab.purge.run.rows import BatchOutcome, ListedRows, RowBatch, Rows
 from trimtab.purge.run.situation import Situation
 
 if TYPE_CHECKING:
-    from trimtab._core import Candidates
+    from trimtab._core import Candidates as OpenedCandidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class CandidatesListing:
         Number of rows in the plan; a different number is an error.
     """
 
-    def __init__(self, candidates: Candidates, rows: int) -> None:
+    def __init__(self, candidates: OpenedCandidates, rows: int) -> None:
         if candidates.rows != rows:
             raise DataError(
                 f"there are {candidates.rows} candidates, but the plan has {rows}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trimtab.base.units import (
     format_bytes,
@@ -13,9 +13,11 @@ from trimtab.base.units import (
     plural,
 )
 from trimtab.show.document import Cell, Document, Row, Section, row, table
-from trimtab.twin.whatif.sizing import Sizing
-from trimtab.twin.whatif.sizing_figure import SizingFigure
-from trimtab.twin.whatif.sizing_figure import SizingSection as Figures
+
+if TYPE_CHECKING:
+    from trimtab.twin.whatif.sizing import Sizing
+    from trimtab.twin.whatif.sizing_figure import SizingFigure
+    from trimtab.twin.whatif.sizing_figure import SizingSection as Figures
 
 DECIDING: Final = (
     *("drives", "raw_bytes", "usable_bytes", "stored_bytes", "write_amplification"),

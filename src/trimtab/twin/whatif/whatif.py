@@ -7,17 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.base.error import UsageError
-from trimtab.base.filesystem import DRIVERS
-from trimtab.base.site import Site, who_works
-from trimtab.base.toml_problem import did_you_mean
-from trimtab.base.visible import visible
+from trimtab.base.site import who_works
 from trimtab.reach.dask_worker import answering
 from trimtab.reach.worker_process import processors
-from trimtab.site.lookup import open_site, with_dask
+from trimtab.site.lookup import with_dask
 from trimtab.twin.scenario import Scenario
 from trimtab.twin.scenario_check import replace_keys
-from trimtab.twin.scenario_file import is_path, load_scenario, preset_names
-from trimtab.twin.whatif.variation import MOST, combinations, parse_axis
+from trimtab.twin.whatif.variation import MOST, combinations, parse_axis, scenario_of
 from trimtab.twin.whatif.whatif_figure import FigureCache, Model, twin
 from trimtab.twin.whatif.whatif_sweep import Swept, sweep
 
@@ -102,52 +98,3 @@ def what_if(
             model=model,
         )
     return scenario, swept
-
-
-def scenario_of(where: str) -> tuple[Scenario, Site | None]:
-    """Return a preset, the scenario of a file, or that of a twin's site with it, in this order.
-
-    Raises
-    ------
-    UsageError
-        There is none, or the site is a real one.
-    """
-    if where in preset_names() or (is_path(where) and not _is_site_file(Path(where))):
-        return load_scenario(where), None
-    try:
-        site = open_site(where).site
-    except UsageError as error:
-        # A name that is near one of a scenario was meant as one.
-        if not is_path(where) and (near := did_you_mean(where, preset_names())):
-            raise UsageError(
-                f"there is no scenario or site {visible(where[:80])!r}",
-                code="scenario-unknown",
-                hint=near,
-            ) from error
-        raise
-    scenario = scenario_of_site(site)
-    if scenario is None:
-        raise UsageError(
-            f"{visible(where[:80])} is a real site: its users' behaviour is unknown",
-            code="not-a-twin",
-            hint="describe it as a scenario: trimtab twin show template --toml > mine.toml",
-        )
-    return scenario, site
-
-
-def scenario_of_site(site: Site) -> Scenario | None:
-    """Return the scenario of a simulated site; ``None`` of a real one."""
-    named = site.scenario
-    if not DRIVERS[site.driver].simulated or named is None:
-        return None
-    if site.source is not None and is_path(named) and not Path(named).is_absolute():
-        named = str(Path(site.source).parent / named)
-    return load_scenario(named)
-
-
-def _is_site_file(path: Path) -> bool:
-    from trimtab.base.small_file import parse_toml, read_text
-
-    if not path.is_file():
-        return False
-    return "site" in parse_toml(read_text(path, "scenario"), visible(str(path)))
