@@ -238,20 +238,20 @@ class Keepable(Protocol):
     KEPT_AS: ClassVar[str]
 
 
-Value = TypeVar("Value", bound=Keepable)
+ResultValue = TypeVar("ResultValue", bound=Keepable)
 
 
 @dataclass(frozen=True, slots=True)
-class KeptValue(Generic[Value]):
+class KeptValue(Generic[ResultValue]):
     """A result as it is kept."""
 
     id: str
     at: datetime
-    value: Value
+    value: ResultValue
 
 
 @dataclass(frozen=True, slots=True)
-class Results(Generic[Value]):
+class Results(Generic[ResultValue]):
     """The results of a site, the newest first.
 
     Attributes
@@ -260,7 +260,7 @@ class Results(Generic[Value]):
         How many are left out, since another version kept them.
     """
 
-    held: tuple[KeptValue[Value], ...] = ()
+    held: tuple[KeptValue[ResultValue], ...] = ()
     unread: int = 0
 
     @property
@@ -271,7 +271,7 @@ class Results(Generic[Value]):
         text = f"{plural(self.unread, 'result')} of another version: work it out again"
         return (Message("results-unread", text),)
 
-    def chosen(self, id_: str) -> KeptValue[Value] | None:
+    def chosen(self, id_: str) -> KeptValue[ResultValue] | None:
         """Return the result of an id, the newest where none is named.
 
         Raises
@@ -296,7 +296,7 @@ def add_result(store: Store, site: str, value: Keepable, at: datetime) -> None:
     store.add_result(row)
 
 
-def results_of(store: Store, site: str, kind: type[Value]) -> Results[Value]:
+def results_of(store: Store, site: str, kind: type[ResultValue]) -> Results[ResultValue]:
     """Return the results of a site."""
     from pydantic import TypeAdapter, ValidationError
 

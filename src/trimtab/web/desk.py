@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from trimtab.base.series import SeriesJudgement
     from trimtab.explain.status import SiteState, Status
     from trimtab.probe.verdict.site_judgement import JudgedSite
-    from trimtab.store.kept import KeptIncident, KeptSite, Results, Sums
-    from trimtab.store.kept import Value as ResultValue
+    from trimtab.store.kept import KeptIncident, KeptSite, Results, ResultValue, Sums
     from trimtab.store.store import Store
 
 Value = TypeVar("Value")
