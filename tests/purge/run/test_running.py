@@ -27,11 +27,10 @@ from trimtab.purge.run.run_plan import (
     BEFORE_ALL_TIMES_S,
     PurgeRunDocument,
     RunOptions,
-    error_of,
     notes_of,
     run_plan,
 )
-from trimtab.purge.run.run_result import RunResult
+from trimtab.purge.run.run_result import RunResult, error_of
 from trimtab.purge.run.surroundings import remover_of
 from trimtab.store.purge_place import PurgePlace, prepared
 

@@ -58,7 +58,9 @@ def purge_run_command(
     to a run.
     """
     from trimtab.base.code_version import __version__
-    from trimtab.purge.run.run_plan import GOES_ON, RunOptions, run_logged
+    from trimtab.purge.run.run_log import run_logged
+    from trimtab.purge.run.run_plan import RunOptions
+    from trimtab.purge.run.run_result import GOES_ON
     from trimtab.purge.run.screen import run_document
     from trimtab.purge.screen_progress import run_progress, watched
     from trimtab.show.screen_document import progress_bar

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import platform
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trimtab.base.error import Interrupted, RefusedError, ToolError, TrimtabError, UsageError
-from trimtab.base.event import JOURNAL, EventKind, new_identifier, utc_now
-from trimtab.base.units import format_bytes, plural
-from trimtab.base.visible import visible
+from trimtab.base.error import TrimtabError, UsageError
+from trimtab.base.event import new_identifier, utc_now
+from trimtab.base.units import plural
 from trimtab.purge.core_call import core_errors, require_answer
 from trimtab.purge.plan.arming import who_now
 from trimtab.purge.plan.deletion_plan import DeletionPlan
 from trimtab.purge.plan.plan_directory import (
-    PLAN_FILE,
     LoadedPlan,
     open_candidates,
     plan_in,
@@ -38,16 +34,13 @@ from trimtab.purge.run.next_step import plan_line, terms_of
 from trimtab.purge.run.recovery import files_aside, leftovers_of_others, stranded
 from trimtab.purge.run.rows import IN_QUARANTINE
 from trimtab.purge.run.run_account import RunJob
-from trimtab.purge.run.run_result import RunInterrupted, RunResult, shortfall, waits
+from trimtab.purge.run.run_result import RunInterrupted, RunResult, error_of
 from trimtab.purge.run.runner import Sharing, run
 from trimtab.purge.run.surroundings import clear, remover_of, set_aside, surroundings_of
 from trimtab.purge.site_facts import bound_files, mount_tables
 from trimtab.reach.fleet import FanOut
 from trimtab.reach.fleet import fan_out as reach
 from trimtab.show.encode import Problem, shape
-from trimtab.site.lookup import open_store, site_file, site_with_path, where_of
-from trimtab.site.place import add_event
-from trimtab.store.chain import RUN_RUNNING
 from trimtab.store.purge_place import PurgePlace, prepared
 
 if TYPE_CHECKING:
@@ -55,8 +48,6 @@ if TYPE_CHECKING:
 
 
 _AGAIN: Final = "the same command recovers what was begun, and goes on"
-GOES_ON: Final = "what was deleted is in the journal: the same command goes on with the rest"
-"""What an interruption of a run leaves."""
 _UNWATCHED: Final = (
     "files could not be watched here (fanotify): a change that moves only the ctime, such as an "
     "attribute, was not seen between the last look at a file and its removal"
@@ -261,120 +252,3 @@ def _keep_room(loaded: LoadedPlan, policy: Policy, root: int | None, result: Run
         return
     with contextlib.suppress(TrimtabError, OSError):
         set_aside(root, plan.quarantine, threads=throttle.threads, rows=throttle.batch_files)
-
-
-def error_of(result: RunResult) -> Problem | None:
-    """Return why a run did not do what was asked; ``None`` where it did as far as it may.
-
-    A cap that is reached and a plan without more files are how runs end.
-    """
-    match result.reason:
-        case StopReason.REFUSED:
-            return result.refusal()
-        case StopReason.INTERRUPTED:
-            return Interrupted(result.text, GOES_ON)
-        case StopReason.OBJECTION:
-            hint = result.objections[0].hint if result.objections else None
-            return RefusedError(
-                f"the run was stopped: {result.text}", code="run-stopped", hint=hint
-            )
-        case (
-            StopReason.NOT_SETTLED
-            | StopReason.NOT_FREED
-            | StopReason.TROUBLES
-            | StopReason.OVERTAKEN
-        ):
-            return ToolError(f"the run was stopped: {result.text}", code="run-stopped")
-        case _:
-            return None
-
-
-_DETAIL_MAXIMUM: Final = 1000
-
-
-def run_logged(
-    directory: Path,
-    options: RunOptions,
-    *,
-    store_url: str | None,
-    place: PurgePlace,
-    version: str,
-    progress: Callable[[RunProgress], None] | None = None,
-) -> PurgeRunDocument:
-    """Carry a plan out as `run_plan`, and write into the site's log book what it came to.
-
-    The site is the one that the options name, else the one site file of this host that has the
-    root. A dry run is no entry. It all stands in the run's journal whatever becomes of the log
-    book, so a trouble with that is a note of the run and not raised.
-    """
-    began = utc_now()
-    try:
-        ran = run_plan(directory, options, place=place, version=version, progress=progress)
-    except (TrimtabError, Interrupted) as error:
-        entries = [(EventKind.PURGE_FAILED, f"it ended with an error: {error.message}")]
-        if options.apply and error.code != RUN_RUNNING:
-            _log(options.site or _site_of(_root_in(directory)), store_url, entries, began=began)
-        raise
-    if not options.apply:
-        return ran
-    where = options.site or _site_of(ran.loaded.plan.file_system.root)
-    trouble = _log(where, store_url, _entries(ran), began=began)
-    return ran if trouble is None else replace(ran, notes=(*ran.notes, trouble))
-
-
-def _entries(ran: PurgeRunDocument) -> list[tuple[EventKind, str]]:
-    """Return what is to be written of a run.
-
-    One that found nothing to delete is an entry too: only so can its absence be noticed. One that
-    was refused because its time has not come is none.
-    """
-    result, by = ran.result, f"by plan {ran.loaded.plan.id}"
-    failure, entries = shortfall(result), []
-    if result.files or failure is None:
-        files, freed = plural(result.files, "file", ","), format_bytes(result.freed_bytes)
-        entries.append((EventKind.PURGE, f"{files}, {freed} freed, {by}"))
-    if failure is not None:
-        entries.append((EventKind.PURGE_FAILED, f"{failure}, {by}"))
-    return [] if waits(result) else entries
-
-
-def _site_of(root: str | None) -> str | None:
-    site = None if root is None else site_with_path(root, drivers=("local", "lustre"))
-    return None if site is None else where_of(site)
-
-
-def _root_in(directory: Path) -> str | None:
-    """Return the root of a plan that may be damaged: nothing rests on it but who is told."""
-    try:
-        return str(json.loads((directory / PLAN_FILE).read_bytes())["file_system"]["root"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _log(
-    where: str | None,
-    store_url: str | None,
-    entries: list[tuple[EventKind, str]],
-    *,
-    began: datetime,
-) -> str | None:
-    if where is None or not entries:
-        return None
-    ended = utc_now()
-    try:
-        site = site_file(where)
-        with open_store(store_url, site.site if site else None, create=True) as store:
-            for kind, detail in entries:
-                add_event(
-                    store,
-                    where,
-                    kind=kind.value,
-                    detail=visible(detail)[:_DETAIL_MAXIMUM],
-                    now=ended,
-                    at=began.isoformat(),
-                    until=ended.isoformat(),
-                    source=JOURNAL,
-                )
-    except TrimtabError as error:
-        return f"the run stands in its journal and not in the site's log book: {error.message}"
-    return None

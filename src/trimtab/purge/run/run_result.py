@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from trimtab.base.error import Interrupted, Message, RefusedError
+from trimtab.base.error import Interrupted, Message, RefusedError, ToolError
 from trimtab.base.units import format_bytes, format_percent, plural
 from trimtab.purge.fullness import Usage
 from trimtab.purge.run.exchange import Objection, StopReason
 from trimtab.purge.run.journal_line import RunPace
 from trimtab.purge.run.rows import CAPPED, DELETED, NOT_BEGUN
-from trimtab.show.encode import shape
+from trimtab.show.encode import Problem, shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,3 +209,33 @@ def shortfall(result: RunResult) -> Message | None:
         f"({format_percent(done_bytes / due_bytes)}) that users had not used or removed; of the "
         f"rest {format_bytes(worst[0])} are {worst[1].replace('_', ' ')}",
     )
+
+
+GOES_ON: Final = "what was deleted is in the journal: the same command goes on with the rest"
+"""What an interruption of a run leaves."""
+
+
+def error_of(result: RunResult) -> Problem | None:
+    """Return why a run did not do what was asked; ``None`` where it did as far as it may.
+
+    A cap that is reached and a plan without more files are how runs end.
+    """
+    match result.reason:
+        case StopReason.REFUSED:
+            return result.refusal()
+        case StopReason.INTERRUPTED:
+            return Interrupted(result.text, GOES_ON)
+        case StopReason.OBJECTION:
+            hint = result.objections[0].hint if result.objections else None
+            return RefusedError(
+                f"the run was stopped: {result.text}", code="run-stopped", hint=hint
+            )
+        case (
+            StopReason.NOT_SETTLED
+            | StopReason.NOT_FREED
+            | StopReason.TROUBLES
+            | StopReason.OVERTAKEN
+        ):
+            return ToolError(f"the run was stopped: {result.text}", code="run-stopped")
+        case _:
+            return None
