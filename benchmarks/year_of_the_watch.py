@@ -62,7 +62,7 @@ from trimtab.twin.scenario import Fault, Scenario, ScenarioChange  # noqa: E402
 from trimtab.twin.scenario_key import value_of  # noqa: E402
 from trimtab.twin.twin_driver import TwinDriver  # noqa: E402
 from trimtab.watch.beside import observers_of  # noqa: E402
-from trimtab.watch.incident_watch import look_elsewhere  # noqa: E402
+from trimtab.probe.verdict.up_to_date import (look_elsewhere)  # noqa: E402
 from trimtab.watch.watch import Watch  # noqa: E402
 
 RESULT: Final = ROOT / "benchmarks" / "results" / "year_of_the_watch.json"

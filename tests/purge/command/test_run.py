@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trimtab.cli import main
-from trimtab.purge.run import run_plan
+from trimtab.purge.run import run_log
 from trimtab.purge.run.exchange import StopReason
 from trimtab.purge.run.journal_line import RunPace
 from trimtab.purge.run.run_plan import PurgeRunDocument
@@ -58,7 +58,7 @@ def test_a_run_that_a_signal_ends_says_what_it_came_to(capsys, monkeypatch):
         DRY, apply=True, reason=StopReason.INTERRUPTED, text="stopped by SIGTERM", rows_left=3
     )
     monkeypatch.setattr(
-        run_plan, "run_logged", lambda *_, **__: PurgeRunDocument(LOADED, result, ())
+        run_log, "run_logged", lambda *_, **__: PurgeRunDocument(LOADED, result, ())
     )
     with pytest.raises(SystemExit) as ended:
         main(["purge", "run", "/plan", "--apply"])
