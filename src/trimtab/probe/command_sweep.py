@@ -43,10 +43,10 @@ def sweep_command(
     """
     from trimtab.base.error import UsageError
     from trimtab.judge.sweep_analysis import analyse_sweep, measured_points
+    from trimtab.judge.sweep_result import SweepDocument
     from trimtab.probe.page_sweep import extent_sections, sweep_document
     from trimtab.probe.sweep import measure_sweep, points_of, state_in_store
     from trimtab.probe.sweep_file import levels_now, load_sweep
-    from trimtab.probe.verdict.documents_judge import SweepDocument
     from trimtab.show.screen_document import POINTS_KEPT, progress_bar
     from trimtab.site.lookup import open_site, with_store
     from trimtab.store.kept import value_of
