@@ -66,7 +66,7 @@ def snapshot_command(where: str, store_url: str | None) -> None:
     One round trip to each server. `trimtab targets SITE --at TIME` shows it again.
     """
     from trimtab.answers.page import snapshot_document
-    from trimtab.probe.documents_probe import SnapshotDocument
+    from trimtab.explain.status import SnapshotDocument
     from trimtab.probe.verdict.site_standing import keep, refuse_silence
     from trimtab.site.lookup import open_driver, open_site, open_store
 

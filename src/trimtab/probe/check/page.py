@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from trimtab.base.finding import Finding, Missing, Severity, Tone
 from trimtab.base.plain import as_dict
@@ -30,7 +30,6 @@ from trimtab.probe.check.page_repetition import (
     repetition_chart,
     timeline_chart,
 )
-from trimtab.probe.documents_probe import CheckResult
 from trimtab.show import text
 from trimtab.show.chart import Chart
 from trimtab.show.document import (
@@ -44,6 +43,9 @@ from trimtab.show.document import (
     row,
     table,
 )
+
+if TYPE_CHECKING:
+    from trimtab.probe.documents_probe import CheckResult
 
 Trace = TypeVar("Trace", Timeline, LatencyHistogram)
 Draw = Callable[[], Chart | None]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
-from trimtab.base.error import Message
+from trimtab.base.error import Interrupted, Message, TrimtabError, code_of
 from trimtab.base.run import Sample
 from trimtab.base.snapshot import Snapshot
+from trimtab.show.encode import SCHEMA_VERSION, Problem, dumps, plain_of, shape
 
 UNRECOGNISED: Final = (
     "unrecognised format; if only the beginning is odd, name the format with --kind"
@@ -101,3 +103,86 @@ class ImportedFile:
     results: tuple[Imported, ...] = ()
     named: bool = False
     part_of: str | None = None
+
+
+_LINE: Final = re.compile(r"line ([0-9]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedSample:
+    """One number of a file; ``result`` names the result if a file has several."""
+
+    sample: Sample
+    result: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportDocument:
+    """``trimtab import --json``."""
+
+    store: str | None
+    site: str
+    files: tuple[ImportedFile, ...]
+    error: Problem | None
+
+
+def import_json(files: Iterable[ImportedFile], *, store: str | None, site: str) -> Iterator[str]:
+    """Yield an `ImportDocument` as JSON, piece by piece, each file as soon as it is read.
+
+    An error that ends it early is in ``error``, and is raised once the document is complete.
+    """
+    head = dumps({"schema_version": SCHEMA_VERSION, "store": store, "site": site})
+    yield f'{head[:-1]}, "files": ['
+    try:
+        for number, file in enumerate(files):
+            yield (",\n" if number else "\n") + dumps(file)
+    except (TrimtabError, Interrupted) as error:
+        yield f'\n], "error": {dumps(error)}}}\n'
+        error.reported = True
+        raise
+    yield '\n], "error": null}\n'
+
+
+def _imported_samples(file: ImportedFile) -> list[dict[str, Any]]:
+    """Return every number of a file as the keys of `ImportedSample`.
+
+    Bypasses that class: a directory of surveys has a quarter of a million samples.
+    """
+    plain = plain_of(Sample)
+    samples = [
+        {**plain(sample), "result": result.name}
+        for result in file.results
+        for sample in result.samples
+    ]
+    return samples + [reading for result in file.results for reading in _readings(result)]
+
+
+def _readings(result: Imported) -> Iterator[dict[str, Any]]:
+    """Yield each number of a snapshot as a sample: the metric is the telemetry's name."""
+    for target in () if result.snapshot is None else result.snapshot.targets:
+        for reading in target.readings:
+            if isinstance(reading.value, (str, bool)):
+                continue
+            line = _LINE.search(reading.source or "")
+            yield {
+                "metric": reading.name,
+                "unit": reading.unit or "1",
+                "value": reading.value,
+                "statistic": "total",
+                "repetition": None,
+                "target": target.target.name,
+                "output": None,
+                "line": None if line is None else int(line.group(1)),
+                "reason": reading.reason,
+                "reason_code": code_of(reading.reason),
+                "result": result.name,
+            }
+
+
+shape(
+    ImportedFile,
+    omit=["named"],
+    derive={"samples": (tuple[ImportedSample, ...], _imported_samples)},
+)
+shape(Imported, omit=["samples", "snapshot", "site", "told"])
+shape(ImportedSample, inline={"sample": ()})

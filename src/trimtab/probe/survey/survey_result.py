@@ -12,8 +12,9 @@ from enum import StrEnum
 from statistics import median, stdev
 from typing import Final, Literal
 
-from trimtab.base.error import Message
-from trimtab.base.run import Run
+from trimtab.base.error import Message, TrimtabError
+from trimtab.base.run import METRIC_UNITS, Run
+from trimtab.show.encode import Problem, shape
 
 Way = Literal["client", "server"]
 """Files pinned to each OST from this client, or obdfilter-survey on the servers."""
@@ -240,3 +241,70 @@ def _spread(metric: str, rates: list[float]) -> Spread:
     mean = sum(rates) / len(rates)
     cov = stdev(rates) / mean if len(rates) > 1 and mean > 0 else None
     return Spread(metric, len(rates), median(rates), min(rates), max(rates), cov)
+
+
+@dataclass(frozen=True, slots=True)
+class RateRow:
+    """One figure of one target: ``ratio`` is relative to the median of all measured targets."""
+
+    metric: str
+    unit: str
+    value: float
+    ratio: float | None
+    slow: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyDocument:
+    """``trimtab survey --json``: the plan, and with ``--apply`` its outcome.
+
+    ``targets`` are sorted slowest first. Without ``--apply`` nothing was done: ``applied`` is
+    false, ``store`` null, and there is no target, spread or run.
+    """
+
+    plan: SurveyPlan
+    applied: bool
+    slow_under: float
+    store: str | None
+    targets: tuple[Standing, ...] = ()
+    spreads: tuple[Spread, ...] = ()
+    notes: tuple[str, ...] = ()
+    runs: tuple[Run, ...] = ()
+    error: Problem | None = None
+
+
+def document_of_survey(survey: Survey, store: str, error: TrimtabError | None) -> SurveyDocument:
+    """Return the document of a completed survey."""
+    return SurveyDocument(
+        survey.plan,
+        applied=True,
+        slow_under=SLOW,
+        store=store,
+        targets=survey.standings,
+        spreads=survey.spreads,
+        notes=survey.notes,
+        runs=(survey.run,),
+        error=error,
+    )
+
+
+def _rates(standing: Standing) -> tuple[RateRow, ...]:
+    return tuple(
+        RateRow(
+            metric,
+            METRIC_UNITS[metric],
+            value,
+            standing.ratios.get(metric),
+            metric in standing.slow,
+        )
+        for metric, value in standing.rates.items()
+    )
+
+
+shape(
+    Standing,
+    omit=["ratios"],
+    inline={"result": ()},
+    derive={"rates": (tuple[RateRow, ...], _rates)},
+)
+shape(SurveyDocument, inline={"plan": ()})
