@@ -24,7 +24,7 @@ from trimtab.formats.format_table import formats
 from trimtab.formats.measurement import Measurement, beginning
 from trimtab.formats.prefix import Stream, streams
 from trimtab.formats.source import HEAD_BYTES, OutputFile, OutputFormat, parts_of, with_time_limit
-from trimtab.probe.imports import lctl_dump, lfs_df_dump
+from trimtab.probe.imports import lfs_df_dump
 from trimtab.probe.imports.import_file import (
     GZIP,
     FoundFile,
@@ -34,6 +34,7 @@ from trimtab.probe.imports.import_file import (
     whole_of,
 )
 from trimtab.probe.imports.import_result import EMPTY, UNRECOGNISED
+from trimtab.probe.imports.lctl_dump import TARGET_DUMPS
 from trimtab.store.raw_output import RawDirectory
 
 PREAMBLE_BYTES = 16 * 1024**2
@@ -44,8 +45,6 @@ REPETITION_MAXIMUM = 2**31 - 1
 _NOTES = 4
 """So many nodes without a result are told one by one."""
 NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
-OF_TARGETS = {module.KIND: module for module in (lfs_df_dump, lctl_dump)}
-"""What tells of targets and is no benchmark's: becomes snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,26 +341,29 @@ def _refuse_what_cannot_be(measurements: Iterable[Measurement]) -> None:
 
 def _kind_of_targets(source: OutputFile, kind: str | None) -> str | None:
     """Return which text about targets it is, of the kind that a person says."""
-    matching = (name for name, of in OF_TARGETS.items() if of.recognises(source))
+    matching = (name for name, dump in TARGET_DUMPS.items() if dump.recognises(source))
     return next((name for name in matching if kind in (None, name)), None)
 
 
 def _snapshots(source: OutputFile, way: tuple[Stream, ...], kind: str | None) -> FileReading:
     """Return what a text tells of targets; when it was may not be in it."""
-    form = OF_TARGETS[kind or lfs_df_dump.KIND]
+    kind = kind or lfs_df_dump.KIND
+    dump = TARGET_DUMPS[kind]
     # Every node sees the same file system, so one is enough.
     part = OutputFile(source.name, next(stream.content for stream in way if stream.known))
-    snapshots = form.snapshots(part, NO_TIME)
-    shown = lctl_dump.shown(part) if form is lctl_dump else ()
-    notes = form.problems(part)
     return FileReading(
-        source.name, form.KIND, snapshots=snapshots, shown=shown, notes=notes, source=source
+        source.name,
+        kind,
+        snapshots=dump.snapshots(part, NO_TIME),
+        shown=dump.shown(part),
+        notes=dump.problems(part),
+        source=source,
     )
 
 
 def kinds() -> tuple[str, ...]:
     """Return the formats that ``--kind`` takes."""
-    return (*(form.kind for form in formats()), *OF_TARGETS)
+    return (*(form.kind for form in formats()), *TARGET_DUMPS)
 
 
 def _format(source: OutputFile, kind: str | None) -> OutputFormat | None:

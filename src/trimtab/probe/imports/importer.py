@@ -29,7 +29,6 @@ from trimtab.probe.imports import lfs_df_dump
 from trimtab.probe.imports.import_file import FoundFile, candidates
 from trimtab.probe.imports.import_reading import (
     NO_TIME,
-    OF_TARGETS,
     ImportBatch,
     Read,
     Task,
@@ -37,6 +36,7 @@ from trimtab.probe.imports.import_reading import (
     mains,
 )
 from trimtab.probe.imports.import_result import FileStatus, Imported, ImportedFile
+from trimtab.probe.imports.lctl_dump import TARGET_DUMPS
 from trimtab.reach.worker_process import AHEAD, processors, side_by_side
 from trimtab.site.lookup import site_file
 from trimtab.store.history import JUDGED
@@ -351,7 +351,7 @@ class _ImportKeeper:
                 file,
                 results=tuple(
                     self._kept_snapshot(store, result)
-                    if file.kind in OF_TARGETS
+                    if file.kind in TARGET_DUMPS
                     else _with_run(store, result, *next(stored))
                     for result in file.results
                 ),
@@ -406,7 +406,7 @@ class _ImportKeeper:
                 reading.problem or "nothing was read",
                 named=named,
             )
-        if reading.kind in OF_TARGETS:
+        if reading.kind in TARGET_DUMPS:
             return self._snapshots(read)
         part_of = None if source.name == reading.path else source.name
         if not reading.measurements:  # read with the other file, which tells of it
