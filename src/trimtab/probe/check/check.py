@@ -36,7 +36,7 @@ from trimtab.probe.documents_probe import (
     observed_target,
 )
 from trimtab.probe.probe import ProbeOutcome, ProbeSurroundings, Progress, run_probe
-from trimtab.probe.verdict.site_standing import site_beneath
+from trimtab.probe.site_look import site_beneath
 from trimtab.probe.write_read import WriteRead, choose
 from trimtab.reach.allocation import NodeDemand
 from trimtab.reach.interruption import interruptible, shielded
