@@ -6,14 +6,14 @@ is slow relative to the median of the targets measured in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import median, stdev
 from typing import Final, Literal
 
-from trimtab.base.error import Message, TrimtabError
-from trimtab.base.run import METRIC_UNITS, Run
+from trimtab.base.error import Interrupted, Message, TrimtabError
+from trimtab.base.run import METRIC_UNITS, Run, RunStatus
 from trimtab.show.encode import Problem, shape
 
 Way = Literal["client", "server"]
@@ -173,6 +173,22 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class Surveyed:
+    """What a survey brought: one run, and what came of each target.
+
+    Attributes
+    ----------
+    interrupted
+        Set where a person or the system stopped it; to be raised when all is kept.
+    """
+
+    run: Run
+    results: tuple[TargetResult, ...]
+    notes: tuple[str, ...] = ()
+    interrupted: Interrupted | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Survey:
     """A completed survey.
 
@@ -191,6 +207,20 @@ class Survey:
     standings: tuple[Standing, ...]
     spreads: tuple[Spread, ...]
     notes: tuple[str, ...] = ()
+
+
+def status_of(results: Sequence[TargetResult]) -> tuple[RunStatus, str | None]:
+    """Return how a survey ended as a whole, and why it is not whole."""
+    measured = [result for result in results if result.outcome is SurveyOutcome.MEASURED]
+    whole = [sample for sample in measured if sample.reason is None]
+    if len(whole) == len(results) and results:
+        return RunStatus.OK, None
+    reasons = [
+        f"{result.target}: {result.reason}" for result in results if result.reason is not None
+    ]
+    problem = "; ".join(reasons[:8]) + (" ..." if len(reasons) > 8 else "")
+    status = RunStatus.PARTIAL if measured else RunStatus.FAILED
+    return status, problem or "no target was measured"
 
 
 def standings(
