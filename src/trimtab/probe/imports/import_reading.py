@@ -8,12 +8,12 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from trimtab.base.error import DataError, Message, TrimtabError
 from trimtab.base.plain import unix_lines
@@ -33,7 +33,6 @@ from trimtab.probe.imports.import_file import (
     opened_file,
     whole_of,
 )
-from trimtab.probe.imports.import_result import EMPTY, UNRECOGNISED
 from trimtab.probe.imports.lctl_dump import TARGET_DUMPS
 from trimtab.store.raw_output import RawDirectory
 
@@ -45,6 +44,11 @@ REPETITION_MAXIMUM = 2**31 - 1
 _NOTES = 4
 """So many nodes without a result are told one by one."""
 NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+UNRECOGNISED: Final = (
+    "unrecognised format; if only the beginning is odd, name the format with --kind"
+)
+"""Reason for a file of unknown format, of which a directory may contain many."""
+EMPTY: Final = "the file is empty"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,8 @@ class FileReading:
     snapshots
         Name of the file system and what its targets looked like, at `NO_TIME` where the file has
         none: ``lfs df``, ``lctl get_param``.
+    unjudged
+        Name of a file system to why nothing judges its snapshot.
     shown
         Lines for people of what those tell.
     notes
@@ -76,6 +82,7 @@ class FileReading:
     measurements: tuple[Measurement, ...] = ()
     problem: str | None = None
     snapshots: tuple[tuple[str, Snapshot], ...] = ()
+    unjudged: Mapping[str, Message] = field(default_factory=dict)
     shown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     source: OutputFile | None = field(default=None, repr=False)
@@ -351,10 +358,16 @@ def _snapshots(source: OutputFile, way: tuple[Stream, ...], kind: str | None) ->
     dump = TARGET_DUMPS[kind]
     # Every node sees the same file system, so one is enough.
     part = OutputFile(source.name, next(stream.content for stream in way if stream.known))
+    snapshots = dump.snapshots(part, NO_TIME)
     return FileReading(
         source.name,
         kind,
-        snapshots=dump.snapshots(part, NO_TIME),
+        snapshots=snapshots,
+        unjudged={
+            name: reason
+            for name, snapshot in snapshots
+            if (reason := lfs_df_dump.why_not_judged(snapshot)) is not None
+        },
         shown=dump.shown(part),
         notes=dump.problems(part),
         source=source,
