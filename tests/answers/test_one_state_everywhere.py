@@ -13,7 +13,8 @@ from tests.support.each import for_each
 from trimtab.answers.site_overview import PurgeOverview, glance_of, overview, present_of
 from trimtab.base.site import Servers, Site
 from trimtab.explain.headline import headline, site_troubles
-from trimtab.probe.verdict.site_standing import recall, standing_of, standings_of
+from trimtab.probe.site_look import recall
+from trimtab.probe.verdict.site_standing import standing_of, standings_of
 from trimtab.probe.verdict.site_status import status_of
 from trimtab.reach.lustre.lustre_driver import LustreDriver
 from trimtab.site.place import Place

@@ -29,7 +29,8 @@ from trimtab.explain.status import SiteStanding
 from trimtab.judge.comparison_result import PlanEffect
 from trimtab.judge.ladder_analysis import build_ladder
 from trimtab.probe.check.page import check_document
-from trimtab.probe.imports.import_result import UNRECOGNISED, FileStatus, Imported, ImportedFile
+from trimtab.probe.imports.import_reading import UNRECOGNISED
+from trimtab.probe.imports.import_result import FileStatus, Imported, ImportedFile
 from trimtab.probe.imports.page import Tally, imported_document
 from trimtab.probe.ladder import of_file
 from trimtab.probe.ladder_file import load_ladder

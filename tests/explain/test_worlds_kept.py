@@ -29,7 +29,8 @@ from trimtab.base.incident import Explanation, IncidentState
 from trimtab.base.site_hardware import Hardware
 from trimtab.explain.incidents.failed_run import BadChecksums
 from trimtab.explain.site_explanation import explain_incidents
-from trimtab.probe.imports.importer import ImportTerms, import_files
+from trimtab.probe.imports.import_result import ImportTerms
+from trimtab.probe.imports.importer import import_files
 from trimtab.probe.verdict.incident_search import incidents_of as kept_incidents
 from trimtab.probe.verdict.site_judgement import judge_site
 from trimtab.site.place import Place

@@ -11,7 +11,8 @@ from tests.fake_lustre.state import FakeLustre
 
 from trimtab.base.filesystem import find_mount, parse_mountinfo
 from trimtab.base.snapshot import NotAvailable
-from trimtab.probe.check.check import CheckOptions, check
+from trimtab.probe.check.check import check
+from trimtab.probe.check.check_plan import CheckOptions
 from trimtab.probe.documents_probe import CheckResult
 from trimtab.reach.host import Host
 from trimtab.reach.local.path_description import MOUNT_TABLE

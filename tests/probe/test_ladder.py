@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.support.command import trimtab
 
+from trimtab.base.data_sheet import with_data_sheet
 from trimtab.base.event import Event, EventKind, new_identifier
 from trimtab.base.run import Run, RunStatus, Sample
 from trimtab.base.site import Servers, Site
@@ -18,7 +19,7 @@ from trimtab.base.site_hardware import Hardware, Parity, parse_figure
 from trimtab.base.snapshot import Reading, Snapshot, Target, TargetSnapshot
 from trimtab.judge.efficiency_ladder import Coverage, IntervalBasis, LimitKind, Rung
 from trimtab.judge.ladder_analysis import build_ladder
-from trimtab.probe.ladder import ladder_of, of_store, with_data_sheet
+from trimtab.probe.ladder import ladder_of, of_store
 from trimtab.reach.local.local_driver import LocalDriver
 from trimtab.store.store import Store
 

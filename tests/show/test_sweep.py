@@ -7,9 +7,8 @@ import json
 from tests.support.documents import misfits
 
 from trimtab.judge.sweep_analysis import analyse_sweep
-from trimtab.judge.sweep_result import MeasuredPoint, SweepPoint
+from trimtab.judge.sweep_result import MeasuredPoint, SweepDocument, SweepPoint
 from trimtab.probe.page_sweep import heat_chart, sweep_document
-from trimtab.probe.verdict.documents_judge import SweepDocument
 from trimtab.show.document import render_document
 from trimtab.show.encode import to_json
 

@@ -76,7 +76,7 @@ PANIC = pl.exceptions.PanicException("called `Result::unwrap()` on an `Err` valu
     [
         ("driver", "snapshot"),
         ("probe", "__call__"),
-        ("trimtab.watch.slot_work", "verdicts"),
+        ("trimtab.probe.probe_now", "verdicts"),
         ("store", "finish_slot"),
         ("store", "prune"),
         ("observer", "after_slot"),

@@ -12,8 +12,8 @@ from tests.support.command import trimtab
 from tests.support.documents import misfits
 from tests.web.conftest import RUNS, SITE, hour, keep_small_site
 
+from trimtab.base.series import JudgeDocument
 from trimtab.explain.page_web_incident import incidents
-from trimtab.probe.verdict.documents_judge import JudgeDocument
 from trimtab.probe.verdict.site_judgement import judge_site
 from trimtab.show.encode import to_json
 from trimtab.site.place import Place

@@ -15,7 +15,7 @@ from trimtab.base.action import Action, Plan
 from trimtab.base.error import RefusedError
 from trimtab.base.finding import Finding
 from trimtab.base.visible import visible
-from trimtab.probe.verdict.site_standing import SiteView
+from trimtab.probe.site_look import SiteView
 from trimtab.show.encode import shape
 from trimtab.site.lookup import acting_site, clock_of, know_site, open_driver, open_store
 

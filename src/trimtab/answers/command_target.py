@@ -30,7 +30,7 @@ def targets_command(
 
     from trimtab.answers.page import target_document, targets_document
     from trimtab.base.units import parse_moment
-    from trimtab.probe.verdict.site_standing import chosen_of, look, recall, refuse_silence
+    from trimtab.probe.site_look import chosen_of, look, recall, refuse_silence
     from trimtab.site.lookup import kept_site, open_driver, open_site, open_store, with_store
 
     site = open_site(where).site if at is None else kept_site(where, store_url)
@@ -66,8 +66,8 @@ def snapshot_command(where: str, store_url: str | None) -> None:
     One round trip to each server. `trimtab targets SITE --at TIME` shows it again.
     """
     from trimtab.answers.page import snapshot_document
-    from trimtab.probe.documents_probe import SnapshotDocument
-    from trimtab.probe.verdict.site_standing import keep, refuse_silence
+    from trimtab.explain.status import SnapshotDocument
+    from trimtab.probe.site_look import keep, refuse_silence
     from trimtab.site.lookup import open_driver, open_site, open_store
 
     site = open_site(where).site

@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
+from trimtab.base.site_hardware import Figure, Hardware
 from trimtab.base.snapshot import NotAvailable
+from trimtab.base.units import format_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +252,15 @@ _CAPACITY: Final = re.compile(r"(?<![A-Z0-9.])([0-9]{1,4}(?:\.[0-9]{1,2})?) ?([T
 _NAME_MAXIMUM: Final = 100
 
 
+_RATES: Final = {
+    "drive_write": ("write_bytes_per_s", "B/s"),
+    "drive_read": ("read_bytes_per_s", "B/s"),
+    "drive_write_iops": ("write_iops", "1/s"),
+    "drive_read_iops": ("read_iops", "1/s"),
+}
+"""Key of a site's hardware to attribute of `DataSheet`, and its unit."""
+
+
 @dataclass(frozen=True, slots=True)
 class DataSheet:
     """Figures of a drive as specified by its vendor; ``None`` if no source is known.
@@ -314,6 +325,26 @@ def data_sheet(model: str, capacity_bytes: int | None = None) -> DataSheet | Not
     wanted = said_bytes if capacity_bytes is None else capacity_bytes
     sheets = [sheet for sheet in _sheets() if sheet.model == named]
     return _common(sheets) if wanted is None else _of_capacity(sheets, wanted)
+
+
+def with_data_sheet(hardware: Hardware) -> tuple[Hardware, tuple[str, ...]]:
+    """Return hardware with the rates of its drives' data sheet, unless it states any itself.
+
+    Stated rates replace the data sheet as a whole: a table of two sources would be of none. The
+    second value says where the rates are from, or why there are none.
+    """
+    if hardware.drive is None or any(getattr(hardware, name) for name in _RATES):
+        return hardware, ()
+    sheet = data_sheet(hardware.drive)
+    if isinstance(sheet, NotAvailable):
+        return hardware, (f"[hardware] drive: {sheet.reason}",)
+    rates: dict[str, Any] = {}
+    for name, (attribute, unit) in _RATES.items():
+        value = getattr(sheet, attribute)
+        if value is not None:
+            rates[name] = Figure(value, unit, text=format_value(value, unit))
+    note = f"data sheet of {sheet.model}: {'; '.join(sheet.sources)}"
+    return replace(hardware, **rates), (note, *([sheet.note] if sheet.note else []))
 
 
 def _identified(text: str) -> tuple[str | None, int | None]:

@@ -10,6 +10,7 @@ from typing import Final
 from trimtab.base.error import Message
 from trimtab.base.series import ChangeStatus, LevelNow, SeriesKey
 from trimtab.base.verdict import Interval
+from trimtab.show.encode import shape
 
 NAMED: Final = 0.9
 """Confidence from which a cause is named; below, it is a suspicion and the incident unexplained.
@@ -414,3 +415,36 @@ class Explanation:
     def likeliest(self) -> Assessment | None:
         """The cause that is named; ``None`` if unexplained."""
         return self.causes[0] if self.causes and not self.unexplained else None
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentsDocument:
+    """``trimtab incidents --json``: open ones first; ``standing``: wrong throughout the record.
+
+    From the last search, not a new one: anything it did not store is null.
+    """
+
+    store: str
+    site: str
+    judged_at: datetime | None
+    judged_until: datetime | None
+    incidents: tuple[Explanation, ...]
+    standing: tuple[Assessment, ...] | None
+    lone_runs: tuple[LoneRun, ...] | None = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainDocument:
+    """``trimtab explain --json``: all evidence about one moment."""
+
+    store: str
+    site: str
+    at: datetime
+    incidents: tuple[Explanation, ...]
+    moment: Explanation
+    lone_runs: tuple[LoneRun, ...] = ()
+
+
+shape(Assessment, omit=["cause", "measurement"], derive={"id": "cause"})
+shape(Incident, inline={"key": ("probe", "metric", "unit", "apart")})
+shape(Explanation, inline={"incident": ()})

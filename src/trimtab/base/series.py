@@ -10,6 +10,7 @@ from typing import Final
 
 from trimtab.base.error import Message, code_of
 from trimtab.base.verdict import Interval, Trend, Verdict, VerdictStatus
+from trimtab.show.encode import mapped, shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -461,3 +462,28 @@ class SiteJudgement:
     series: tuple[SeriesJudgement, ...]
     tails: tuple[TargetTails, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeDocument:
+    """``trimtab judge --json``."""
+
+    judgement: SiteJudgement
+    store: str | None = None
+    file: str | None = None
+    report: str | None = None
+
+
+shape(
+    SeriesJudgement,
+    omit=["verdict", "changes"],
+    inline={"key": ("site", "probe", "kind", "metric", "unit", "target", "more_is_better")},
+    derive={
+        "id": mapped("key", lambda key: key.id if key.comparability else None, str | None),
+        "runs": "overall.n",
+        "unfinished": "overall.unfinished",
+        "verdicts": (tuple[Verdict, ...], lambda series: (series.verdict,)),
+        "change_points": "changes",
+    },
+)
+shape(JudgeDocument, inline={"judgement": ()})

@@ -26,8 +26,8 @@ def explain_command(where: str, moment: str, store_url: str | None) -> None:
     Shows the speed of its runs compared with usual, then the incidents that include it. --all
     lists every piece of evidence: found, absent, or not available with the reason.
     """
+    from trimtab.base.incident import ExplainDocument
     from trimtab.explain.page import moment_document
-    from trimtab.probe.verdict.documents_judge import ExplainDocument
     from trimtab.probe.verdict.incident_search import explain_at
     from trimtab.show.screen_document import progress_bar
     from trimtab.store.kept import value_of
@@ -61,8 +61,8 @@ def incidents_command(
     Open incidents come first, then the largest. The first is shown with its causes, their
     probability and evidence, and the decisive measurement; --all shows each.
     """
+    from trimtab.base.incident import IncidentsDocument
     from trimtab.explain.page import incidents_document
-    from trimtab.probe.verdict.documents_judge import IncidentsDocument
     from trimtab.probe.verdict.up_to_date import look_for_incidents, standing_beside
     from trimtab.show.screen_document import progress_bar
     from trimtab.store.keeping import compared_afresh
@@ -157,9 +157,15 @@ def hints_command(directory: str, **job: Any) -> None:
     file system is not contacted.
     """
     from trimtab.base.error import UsageError
-    from trimtab.explain.hint import JobRequest, Mpi, advise, paste_text, setstripe_argv
+    from trimtab.explain.hint import (
+        HintsDocument,
+        JobRequest,
+        Mpi,
+        advise,
+        paste_text,
+        setstripe_argv,
+    )
     from trimtab.explain.screen import print_hints
-    from trimtab.probe.verdict.documents_judge import HintsDocument
 
     try:
         request = JobRequest(**(job | {"mpi": Mpi(job["mpi"])}))

@@ -561,3 +561,13 @@ def _mca_lines(hints: Sequence[Hint]) -> list[str]:
         lines.append("# with OMPIO instead (OMPI_MCA_io=ompio), in place of the hints file:")
         lines += [f"# export OMPI_MCA_{hint.name}={hint.value}" for hint in others]
     return lines
+
+
+@dataclass(frozen=True, slots=True)
+class HintsDocument:
+    """``trimtab hints --json``; ``text`` is for a job script."""
+
+    job: JobRequest
+    hints: tuple[Hint, ...]
+    setstripe: tuple[str, ...]
+    text: str

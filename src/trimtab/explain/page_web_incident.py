@@ -20,7 +20,7 @@ from trimtab.web.request_guard import form_field
 from trimtab.web.template import MARKED, ROWS, Offset, figures, framed, likeliest, link, page, part
 
 if TYPE_CHECKING:
-    from trimtab.probe.verdict.documents_judge import IncidentsDocument
+    from trimtab.base.incident import IncidentsDocument
 
 router = APIRouter(include_in_schema=False)
 api_router = APIRouter(prefix=PREFIX)

@@ -153,6 +153,15 @@ shape(
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotDocument:
+    """``trimtab snapshot --json``: what was stored, under which id, and where."""
+
+    store: str
+    id: str
+    snapshot: SiteState
+
+
+@dataclass(frozen=True, slots=True)
 class SeriesStatus:
     """Status of one series of comparable runs: one metric of one probe.
 

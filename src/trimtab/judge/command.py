@@ -144,8 +144,8 @@ def _of_file(file: str, settings: dict[str, Any]) -> Any:
 
 
 def _answer(judged: Any, standing: SiteStanding | None, report: str | None) -> None:
+    from trimtab.base.series import JudgeDocument
     from trimtab.judge.page import judge_document
-    from trimtab.probe.verdict.documents_judge import JudgeDocument
 
     left_out = [note for note in judged.judgement.notes if code_of(note) == RUNS_LEFT_OUT]
     show_page(

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from trimtab.base.error import Message
-from trimtab.base.run import Run, RunStatus
+from trimtab.base.run import Doubt, Run, RunStatus
 from trimtab.base.verdict import Interval
 from trimtab.show.encode import shape
 
@@ -283,6 +283,20 @@ class SweepAnalysis:
     notes: tuple[Message, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class SweepDocument:
+    """``trimtab sweep --json``: progress and results."""
+
+    store: str
+    site: str
+    name: str
+    points: tuple[SweepPoint, ...]
+    doubts: tuple[Doubt, ...]
+    analysis: SweepAnalysis
+    waiting: tuple[Mapping[str, Level], ...] = ()
+    failures: tuple[str, ...] = ()
+
+
 shape(
     SweepPoint,
     derive={
@@ -291,3 +305,4 @@ shape(
     },
 )
 shape(SweepAnalysis, omit=["points", "rounds"])
+shape(SweepDocument, inline={"analysis": ()})

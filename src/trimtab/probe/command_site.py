@@ -62,9 +62,8 @@ def init_command(
 
     from trimtab.base.error import UsageError
     from trimtab.base.visible import visible
-    from trimtab.probe.documents_probe import InitDocument
     from trimtab.probe.page_site import found_sections, print_file, written_document
-    from trimtab.probe.site_draft import DraftRequest, discover
+    from trimtab.probe.site_draft import DraftRequest, InitDocument, discover
     from trimtab.site.site_file import site_text, write_site
 
     if yes and not installing:
@@ -100,9 +99,8 @@ def init_command(
 def _install(discovery: Discovery, text: str, *, replace: bool, yes: bool) -> None:
     """Show the files that make the site watched, and install them if confirmed."""
     from trimtab.base.error import RefusedError
-    from trimtab.probe.documents_probe import InstallDocument
     from trimtab.probe.page_site import installed_document, planned_sections, print_aside
-    from trimtab.watch.install import commands, files_of, install
+    from trimtab.watch.install import InstallDocument, commands, files_of, install
 
     name, planned = discovery.site.name, files_of(discovery.site, text)
     if not yes:
@@ -134,8 +132,8 @@ def site_command(where: str, validate: bool) -> None:
     file, the line and the key. Exits with 3 if the live system differs.
     """
     from trimtab.base.error import ToolError
-    from trimtab.probe.documents_probe import SiteDocument
     from trimtab.probe.page_site import site_document
+    from trimtab.probe.site_validation import SiteDocument
     from trimtab.probe.site_validation import validate as held_against_reality
     from trimtab.site.lookup import identity_of, open_site
 

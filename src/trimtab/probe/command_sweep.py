@@ -44,12 +44,10 @@ def sweep_command(
     from trimtab.base.error import UsageError
     from trimtab.judge.sweep_analysis import analyse_sweep, measured_points
     from trimtab.probe.page_sweep import extent_sections, sweep_document
-    from trimtab.probe.sweep import measure_sweep, points_of, state_in_store
+    from trimtab.probe.sweep import document_of_sweep, measure_sweep, points_of, state_in_store
     from trimtab.probe.sweep_file import levels_now, load_sweep
-    from trimtab.probe.verdict.documents_judge import SweepDocument
     from trimtab.show.screen_document import POINTS_KEPT, progress_bar
     from trimtab.site.lookup import open_site, with_store
-    from trimtab.store.kept import value_of
 
     sweep = load_sweep(spec)
     site = open_site(sweep.site).site
@@ -64,9 +62,7 @@ def sweep_command(
             state, place = measure_sweep(sweep, site, url, levels, progress)
     analysis = analyse_sweep(measured_points(points_of(state)), workload=workload)
     show_page(
-        lambda: value_of(
-            SweepDocument, state, store=place, site=site.name, name=sweep.name, analysis=analysis
-        ),
+        lambda: document_of_sweep(state, analysis, store=place, site=site.name),
         lambda: sweep_document(sweep.name, site.name, analysis, extent_sections(state)),
         report,
         more=[f"store: {place}"],

@@ -42,7 +42,8 @@ from trimtab.probe.compare_side import (
     side_of_runs,
     side_of_site,
 )
-from trimtab.probe.imports.importer import ImportTerms, import_files
+from trimtab.probe.imports.import_result import ImportTerms
+from trimtab.probe.imports.importer import import_files
 from trimtab.site.lookup import SITE_FILE, open_store, site_file, site_of, with_store
 
 if TYPE_CHECKING:

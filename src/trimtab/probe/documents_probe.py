@@ -1,25 +1,31 @@
-"""The result of a check, and the ``--json`` documents of commands that measure, look or import."""
+"""The result of a check: what was seen and measured, and what follows from it."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+import os
+import platform
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from trimtab.base.error import Interrupted, TrimtabError, code_of
+from trimtab.base.code_version import __version__
 from trimtab.base.filesystem import PathDescription
 from trimtab.base.finding import Finding, Missing
-from trimtab.base.run import METRIC_UNITS, LatencyHistogram, Run, Sample, Timeline
-from trimtab.base.site import Checked
+from trimtab.base.run import LatencyHistogram, Run, Timeline, comparability_key
 from trimtab.base.snapshot import NotAvailable, Setting, Snapshot, TargetSnapshot
 from trimtab.base.verdict import Comparison, HistoryPoint, Scope, Verdict, VerdictStatus
-from trimtab.explain.status import SiteState
-from trimtab.probe.imports.import_result import Imported, ImportedFile
-from trimtab.probe.survey.survey_result import SLOW, Spread, Standing, Survey, SurveyPlan
-from trimtab.show.encode import SCHEMA_VERSION, Problem, dumps, plain_of, shape
-from trimtab.store.kept import value_of
+from trimtab.explain.finding_table import find_all
+from trimtab.explain.observed_target import ObservedTarget
+from trimtab.judge.run_verdict import comparisons, verdicts
+from trimtab.probe.probe import ProbeOutcome, left_behind
+from trimtab.show.encode import Problem, shape
+
+if TYPE_CHECKING:
+    from trimtab.probe.check.check_plan import CheckOptions
+    from trimtab.site.path_access import PathDriver, Reach
+    from trimtab.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,25 +79,6 @@ class CheckResult:
 
 
 @dataclass(frozen=True, slots=True)
-class RateRow:
-    """One figure of one target: ``ratio`` is relative to the median of all measured targets."""
-
-    metric: str
-    unit: str
-    value: float
-    ratio: float | None
-    slow: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ImportedSample:
-    """One number of a file; ``result`` names the result if a file has several."""
-
-    sample: Sample
-    result: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class CheckDocument:
     """``trimtab check --json``."""
 
@@ -99,105 +86,104 @@ class CheckDocument:
     error: Problem | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotDocument:
-    """``trimtab snapshot --json``: what was stored, under which id, and where."""
-
-    store: str
-    id: str
-    snapshot: SiteState
+def comparable_runs(store: Store, site: str, run: Run) -> tuple[HistoryPoint, ...]:
+    """Return the stored runs of the same probe, this one among them."""
+    return store.history(site, comparability_key(run))
 
 
-@dataclass(frozen=True, slots=True)
-class SiteDocument:
-    """``trimtab site --json``: a site file, its warnings, and how the live system differs."""
+def observed_target(
+    driver: PathDriver,
+    wanted: CheckOptions,
+    reach: Reach,
+    *,
+    now: Snapshot,
+    before: Snapshot | None,
+    outcome: ProbeOutcome | None,
+) -> ObservedTarget:
+    """Return what findings are looked for in; asks how the target is trimmed, and what is left."""
+    path = driver.description
+    practice = driver.trim_practice(path.mount_point)
+    return ObservedTarget(
+        path=path,
+        now=now.targets[0],
+        before=None if before is None else before.targets[0],
+        trim=None if isinstance(practice, NotAvailable) else practice,
+        samples=() if outcome is None else outcome.run.samples,
+        limits=wanted.limits,
+        direct=wanted.direct,
+        left_behind=left_behind(path.real_path, reach.clock(), reach),
+    )
 
-    site: str
-    file: str | None
-    driver: str
-    path: str
-    warnings: tuple[str, ...]
-    checked: tuple[Checked, ...]
+
+def noted_beside_store(path: PathDescription, store_path: Path | None) -> PathDescription:
+    """Return the path, with a note if the store shares the disk that is measured."""
+    if store_path is None or path.device_number is None:
+        return path
+    device = os.stat(store_path).st_dev  # noqa: PTH116 (beside the path's major:minor)
+    if path.device_number != f"{os.major(device)}:{os.minor(device)}":
+        return path
+    note = f"the store {store_path} is on this file system too"
+    return replace(path, notes=(*path.notes, note))
 
 
-@dataclass(frozen=True, slots=True)
-class InitDocument:
-    """``trimtab init --json``: the new site file, and the findings behind it."""
+def concluded(
+    observed: ObservedTarget,
+    snapshot: Snapshot,
+    *,
+    site: str,
+    at: datetime,
+    path: PathDescription,
+    settings: dict[str, dict[str, Setting | NotAvailable]],
+    outcome: ProbeOutcome | None,
+    history: tuple[HistoryPoint, ...],
+    troubles: tuple[Finding, ...],
+    missing: Iterable[Missing],
+) -> CheckResult:
+    """Return the result of a check: its verdicts, comparisons and findings.
 
-    site: str
-    file: str | None
-    text: str
-    found: tuple[str, ...]
-    not_found: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class InstallDocument:
-    """``trimtab init PATH --install --yes --json``.
-
-    Attributes
+    Parameters
     ----------
-    written
-        Installed files, without those that were already there.
-    next
-        Commands that start the watch.
+    path
+        As described, with notes of the check itself.
+    troubles
+        Findings about the site's targets, beside those about this path.
+    missing
+        What the check could not do.
     """
-
-    site: str
-    written: tuple[str, ...]
-    next: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SurveyDocument:
-    """``trimtab survey --json``: the plan, and with ``--apply`` its outcome.
-
-    ``targets`` are sorted slowest first. Without ``--apply`` nothing was done: ``applied`` is
-    false, ``store`` null, and there is no target, spread or run.
-    """
-
-    plan: SurveyPlan
-    applied: bool
-    slow_under: float
-    store: str | None
-    targets: tuple[Standing, ...] = ()
-    spreads: tuple[Spread, ...] = ()
-    notes: tuple[str, ...] = ()
-    runs: tuple[Run, ...] = ()
-    error: Problem | None = None
+    run = None if outcome is None else outcome.run
+    findings = (*troubles, *find_all([observed]))
+    return CheckResult(
+        site=site,
+        at=at,
+        host=platform.node(),
+        trimtab_version=__version__,
+        path=path,
+        snapshot=snapshot,
+        settings=settings,
+        run=run,
+        verdicts=() if run is None else verdicts(run, history, goal=observed.limits.cov),
+        comparisons=() if run is None else comparisons(run, history),
+        findings=tuple(sorted(findings, key=lambda finding: finding.severity.rank)),
+        not_available=(*missing, *_missing(observed.path.notes, snapshot, outcome)),
+        timelines=() if outcome is None else outcome.timelines,
+        histograms=() if outcome is None else outcome.histograms,
+        history=history,
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class ImportDocument:
-    """``trimtab import --json``."""
-
-    store: str | None
-    site: str
-    files: tuple[ImportedFile, ...]
-    error: Problem | None
-
-
-def survey_document(survey: Survey, store: str, error: TrimtabError | None) -> SurveyDocument:
-    """Return the document of a completed survey."""
-    more = {"applied": True, "slow_under": SLOW, "store": store, "targets": survey.standings}
-    return value_of(SurveyDocument, survey, **more, runs=(survey.run,), error=error)
-
-
-def import_json(files: Iterable[ImportedFile], *, store: str | None, site: str) -> Iterator[str]:
-    """Yield an `ImportDocument` as JSON, piece by piece, each file as soon as it is read.
-
-    An error that ends it early is in ``error``, and is raised once the document is complete.
-    """
-    head = dumps({"schema_version": SCHEMA_VERSION, "store": store, "site": site})
-    yield f'{head[:-1]}, "files": ['
-    try:
-        for number, file in enumerate(files):
-            yield (",\n" if number else "\n") + dumps(file)
-    except (TrimtabError, Interrupted) as error:
-        yield f'\n], "error": {dumps(error)}}}\n'
-        error.reported = True
-        raise
-    yield '\n], "error": null}\n'
+def _missing(
+    notes: tuple[str, ...], now: Snapshot, outcome: ProbeOutcome | None
+) -> tuple[Missing, ...]:
+    """Return everything that could not be seen, each with its reason, once."""
+    readings = (
+        Missing(reading.name if reading.label is None else f"{reading.name} {reading.label}", text)
+        for target in now.targets
+        for reading in target.readings
+        if (text := reading.reason) is not None
+    )
+    of_path = (Missing("layers", note) for note in notes)
+    of_probe = () if outcome is None else outcome.missing
+    return tuple(dict.fromkeys((*of_path, *readings, *of_probe)))
 
 
 def _checked_targets(check: CheckResult) -> tuple[TargetSnapshot, ...]:
@@ -206,58 +192,6 @@ def _checked_targets(check: CheckResult) -> tuple[TargetSnapshot, ...]:
         replace(seen, settings=dict(sorted(check.settings.get(seen.target.name, {}).items())))
         for seen in check.snapshot.targets
     )
-
-
-def _rates(standing: Standing) -> tuple[RateRow, ...]:
-    return tuple(
-        RateRow(
-            metric,
-            METRIC_UNITS[metric],
-            value,
-            standing.ratios.get(metric),
-            metric in standing.slow,
-        )
-        for metric, value in standing.rates.items()
-    )
-
-
-_LINE = re.compile(r"line ([0-9]+)")
-
-
-def _imported_samples(file: ImportedFile) -> list[dict[str, Any]]:
-    """Return every number of a file as the keys of `ImportedSample`.
-
-    Bypasses that class: a directory of surveys has a quarter of a million samples.
-    """
-    plain = plain_of(Sample)
-    samples = [
-        {**plain(sample), "result": result.name}
-        for result in file.results
-        for sample in result.samples
-    ]
-    return samples + [reading for result in file.results for reading in _readings(result)]
-
-
-def _readings(result: Imported) -> Iterator[dict[str, Any]]:
-    """Yield each number of a snapshot as a sample: the metric is the telemetry's name."""
-    for target in () if result.snapshot is None else result.snapshot.targets:
-        for reading in target.readings:
-            if isinstance(reading.value, (str, bool)):
-                continue
-            line = _LINE.search(reading.source or "")
-            yield {
-                "metric": reading.name,
-                "unit": reading.unit or "1",
-                "value": reading.value,
-                "statistic": "total",
-                "repetition": None,
-                "target": target.target.name,
-                "output": None,
-                "line": None if line is None else int(line.group(1)),
-                "reason": reading.reason,
-                "reason_code": code_of(reading.reason),
-                "result": result.name,
-            }
 
 
 shape(
@@ -269,17 +203,3 @@ shape(
     },
 )
 shape(CheckDocument, inline={"result": ()})
-shape(
-    Standing,
-    omit=["ratios"],
-    inline={"result": ()},
-    derive={"rates": (tuple[RateRow, ...], _rates)},
-)
-shape(SurveyDocument, inline={"plan": ()})
-shape(
-    ImportedFile,
-    omit=["named"],
-    derive={"samples": (tuple[ImportedSample, ...], _imported_samples)},
-)
-shape(Imported, omit=["samples", "snapshot", "site", "told"])
-shape(ImportedSample, inline={"sample": ()})

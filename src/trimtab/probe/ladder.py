@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
-from trimtab.base.data_sheet import data_sheet
+from trimtab.base.data_sheet import with_data_sheet
 from trimtab.base.error import UnreadableError, UsageError
 from trimtab.base.filesystem import DRIVERS
 from trimtab.base.site import Site
-from trimtab.base.site_hardware import Figure, Hardware
-from trimtab.base.snapshot import NotAvailable, Snapshot
-from trimtab.base.units import format_value
+from trimtab.base.site_hardware import Hardware
 from trimtab.base.visible import visible
 from trimtab.judge.efficiency_ladder import Coverage, IntervalBasis, Ladder, LadderInput, Rung
 from trimtab.judge.ladder_analysis import MARGIN, Scale, build_ladder
@@ -26,13 +24,6 @@ from trimtab.store.kept import value_of
 if TYPE_CHECKING:
     from trimtab.store.store import Store
 
-_OF_DATA_SHEET: Final = {
-    "drive_write": ("write_bytes_per_s", "B/s"),
-    "drive_read": ("read_bytes_per_s", "B/s"),
-    "drive_write_iops": ("write_iops", "1/s"),
-    "drive_read_iops": ("read_iops", "1/s"),
-}
-"""Key of the hardware to attribute of the data sheet, and its unit."""
 _NO_HARDWARE: Final = (
     "no site file tells what it is built of: with [hardware] in one (trimtab init PATH writes it) "
     "rates are also held against data sheets and line rates, and brought to the whole"
@@ -140,8 +131,7 @@ def of_store(store: Store, site: Site, runs: Sequence[str] = ()) -> LadderInput:
     """Return what a ladder is made of from what is kept of a site: the newest of each layer."""
     from trimtab.probe.ladder_rung import Chooser
 
-    snapshot = store.latest_snapshot(site.name)
-    hardware, notes = hardware_of(site, snapshot)
+    hardware, notes = _hardware(store, site)
     if site.source is None and site.hardware == Hardware():
         notes = (*notes, _NO_HARDWARE)
     chooser = Chooser(store, site, hardware, runs)
@@ -155,37 +145,18 @@ def of_store(store: Store, site: Site, runs: Sequence[str] = ()) -> LadderInput:
     )
 
 
-def hardware_of(site: Site, snapshot: Snapshot | None) -> tuple[Hardware, tuple[str, ...]]:
+def _hardware(store: Store, site: Site) -> tuple[Hardware, tuple[str, ...]]:
     """Return what a site is built of, with what its servers, OSTs and data sheets add.
 
     The second value is what a reader should know of it.
     """
+    snapshot = store.latest_snapshot(site.name)
     stated, notes = with_data_sheet(site.hardware)
     osts = None
     if snapshot is not None:
         osts = sum(target.target.kind != "mdt" for target in snapshot.targets) or None
     oss = len(site.servers.oss) or (None if DRIVERS[site.driver].networked else 1)
     return replace(stated, osts=stated.osts or osts, oss=stated.oss or oss), notes
-
-
-def with_data_sheet(hardware: Hardware) -> tuple[Hardware, tuple[str, ...]]:
-    """Return hardware with the rates of its drives' data sheet, unless it states any itself.
-
-    Stated rates replace the data sheet as a whole: a table of two sources would be of none. The
-    second value says where the rates are from, or why there are none.
-    """
-    if hardware.drive is None or any(getattr(hardware, name) for name in _OF_DATA_SHEET):
-        return hardware, ()
-    sheet = data_sheet(hardware.drive)
-    if isinstance(sheet, NotAvailable):
-        return hardware, (f"[hardware] drive: {sheet.reason}",)
-    rates: dict[str, Any] = {}
-    for name, (attribute, unit) in _OF_DATA_SHEET.items():
-        value = getattr(sheet, attribute)
-        if value is not None:
-            rates[name] = Figure(value, unit, text=format_value(value, unit))
-    note = f"data sheet of {sheet.model}: {'; '.join(sheet.sources)}"
-    return replace(hardware, **rates), (note, *([sheet.note] if sheet.note else []))
 
 
 def _rung(stated: StatedRung, metric: str, file: LadderFile) -> Rung:

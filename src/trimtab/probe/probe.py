@@ -22,7 +22,7 @@ from typing import Protocol
 
 from trimtab.base.code_version import __version__
 from trimtab.base.error import Interrupted, JobLost, Message, ToolError, TrimtabError, code_of
-from trimtab.base.event import new_identifier
+from trimtab.base.event import identifier_of, new_identifier
 from trimtab.base.filesystem import PathDescription
 from trimtab.base.finding import Missing
 from trimtab.base.run import LatencyHistogram, RawOutput, Run, RunStatus, Sample, Timeline
@@ -128,6 +128,12 @@ class RunContext:
     run_id: str
     at: datetime
     progress: Progress
+
+
+def further_run_id(run: Run, number: int) -> str:
+    """Return the id of another result of the same run: always the same, so that it is kept once."""
+    assert run.at is not None
+    return identifier_of(run.at, run.id, str(number))
 
 
 class ProbeRunner(Protocol):

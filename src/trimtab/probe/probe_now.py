@@ -19,7 +19,7 @@ from trimtab.base.run import ASKED, Run, RunStatus, comparability_key
 from trimtab.base.site import Site, SiteProbe
 from trimtab.base.snapshot import NotAvailable
 from trimtab.base.toml_problem import did_you_mean
-from trimtab.base.verdict import Comparison, Verdict
+from trimtab.base.verdict import Comparison, HistoryPoint, Verdict
 from trimtab.judge.run_verdict import comparisons, verdicts
 from trimtab.probe.probe import ProbeRunner, Progress, RunContext
 from trimtab.reach.driver_protocol import Driver
@@ -209,12 +209,25 @@ def probe_now(
     judged: tuple[Verdict, ...] = ()
     compared: tuple[Comparison, ...] = ()
     if run.at is not None:
-        since = run.at - timedelta(seconds=site.limits.window_s)
-        history = store.history(site.name, comparability_key(run), since=since)
+        history = _history(store, site, run)
         judged = verdicts(run, history, goal=site.limits.cov)
         compared = comparisons(run, history)
     place = str(store.location)
     return ProbeDocument(place, runs, judged, compared, tuple(notes), outcome.error)
+
+
+def verdicts_on(store: Store, site: Site, run: Run) -> tuple[Verdict, ...]:
+    """Return the verdicts on a stored run, by the runs up to it within the site's window."""
+    return verdicts(run, _history(store, site, run, until=run.at), goal=site.limits.cov)
+
+
+def _history(
+    store: Store, site: Site, run: Run, *, until: datetime | None = None
+) -> tuple[HistoryPoint, ...]:
+    """Return the runs of the same probe from the site's window before a run, this one included."""
+    assert run.at is not None
+    since = run.at - timedelta(seconds=site.limits.window_s)
+    return store.history(site.name, comparability_key(run), since=since, until=until)
 
 
 def _last(site: Site, probe: SiteProbe, store: Store) -> Likeness | None:

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Final
 
 from trimtab.base.error import Message, NeverStarted, RefusedError, ToolError, TrimtabError
-from trimtab.base.event import identifier_of
 from trimtab.base.plain import present
 from trimtab.base.run import ASKED, Access, Run, RunStatus
 from trimtab.base.site import COMMAND_TIMEOUT_S, SiteProbe
@@ -21,7 +20,7 @@ from trimtab.base.snapshot import NotAvailable
 from trimtab.formats import mdtest
 from trimtab.formats.format_table import Tool
 from trimtab.formats.measurement import Measurement, status_of, tail, with_reason
-from trimtab.probe.probe import RunningProbe
+from trimtab.probe.probe import RunningProbe, further_run_id
 from trimtab.probe.result_file import Files, OutputReading, read_files, read_printed
 from trimtab.probe.write_read import asking
 from trimtab.reach.launcher import Launcher
@@ -183,12 +182,10 @@ class CommandStep:
         return (results[number] if results else None), number
 
     def _other(self, probe: RunningProbe, measurement: Measurement, number: int, run: Run) -> Run:
-        assert run.at is not None
         name = measurement.name or f"result {number + 1}"
         return replace(
             run,
-            # The same id at every try, so that it is kept once.
-            id=identifier_of(run.at, run.id, str(number)),
+            id=further_run_id(run, number),
             probe=f"{self.spec.name}: {name}",
             kind=measurement.kind,
             status=_status_of(probe, measurement),

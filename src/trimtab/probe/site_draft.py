@@ -71,6 +71,17 @@ class Discovery:
     comments: dict[str, list[str]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class InitDocument:
+    """``trimtab init --json``: the new site file, and the findings behind it."""
+
+    site: str
+    file: str | None
+    text: str
+    found: tuple[str, ...]
+    not_found: tuple[str, ...]
+
+
 def discover(
     wanted: DraftRequest, *, execute: Execute = run_process, reach: FanOut = fan_out
 ) -> Discovery:

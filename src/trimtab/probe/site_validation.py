@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +20,18 @@ from trimtab.reach.touch import StatvfsSpace
 from trimtab.site.lookup import OpenDriver, open_driver, reach_of
 from trimtab.site.path_access import Reach, why_wrong_mount
 from trimtab.store.location import locate
+
+
+@dataclass(frozen=True, slots=True)
+class SiteDocument:
+    """``trimtab site --json``: a site file, its warnings, and how the live system differs."""
+
+    site: str
+    file: str | None
+    driver: str
+    path: str
+    warnings: tuple[str, ...]
+    checked: tuple[Checked, ...]
 
 
 def validate(

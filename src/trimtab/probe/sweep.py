@@ -19,7 +19,7 @@ from trimtab.base.event import new_identifier
 from trimtab.base.run import ASKED, Doubt, Run, RunStatus, doubts
 from trimtab.base.site import Site, SiteProbe
 from trimtab.base.units import plural
-from trimtab.judge.sweep_result import SWEEP, Level, SweepPoint
+from trimtab.judge.sweep_result import SWEEP, Level, SweepAnalysis, SweepDocument, SweepPoint
 from trimtab.probe.probe import ProbeRunner, Progress, RunContext
 from trimtab.probe.probe_now import probe_of
 from trimtab.probe.site_probe import directory_of, runner_of, spec_of
@@ -96,6 +96,22 @@ def points_of(
     for point in state.points:
         levels = {key: level for key, level in point.levels.items() if key in varying}
         yield levels, point.round, point.run
+
+
+def document_of_sweep(
+    state: SweepState, analysis: SweepAnalysis, *, store: str, site: str
+) -> SweepDocument:
+    """Return the document of a sweep as far as it has come; ``store`` is its location."""
+    return SweepDocument(
+        store,
+        site,
+        state.sweep.name,
+        state.points,
+        state.doubts,
+        analysis,
+        waiting=state.waiting,
+        failures=state.failures,
+    )
 
 
 def state_of(sweep: Sweep, site: Site, probe: SiteProbe, store: Store | None) -> SweepState:

@@ -56,6 +56,23 @@ class InstalledFile:
     state: FileState
 
 
+@dataclass(frozen=True, slots=True)
+class InstallDocument:
+    """``trimtab init PATH --install --yes --json``.
+
+    Attributes
+    ----------
+    written
+        Installed files, without those that were already there.
+    next
+        Commands that start the watch.
+    """
+
+    site: str
+    written: tuple[str, ...]
+    next: tuple[str, ...]
+
+
 def unit_text() -> str:
     """Return the systemd unit."""
     return files("trimtab.watch").joinpath(UNIT).read_text(encoding="utf-8")

@@ -15,7 +15,6 @@ from trimtab.base.event import Event, EventKind
 from trimtab.base.incident import GOING_ON
 from trimtab.base.schedule import POLICIES, PROBE_PREFIX, PURGE_PLAN, SNAPSHOT
 from trimtab.base.site import Site
-from trimtab.base.verdict import by_metric
 from trimtab.site.place import Place
 from trimtab.store.kept import Series
 from trimtab.store.purge_place import purge_place
@@ -100,21 +99,15 @@ class Collector:
                 continue
             if known is None or known.last_at is None or series.last_at > known.last_at:
                 newest[series.probe, series.kind] = series
-        from trimtab.judge.variability import judge_history
+        from trimtab.probe.verdict.site_status import judged_metrics
 
         limits = self._site.limits
         for (probe, kind), series in newest.items():
             assert series.last_at is not None
             since = series.last_at - max(_LONGEST, timedelta(seconds=limits.window_s))
             points = self._store.history(self._site.name, series.comparability, since=since)
-            for metric, of_metric in by_metric(points):
-                verdict = judge_history(
-                    of_metric,
-                    metric=metric,
-                    probe=probe,
-                    goal=limits.cov,
-                    window_s=limits.window_s,
-                )
+            judged = judged_metrics(points, probe, goal=limits.cov, window_s=limits.window_s)
+            for of_metric, verdict in judged:
                 last = of_metric[-1]
                 yield SeriesNow(probe, kind, verdict, last.at, last.value)
 

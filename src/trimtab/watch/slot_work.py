@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,14 +24,21 @@ from trimtab.act.apply import GivesWay, never
 from trimtab.act.session import ActingPlace
 from trimtab.base.error import Interrupted, TrimtabError, UnreadableError, panics_as_errors
 from trimtab.base.event import identifier_of
-from trimtab.base.run import Run, RunStatus, comparability_key
+from trimtab.base.run import Run, RunStatus
 from trimtab.base.schedule import PROBE_PREFIX, PURGE_PLAN
 from trimtab.base.site import Site, SiteProbe
 from trimtab.base.snapshot import Snapshot
 from trimtab.base.verdict import Verdict
-from trimtab.judge.run_verdict import verdicts
 from trimtab.probe.probe import ProbeRunner, RunContext
-from trimtab.probe.probe_now import SILENT, AbsentRun, Likeness, as_asked, likeness_of, stretch
+from trimtab.probe.probe_now import (
+    SILENT,
+    AbsentRun,
+    Likeness,
+    as_asked,
+    likeness_of,
+    stretch,
+    verdicts_on,
+)
 from trimtab.reach.driver_protocol import Driver
 from trimtab.store.slot import Slot, SlotState, lease_end
 from trimtab.watch.agenda import MissMany
@@ -338,13 +345,10 @@ class SlotWork:
         """Return the verdicts on a run that is kept, by the runs within the site's window."""
         if run.status in _TELLS_NOTHING or run.at is None:
             return (), None
-        limits, key = self.site.limits, comparability_key(run)
-        span = {"since": run.at - timedelta(seconds=limits.window_s), "until": run.at}
-        read = partial(self.store.history, self.site.name, key, **span)
+        judge = partial(verdicts_on, self.store, self.site, run)
         try:
             with panics_as_errors():
-                history = self.patience.keep("reading earlier runs", read, attempts=_ATTEMPTS)
-                return verdicts(run, history, goal=limits.cov), None
+                return self.patience.keep("reading earlier runs", judge, attempts=_ATTEMPTS), None
         except Exception as error:  # the run stands without its verdict, and the error is told
             self.log.exception("a run could not be judged", extra=fields(run=run.id))
             return (), f"not judged: {type(error).__name__}: {error}"

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from trimtab.act.action_ledger import ActionsDocument
+    from trimtab.base.series import JudgeDocument
     from trimtab.explain.status import SiteState
     from trimtab.judge.comparison_result import CompareResult
-    from trimtab.probe.verdict.documents_judge import JudgeDocument
     from trimtab.store.store_document import EventsDocument, RunsDocument
 
 
@@ -242,7 +242,7 @@ def runs(desk: DeskOf, site: str, probe: Probe = None, limit: Limit = 20) -> Run
 @document(router, "series", pages="judgement.series", is_kept=True)
 def series(desk: DeskOf, site: str) -> JudgeDocument:
     """Return what `trimtab judge SITE --json` prints; `id` names a series below."""
-    from trimtab.probe.verdict.documents_judge import JudgeDocument
+    from trimtab.base.series import JudgeDocument
 
     judged = desk.judged(site)
     if judged is None:

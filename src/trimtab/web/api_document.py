@@ -11,10 +11,12 @@ from trimtab.act.action_ledger import ActionsDocument
 from trimtab.answers.site_overview import Overview
 from trimtab.base.error import Message
 from trimtab.base.event import Event
+from trimtab.base.incident import IncidentsDocument
+from trimtab.base.series import JudgeDocument
 from trimtab.explain.status import SiteState, StatusDocument
 from trimtab.judge.comparison_result import CompareResult
 from trimtab.judge.efficiency_ladder import Ladder
-from trimtab.probe.verdict.documents_judge import IncidentsDocument, JudgeDocument, SweepDocument
+from trimtab.judge.sweep_result import SweepDocument
 from trimtab.purge.fullness import Usage
 from trimtab.purge.horizon.age_curve import Freed
 from trimtab.purge.horizon.horizon_answer import HorizonAnswer

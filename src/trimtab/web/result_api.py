@@ -15,8 +15,8 @@ from trimtab.web.turns import heavy_with
 
 if TYPE_CHECKING:
     from trimtab.judge.efficiency_ladder import Ladder
+    from trimtab.judge.sweep_result import SweepDocument
     from trimtab.probe.sweep import StoredSweep
-    from trimtab.probe.verdict.documents_judge import SweepDocument
     from trimtab.web.api_document import WhatIfsPage
 
 api_router = APIRouter(prefix=PREFIX)
@@ -37,7 +37,7 @@ def sweep(
     workload: Annotated[list[str], Query(max_length=20)] = [],  # noqa: B006 (FastAPI copies it)
 ) -> SweepDocument:
     """Return a sweep as far as it was measured; what is left to measure stands in its file."""
-    from trimtab.probe.verdict.documents_judge import SweepDocument
+    from trimtab.judge.sweep_result import SweepDocument
 
     stored, analysis = sweep_of(desk, site, name, tuple(workload))
     points = tuple(SweepPoint(*point) for point in stored.measured)

@@ -17,8 +17,8 @@ from trimtab.base.error import DataError
 from trimtab.base.snapshot import Setting, Snapshot, TargetSnapshot
 from trimtab.formats.source import OutputFile
 from trimtab.probe.imports.import_reading import read_file
-from trimtab.probe.imports.import_result import FileStatus
-from trimtab.probe.imports.importer import ImportTerms, import_files
+from trimtab.probe.imports.import_result import FileStatus, ImportTerms
+from trimtab.probe.imports.importer import import_files
 from trimtab.probe.imports.lctl_dump import problems, recognises, shown, snapshots
 from trimtab.store.store import Store
 

@@ -12,8 +12,8 @@ from tests.formats.recorded import REAL_DATA
 from tests.support.narrow import present
 
 from trimtab.base.run import Sample
-from trimtab.probe.imports.import_result import FileStatus, ImportedFile
-from trimtab.probe.imports.importer import ImportTerms, import_files
+from trimtab.probe.imports.import_result import FileStatus, ImportedFile, ImportTerms
+from trimtab.probe.imports.importer import import_files
 from trimtab.store.store import Store
 
 pytestmark = pytest.mark.system

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from tests.formats.recorded import FIXTURES
 
-from trimtab.probe.imports.importer import ImportTerms, import_files
+from trimtab.probe.imports.import_result import ImportTerms
+from trimtab.probe.imports.importer import import_files
 from trimtab.store.store import Store
 
 pytestmark = pytest.mark.cli

@@ -9,7 +9,8 @@ from tests.formats.recorded import FIXTURES
 
 from trimtab.base.run import RunStatus
 from trimtab.probe.imports.import_reading import read_file
-from trimtab.probe.imports.importer import ImportTerms, import_files
+from trimtab.probe.imports.import_result import ImportTerms
+from trimtab.probe.imports.importer import import_files
 from trimtab.store.store import Store
 
 pytestmark = pytest.mark.cli

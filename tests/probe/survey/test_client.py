@@ -17,10 +17,9 @@ from tests.support.narrow import present
 from trimtab.base.error import Interrupted, RefusedError
 from trimtab.base.run import RunStatus
 from trimtab.judge import credibility
-from trimtab.probe.documents_probe import survey_document
 from trimtab.probe.survey import page as pages
 from trimtab.probe.survey.survey import SurveyRequest, Tools, carry_out, error_of, prepare
-from trimtab.probe.survey.survey_result import Survey, SurveyOutcome
+from trimtab.probe.survey.survey_result import Survey, SurveyOutcome, document_of_survey
 from trimtab.reach.process import ProcessResult, execute
 from trimtab.show.encode import to_json
 from trimtab.show.screen_document import print_document
@@ -98,7 +97,7 @@ def test_each_target_with_files_of_its_own(small: Place) -> None:
 
 def test_what_is_printed(small: Place, capsys: pytest.CaptureFixture[str]) -> None:
     found = survey(small, replace(ASKED, targets=("OST0002", "OST0001")))
-    document = json.loads(to_json(survey_document(found, "t.db", None)))
+    document = json.loads(to_json(document_of_survey(found, "t.db", None)))
     assert document["applied"]
     assert [target["target"] for target in document["targets"]] == [
         one.result.target for one in found.standings

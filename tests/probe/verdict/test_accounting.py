@@ -9,7 +9,8 @@ import pytest
 from tests.formats.recorded import FIXTURES
 
 from trimtab.base.plain import as_dict, as_list
-from trimtab.probe.imports.importer import ImportTerms, import_files
+from trimtab.probe.imports.import_result import ImportTerms
+from trimtab.probe.imports.importer import import_files
 from trimtab.probe.verdict.incident_question import FactsQuestion
 from trimtab.store.store import Store
 

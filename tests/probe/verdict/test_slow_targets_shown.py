@@ -15,8 +15,9 @@ from tests.support.watched import a_site
 
 from trimtab.base.error import UsageError
 from trimtab.explain.headline import headline, site_troubles
+from trimtab.probe.site_look import keep, look, recall
 from trimtab.probe.verdict.site_judgement import JudgeTerms, judge_site
-from trimtab.probe.verdict.site_standing import keep, look, recall, standing_of
+from trimtab.probe.verdict.site_standing import standing_of
 from trimtab.probe.verdict.site_status import slow_targets
 from trimtab.site.place import Place
 from trimtab.store.store import Store

@@ -20,7 +20,8 @@ from tests.support.loopback import mounted, why_no_loop_devices
 
 from trimtab._core import REMOVAL_OUTCOMES, Candidates, Removal, glimpse
 from trimtab.base.error import UsageError
-from trimtab.probe.check.check import CheckOptions, check
+from trimtab.probe.check.check import check
+from trimtab.probe.check.check_plan import CheckOptions
 from trimtab.purge.core_call import look_on
 from trimtab.purge.fullness import Usage
 from trimtab.purge.horizon.evasion import look_for_evasion

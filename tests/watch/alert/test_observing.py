@@ -17,7 +17,6 @@ from trimtab.base.error import Message
 from trimtab.base.event import new_identifier
 from trimtab.base.incident import Assessment
 from trimtab.base.snapshot import HostSnapshot, Reading, Snapshot, Target, TargetSnapshot
-from trimtab.probe.verdict import documents_judge  # noqa: F401 (declares what is written)
 from trimtab.show.encode import dumps
 from trimtab.store.kept import Judged, KeptIncident
 from trimtab.store.store import Store

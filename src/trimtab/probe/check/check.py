@@ -6,17 +6,14 @@ the result is shown all the same, together with the error.
 
 from __future__ import annotations
 
-import os
-import platform
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from trimtab.base.code_version import __version__
 from trimtab.base.error import (
     Interrupted,
     Message,
@@ -26,22 +23,21 @@ from trimtab.base.error import (
     UsageError,
     install_command,
 )
-from trimtab.base.filesystem import PathDescription
 from trimtab.base.finding import Finding, Missing
-from trimtab.base.plain import as_dict
-from trimtab.base.run import ProbeSpec, Run
-from trimtab.base.site import LIMITS, Site, SiteLimits
+from trimtab.base.site import Site
 from trimtab.base.snapshot import NotAvailable, Snapshot
-from trimtab.base.verdict import HistoryPoint
 from trimtab.base.visible import visible
-from trimtab.explain.finding_table import find_all
-from trimtab.explain.observed_target import ObservedTarget
-from trimtab.judge.run_verdict import comparisons, verdicts
-from trimtab.probe.check.check_plan import WRITTEN_SHARE, CheckRequest, plan_probe
-from trimtab.probe.documents_probe import CheckResult
-from trimtab.probe.probe import ProbeOutcome, ProbeSurroundings, Progress, left_behind, run_probe
-from trimtab.probe.verdict.site_standing import site_beneath
-from trimtab.probe.write_read import ProbeTool, WriteRead, choose
+from trimtab.probe.check.check_plan import WRITTEN_SHARE, CheckOptions, earlier_specs, plan_probe
+from trimtab.probe.documents_probe import (
+    CheckResult,
+    comparable_runs,
+    concluded,
+    noted_beside_store,
+    observed_target,
+)
+from trimtab.probe.probe import ProbeOutcome, ProbeSurroundings, Progress, run_probe
+from trimtab.probe.site_look import site_beneath
+from trimtab.probe.write_read import WriteRead, choose
 from trimtab.reach.allocation import NodeDemand
 from trimtab.reach.interruption import interruptible, shielded
 from trimtab.reach.report_file import report_of, report_path, write_report
@@ -55,39 +51,6 @@ RUNS_LOOKED_AT = 50
 """For the parameters to keep: so many runs of other parameters may lie in between."""
 PROBE = "check"
 """The name under which the probe that `check` makes up is kept."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckOptions(CheckRequest):
-    """What a person asked for; see ``trimtab check --help``."""
-
-    path: str
-    store_url: str | None = None
-    site: str | None = None
-    report: str | None = None
-    no_probe: bool = False
-    timeout_s: float | None = None
-    fullness_limit: float | None = None
-    cov_goal: float | None = None
-    allocator_statistics: bool = True
-
-    @property
-    def limits(self) -> SiteLimits:
-        """What the file system is held to."""
-        requested = {"fullness": self.fullness_limit, "cov": self.cov_goal}
-        return replace(LIMITS, **{k: v for k, v in requested.items() if v is not None})
-
-
-def of_site(site: Site, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a check with what the site file says where a person said nothing."""
-    from_site = {
-        "path": site.path,
-        "site": options.get("site") or site.name,
-        "store_url": options.get("store_url") or site.store.url,
-    }
-    for name, value in (("fullness_limit", site.limits.fullness), ("cov_goal", site.limits.cov)):
-        from_site[name] = value if options.get(name) is None else options[name]
-    return {**options, **from_site}
 
 
 def check(
@@ -180,8 +143,7 @@ class _Check:
             troubles = view.troubles(self.store, self.site)
         except TrimtabError as error:
             self.error, troubles = self.error or error, ()
-        result = self._result(at, self.now, troubles)
-        return self._write_report(result, report), self.error
+        return self._write_report(self._concluded(at, self.now, troubles), report), self.error
 
     def _look_and_measure(self, at: datetime) -> None:
         """Look, measure and look again, with the allocator counting meanwhile if it may."""
@@ -194,40 +156,29 @@ class _Check:
         if isinstance(why_not_counting, NotAvailable):
             self.missing.append(Missing("allocator statistics", why_not_counting.reason))
 
-    def _result(self, at: datetime, now: Snapshot, of_site: tuple[Finding, ...]) -> CheckResult:
-        outcome = self.outcome
-        run = None if outcome is None else outcome.run
-        history = () if run is None else self._history(run)
-        notes = self.driver.description.notes
-        findings = (*of_site, *find_all([self._observed(now)]))
-        return CheckResult(
+    def _concluded(self, at: datetime, now: Snapshot, troubles: tuple[Finding, ...]) -> CheckResult:
+        """Ask for what is not known yet, and return the result."""
+        history = ()
+        if self.outcome is not None:
+            try:
+                history = comparable_runs(self.store, self.site, self.outcome.run)
+            except TrimtabError as error:
+                self.error = self.error or error
+        observed = observed_target(
+            self.driver, self.wanted, self.reach, now=now, before=self.before, outcome=self.outcome
+        )
+        return concluded(
+            observed,
+            now,
             site=self.site,
             at=at,
-            host=platform.node(),
-            trimtab_version=__version__,
-            path=self._path_with_notes(),
-            snapshot=now,
+            path=noted_beside_store(self.driver.description, self.store.location.path),
             settings={self.target: self.driver.settings(self.target)},
-            run=run,
-            verdicts=() if run is None else verdicts(run, history, goal=self.wanted.limits.cov),
-            comparisons=() if run is None else comparisons(run, history),
-            findings=tuple(sorted(findings, key=lambda finding: finding.severity.rank)),
-            not_available=(*self.missing, *_missing(notes, now, outcome)),
-            timelines=() if outcome is None else outcome.timelines,
-            histograms=() if outcome is None else outcome.histograms,
+            outcome=self.outcome,
             history=history,
+            troubles=troubles,
+            missing=self.missing,
         )
-
-    def _path_with_notes(self) -> PathDescription:
-        """Return the path, with a word where the store shares the disk that is measured."""
-        path, store_path = self.driver.description, self.store.location.path
-        if store_path is None or path.device_number is None:
-            return path
-        device = os.stat(store_path).st_dev  # noqa: PTH116 (beside the path's major:minor)
-        if path.device_number != f"{os.major(device)}:{os.minor(device)}":
-            return path
-        note = f"the store {store_path} is on this file system too"
-        return replace(path, notes=(*path.notes, note))
 
     def _probe(self) -> None:
         """Run the probe; where it cannot even be started say so and go on looking."""
@@ -239,7 +190,7 @@ class _Check:
             return
         self.outcome = run_probe(
             step,
-            self._surroundings(step.spec, step.instrument),
+            self._surroundings(step),
             progress=self.progress,
             keep=lambda run: self._keep(lambda: self.store.add_run(run)),
         )
@@ -255,31 +206,19 @@ class _Check:
             self.wanted,
             available_bytes=space.available_bytes,
             processors=self.reach.processors,
-            earlier=self._earlier_specs(),
+            earlier=earlier_specs(
+                self.store.runs(site=self.site, probe=PROBE, limit=RUNS_LOOKED_AT)
+            ),
         )
         named = replace(spec, benchmark=instrument.benchmark.name)
         return WriteRead(named, instrument, WRITTEN_SHARE * space.available_bytes)
 
-    def _earlier_specs(self) -> list[ProbeSpec]:
-        """Return what earlier runs of this probe were asked, the last first.
-
-        A spec of another version of Trimtab, with other fields, is passed over.
-        """
-        names = {field_.name for field_ in fields(ProbeSpec)}
-        specs = []
-        for run in self.store.runs(site=self.site, probe=PROBE, limit=RUNS_LOOKED_AT):
-            recorded = as_dict(run.parameters.get("spec"))
-            known = {name: value for name, value in recorded.items() if name in names}
-            with suppress(TypeError):
-                specs.append(ProbeSpec(repetitions=1, **known))
-        return specs
-
-    def _surroundings(self, spec: ProbeSpec, instrument: ProbeTool) -> ProbeSurroundings:
-        demand = NodeDemand("trimtab-check", tasks_per_node=spec.tasks)
+    def _surroundings(self, step: WriteRead) -> ProbeSurroundings:
+        demand = NodeDemand("trimtab-check", tasks_per_node=step.spec.tasks)
         return ProbeSurroundings(
             site=self.site,
             path=self.driver.description,
-            allocation=instrument.launcher.allocate(demand, run=self.reach.execute),
+            allocation=step.instrument.launcher.allocate(demand, run=self.reach.execute),
             counters=self.driver.drive_bytes,
             clock=self.reach.clock,
             timeout_s=self.wanted.timeout_s,
@@ -308,31 +247,6 @@ class _Check:
         except TrimtabError as error:
             self.error = self.error or error
 
-    def _history(self, run: Run) -> tuple[HistoryPoint, ...]:
-        """Return the runs of the same probe that are kept, this one among them."""
-        from trimtab.base.run import comparability_key
-
-        try:
-            return self.store.history(self.site, comparability_key(run))
-        except TrimtabError as error:
-            self.error = self.error or error
-            return ()
-
-    def _observed(self, now: Snapshot) -> ObservedTarget:
-        practice = self.driver.trim_practice(self.target)
-        return ObservedTarget(
-            path=self.driver.description,
-            now=now.targets[0],
-            before=None if self.before is None else self.before.targets[0],
-            trim=None if isinstance(practice, NotAvailable) else practice,
-            samples=() if self.outcome is None else self.outcome.run.samples,
-            limits=self.wanted.limits,
-            direct=self.wanted.direct,
-            left_behind=left_behind(
-                self.driver.description.real_path, self.reach.clock(), self.reach
-            ),
-        )
-
     def _write_report(self, result: CheckResult, report: Path) -> CheckResult:
         if self.wanted.report is None and find_spec("altair") is None:
             reason = Message("charts-missing", f"it needs charts: {install_command('charts')}")
@@ -347,21 +261,6 @@ class _Check:
             self.error = self.error or error
             return replace(result, report=None)
         return result
-
-
-def _missing(
-    notes: tuple[str, ...], now: Snapshot, outcome: ProbeOutcome | None
-) -> tuple[Missing, ...]:
-    """Return everything that could not be seen, each with its reason, once."""
-    readings = (
-        Missing(reading.name if reading.label is None else f"{reading.name} {reading.label}", text)
-        for target in now.targets
-        for reading in target.readings
-        if (text := reading.reason) is not None
-    )
-    of_path = (Missing("layers", note) for note in notes)
-    of_probe = () if outcome is None else outcome.missing
-    return tuple(dict.fromkeys((*of_path, *readings, *of_probe)))
 
 
 def _refuse_what_is_no_directory(path: str, reach: Reach) -> None:

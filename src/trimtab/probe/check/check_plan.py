@@ -1,12 +1,16 @@
-"""Plans a probe: from a budget of time and space to its fixed parameters. Pure."""
+"""Plans a check: what is asked of it, and the probe's fixed parameters within its budget. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from trimtab.base.error import RefusedError, UsageError
-from trimtab.base.run import ProbeSpec
+from trimtab.base.plain import as_dict
+from trimtab.base.run import ProbeSpec, Run
+from trimtab.base.site import LIMITS, Site, SiteLimits
 from trimtab.base.units import format_bytes
 
 REPETITION_S = 5.0
@@ -36,6 +40,39 @@ class CheckRequest:
     transfer_size_bytes: int = 1024**2
     block_size_bytes: int | None = None
     direct: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckOptions(CheckRequest):
+    """What a person asked for; see ``trimtab check --help``."""
+
+    path: str
+    store_url: str | None = None
+    site: str | None = None
+    report: str | None = None
+    no_probe: bool = False
+    timeout_s: float | None = None
+    fullness_limit: float | None = None
+    cov_goal: float | None = None
+    allocator_statistics: bool = True
+
+    @property
+    def limits(self) -> SiteLimits:
+        """What the file system is held to."""
+        requested = {"fullness": self.fullness_limit, "cov": self.cov_goal}
+        return replace(LIMITS, **{k: v for k, v in requested.items() if v is not None})
+
+
+def of_site(site: Site, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a check with what the site file says where a person said nothing."""
+    from_site = {
+        "path": site.path,
+        "site": options.get("site") or site.name,
+        "store_url": options.get("store_url") or site.store.url,
+    }
+    for name, value in (("fullness_limit", site.limits.fullness), ("cov_goal", site.limits.cov)):
+        from_site[name] = value if options.get(name) is None else options[name]
+    return {**options, **from_site}
 
 
 def plan_probe(
@@ -94,6 +131,21 @@ def plan_probe(
         duration_s=duration_s,
         direct=request.direct,
     )
+
+
+def earlier_specs(runs: Iterable[Run]) -> list[ProbeSpec]:
+    """Return what these runs of the probe were asked, in their order.
+
+    A spec of another version of Trimtab, with other fields, is passed over.
+    """
+    names = {field.name for field in fields(ProbeSpec)}
+    specs = []
+    for run in runs:
+        recorded = as_dict(run.parameters.get("spec"))
+        known = {name: value for name, value in recorded.items() if name in names}
+        with suppress(TypeError):
+            specs.append(ProbeSpec(repetitions=1, **known))
+    return specs
 
 
 def _space(request: CheckRequest, available_bytes: int) -> int:

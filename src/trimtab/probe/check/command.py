@@ -110,7 +110,8 @@ def check_command(fail_on: str | None, **settings: object) -> None:
     time and space, keeps the run with its raw output, compares it with earlier ones, and writes a
     report. Always removes the probe's files.
     """
-    from trimtab.probe.check.check import CheckOptions, check, of_site
+    from trimtab.probe.check.check import check
+    from trimtab.probe.check.check_plan import CheckOptions, of_site
     from trimtab.probe.check.page import check_document
     from trimtab.probe.documents_probe import CheckDocument
     from trimtab.show.screen_document import RUN_KEPT, progress_bar

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from trimtab.base.finding import Finding, Missing, Severity, Tone
 from trimtab.base.plain import as_dict
@@ -30,7 +30,6 @@ from trimtab.probe.check.page_repetition import (
     repetition_chart,
     timeline_chart,
 )
-from trimtab.probe.documents_probe import CheckResult
 from trimtab.show import text
 from trimtab.show.chart import Chart
 from trimtab.show.document import (
@@ -44,6 +43,9 @@ from trimtab.show.document import (
     row,
     table,
 )
+
+if TYPE_CHECKING:
+    from trimtab.probe.documents_probe import CheckResult
 
 Trace = TypeVar("Trace", Timeline, LatencyHistogram)
 Draw = Callable[[], Chart | None]
@@ -339,8 +341,8 @@ def _problem(run: Run | None) -> str:
 
 def _number_charts(result: CheckResult) -> Iterator[Draw]:
     samples = result.run.samples if result.run else ()
-    within = by_metric(result.verdicts, Scope.REPETITIONS)
-    across = by_metric(result.verdicts, Scope.HISTORY)
+    within = _verdicts_by_metric(result.verdicts, Scope.REPETITIONS)
+    across = _verdicts_by_metric(result.verdicts, Scope.HISTORY)
     for metric in _METRICS:
         yield partial(repetition_chart, samples, metric, within.get(metric))
     for metric in _METRICS:
@@ -421,7 +423,7 @@ def _state(result: CheckResult, findings: Sequence[Finding]) -> tuple[Tone, str]
     known = f"{count} (info)" if worst else "no findings"
     missed = [
         text.metric_text(metric)
-        for metric, verdict in by_metric(result.verdicts, Scope.HISTORY).items()
+        for metric, verdict in _verdicts_by_metric(result.verdicts, Scope.HISTORY).items()
         if verdict.status is VerdictStatus.MISSED
     ]
     if missed:
@@ -444,7 +446,7 @@ def _speed(result: CheckResult) -> str:
     """Return the rates of a check with its tasks; empty if none was measured."""
     rates = [
         f"{_VERBS[metric]} {format_value(verdict.mean, verdict.unit)}"
-        for metric, verdict in by_metric(result.verdicts, Scope.REPETITIONS).items()
+        for metric, verdict in _verdicts_by_metric(result.verdicts, Scope.REPETITIONS).items()
         if metric in _VERBS and verdict.mean is not None
     ]
     tasks = None if result.run is None else _spec_number(result.run, "tasks")
@@ -454,7 +456,7 @@ def _speed(result: CheckResult) -> str:
 
 def _steadiness(result: CheckResult) -> str:
     """Return the variability of runs over time, or what is missing to judge it."""
-    history = by_metric(result.verdicts, Scope.HISTORY).values()
+    history = _verdicts_by_metric(result.verdicts, Scope.HISTORY).values()
     if not history or any(verdict.status is VerdictStatus.MISSED for verdict in history):
         return ""
     lacking = [verdict for verdict in history if verdict.status is VerdictStatus.CANNOT_TELL]
@@ -509,7 +511,7 @@ def _not_seen(result: CheckResult) -> Iterator[str]:
         yield "the probe gave no usable measurement"
     elif doubted := [
         _VERBS[metric]
-        for metric, verdict in by_metric(result.verdicts, Scope.REPETITIONS).items()
+        for metric, verdict in _verdicts_by_metric(result.verdicts, Scope.REPETITIONS).items()
         if metric in _VERBS and verdict.mean is None
     ]:
         yield f"no figure of {enumerated(doubted)} is credible"
@@ -525,7 +527,7 @@ def _not_seen(result: CheckResult) -> Iterator[str]:
         yield f"{len(unread)} of {plural(len(settings), 'setting')} could not be read"
 
 
-def by_metric(verdicts: Sequence[Verdict], scope: Scope) -> dict[str, Verdict]:
+def _verdicts_by_metric(verdicts: Sequence[Verdict], scope: Scope) -> dict[str, Verdict]:
     """Return the verdicts on the whole file system by metric."""
     return {
         verdict.metric: verdict

@@ -71,7 +71,7 @@ def import_command(
         imported = tallied.of(import_files(files, terms, store, kind=kind, progress=progress))
         where = None if store is None else str(store.location)
         if command_options.wants_json():
-            from trimtab.probe.documents_probe import import_json
+            from trimtab.probe.imports.import_result import import_json
 
             for piece in import_json(imported, store=where, site=terms.site):
                 click.echo(piece, nl=False)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from trimtab.base.error import DataError, Message, TrimtabError
 from trimtab.base.plain import unix_lines
@@ -24,7 +24,7 @@ from trimtab.formats.format_table import formats
 from trimtab.formats.measurement import Measurement, beginning
 from trimtab.formats.prefix import Stream, streams
 from trimtab.formats.source import HEAD_BYTES, OutputFile, OutputFormat, parts_of, with_time_limit
-from trimtab.probe.imports import lctl_dump, lfs_df_dump
+from trimtab.probe.imports import lfs_df_dump
 from trimtab.probe.imports.import_file import (
     GZIP,
     FoundFile,
@@ -33,7 +33,7 @@ from trimtab.probe.imports.import_file import (
     opened_file,
     whole_of,
 )
-from trimtab.probe.imports.import_result import EMPTY, UNRECOGNISED
+from trimtab.probe.imports.lctl_dump import TARGET_DUMPS
 from trimtab.store.raw_output import RawDirectory
 
 PREAMBLE_BYTES = 16 * 1024**2
@@ -44,8 +44,11 @@ REPETITION_MAXIMUM = 2**31 - 1
 _NOTES = 4
 """So many nodes without a result are told one by one."""
 NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
-OF_TARGETS = {module.KIND: module for module in (lfs_df_dump, lctl_dump)}
-"""What tells of targets and is no benchmark's: becomes snapshots."""
+UNRECOGNISED: Final = (
+    "unrecognised format; if only the beginning is odd, name the format with --kind"
+)
+"""Reason for a file of unknown format, of which a directory may contain many."""
+EMPTY: Final = "the file is empty"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,8 @@ class FileReading:
     snapshots
         Name of the file system and what its targets looked like, at `NO_TIME` where the file has
         none: ``lfs df``, ``lctl get_param``.
+    unjudged
+        Name of a file system to why nothing judges its snapshot.
     shown
         Lines for people of what those tell.
     notes
@@ -77,6 +82,7 @@ class FileReading:
     measurements: tuple[Measurement, ...] = ()
     problem: str | None = None
     snapshots: tuple[tuple[str, Snapshot], ...] = ()
+    unjudged: Mapping[str, Message] = field(default_factory=dict)
     shown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     source: OutputFile | None = field(default=None, repr=False)
@@ -342,26 +348,35 @@ def _refuse_what_cannot_be(measurements: Iterable[Measurement]) -> None:
 
 def _kind_of_targets(source: OutputFile, kind: str | None) -> str | None:
     """Return which text about targets it is, of the kind that a person says."""
-    matching = (name for name, of in OF_TARGETS.items() if of.recognises(source))
+    matching = (name for name, dump in TARGET_DUMPS.items() if dump.recognises(source))
     return next((name for name in matching if kind in (None, name)), None)
 
 
 def _snapshots(source: OutputFile, way: tuple[Stream, ...], kind: str | None) -> FileReading:
     """Return what a text tells of targets; when it was may not be in it."""
-    form = OF_TARGETS[kind or lfs_df_dump.KIND]
+    kind = kind or lfs_df_dump.KIND
+    dump = TARGET_DUMPS[kind]
     # Every node sees the same file system, so one is enough.
     part = OutputFile(source.name, next(stream.content for stream in way if stream.known))
-    snapshots = form.snapshots(part, NO_TIME)
-    shown = lctl_dump.shown(part) if form is lctl_dump else ()
-    notes = form.problems(part)
+    snapshots = dump.snapshots(part, NO_TIME)
     return FileReading(
-        source.name, form.KIND, snapshots=snapshots, shown=shown, notes=notes, source=source
+        source.name,
+        kind,
+        snapshots=snapshots,
+        unjudged={
+            name: reason
+            for name, snapshot in snapshots
+            if (reason := lfs_df_dump.why_not_judged(snapshot)) is not None
+        },
+        shown=dump.shown(part),
+        notes=dump.problems(part),
+        source=source,
     )
 
 
 def kinds() -> tuple[str, ...]:
     """Return the formats that ``--kind`` takes."""
-    return (*(form.kind for form in formats()), *OF_TARGETS)
+    return (*(form.kind for form in formats()), *TARGET_DUMPS)
 
 
 def _format(source: OutputFile, kind: str | None) -> OutputFormat | None:

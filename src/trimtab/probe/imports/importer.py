@@ -9,229 +9,36 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
 from operator import attrgetter
-from typing import Final, cast
-from zoneinfo import ZoneInfo
+from typing import cast
 
-from trimtab.base.code_version import __version__
 from trimtab.base.error import Message, UsageError, code_of
-from trimtab.base.event import identifier_of, new_identifier, utc_now
-from trimtab.base.run import ASKED, Layer, Run, RunStatus, grouped
+from trimtab.base.event import identifier_of
+from trimtab.base.run import ASKED, Layer, Run, grouped
 from trimtab.base.schedule import find_zone
 from trimtab.base.site import Site
 from trimtab.base.units import parse_moment
 from trimtab.formats.measurement import Measurement
-from trimtab.probe.imports import lfs_df_dump
 from trimtab.probe.imports.import_file import FoundFile, candidates
-from trimtab.probe.imports.import_reading import (
-    NO_TIME,
-    OF_TARGETS,
-    ImportBatch,
-    Read,
-    Task,
-    kinds,
-    mains,
+from trimtab.probe.imports.import_reading import NO_TIME, ImportBatch, Read, Task, kinds, mains
+from trimtab.probe.imports.import_result import (
+    IMPORTED,
+    FileStatus,
+    Imported,
+    ImportedFile,
+    ImportTerms,
+    imported_run,
+    result_of,
+    run_of,
 )
-from trimtab.probe.imports.import_result import FileStatus, Imported, ImportedFile
+from trimtab.probe.imports.lctl_dump import TARGET_DUMPS
 from trimtab.reach.worker_process import AHEAD, processors, side_by_side
 from trimtab.site.lookup import site_file
-from trimtab.store.history import JUDGED
-from trimtab.store.kept import ImportedRun, KeptOutput
-from trimtab.store.raw_output import EMPTY_SHA256
+from trimtab.store.kept import ImportedRun
 from trimtab.store.store import Store
-
-IMPORTED = "imported"
-"""The site and the probe of what nobody has named."""
-
-_ZONE_MAXIMUM: Final = timedelta(hours=14)
-"""No zone is further from UTC (Pacific/Kiritimati)."""
-_QUARTER: Final = timedelta(minutes=15)
-_REPETITIONS_APART: Final = ("repetitions-not-printed", "companion-missing")
-"""Codes of what is missing where a result has only means, and what would have it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ImportTerms:
-    """What a person says of files, since they do not.
-
-    Attributes
-    ----------
-    at
-        When it was measured, where a file does not tell.
-    timezone
-        An IANA name, for times that are printed without a zone; ``None``: not known.
-    layer
-        Where in the stack it was measured, where the content does not show it or shows another.
-    """
-
-    site: str = IMPORTED
-    probe: str = IMPORTED
-    at: datetime | None = None
-    timezone: str | None = None
-    layer: Layer | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ImportTime:
-    """When something was, or why that is not known."""
-
-    at: datetime | None
-    reason: Message | None = None
-
-
-def moment_of(printed: datetime | None, terms: ImportTerms) -> ImportTime:
-    """Return the time of a result: as printed, in the zone that is known, else as a person says.
-
-    Examples
-    --------
-    >>> moment_of(datetime(2024, 3, 1, 12, 0), ImportTerms(timezone="America/Los_Angeles")).at
-    datetime.datetime(2024, 3, 1, 20, 0, tzinfo=datetime.timezone.utc)
-    >>> moment_of(datetime(2024, 3, 1, 12, 0), ImportTerms()).reason
-    'the output prints 2024-03-01 12:00:00 without a time zone; --timezone says which'
-    """
-    if printed is None:
-        if terms.at is not None:
-            return ImportTime(terms.at)
-        text = "the output prints no time; --at says when it was"
-        return ImportTime(None, Message("time-not-printed", text))
-    if printed.tzinfo is not None:
-        return ImportTime(printed.astimezone(UTC))
-    if terms.timezone is not None:
-        local = printed.replace(tzinfo=ZoneInfo(terms.timezone))
-        at = local.astimezone(UTC)
-        if at.astimezone(local.tzinfo).replace(tzinfo=None) != printed:
-            text = f"{printed} did not exist in {terms.timezone}: clocks went forward"
-            return ImportTime(None, Message("time-skipped", text))
-        return ImportTime(at)
-    if terms.at is None:
-        text = f"the output prints {printed} without a time zone; --timezone says which"
-        return ImportTime(None, Message("time-without-zone", text))
-    zone = _zone_of(printed, terms.at)
-    if zone is None:
-        return ImportTime(
-            None,
-            Message(
-                "time-contradicted",
-                f"the output prints {printed} (in a zone that is not said), which is not "
-                f"{terms.at:%Y-%m-%d %H:%M} UTC of --at",
-            ),
-        )
-    return ImportTime(printed.replace(tzinfo=zone).astimezone(UTC))
-
-
-def _zone_of(printed: datetime, at: datetime) -> timezone | None:
-    """Return the zone in which a printed time is about that time: zones are quarters of hours."""
-    quarters = round((printed.replace(tzinfo=UTC) - at) / _QUARTER)
-    return timezone(quarters * _QUARTER) if abs(quarters * _QUARTER) <= _ZONE_MAXIMUM else None
-
-
-def probe_of(measurement: Measurement, terms: ImportTerms) -> str:
-    """Return of which probe a result is a run."""
-    return terms.probe if measurement.name is None else f"{terms.probe}: {measurement.name}"
-
-
-def run_of(measurement: Measurement, terms: ImportTerms, *, file: str, ordinal: int) -> Run:
-    """Return the run of one result of a file, without outputs.
-
-    Parameters
-    ----------
-    ordinal
-        Of the result in its file.
-    """
-    began = moment_of(measurement.began, terms)
-    until = _until(measurement, began, terms)
-    if began.at is not None and until is not None and until < began.at:
-        until = None
-    recorded: Mapping[str, object] = {"result": ordinal, **measurement.reported}
-    return Run(
-        id=new_identifier(began.at or utc_now()),
-        site=terms.site,
-        probe=probe_of(measurement, terms),
-        kind=measurement.kind,
-        status=measurement.status,
-        at=began.at,
-        until=until,
-        at_reason=began.reason,
-        tool_version=measurement.tool_version,
-        path=file,
-        host=measurement.host,
-        trimtab_version=__version__,
-        parameters={
-            ASKED: dict(measurement.requested),
-            "layer": terms.layer or measurement.layer,
-            "told": dict(recorded),
-            "warnings": list(measurement.warnings),
-        },
-        problem=measurement.problem,
-        samples=measurement.samples,
-    )
-
-
-def _until(measurement: Measurement, began: ImportTime, terms: ImportTerms) -> datetime | None:
-    """Return when it ended, in the zone in which it began."""
-    ended = measurement.ended
-    if ended is None or began.at is None:
-        return None
-    printed = measurement.began
-    if ended.tzinfo is None and printed is not None and printed.tzinfo is None:
-        return began.at + (ended - printed)
-    return moment_of(ended, terms).at
-
-
-def why_not_judged(measurement: Measurement, run: Run) -> Message | None:
-    """Return why no series has a result; ``None`` for one that has, and for what explains others.
-
-    As `trimtab.store.history` takes them: figures of repetitions or of the whole, and a time.
-    """
-    if run.status not in JUDGED:
-        return Message("result-failed", measurement.problem or str(run.status))
-    if not measurement.samples:
-        return None  # what jobs or a server's processor did
-    totals = [sample for sample in measurement.samples if sample.statistic == "total"]
-    is_counted = run.status is RunStatus.UNFINISHED or any(sample.believed for sample in totals)
-    if totals and not is_counted:
-        return Message("not-believed", totals[0].reason or "its figures are not believed")
-    if not is_counted:
-        reasons = (
-            gap.reason for gap in measurement.missing if code_of(gap.reason) in _REPETITIONS_APART
-        )
-        text = next(reasons, "it has no figure of single repetitions")
-        return Message("only-summaries", text)
-    if run.at is None:
-        return Message(code_of(run.at_reason) or "time-not-known", run.at_reason or "")
-    return None
-
-
-def imported_run(run: Run, outputs: tuple[tuple[str, int, str], ...], key: str) -> ImportedRun:
-    """Return a run with its outputs as the store keeps them.
-
-    Parameters
-    ----------
-    outputs
-        Label, size in bytes and sha256 of each, whose content is kept already.
-    """
-    usable = tuple(
-        KeptOutput(
-            ordinal=ordinal,
-            label=label,
-            argv=(),
-            stdout_sha256=sha256,
-            stdout_bytes=size,
-            stderr_sha256=EMPTY_SHA256,
-            stderr_bytes=0,
-            exit_code=None,
-            started_at=None,
-            elapsed_s=None,
-            truncated=False,
-        )
-        for ordinal, (label, size, sha256) in enumerate(outputs)
-    )
-    return ImportedRun(run, usable, key)
-
 
 BATCH, BATCH_BYTES = 500, 16 * 1024**2
 """Files of one task of a worker and of one transaction: so many at most, or of that size."""
@@ -245,11 +52,6 @@ _COPY = "copy of "
 """Begins the key of a result that is the same whatever file it stands in."""
 
 Progress = Callable[[str, float], None]
-_STATUS = {
-    RunStatus.OK: FileStatus.OK,
-    RunStatus.PARTIAL: FileStatus.PARTIAL,
-    RunStatus.UNFINISHED: FileStatus.PARTIAL,
-}
 
 
 def import_files(
@@ -351,7 +153,7 @@ class _ImportKeeper:
                 file,
                 results=tuple(
                     self._kept_snapshot(store, result)
-                    if file.kind in OF_TARGETS
+                    if file.kind in TARGET_DUMPS
                     else _with_run(store, result, *next(stored))
                     for result in file.results
                 ),
@@ -406,7 +208,7 @@ class _ImportKeeper:
                 reading.problem or "nothing was read",
                 named=named,
             )
-        if reading.kind in OF_TARGETS:
+        if reading.kind in TARGET_DUMPS:
             return self._snapshots(read)
         part_of = None if source.name == reading.path else source.name
         if not reading.measurements:  # read with the other file, which tells of it
@@ -417,7 +219,7 @@ class _ImportKeeper:
         for ordinal, (measurement, key) in enumerate(_keys(read)):
             run = run_of(measurement, self.terms, file=source.name, ordinal=ordinal)
             runs.append(imported_run(run, read.outputs, key))
-            results.append(_result(measurement, run))
+            results.append(result_of(measurement, run))
         status, reason = _overall(results)
         if reading.notes:
             status = FileStatus.PARTIAL if status is FileStatus.OK else status
@@ -453,7 +255,7 @@ class _ImportKeeper:
                     snapshot=stored or snapshot,
                     site=site,
                     told={} if results else {"answer": "\n".join(reading.shown)},
-                    unjudged=reason if at is None else lfs_df_dump.why_not_judged(snapshot),
+                    unjudged=reason if at is None else reading.unjudged.get(name),
                 )
             )
         if not results:
@@ -463,22 +265,6 @@ class _ImportKeeper:
         return ImportedFile(
             reading.path, reading.kind, status, problem, tuple(results), read.candidate.named
         )
-
-
-def _result(measurement: Measurement, run: Run) -> Imported:
-    return Imported(
-        name=measurement.name,
-        status=_STATUS.get(measurement.status, FileStatus.FAILED),
-        reason=measurement.problem,
-        samples=measurement.samples,
-        warnings=measurement.warnings,
-        run=run.id,
-        at=run.at,
-        at_reason=run.at_reason,
-        site=run.site,
-        told=measurement.reported,
-        unjudged=why_not_judged(measurement, run),
-    )
 
 
 def _keys(read: Read) -> Iterator[tuple[Measurement, str]]:

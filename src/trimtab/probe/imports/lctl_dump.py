@@ -8,11 +8,11 @@ never complete.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from trimtab.base.error import DataError
 from trimtab.base.plain import time_since_1970
@@ -20,6 +20,7 @@ from trimtab.base.snapshot import Reading, Snapshot, Target, TargetSnapshot
 from trimtab.base.units import format_bytes, format_value
 from trimtab.base.visible import visible
 from trimtab.formats.source import OutputFile
+from trimtab.probe.imports import lfs_df_dump
 from trimtab.reach.lustre.lustre_device import TargetName, parse_name
 from trimtab.reach.lustre.lustre_setting import histograms
 from trimtab.reach.lustre.lustre_telemetry import counted_bytes, counted_operations
@@ -306,3 +307,21 @@ def _job_texts(jobs: Mapping[str, _JobTotal]) -> Iterator[str]:
         yield f"... {len(jobs) - _JOBS_SHOWN} more jobs"
     if jobs:
         yield "jobs are shown, and not kept"
+
+
+class TargetDump(NamedTuple):
+    """How a text about targets is recognised and read; ``shown`` are lines for people."""
+
+    recognises: Callable[[OutputFile], bool]
+    snapshots: Callable[[OutputFile, datetime], tuple[tuple[str, Snapshot], ...]]
+    problems: Callable[[OutputFile], tuple[str, ...]]
+    shown: Callable[[OutputFile], tuple[str, ...]] = lambda source: ()
+
+
+TARGET_DUMPS: Final = {
+    lfs_df_dump.KIND: TargetDump(
+        lfs_df_dump.recognises, lfs_df_dump.snapshots, lfs_df_dump.problems
+    ),
+    KIND: TargetDump(recognises, snapshots, problems, shown),
+}
+"""Kind to what reads it: no benchmark's output, becomes snapshots. In the order of asking."""

@@ -12,7 +12,8 @@ from trimtab.base.error import UnreadableError, code_of
 from trimtab.base.run import METRIC_UNITS
 from trimtab.base.units import enumerated, format_value, plural, whole_second
 from trimtab.base.visible import shell_text
-from trimtab.probe.imports.import_result import EMPTY, UNRECOGNISED, FileStatus
+from trimtab.probe.imports.import_reading import EMPTY, UNRECOGNISED
+from trimtab.probe.imports.import_result import FileStatus
 from trimtab.show import command_options
 from trimtab.show.document import ALL, Document, Section, row, table
 

@@ -7,7 +7,7 @@ is always cleaned up. The figures become the samples of one run.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -16,33 +16,24 @@ from trimtab.base.code_version import __version__
 from trimtab.base.error import Interrupted, RefusedError, TrimtabError
 from trimtab.base.event import new_identifier
 from trimtab.base.plain import as_dict
-from trimtab.base.run import ProbeSpec, RawOutput, Run, RunStatus, Sample
+from trimtab.base.run import ProbeSpec, RawOutput, Run, Sample
 from trimtab.base.site import Site
 from trimtab.base.units import format_bytes, plural
 from trimtab.probe.file_placement import Pinned
 from trimtab.probe.probe import DIRECTORY_PREFIX, PATIENCE_S, ProbeSurroundings, Progress, run_probe
-from trimtab.probe.survey.survey_result import Candidate, SurveyOutcome, SurveyPlan, TargetResult
+from trimtab.probe.survey.survey_result import (
+    Candidate,
+    Surveyed,
+    SurveyOutcome,
+    SurveyPlan,
+    TargetResult,
+    status_of,
+)
 from trimtab.probe.write_read import ProbeTool, WriteRead
 from trimtab.reach.allocation import NodeDemand
 from trimtab.site.path_access import THIS_HOST, PathDriver, Reach, why_wrong_mount
 
 PROBE_NAME: Final = "survey-client"
-
-
-@dataclass(frozen=True, slots=True)
-class Surveyed:
-    """What a survey brought: one run, and what came of each target.
-
-    Attributes
-    ----------
-    interrupted
-        Set where a person or the system stopped it; to be raised when all is kept.
-    """
-
-    run: Run
-    results: tuple[TargetResult, ...]
-    notes: tuple[str, ...] = ()
-    interrupted: Interrupted | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,20 +198,6 @@ class _ClientSurvey:
             samples=tuple(self.samples),
             outputs=tuple(self.outputs),
         )
-
-
-def status_of(results: Sequence[TargetResult]) -> tuple[RunStatus, str | None]:
-    """Return how a survey ended as a whole, and why it is not whole."""
-    measured = [result for result in results if result.outcome is SurveyOutcome.MEASURED]
-    whole = [sample for sample in measured if sample.reason is None]
-    if len(whole) == len(results) and results:
-        return RunStatus.OK, None
-    reasons = [
-        f"{result.target}: {result.reason}" for result in results if result.reason is not None
-    ]
-    problem = "; ".join(reasons[:8]) + (" ..." if len(reasons) > 8 else "")
-    status = RunStatus.PARTIAL if measured else RunStatus.FAILED
-    return status, problem or "no target was measured"
 
 
 def _result(

@@ -110,10 +110,9 @@ def survey_command(where: str, apply: bool, store_url: str | None, **options_giv
 
     Nothing is done without --apply.
     """
-    from trimtab.probe import documents_probe
     from trimtab.probe.survey.page import plan_document, survey_document
     from trimtab.probe.survey.survey import SurveyRequest, Tools, carry_out, error_of, prepare
-    from trimtab.probe.survey.survey_result import SLOW
+    from trimtab.probe.survey.survey_result import SLOW, SurveyDocument, document_of_survey
     from trimtab.show.screen_document import RUN_KEPT, progress_bar
     from trimtab.site.lookup import open_driver, open_site, open_store, reach_of
 
@@ -126,9 +125,7 @@ def survey_command(where: str, apply: bool, store_url: str | None, **options_giv
     prepared = prepare(site, driver, request, tools)
     if not apply:
         show_page(
-            lambda: documents_probe.SurveyDocument(
-                prepared.plan, applied=False, slow_under=SLOW, store=None
-            ),
+            lambda: SurveyDocument(prepared.plan, applied=False, slow_under=SLOW, store=None),
             lambda: plan_document(prepared.plan),
             more=("Nothing was done. Do it with --apply.",),
         )
@@ -143,7 +140,7 @@ def survey_command(where: str, apply: bool, store_url: str | None, **options_giv
         place = str(store.location)
     error = error_of(survey)
     show_page(
-        lambda: documents_probe.survey_document(survey, place, error),
+        lambda: document_of_survey(survey, place, error),
         lambda: survey_document(survey),
         more=(f"store: {place}",),
         error=error,

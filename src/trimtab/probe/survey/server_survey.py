@@ -39,7 +39,6 @@ from trimtab.formats.measurement import Measurement
 from trimtab.formats.obdfilter_output import read_detail, read_summary
 from trimtab.formats.obdfilter_survey import KIND, SurveySpec, command, results
 from trimtab.probe.probe import Progress
-from trimtab.probe.survey.client_survey import Surveyed, status_of
 from trimtab.probe.survey.echo_device import (
     Leftover,
     Pause,
@@ -54,7 +53,14 @@ from trimtab.probe.survey.echo_device import (
     stop,
 )
 from trimtab.probe.survey.survey_plan import SurveyLimits, candidate, meet
-from trimtab.probe.survey.survey_result import Candidate, SurveyOutcome, SurveyPlan, TargetResult
+from trimtab.probe.survey.survey_result import (
+    Candidate,
+    Surveyed,
+    SurveyOutcome,
+    SurveyPlan,
+    TargetResult,
+    status_of,
+)
 from trimtab.reach.interruption import lifted, shielded
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from trimtab.formats.format_table import pinnable
 from trimtab.formats.obdfilter_survey import SurveySpec
 from trimtab.probe.probe import Progress
 from trimtab.probe.survey import client_survey, server_survey
-from trimtab.probe.survey.client_survey import Here, Surveyed
+from trimtab.probe.survey.client_survey import Here
 from trimtab.probe.survey.echo_device import Pause, RunEach, run_each
 from trimtab.probe.survey.server_survey import LOOK_S, OnServers, look_twice
 from trimtab.probe.survey.survey_plan import (
@@ -25,7 +25,14 @@ from trimtab.probe.survey.survey_plan import (
     refuse_named,
     waves,
 )
-from trimtab.probe.survey.survey_result import Survey, SurveyOutcome, SurveyPlan, Way, standings
+from trimtab.probe.survey.survey_result import (
+    Survey,
+    Surveyed,
+    SurveyOutcome,
+    SurveyPlan,
+    Way,
+    standings,
+)
 from trimtab.probe.write_read import ProbeTool
 from trimtab.probe.write_read import choose as choose_instrument
 from trimtab.reach.interruption import shielded

@@ -6,14 +6,15 @@ is slow relative to the median of the targets measured in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import median, stdev
 from typing import Final, Literal
 
-from trimtab.base.error import Message
-from trimtab.base.run import Run
+from trimtab.base.error import Interrupted, Message, TrimtabError
+from trimtab.base.run import METRIC_UNITS, Run, RunStatus
+from trimtab.show.encode import Problem, shape
 
 Way = Literal["client", "server"]
 """Files pinned to each OST from this client, or obdfilter-survey on the servers."""
@@ -172,6 +173,22 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class Surveyed:
+    """What a survey brought: one run, and what came of each target.
+
+    Attributes
+    ----------
+    interrupted
+        Set where a person or the system stopped it; to be raised when all is kept.
+    """
+
+    run: Run
+    results: tuple[TargetResult, ...]
+    notes: tuple[str, ...] = ()
+    interrupted: Interrupted | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Survey:
     """A completed survey.
 
@@ -190,6 +207,20 @@ class Survey:
     standings: tuple[Standing, ...]
     spreads: tuple[Spread, ...]
     notes: tuple[str, ...] = ()
+
+
+def status_of(results: Sequence[TargetResult]) -> tuple[RunStatus, str | None]:
+    """Return how a survey ended as a whole, and why it is not whole."""
+    measured = [result for result in results if result.outcome is SurveyOutcome.MEASURED]
+    whole = [sample for sample in measured if sample.reason is None]
+    if len(whole) == len(results) and results:
+        return RunStatus.OK, None
+    reasons = [
+        f"{result.target}: {result.reason}" for result in results if result.reason is not None
+    ]
+    problem = "; ".join(reasons[:8]) + (" ..." if len(reasons) > 8 else "")
+    status = RunStatus.PARTIAL if measured else RunStatus.FAILED
+    return status, problem or "no target was measured"
 
 
 def standings(
@@ -240,3 +271,70 @@ def _spread(metric: str, rates: list[float]) -> Spread:
     mean = sum(rates) / len(rates)
     cov = stdev(rates) / mean if len(rates) > 1 and mean > 0 else None
     return Spread(metric, len(rates), median(rates), min(rates), max(rates), cov)
+
+
+@dataclass(frozen=True, slots=True)
+class RateRow:
+    """One figure of one target: ``ratio`` is relative to the median of all measured targets."""
+
+    metric: str
+    unit: str
+    value: float
+    ratio: float | None
+    slow: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyDocument:
+    """``trimtab survey --json``: the plan, and with ``--apply`` its outcome.
+
+    ``targets`` are sorted slowest first. Without ``--apply`` nothing was done: ``applied`` is
+    false, ``store`` null, and there is no target, spread or run.
+    """
+
+    plan: SurveyPlan
+    applied: bool
+    slow_under: float
+    store: str | None
+    targets: tuple[Standing, ...] = ()
+    spreads: tuple[Spread, ...] = ()
+    notes: tuple[str, ...] = ()
+    runs: tuple[Run, ...] = ()
+    error: Problem | None = None
+
+
+def document_of_survey(survey: Survey, store: str, error: TrimtabError | None) -> SurveyDocument:
+    """Return the document of a completed survey."""
+    return SurveyDocument(
+        survey.plan,
+        applied=True,
+        slow_under=SLOW,
+        store=store,
+        targets=survey.standings,
+        spreads=survey.spreads,
+        notes=survey.notes,
+        runs=(survey.run,),
+        error=error,
+    )
+
+
+def _rates(standing: Standing) -> tuple[RateRow, ...]:
+    return tuple(
+        RateRow(
+            metric,
+            METRIC_UNITS[metric],
+            value,
+            standing.ratios.get(metric),
+            metric in standing.slow,
+        )
+        for metric, value in standing.rates.items()
+    )
+
+
+shape(
+    Standing,
+    omit=["ratios"],
+    inline={"result": ()},
+    derive={"rates": (tuple[RateRow, ...], _rates)},
+)
+shape(SurveyDocument, inline={"plan": ()})

@@ -35,7 +35,7 @@ from trimtab.store.kept import Judged as JudgedMark
 from trimtab.store.kept import KeptIncident, value_of
 
 if TYPE_CHECKING:
-    from trimtab.probe.verdict.documents_judge import IncidentsDocument
+    from trimtab.base.incident import IncidentsDocument
     from trimtab.store.kept import Sums
     from trimtab.store.store import Store
 
@@ -297,7 +297,6 @@ def keep_incidents(store: Store, explained: Explained) -> str | None:
     str | None
         Why they could not be kept: a store that may only be read. They are none the worse.
     """
-    from trimtab.probe.verdict import documents_judge  # noqa: F401 (declares what is written)
     from trimtab.show.encode import dumps
 
     marks = JudgedMark(explained.judged_at, explained.judged_until)
@@ -325,7 +324,7 @@ def keep_incidents(store: Store, explained: Explained) -> str | None:
 
 def kept_document(store: Store, site: str, incidents: Iterable[KeptIncident]) -> IncidentsDocument:
     """Return what `trimtab incidents --json` printed of some incidents at the last search."""
-    from trimtab.probe.verdict.documents_judge import IncidentsDocument
+    from trimtab.base.incident import IncidentsDocument
 
     judged = store.judged(site)
     ordered = sorted(

@@ -19,7 +19,7 @@ from trimtab.base.plain import as_dict, as_list, as_number, as_text
 from trimtab.base.run import METRIC_UNITS
 from trimtab.base.series import ChangePoint, LevelNow, series_id
 from trimtab.base.site import LIMITS
-from trimtab.base.verdict import HistoryPoint
+from trimtab.base.verdict import HistoryPoint, Verdict, by_metric
 from trimtab.base.visible import visible
 from trimtab.explain.status import (
     IncidentStatus,
@@ -167,15 +167,12 @@ def _series_status(
     goal: float,
     window_s: float,
 ) -> list[SeriesStatus]:
-    from trimtab.base.verdict import by_metric
     from trimtab.judge.trend import trend
-    from trimtab.judge.variability import judge_history
 
     lines = []
-    for metric, of_metric in by_metric(points):
-        probe = f"{stored.probe} ({stored.kind})"
-        judge = partial(judge_history, goal=goal, window_s=window_s)
-        last = of_metric[-1]
+    probe = f"{stored.probe} ({stored.kind})"
+    for of_metric, verdict in judged_metrics(points, probe, goal=goal, window_s=window_s):
+        metric, last = verdict.metric, of_metric[-1]
         line = SeriesStatus(
             site=stored.site,
             probe=stored.probe,
@@ -183,13 +180,34 @@ def _series_status(
             runs=len(of_metric),
             last_at=last.at,
             last_value=last.value,
-            verdict=judge(of_metric, metric=metric, probe=probe),
+            verdict=verdict,
             trend=trend(of_metric, metric=metric, probe=probe),
             suspect=suspect_of(of_metric),
             id=series_id(stored.comparability, metric),
         )
         lines.append(line)
     return sorted(lines, key=_writes_first)
+
+
+def judged_metrics(
+    points: Sequence[HistoryPoint], probe: str, *, goal: float, window_s: float
+) -> Iterator[tuple[list[HistoryPoint], Verdict]]:
+    """Yield the runs of each metric of a series with the verdict on their variability.
+
+    Parameters
+    ----------
+    probe
+        Name shown in the verdicts.
+    goal, window_s
+        Highest COV allowed, a fraction, over the runs of so many seconds.
+    """
+    from trimtab.judge.variability import judge_history
+
+    for metric, of_metric in by_metric(points):
+        yield (
+            of_metric,
+            judge_history(of_metric, metric=metric, probe=probe, goal=goal, window_s=window_s),
+        )
 
 
 def _writes_first(status: SeriesStatus) -> tuple[bool, str]:

@@ -1,0 +1,185 @@
+"""Looks at the targets of a site: as they are now, or as a stored snapshot shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from trimtab.base.error import ToolError, TrimtabError, UsageError
+from trimtab.base.filesystem import DRIVERS, driver_of_mount
+from trimtab.base.finding import Finding, Missing, Severity
+from trimtab.base.site import Site
+from trimtab.base.toml_problem import did_you_mean
+from trimtab.base.visible import shell_text, site_word
+from trimtab.explain.headline import site_troubles
+from trimtab.explain.status import HostState, SiteStanding, SiteState, TargetState, Trouble
+from trimtab.explain.trouble import site_state
+from trimtab.probe.verdict.site_standing import standing_of
+from trimtab.reach.interruption import shielded
+from trimtab.site.lookup import (
+    know_site,
+    nothing_kept,
+    open_driver,
+    open_store,
+    site_of_path,
+    site_with_path,
+    where_of,
+)
+from trimtab.site.place import Place
+
+if TYPE_CHECKING:
+    from trimtab.base.filesystem import PathDescription
+    from trimtab.base.snapshot import Snapshot
+    from trimtab.reach.driver_protocol import Clock, Driver
+    from trimtab.store.store import Store
+
+
+def look(site: Site, driver: Driver, store_url: str | None = None) -> SiteStanding:
+    """Return every target as it is now, and what else is wrong with the site; nothing is kept.
+
+    Parameters
+    ----------
+    store_url
+        The store whose surveys show which targets are slow, and which has the incidents. Where it
+        cannot be read the targets are shown without, and that it could not.
+    """
+    snapshot = driver.snapshot(driver.clock())
+    state = site_state(site.name, snapshot, site.limits)
+    try:
+        if nothing_kept(store_url) is not None:
+            return SiteStanding(site.name, state, where=where_of(site))
+        with open_store(store_url) as store:
+            return standing_of(store, Place(site.name, site), snapshot=snapshot)
+    except TrimtabError as error:
+        text = f"slow targets and incidents are not known: {error.message}"
+        unread = HostState("store", "store", (Trouble("surveys-unread", Severity.INFO, text),))
+        state = replace(state, hosts=(*state.hosts, unread))
+        return SiteStanding(site.name, state, where=where_of(site))
+
+
+def recall(site: Site, store: Store, at: datetime) -> SiteStanding:
+    """Return every target as the last snapshot that was kept not after ``at`` has it.
+
+    Raises
+    ------
+    UsageError
+        None was kept by then.
+    """
+    standing = standing_of(store, Place(site.name, site), until=at)
+    if standing.state is None:
+        raise UsageError(
+            f"no snapshot of {site.name} is stored from {at.isoformat()} or earlier",
+            code="no-snapshot",
+            hint=f"store one: trimtab snapshot {shell_text([where_of(site)])}",
+        )
+    return replace(standing, incidents=(), searched=None)  # what goes on now may not have then
+
+
+def keep(site: Site, driver: Driver, store: Store) -> tuple[str, SiteStanding]:
+    """Take a snapshot, keep it, and return its id and what it shows."""
+    know_site(store, site)
+    snapshot = driver.snapshot(driver.clock())
+    with shielded():
+        identifier = store.add_snapshot(site.name, snapshot)
+    return identifier, standing_of(store, Place(site.name, site), until=snapshot.at)
+
+
+@dataclass(frozen=True, slots=True)
+class SiteView:
+    """The parallel file system beneath a path, with its targets as they are now.
+
+    Attributes
+    ----------
+    site
+        ``None``: the path is of a local file system.
+    snapshot
+        ``None``: its targets could not be asked.
+    missing
+        What could not be seen.
+    """
+
+    site: Site | None = None
+    snapshot: Snapshot | None = None
+    missing: tuple[Missing, ...] = ()
+
+    def troubles(self, store: Store, name: str) -> tuple[Finding, ...]:
+        """Return what is wrong with the site: the list that every other command has, too.
+
+        The one target of a local file system is looked at more closely by the findings.
+        """
+        standing = standing_of(store, Place(name, self.site), snapshot=self.snapshot)
+        return site_troubles(standing if self.snapshot else replace(standing, state=None))
+
+
+def site_beneath(
+    description: PathDescription, path: str, known: Site | None, clock: Clock
+) -> SiteView:
+    """Return the parallel file system of a path, asked for its targets.
+
+    Parameters
+    ----------
+    path
+        As it was typed.
+    known
+        The site that was named; ``None``: looked up among the site files.
+    """
+    site, missing = known, []
+    try:
+        if site is None and driver_of_mount(description.kind).networked:
+            site = site_with_path(description.real_path) or site_of_path(path)
+        if site is None or not DRIVERS[site.driver].networked:
+            return SiteView()
+        snapshot = open_driver(site, clock=clock).snapshot(clock())
+    except TrimtabError as error:
+        return SiteView(site, None, (Missing("targets", error.message),))
+    if DRIVERS[site.driver].has_servers and not site.servers.names:
+        reason = (
+            f"the state of {len(snapshot.targets)} targets is this client's view (lfs df): "
+            "what only servers know, such as targets that an MDS closed, is not seen; "
+            f"trimtab init {shell_text([site.path])} writes a site file that names them"
+        )
+        missing.append(Missing("servers", reason))
+    if not snapshot.targets:
+        problems = "; ".join(host.problem for host in snapshot.hosts if host.problem)
+        missing.append(Missing("targets", problems or "no target is known"))
+    return SiteView(site, snapshot, tuple(missing))
+
+
+def chosen_of(state: SiteState, names: Sequence[str]) -> list[TargetState]:
+    """Return the named targets of a site.
+
+    Raises
+    ------
+    UsageError
+        There is no such target.
+    """
+    known = {target.name: target for target in state.targets}
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known) or f"known: {', '.join(list(known)[:12])}"
+            raise UsageError(f"there is no target {name!r}", code="target-unknown", hint=hint)
+    return [known[name] for name in names]
+
+
+def refuse_silence(state: SiteState, *, reported: bool = False) -> None:
+    """Raise where nothing answered: a table of nothing must not look like success to a script.
+
+    Parameters
+    ----------
+    reported
+        Whether the document that says so was printed already.
+
+    Raises
+    ------
+    ToolError
+        No machine of the site answered, or no target is known.
+    """
+    hosts = state.snapshot.hosts
+    if state.targets and (not hosts or any(host.answered for host in hosts)):
+        return
+    hint = f"see why: trimtab site {site_word(state.site)} --validate"
+    error = ToolError(f"nothing answered for {state.site}", code="no-answer", hint=hint)
+    error.reported = reported
+    raise error
