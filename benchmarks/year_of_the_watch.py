@@ -53,6 +53,7 @@ from trimtab.base.site_policy import (  # noqa: E402
 )
 from trimtab.probe.probe import RunContext  # noqa: E402
 from trimtab.probe.site_probe import runner_of  # noqa: E402
+from trimtab.probe.verdict.up_to_date import look_elsewhere  # noqa: E402
 from trimtab.store.slot import SlotState  # noqa: E402
 from trimtab.store.store import Store  # noqa: E402
 from trimtab.twin import twin_site  # noqa: E402
@@ -62,7 +63,6 @@ from trimtab.twin.scenario import Fault, Scenario, ScenarioChange  # noqa: E402
 from trimtab.twin.scenario_key import value_of  # noqa: E402
 from trimtab.twin.twin_driver import TwinDriver  # noqa: E402
 from trimtab.watch.beside import observers_of  # noqa: E402
-from trimtab.probe.verdict.up_to_date import (look_elsewhere)  # noqa: E402
 from trimtab.watch.watch import Watch  # noqa: E402
 
 RESULT: Final = ROOT / "benchmarks" / "results" / "year_of_the_watch.json"
