@@ -15,7 +15,6 @@ from trimtab.base.visible import shell_text
 from trimtab.show import command_options
 from trimtab.show.command_options import Decorated, extent, site_argument
 from trimtab.show.screen_document import show_page
-from trimtab.site.place import opened
 
 _PLAN: Final = "trimtab.plan"
 
@@ -212,6 +211,7 @@ def actions_command(where: str, store_url: str | None, since: str | None) -> Non
     """List changes made to a site: when, by whom, why, and the performance afterwards."""
     from trimtab.act.action_ledger import ActionsDocument, ledger
     from trimtab.act.page import ledger_document
+    from trimtab.site.place import opened
 
     with opened(where, store_url) as record:
         place = record.place

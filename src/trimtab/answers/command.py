@@ -6,7 +6,6 @@ import click
 
 from trimtab.show import command_options
 from trimtab.show.screen_document import show_page
-from trimtab.site.place import opened
 
 
 @click.command("status")
@@ -31,6 +30,7 @@ def status_command(
     from trimtab.probe.verdict.site_status import status_of
     from trimtab.show.screen_document import QUIET_S, progress_bar
     from trimtab.site.lookup import site_of
+    from trimtab.site.place import opened
 
     with opened(where, store_url) as record, progress_bar(quiet_s=QUIET_S) as progress:
         limits = LIMITS if record.site is None else record.site.limits
@@ -72,6 +72,7 @@ def correlate_command(where: str, store_url: str | None, **limits: str | None) -
     from trimtab.answers.page import correlated_document
     from trimtab.answers.site_correlation import correlate_site
     from trimtab.show.screen_document import progress_bar
+    from trimtab.site.place import opened
 
     with opened(where, store_url) as record, progress_bar() as progress:
         result = correlate_site(record.store, record.place, progress=progress, **limits)

@@ -9,7 +9,6 @@ import click
 from trimtab.purge import command
 from trimtab.show import command_options
 from trimtab.show.screen_document import show_page
-from trimtab.site.place import opened
 
 
 @click.command("report")
@@ -34,6 +33,7 @@ def report_command(
     from trimtab.answers.page_month import check_out, monthly_document, write_monthly
     from trimtab.show.document import Document
     from trimtab.show.screen_document import progress_bar
+    from trimtab.site.place import opened
 
     check_out(out)
     with opened(where, store_url) as record, progress_bar() as progress:

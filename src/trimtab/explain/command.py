@@ -9,7 +9,6 @@ import click
 
 from trimtab.show import command_options
 from trimtab.show.screen_document import print_note, show, show_page
-from trimtab.site.place import opened
 
 
 @click.command("explain")
@@ -30,6 +29,7 @@ def explain_command(where: str, moment: str, store_url: str | None) -> None:
     from trimtab.explain.page import moment_document
     from trimtab.probe.verdict.incident_search import explain_at
     from trimtab.show.screen_document import progress_bar
+    from trimtab.site.place import opened
     from trimtab.store.kept import value_of
 
     with opened(where, store_url) as record, progress_bar() as progress:
@@ -65,6 +65,7 @@ def incidents_command(
     from trimtab.explain.page import incidents_document
     from trimtab.probe.verdict.up_to_date import look_for_incidents, standing_beside
     from trimtab.show.screen_document import progress_bar
+    from trimtab.site.place import opened
     from trimtab.store.keeping import compared_afresh
     from trimtab.store.kept import value_of
 

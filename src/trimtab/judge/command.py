@@ -12,7 +12,6 @@ from trimtab.base.error import UsageError, code_of
 from trimtab.base.series import RUNS_LEFT_OUT
 from trimtab.show import command_options
 from trimtab.show.screen_document import print_note, show_page
-from trimtab.site.place import opened
 
 if TYPE_CHECKING:
     from trimtab.explain.status import SiteStanding
@@ -103,6 +102,7 @@ def _of_site(
     from trimtab.probe.verdict.site_judgement import JudgeTerms, judge_site
     from trimtab.probe.verdict.site_standing import standing_of
     from trimtab.show.screen_document import progress_bar
+    from trimtab.site.place import opened
     from trimtab.store.keeping import compared_afresh
 
     of_csv = ("time", "time_format", "value", "decimal", "by", "wide", "timezone", "less_is_better")

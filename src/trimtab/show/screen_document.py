@@ -26,7 +26,6 @@ from trimtab.base.units import RATE_NOW, format_duration, plural
 from trimtab.base.visible import visible
 from trimtab.show import command_options
 from trimtab.show.command_options import wants_json
-from trimtab.show.document import FACTS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -374,6 +373,8 @@ def print_section(out: Console, section: Section) -> None:
 
 def _print_table(out: Console, table: Table | None, indent: int = 2) -> None:
     """Print the first rows of a table, and the number of remaining ones."""
+    from trimtab.show.document import FACTS
+
     if table is None:
         return
     shown = table.rows[: command_options.extent().rows(table.first)]

@@ -13,7 +13,6 @@ from trimtab.show.command_group import SuggestingGroup
 from trimtab.show.document import ALL, Document, Section, row, table
 from trimtab.show.screen_document import show_page
 from trimtab.show.text import local_moment, local_times
-from trimtab.site.place import opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +44,7 @@ def event_command() -> None:
 @click.option("--targets", metavar="SET", help="Only these: OST[0000-0003],MDT0000.")
 def add(where: str, detail: str, store_url: str | None, **fields: Any) -> None:
     """Record one event: trimtab event add SITE --kind note "words"."""
-    from trimtab.site.place import add_event
+    from trimtab.site.place import add_event, opened
     from trimtab.store.store_document import EventsDocument
 
     with opened(where, store_url) as record:
@@ -64,6 +63,7 @@ def add(where: str, detail: str, store_url: str | None, **fields: Any) -> None:
 @click.option("--until", metavar="TIME", help="Only events that began until this time or day.")
 def list_(where: str, store_url: str | None, since: str | None, until: str | None) -> None:
     """List events, oldest first."""
+    from trimtab.site.place import opened
     from trimtab.store.store_document import EventsDocument
 
     with opened(where, store_url) as record:

@@ -15,7 +15,6 @@ from trimtab.base.visible import visible
 from trimtab.show import command_options
 from trimtab.show.document import Document, Section
 from trimtab.show.screen_document import show_page
-from trimtab.site.place import opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -196,6 +195,7 @@ def copied_document(document: StoreCopyDocument) -> Document:
 def runs_command(store_url: str | None, site: str | None, probe: str | None, top: int) -> None:
     """List stored runs, newest first."""
     from trimtab.site.lookup import site_of
+    from trimtab.site.place import opened
     from trimtab.store.page import runs_document
     from trimtab.store.store_document import RunsDocument
 

@@ -8,7 +8,6 @@ import click
 
 from trimtab.show import command_options
 from trimtab.show.screen_document import print_document, show, show_page
-from trimtab.site.place import opened
 
 if TYPE_CHECKING:
     from trimtab.watch.start import Watched
@@ -153,6 +152,7 @@ def list_(where: str, store_url: str | None, since: str | None) -> None:
     """List alerts, newest first: their receivers, and which still wait."""
     from trimtab.base.alert import Phase
     from trimtab.probe.verdict.site_standing import whole_standing
+    from trimtab.site.place import opened
     from trimtab.watch.alert.receiver import AlertsDocument, receivers_of
     from trimtab.watch.page import alerts_document
 
