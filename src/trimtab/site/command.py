@@ -10,7 +10,6 @@ from trimtab.base.event import EventKind
 from trimtab.base.units import plural
 from trimtab.show import command_options
 from trimtab.show.command_group import SuggestingGroup
-from trimtab.show.document import ALL, Document, Section, row, table
 from trimtab.show.screen_document import show_page
 from trimtab.show.text import local_moment, local_times
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trimtab.base.event import Event
+    from trimtab.show.document import Document
 
 
 @click.group("event", cls=SuggestingGroup)
@@ -82,6 +82,8 @@ _ROWS = 30
 
 def written_document(event: Event) -> Document:
     """Return the page of a new event."""
+    from trimtab.show.document import Document
+
     return Document(
         f"kept  {event.kind.value} of {local_moment(event.at)}: {event.detail}",
         more=(f"{event.id} in the log book of {event.site}",),
@@ -96,6 +98,8 @@ def events_document(events: Sequence[Event], most: int = _ROWS) -> Document:
     most
         Maximum number of events.
     """
+    from trimtab.show.document import ALL, Document, Section, row, table
+
     if not events:
         hint = 'hint: trimtab event add SITE --kind config-change "checksums on"'
         return Document("The log book is empty.", more=(hint,))

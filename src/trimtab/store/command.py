@@ -13,13 +13,13 @@ from trimtab.base.error import UnreadableError
 from trimtab.base.units import plural
 from trimtab.base.visible import visible
 from trimtab.show import command_options
-from trimtab.show.document import Document, Section
 from trimtab.show.screen_document import show_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from trimtab.probe.verdict.up_to_date import StoreRebuildDocument
+    from trimtab.show.document import Document
     from trimtab.store.maintenance import StoreCheck
     from trimtab.store.store_document import StoreCopyDocument
 
@@ -113,6 +113,8 @@ def rebuild(where: str | None, store_url: str | None) -> None:
 
 def rebuilt_document(document: StoreRebuildDocument) -> Document:
     """Return the page of a rebuilt store."""
+    from trimtab.show.document import Document, Section
+
     series = sum(site.series for site in document.sites)
     incidents = sum(site.incidents for site in document.sites)
     lines = (
@@ -130,6 +132,8 @@ def rebuilt_document(document: StoreRebuildDocument) -> Document:
 
 def checked_document(check: StoreCheck) -> Document:
     """Return what is intact, what is damaged, and which series that affects."""
+    from trimtab.show.document import Document, Section
+
     rows = sum(table.rows for table in check.tables)
     answer = f"{plural(rows, 'row', ',')} checked, none damaged."
     if not check.whole:
@@ -160,6 +164,8 @@ def _affected(check: StoreCheck) -> Iterator[str]:
 
 def copied_document(document: StoreCopyDocument) -> Document:
     """Return what was copied, what is missing, and how to use the copy."""
+    from trimtab.show.document import Document, Section
+
     copy, rows = document.copied, document.copied.rows
     copied = f"{plural(copy.outputs, 'raw output', ',')} copied beside it."
     missing = plural(len(copy.missing), "raw output", ",")
