@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.act.test_applying import SITE, driver, instruction, plan, surroundings
-from tests.explain.causes.around import quiet, shows, with_log
-from tests.explain.causes.contexts import BAD_FROM, incident
+from tests.explain.causes.contexts import BAD_FROM, incident, quiet, shows, with_log
 
 from trimtab.act.action_journal import log_actions
 from trimtab.act.apply import apply
