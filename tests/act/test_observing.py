@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.act.memory_store import MemoryStore
-from tests.act.world import NOW, action
+from tests.act.world import NOW, MemoryStore, action
 from tests.act.year_site import SITE
 
 from trimtab.act import observing

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.act.memory_store import MemoryStore
 from tests.act.twin_year import TwinYear
+from tests.act.world import MemoryStore
 from tests.act.year import Year
 from tests.act.year_site import POLICIES, SITE, START, KilledError, with_facts
 
