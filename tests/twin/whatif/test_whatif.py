@@ -1,20 +1,25 @@
-"""From the name of a scenario or site to a sweep, and the command that prints it."""
+"""What-if: from axes as people type them to scenarios, a sweep and the command."""
 
-from __future__ import annotations
-
-import json
 from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from statistics import fmean, median
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.codes import raises
 from tests.support.command import trimtab
+from tests.support.known import known
 
 from trimtab.base.error import UnreadableError, UsageError
 from trimtab.show.screen_document import print_document
 from trimtab.twin.scenario_file import load_scenario
+from trimtab.twin.scenario_key import value_of
 from trimtab.twin.whatif.page_whatif import whatif_document
+from trimtab.twin.whatif.variation import WORDS, Axis, combinations, parse_axis, settings_of
 from trimtab.twin.whatif.whatif import WhatIf, scenario_of, what_if
 from trimtab.twin.whatif.whatif_figure import KINDS, default_results, results_file
 
@@ -55,9 +60,8 @@ def test_presets_files_and_sites_name_scenarios(tmp_path, small):
 
 def test_a_real_site_is_refused_with_a_way_on(tmp_path):
     site = site_file(tmp_path, "local", "")
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "not-a-twin") as caught:
         scenario_of(str(site))
-    assert caught.value.code == "not-a-twin"
     assert "twin show template" in (caught.value.hint or "")
 
 
@@ -173,9 +177,8 @@ def test_without_a_writable_home_figures_are_not_kept_and_that_is_said(monkeypat
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     file, note = results_file(None)
     assert file is None
-    assert note is not None
-    assert "cannot be kept" in note
-    assert "--results FILE" in note
+    assert "cannot be kept" in known(note)
+    assert "--results FILE" in known(note)
 
 
 def test_a_named_place_that_cannot_be_written_is_an_error_before_anything_is_simulated():
@@ -193,8 +196,151 @@ def test_the_command_works_without_a_writable_home(small, tmp_path):
     assert "Traceback" not in ended.stderr
 
 
-def test_kept_lines_are_json(small, tmp_path):
-    kept = tmp_path / "kept.jsonl"
-    what_if(WhatIf(str(small), until_s=7200.0, workers=1, results=kept))
-    (line,) = kept.read_text().splitlines()
-    assert set(json.loads(line)) == {"key", "figures"}
+# Axes
+
+
+PERLMUTTER = load_scenario("perlmutter")
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("trim=never,weekly,nightly", ("never", "weekly", "nightly")),
+        ("fullness=0.6:0.95:0.05", ("0.6", "0.65", "0.7", "0.75", "0.8", "0.85", "0.9", "0.95")),
+        ("fullness=60%:80%:10%", ("60%", "70%", "80%")),
+        ("trim.every=1d:7d:2d", ("1d", "3d", "5d", "7d")),
+        ("writes=1:3:1PB", ("1PB", "2PB", "3PB")),
+        ("fullness=0.5:0.6:0.07", ("0.5", "0.57")),
+        ("fullness=0.5:0.5:0.1", ("0.5",)),
+        ("x=a:b:c", ("a:b:c",)),
+        ("probe.hourly.schedule=every 1h, daily at 21:00", ("every 1h", "daily at 21:00")),
+    ],
+)
+def test_axes(text, values):
+    assert parse_axis(text).values == values
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "trim", "=1", "trim=", "trim=a,,b", "trim=a,a", "f=1:0:0.1", "f=0:1:0", "f=1d:7w:1d",
+     "f=0:1000000:1", "f=" + "1," * 900 + "2"],
+)  # fmt: skip
+def test_what_is_no_axis(text):
+    with pytest.raises(UsageError, match="--vary"):
+        parse_axis(text)
+
+
+@given(
+    st.decimals(0, 100, places=2), st.decimals(Decimal("0.01"), 10, places=2), st.integers(0, 40)
+)
+def test_ranges_hold_both_ends_and_every_step_exactly(first, step, count):
+    last = first + step * count
+    values = parse_axis(f"x={first}:{last}:{step}").values
+    slow, at = [], first
+    while at <= last:
+        slow.append(at)
+        at += step
+    assert [Decimal(one) for one in values] == slow
+
+
+EXAMPLES = {
+    "trim": "weekly", "discard": "on", "fullness": "0.8", "start-fullness": "0.5",
+    "thresholds": "10/10/5", "reset": "15min", "family": "el9", "purge": "0.6",
+    "gating": "80%", "drive": "pm1733-3dwpd", "spare": "0.2", "placement": "weighted",
+    "wbt": "off", "writes": "2PB",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_every_word_sets_keys_that_there_are(name):
+    example = EXAMPLES[name]
+    (found,) = combinations(PERLMUTTER, [Axis(name, (example,))])
+    assert found.scenario != PERLMUTTER
+    for key in settings_of(name, example):
+        value_of(found.scenario, key)
+
+
+def test_words_mean_what_they_say():
+    def only(name: str, text: str):
+        return combinations(PERLMUTTER, [Axis(name, (text,))])[0].scenario
+
+    assert only("trim", "never").trim.every_s is None
+    assert only("trim", "weekly").trim.every_s == 7 * 86400
+    assert only("trim", "36h").trim.every_s == 36 * 3600
+    discard = only("trim", "discard").trim
+    assert (discard.discard, discard.every_s) == (True, None)
+    allocator = only("thresholds", "25/20/5").allocator
+    assert (allocator.c1, allocator.c2, allocator.c3) == (0.25, 0.20, 0.05)
+    gating = only("gating", "80%").gating
+    assert (gating.enabled, gating.limit, gating.reopen) == (True, 0.8, pytest.approx(0.75))
+    assert not only("gating", "off").gating.enabled
+    full = only("fullness", "80%")
+    assert (full.users.fullness, full.purge.target, full.purge.enabled) == (0.8, 0.8, True)
+    assert not only("wbt", "off").queue.writeback_throttling
+
+
+def test_what_is_varied_stays_so():
+    """Perlmutter's trims become more frequent in October: not where trims are varied."""
+    assert any("trim.every" in change.set for change in PERLMUTTER.changes)
+    (found,) = combinations(PERLMUTTER, [Axis("trim", ("never",))])
+    assert not any("trim.every" in change.set for change in found.scenario.changes)
+    others = {key for change in PERLMUTTER.changes for key in change.set} - {"trim.every"}
+    assert others <= {key for change in found.scenario.changes for key in change.set}
+
+
+def test_the_cross_product_in_order():
+    axes = [Axis("trim", ("never", "nightly")), Axis("queue.target_latency", ("1ms", "2ms"))]
+    found = combinations(PERLMUTTER, axes)
+    assert [one.settings for one in found] == [
+        (("trim", trim), ("queue.target_latency", latency))
+        for trim in ("never", "nightly")
+        for latency in ("1ms", "2ms")
+    ]
+    assert found[1].title == "trim never, queue.target_latency 2ms"
+    assert found[1].scenario.queue.target_latency_s == 0.002
+
+
+def test_without_an_axis_it_is_the_scenario_itself():
+    (found,) = combinations(PERLMUTTER, [])
+    assert (found.scenario, found.title) == (PERLMUTTER, "as it is")
+
+
+@pytest.mark.parametrize(
+    ("axes", "code", "hint"),
+    [
+        ([Axis("trimm", ("never",))], "unknown-key", "'trim'"),
+        ([Axis("allocator.c9", ("5%",))], "unknown-key", "allocator.c"),
+        ([Axis("fullness", ("170%",))], "out-of-range", ""),
+        ([Axis("thresholds", ("25/15",))], "malformed-value", ""),
+        ([Axis("drive", ("floppy",))], "drive-unknown", "pm1733"),
+        ([Axis("trim", ("never",)), Axis("trim.every", ("7d",))], "axes-overlap", ""),
+        ([Axis("trim", ("never",)), Axis("trim", ("7d",))], "axes-overlap", ""),
+    ],
+)
+def test_refusals(axes, code, hint):
+    with raises(UsageError, code) as caught:
+        combinations(PERLMUTTER, axes)
+    assert hint in (caught.value.hint or "")
+
+
+def test_too_many_unless_told():
+    axis = parse_axis("spare=0.1:0.2:0.01")
+    other = parse_axis("queue.target_latency=1ms:19ms:1ms")
+    with raises(UsageError, "too-many-combinations") as caught:
+        combinations(PERLMUTTER, [axis, other])
+    assert "--most 209" in (caught.value.hint or "")
+    assert len(combinations(PERLMUTTER, [axis, Axis("wbt", ("on", "off"))], most=22)) == 22
+
+
+def test_changes_stay_within_the_scenario():
+    end = PERLMUTTER.start + timedelta(seconds=PERLMUTTER.length_s)
+    for one in combinations(PERLMUTTER, [Axis("trim", ("never", "nightly"))]):
+        assert all(PERLMUTTER.start <= change.at <= end for change in one.scenario.changes)
+
+
+def test_the_page_lists_every_word_with_the_keys_that_it_sets():
+    page = (Path(__file__).resolve().parents[3] / "docs" / "whatif.md").read_text()
+    rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
+    assert set(rows) == set(WORDS)
+    for name, text in EXAMPLES.items():
+        assert all(f"`{key}`" in rows[name] for key in settings_of(name, text))
