@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from pathlib import Path
 
@@ -37,6 +38,19 @@ def touch_of(device: str | None = None, real_path: str | None = None):
 def no_tools(argv: object, **_options: object) -> ProcessResult:
     """Stand for a host without any tool; a test that must not start one gives this."""
     raise ToolError(f"{argv} was started")
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a file, which may be packed."""
+    content = path.read_bytes()
+    unpacked = gzip.decompress(content) if path.suffix == ".gz" else content
+    return unpacked.decode(errors="surrogateescape")
+
+
+def recorded(name: str, part: str = "out") -> str:
+    """Return a part of a recorded command of Lustre 2.17: cmd, out, err or rc."""
+    path = real_data("lustre-2.17") / f"{name}.{part}"
+    return text_of(path if path.exists() else path.with_name(f"{path.name}.gz"))
 
 
 def real_data(path: str) -> Path:
