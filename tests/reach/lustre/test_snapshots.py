@@ -1,37 +1,33 @@
-"""What lctl printed loses its end, exit code 0: never a whole snapshot, never another value."""
+"""Snapshots of whole sites: answers that were cut, settings of machines, and one round trip."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from tests.fake_lustre.driver import driver_of, servers_of
 from tests.fake_lustre.state import FakeLustre, Fault
 from tests.support.counts import repetitions, seeded
+from tests.support.narrow import instance
 
-from trimtab.base.site import Servers
-from trimtab.base.snapshot import NotAvailable, Reading, Snapshot
+from trimtab.base.snapshot import NotAvailable, Reading, Setting, Snapshot
+from trimtab.reach.host import Host
 from trimtab.reach.lustre import read_table
-from trimtab.reach.lustre.lustre_driver import LustreDriver
-from trimtab.reach.lustre.lustre_view import parse_asked
+from trimtab.reach.lustre.lustre_telemetry import _partly, of_kernel
+from trimtab.reach.lustre.lustre_view import ServerView, parse_asked
+from trimtab.reach.lustre.server_answer import ServerAnswer
+from trimtab.reach.process import ProcessResult
+from trimtab.store.snapshot_batch import Base, Values, decode, frame_of
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SAMPLES = repetitions(gate=20, soak=10**9)
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 BLAMED = "not available on this"
 SERVER_COMMANDS = (read_table.SERVER_PARAMETERS, read_table.SERVER_IMPORTS)
 CLIENT_COMMANDS = (read_table.CLIENT_PARAMETERS, read_table.CLIENT_IMPORTS)
-
-
-def _snapshot(fake: FakeLustre, *, clients: Sequence[str] = ()) -> Snapshot:
-    names = tuple(one.name for one in fake.servers)
-    driver = LustreDriver(
-        "/scratch",
-        fake.file_system,
-        Servers(oss=names, clients=tuple(clients)),
-        execute=fake.execute,
-        fan_out=fake.fan_out,
-    )
-    return driver.snapshot(AT)
 
 
 def _cut(
@@ -39,7 +35,7 @@ def _cut(
 ) -> Snapshot:
     found = fake or FakeLustre.pair()
     found.faults = [Fault("half", command="lctl", host=host, lines=lines, bytes=size)]
-    return _snapshot(found)
+    return driver_of(found).snapshot(AT)
 
 
 def _readings(snapshot: Snapshot) -> dict[tuple[str, str, str | None], Reading]:
@@ -77,7 +73,7 @@ def _some_of(lines: range, sample: int) -> list[int]:
 @pytest.fixture(scope="module")
 def whole() -> Snapshot:
     """Return the snapshot that nothing was cut of."""
-    found = _snapshot(FakeLustre.pair())
+    found = driver_of(FakeLustre.pair()).snapshot(AT)
     assert found.complete
     return found
 
@@ -160,3 +156,78 @@ def test_one_byte_less_is_not_whole(whole: Snapshot) -> None:
     ):
         size = max(len(fake.lctl(host, ["get_param", *asked]).stdout) for asked in commands)
         _holds(_cut(name, size=size - 1), whole)
+
+
+@pytest.mark.parametrize(
+    ("words", "known"),
+    [
+        ("sudo -n nvme smart-log -o json /dev/nvme0n1", True),
+        ("sudo -n nvme ocp smart-add-log -o json /dev/nvme0n1", True),
+        ("sudo -n dmesg", False),
+        ("sudo -n lctl get_param osp.*.import version", False),
+    ],
+)
+def test_a_missing_right_to_read_drives_logs_leaves_the_targets_known(
+    words: str, known: bool
+) -> None:
+    """Whatever a host's problem is holds every change of its targets."""
+    reason = f"{words} ...: sudo: a password is required; run without it"
+    answer = ServerAnswer("oss1", skipped={words: reason})
+    server = cast("ServerView", SimpleNamespace(answer=answer, lacks=lambda _: None))
+    assert (_partly(server) is None) is known
+
+
+@pytest.mark.system
+def test_a_snapshot_of_a_large_site_is_one_round_trip() -> None:
+    """Each of 157 servers is asked once; what it costs is measured by ``make bench-snapshot``."""
+    fake = FakeLustre.perlmutter()
+    asked: list[tuple[str, ...]] = []
+
+    def fan_out(
+        nodes: Sequence[str], argv: Sequence[str], **how: Any
+    ) -> Mapping[str, ProcessResult]:
+        asked.append(tuple(nodes))
+        return fake.fan_out(nodes, argv, **how)
+
+    snapshot = driver_of(fake, servers_of(fake, sudo=True), fan_out=fan_out).snapshot(AT)
+    (names,) = asked
+    assert sorted(names) == sorted(server.name for server in fake.servers)
+    assert len(names) == 157
+    kinds = [one.target.kind for one in snapshot.targets]
+    assert (kinds.count("ost"), kinds.count("mdt")) == (298, 16)
+    assert snapshot.complete
+    assert all(one.target.server and one.number("used_bytes") for one in snapshot.targets)
+    # OST indices are hexadecimal in names and decimal in lfs df.
+    assert snapshot.targets[-1].target.name == "OST0129"
+    base = Base.of(frame_of(snapshot))
+    assert len(base.batch) < 512 * 1024
+    changes = base.changes(Values.of(base.frame))
+    assert decode(changes, base, at=AT, driver="lustre", complete=True) == snapshot
+
+
+@pytest.mark.system
+def test_a_snapshot_has_the_settings_of_the_client_and_errors_of_the_network() -> None:
+    fake = FakeLustre.pair()
+    snapshot = driver_of(fake, servers_of(fake, sudo=True)).snapshot(AT)
+    (client,) = [host for host in snapshot.hosts if host.role == "client"]
+    for name in ("rpcs_in_flight", "dirty_mb", "read_ahead_mb", "checksums"):
+        setting = instance(Setting, client.settings[name])
+        assert setting.source.startswith("lctl get_param ")
+    for host in snapshot.hosts:
+        if host.role == "server":
+            assert any(one.name == "network_errors_total" for one in host.readings)
+
+
+def test_each_vulnerability_is_a_setting_and_silence_is_not_safety(tmp_path: Path) -> None:
+    settings = of_kernel(Host(str(tmp_path)))
+    assert list(settings) == ["kernel_release", "hostname", "cpu_vulnerability"]
+    assert all(isinstance(missing, NotAvailable) for missing in settings.values())
+    place = tmp_path / "sys/devices/system/cpu/vulnerabilities"
+    place.mkdir(parents=True)
+    told = {"meltdown": "Mitigation: PTI", "mds": "Vulnerable"}
+    for name, text in told.items():
+        (place / name).write_text(f"{text}\n")
+    settings = of_kernel(Host(str(tmp_path)))
+    assert {name: one.value for name, one in settings.items() if isinstance(one, Setting)} == {
+        f"cpu_vulnerability/{name}": text for name, text in told.items()
+    }
