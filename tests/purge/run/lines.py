@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -46,3 +47,10 @@ def fates_of(standing: PlanProgress) -> dict[int, str]:
     fates = {row: fate for rows, fate in standing.fates for row in numbers([rows])}
     assert len(fates) == sum(rows.count for rows, _ in standing.fates), "a row has two fates"
     return fates
+
+
+def flip(path: Path, place: int) -> None:
+    """Change a bit of a file; the second time it is what it was."""
+    with path.open("r+b", buffering=0) as file:
+        byte = os.pread(file.fileno(), 1, place)
+        os.pwrite(file.fileno(), bytes([byte[0] ^ 1]), place)

@@ -23,11 +23,7 @@ from trimtab.purge.root_facts import (
     root_facts,
     usage,
 )
-from trimtab.purge.run.situation import (
-    SWITCH_UNREADABLE,
-    SWITCH_WITHOUT_DIRECTORY,
-    AllowList,
-)
+from trimtab.purge.run.situation import SWITCH_UNREADABLE, SWITCH_WITHOUT_DIRECTORY, AllowList
 from trimtab.reach.interruption import interruptible
 
 OWNER = os.geteuid()

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 from tests.purge.run.core_world import OLD_S, CoreWorld, outcomes_of
 from tests.purge.run.hosts import Hosts, audit
-from tests.purge.run.lines import numbers
+from tests.purge.run.lines import flip, numbers
 from tests.purge.run.world import FILE_BYTES, with_planned
 from tests.support.children import begun, code_of_child
 from tests.support.codes import raises
@@ -170,10 +170,7 @@ class Signed:
 
     def flip(self, group: int) -> None:
         """Change the last byte of a group; the second time it is what it was."""
-        place = sum(part[1] for part in self.parts[: group + 1]) - 1
-        with self.path.open("r+b", buffering=0) as file:
-            byte = os.pread(file.fileno(), 1, place)
-            os.pwrite(file.fileno(), bytes([byte[0] ^ 1]), place)
+        flip(self.path, sum(part[1] for part in self.parts[: group + 1]) - 1)
 
 
 class SignedWorld(CoreWorld):

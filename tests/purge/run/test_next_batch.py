@@ -91,16 +91,6 @@ def test_the_rows_are_those_of_a_plain_loop(pairs, allowance, spent, stopped, ne
         assert result.stopped_users == now_stopped | stopped
 
 
-def test_without_limits_everything_is_taken():
-    result = choose(listed([(1, 5)] * 4), spent=Spent(), allowance=Allowance())
-    assert result.batch == RowBatch(Rows(0, 4))
-
-
-def test_it_ends_with_the_row_that_reaches_the_need():
-    result = choose(listed([(1, 5)] * 4), spent=Spent(), allowance=Allowance(), needed_bytes=11)
-    assert result.batch == RowBatch(Rows(0, 3))
-
-
 def test_a_user_with_much_old_data_does_not_stop_the_others():
     allowance = Allowance(user_fraction=0.5, user_bytes={1: 20, 2: 100})
     pairs = [(1, 5), (1, 5), (1, 5), (2, 5), (1, 1), (2, 5)]
@@ -127,11 +117,6 @@ def test_sizes_that_no_disk_has_get_round_no_cap():
     pairs = [(1, 2**63), (1, 2**63), (1, 2**63)]
     result = choose(listed(pairs), spent=Spent(), allowance=Allowance(bytes=2**63))
     assert result.batch == RowBatch(Rows(0, 1))
-
-
-def test_a_cap_that_is_reached_leaves_no_batch():
-    result = choose(listed([(1, 5)]), spent=Spent(files=3), allowance=Allowance(files=3))
-    assert (result.batch, result.capped) == (None, StopReason.FILES_CAP)
 
 
 LIMITS = PaceLimits(

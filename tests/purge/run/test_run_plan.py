@@ -17,15 +17,7 @@ from typing import Any
 
 import pytest
 from tests.fake_lustre.state import FakeLustre
-from tests.purge.plan.making import (
-    DAY_S,
-    Row,
-    draft,
-    file_system,
-    make,
-    place_of,
-    planned_policy,
-)
+from tests.purge.plan.making import DAY_S, Row, draft, file_system, make, place_of, planned_policy
 from tests.support.narrow import present
 
 from trimtab import _core

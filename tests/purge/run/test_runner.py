@@ -258,12 +258,6 @@ def test_caps_hold_for_all_runs_of_a_day_together(world):
     assert world.run().files == 20
 
 
-def test_it_waits_for_objects_to_be_destroyed(world):
-    world.surroundings.in_flight = [0, 0, 0, 0, 90, 40, 0, 0]
-    assert world.run().reason is StopReason.TARGET
-    assert sum(world.surroundings.waits) >= 30.0
-
-
 def test_a_remover_that_does_not_account_for_a_row_is_not_believed(world):
     answer = world.remover._answer(["deleted"])
     world.remover.delete = lambda *_rows: answer

@@ -35,13 +35,7 @@ from trimtab.purge.run.next_batch import PaceLimits
 from trimtab.purge.run.next_step import RunTerms, pace_limits, terms_of
 from trimtab.purge.run.run_guard import objections
 from trimtab.purge.run.situation import CanaryFacts, Planned, ServerClock, Situation
-from trimtab.purge.run.surroundings import (
-    AskedSite,
-    HostSurroundings,
-    clear,
-    give_back,
-    set_aside,
-)
+from trimtab.purge.run.surroundings import AskedSite, HostSurroundings, clear, give_back, set_aside
 
 NAME = ".quarantine"
 PUBLISHED = MADE_AT + timedelta(hours=1)
