@@ -1,7 +1,8 @@
-"""A file system that hangs: what goes over it asks first, and is not begun."""
+"""A file system that hangs, whole or for some files: what goes over it asks, and does not wait."""
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from functools import partial
@@ -10,18 +11,61 @@ from pathlib import Path
 import polars as pl
 import pytest
 from tests.support.codes import raises
-from tests.support.silent_fuse import silent_mount
+from tests.support.polling import eventually
+from tests.support.silent_fuse import FILE_BYTES, silent_mount
 
-from trimtab.base.error import Interrupted, NoAnswer
+from trimtab.base.error import Interrupted, NoAnswer, RefusedError
 from trimtab.purge import core_call
-from trimtab.purge.core_call import ScanLimits, require_answer
+from trimtab.purge.core_call import AskedFile, Exact, ScanLimits, look_on, require_answer
 from trimtab.purge.index import list_import, scan
 from trimtab.purge.index.list_import import ListDescription, import_index
 from trimtab.purge.index.manifest import IndexSource
 from trimtab.purge.index.scan import ScanOptions, scan_index
 from trimtab.purge.index.scan_workers import read_checkpoint
+from trimtab.reach import process
 
 pytestmark = pytest.mark.system
+
+
+def asked(inode: int, name: str) -> AskedFile:
+    return AskedFile(inode.to_bytes(16, "big"), b"", name.encode())
+
+
+def test_files_are_looked_at_in_a_process_of_its_own(tmp_path: Path) -> None:
+    for number in range(5):
+        (tmp_path / f"f{number}").write_bytes(b"x" * number)
+    files = [asked((tmp_path / f"f{number}").stat().st_ino, f"f{number}") for number in range(5)]
+    answers = look_on(str(tmp_path), lustre=False, project=False)([*files, asked(1, "none")])
+    assert [answer.size_bytes for answer in answers[:5]] == [0, 1, 2, 3, 4]
+    assert answers[5].gone
+    with pytest.raises(FileNotFoundError):
+        look_on(str(tmp_path / "none"), lustre=False, project=False)(files)
+    with pytest.raises(RefusedError, match="not on Lustre"):
+        look_on(str(tmp_path), lustre=True, project=False)(files)
+
+
+def test_a_lost_server_is_not_waited_for_without_end(tmp_path: Path) -> None:
+    root = tmp_path / "scratch"
+    root.mkdir()
+    # Node 1 is the root: an odd node is an odd file's next.
+    files = [asked(number + 2, f"f{number}") for number in range(8)]
+    with silent_mount(root, mute=True, files=8):
+        began_s = time.monotonic()
+        look = look_on(str(root), lustre=False, project=False, threads=4, deadline_s=3.0)
+        answers = look(files)
+        elapsed_s = time.monotonic() - began_s
+        lost = Exact(errno=errno.ETIMEDOUT)
+        known = Exact(FILE_BYTES, FILE_BYTES)
+        assert list(answers) == [known, lost] * 4
+        assert elapsed_s < 60
+        left = set(process._pids)
+        assert left
+
+    def reaped() -> bool:
+        process.reap()
+        return not left & set(process._pids)
+
+    eventually(reaped)
 
 
 @pytest.mark.parametrize("mute", [False, True])
