@@ -1,29 +1,32 @@
-"""A scan by many workers: every name once, whoever dies, and no more calls than allowed."""
+"""A scan by many workers: every name once, whoever dies; no MDT is asked too often."""
 
 from __future__ import annotations
 
 import os
 import random
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
+from tests.purge.index.trees import found_by_find, paths_of, rows_at_rest
+from tests.support import waiting_fuse
 from tests.support.codes import raises
 from tests.support.dask_cluster import local_cluster
+from tests.support.silent_fuse import why_not
 
 from trimtab.base.error import Interrupted, ToolError, UsageError
 from trimtab.purge.core_call import ScanLimits
 from trimtab.purge.index import scan, scan_workers
-from trimtab.purge.index.manifest import Manifest
+from trimtab.purge.index.manifest import Manifest, SizesMode
 from trimtab.purge.index.scan import ScanOptions, scan_index
 from trimtab.purge.index.scan_workers import (
     Frontier,
@@ -36,8 +39,8 @@ from trimtab.purge.index.scan_workers import (
 )
 from trimtab.reach import dask_worker
 
-READ = ("atime_ns", "last_use_s")
 NO_LIMITS = ScanLimits()
+AS_IT_IS = (scan._FIRST_S, scan_workers._FEW_S, scan_workers._PART_S)
 CALLS_PER_S = 3000.0
 """Slow enough that a scan is never over before workers begin."""
 
@@ -55,10 +58,10 @@ def test_what_is_left_survives_being_listed(places: list[tuple[int, int, int]]) 
     for number, (under, cookie, mdt) in enumerate(places):
         ways.append((ways[under % len(ways)], str(number)))
         left.append(Left(random.Random(number).choice(ways), cookie, mdt))
-    again = left_of(listed(left))
-    assert [(path_of(way), *rest) for way, *rest in again] == [
-        (path_of(way), *rest) for way, *rest in left
-    ]
+    before, after = (
+        [(path_of(way), *rest) for way, *rest in some] for some in (left, left_of(listed(left)))
+    )
+    assert after == before
 
 
 def frontier(
@@ -73,9 +76,8 @@ def frontier(
 def test_the_newest_directories_go_first_and_stay_known_until_they_are_done() -> None:
     ahead = frontier(20, [2])
     first, second = next(ahead), next(ahead)
-    assert [path_of(way) for way, *_ in left_of(first.checkpoint)] == [
-        f"/{n}" for n in range(15, 20)
-    ]
+    given = [path_of(way) for way, *_ in left_of(first.checkpoint)]
+    assert given == [f"/{n}" for n in range(15, 20)]
     assert len(left_of(second.checkpoint)) == 3
     assert counted(ahead.waiting) == 12
     assert len(ahead.unread()) == 20
@@ -127,11 +129,8 @@ def test_a_share_of_the_calls_is_what_a_process_makes() -> None:
     assert 4 * 2 / core["delay_s"] == pytest.approx(250.0)
     assert core["each_mdt"] is not None
     assert 2 / core["each_mdt"][0] == pytest.approx(75.0)
-    assert ScanLimits().for_core(4, 2, 1.0) == {
-        "delay_s": 0.0,
-        "latency_s_max": None,
-        "each_mdt": None,
-    }
+    unlimited = {"delay_s": 0.0, "latency_s_max": None, "each_mdt": None}
+    assert ScanLimits().for_core(4, 2, 1.0) == unlimited
 
 
 @pytest.fixture(scope="module")
@@ -158,26 +157,19 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let parts be short, so that a small tree has many of them."""
-    monkeypatch.setattr(scan, "_FIRST_S", 0.0)
-    monkeypatch.setattr(scan_workers, "_FEW_S", 0.02)
-    monkeypatch.setattr(scan_workers, "_PART_S", 0.05)
+    hurry(monkeypatch, 0.0, 0.02, 0.05)
 
 
-def rows(index: Path, manifest: Manifest) -> pl.DataFrame:
-    """Return all rows in order; without times of reading directories, which `find` moves."""
-    frame = pl.concat([pl.read_parquet(index / shard.name) for shard in manifest.shards])
-    times = [pl.when(pl.col("type") != "d").then(name).alias(name) for name in READ]
-    return frame.with_columns(times).sort("parent", "name")
+def hurry(patch: pytest.MonkeyPatch, first_s: float, few_s: float, part_s: float) -> None:
+    patch.setattr(scan, "_FIRST_S", first_s)
+    patch.setattr(scan_workers, "_FEW_S", few_s)
+    patch.setattr(scan_workers, "_PART_S", part_s)
 
 
 def check(tree: Path, index: Path, manifest: Manifest, alone: pl.DataFrame) -> None:
     """Compare an index with ``find`` and with that of one host; see that nothing else is there."""
-    frame = rows(index, manifest)
-    names = [b"/".join(filter(None, row)) for row in frame.select("parent", "name").iter_rows()]
-    found = subprocess.run(
-        ["find", str(tree), "-mindepth", "1", "-printf", "%P\\0"], capture_output=True, check=True
-    )
-    assert sorted(names) == sorted(found.stdout.split(b"\0")[:-1])
+    frame = rows_at_rest(index, manifest)
+    assert paths_of(frame) == found_by_find(tree)
     assert_frame_equal(frame, alone)
     assert manifest.complete
     shards = {shard.name for shard in manifest.shards}
@@ -187,11 +179,24 @@ def check(tree: Path, index: Path, manifest: Manifest, alone: pl.DataFrame) -> N
 @pytest.fixture(scope="module")
 def alone(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
     index = tmp_path_factory.mktemp("alone") / "index"
-    return rows(index, scan_index(str(tree), index, ScanOptions(), version="0"))
+    return rows_at_rest(index, scan_index(str(tree), index, ScanOptions(), version="0"))
 
 
-def slowly(scheduler: str) -> ScanOptions:
-    return ScanOptions(limits=ScanLimits(CALLS_PER_S), dask=scheduler, checkpoint_s=0.001)
+def scanned(tree: Path, index: Path, scheduler: str, **terms: Any) -> Manifest:
+    """Scan slowly, with the workers of a scheduler."""
+    limits = ScanLimits(terms.pop("calls_per_s", CALLS_PER_S))
+    options = ScanOptions(limits=limits, dask=scheduler, checkpoint_s=0.001)
+    return scan_index(str(tree), index, options, version="0", **terms)
+
+
+def replacing_outcomes(monkeypatch: pytest.MonkeyPatch, **said: Any) -> None:
+    """Let workers say something else than what they did."""
+    taken_over = scan_workers._Spread._take_over
+
+    def told(self: Any, done: Any) -> None:
+        taken_over(self, replace(done, **said))
+
+    monkeypatch.setattr(scan_workers._Spread, "_take_over", told)
 
 
 @pytest.fixture(scope="module")
@@ -207,10 +212,9 @@ def test_an_index_is_that_of_one_host(
 ) -> None:
     pending: list[int] = []
     began_s = time.monotonic()
-    manifest = scan_index(
-        str(tree), tmp_path / "index", slowly(threads), version="0",
-        progress=lambda progress: pending.append(progress.pending),
-    )  # fmt: skip
+    manifest = scanned(
+        tree, tmp_path / "index", threads, progress=lambda seen: pending.append(seen.pending)
+    )
     assert time.monotonic() - began_s >= alone.height / CALLS_PER_S
     assert len(pending) > 3
     check(tree, tmp_path / "index", manifest, alone)
@@ -222,17 +226,10 @@ def test_one_host_goes_on_where_workers_were_interrupted(
 ) -> None:
     """And workers where one host was."""
     index = tmp_path / "index"
-    seen: list[int] = []
-
-    def interrupt(progress: Any) -> None:
-        seen.append(progress.entries)
-        if len(seen) == 4:
-            raise Interrupted("SIGINT")
-
+    interrupt = Mock(side_effect=[None, None, None, Interrupted("SIGINT")])
     with pytest.raises(Interrupted):
-        scan_index(str(tree), index, slowly(threads), version="0", progress=interrupt)
-    left = left_of(scan_workers.read_checkpoint(index))
-    assert left
+        scanned(tree, index, threads, progress=interrupt)
+    assert left_of(scan_workers.read_checkpoint(index))
     (index / "scan-000999.parquet").write_bytes(b"a shard that was not taken over")
     with raises(UsageError, "index-in-use"), scan_workers._alone(index), scan_workers._alone(index):
         pass
@@ -244,14 +241,9 @@ def test_shards_that_are_not_shared_are_an_error(
     tree: Path, threads: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each host would have a directory of the same name, of its own."""
-    taken_over = scan_workers._Spread._take_over
-
-    def elsewhere(self: Any, done: Any) -> None:
-        taken_over(self, replace(done, directory="elsewhere"))
-
-    monkeypatch.setattr(scan_workers._Spread, "_take_over", elsewhere)
+    replacing_outcomes(monkeypatch, directory="elsewhere")
     with raises(ToolError, "index-not-shared"):
-        scan_index(str(tree), tmp_path / "index", slowly(threads), version="0")
+        scanned(tree, tmp_path / "index", threads)
 
 
 @pytest.mark.system
@@ -273,16 +265,9 @@ def test_an_outcome_that_leads_elsewhere_is_refused(
     kept = tmp_path / "kept" / "file"
     kept.parent.mkdir()
     kept.write_text("of others")
-    monkeypatch.setattr(scan, "_FIRST_S", 0.0)
-    taken_over = scan_workers._Spread._take_over
-
-    def told(self: Any, done: Any) -> None:
-        taken_over(self, replace(done, **said))
-
-    monkeypatch.setattr(scan_workers._Spread, "_take_over", told)
-    options = ScanOptions(limits=ScanLimits(CALLS_PER_S), dask="local:1")
+    replacing_outcomes(monkeypatch, **said)
     with raises(ToolError, "answer-malformed"):
-        scan_index(str(tree), tmp_path / "index", options, version="0")
+        scanned(tree, tmp_path / "index", "local:1")
     assert kept.read_text() == "of others"
 
 
@@ -291,8 +276,7 @@ def test_processes_of_this_host_scan_as_one_does(
     tree: Path, alone: pl.DataFrame, tmp_path: Path
 ) -> None:
     """Directories are added while others are scanned: without Dask, by the pool of this host."""
-    options = ScanOptions(limits=ScanLimits(CALLS_PER_S), dask="local:2", checkpoint_s=0.001)
-    check(tree, tmp_path / "i", scan_index(str(tree), tmp_path / "i", options, version="0"), alone)
+    check(tree, tmp_path / "i", scanned(tree, tmp_path / "i", "local:2"), alone)
 
 
 @pytest.mark.system
@@ -316,7 +300,74 @@ def test_workers_are_killed_and_nothing_is_missing_or_twice(
                 moments.pop(0)
                 os.kill(draw.choice(pids), signal.SIGKILL)
 
-        options = replace(slowly(cluster.scheduler_file), limits=ScanLimits(1000.0))
-        manifest = scan_index(str(tree), tmp_path / "i", options, version="0", progress=kill)
+        terms = {"calls_per_s": 1000.0, "progress": kill}
+        manifest = scanned(tree, tmp_path / "i", cluster.scheduler_file, **terms)
         assert not moments
     check(tree, tmp_path / "i", manifest, alone)
+
+
+MDTS = 3
+TREE = {"wait_s": 0.001, "directories": 100 * MDTS, "files": 16, "mdts": MDTS}
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    if (reason := why_not()) is not None:
+        pytest.skip(reason)
+    return waiting_fuse.build()
+
+
+@pytest.fixture
+def as_lustre(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scan takes the file system for a Lustre, and its parts are as long as they are."""
+    monkeypatch.setattr(scan, "root_facts", waiting_fuse.facts_as_of_lustre)
+    hurry(monkeypatch, *AS_IT_IS)
+
+
+def asked_of_mdts(program: Path, tmp_path: Path, **terms: Any) -> waiting_fuse.Waiting:
+    """Return what a file system of three MDTs was asked by a scan."""
+    (tmp_path / "m").mkdir()
+    options = ScanOptions(sizes=SizesMode.LAZY, **terms)
+    with waiting_fuse.waiting_mount(program, tmp_path / "m", **TREE) as mount:
+        manifest = scan_index(str(mount.point), tmp_path / "i", options, version="0")
+    assert manifest.complete
+    assert sum(shard.rows for shard in manifest.shards) == mount.entries
+    return mount
+
+
+@pytest.mark.system
+@pytest.mark.usefixtures("as_lustre")
+@pytest.mark.parametrize(("threads", "limit"), [(6, None), (24, 800.0)])
+def test_mdts_are_loaded_alike_and_none_is_asked_more_often_than_was_said(
+    program: Path, tmp_path: Path, threads: int, limit: float | None
+) -> None:
+    """Without regard to MDTs one is ahead of another by a quarter of all calls.
+
+    Each has a limit of its own: none waits for another's.
+    """
+    limits = ScanLimits(calls_per_mdt_s=limit)
+    mount = asked_of_mdts(program, tmp_path, threads=threads, limits=limits)
+    assert mount.longest_lead < mount.calls / MDTS / 4
+    assert limit is None or max(mount.most_of_mdts) <= limit * 1.1
+
+
+@pytest.mark.system
+@pytest.mark.usefixtures("as_lustre")
+def test_workers_keep_the_limit_of_each_mdt_together(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hurry(monkeypatch, 0.1, 0.2, 0.5)
+    limits = ScanLimits(calls_per_mdt_s=600.0)
+    with local_cluster(2) as cluster:
+        terms = {"threads": 6, "limits": limits, "dask": cluster.scheduler_file}
+        mount = asked_of_mdts(program, tmp_path, **terms)
+    assert max(mount.most_of_mdts) <= 600.0 * 1.1
+    assert mount.longest_lead < mount.calls / MDTS / 2
+
+
+@pytest.mark.system
+def test_what_is_no_lustre_has_no_mdts(tmp_path: Path) -> None:
+    options = ScanOptions(limits=ScanLimits(calls_per_mdt_s=100.0))
+    with raises(UsageError, "mdts-none"):
+        scan_index(str(tmp_path), tmp_path / "i", options, version="0")
+    assert not (tmp_path / "i").exists()

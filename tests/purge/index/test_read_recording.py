@@ -1,19 +1,23 @@
-"""Reads that leave no atime, on the kernel that leaves none: overlays, binds, shared blocks."""
+"""Whether reads extend life: declared, tried on real mounts, and reads that leave no atime."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.purge.index.test_reads import _site
 from tests.support import loopback
 
 from trimtab.base.filesystem import parse_mountinfo
+from trimtab.base.site import Servers, Site
 from trimtab.purge.rules_in_force import ReadRecording
 from trimtab.purge.site_facts import (
     COPIES,
+    _moved,
     bound_files,
     lower_layers,
     mount_tables,
@@ -24,11 +28,14 @@ from trimtab.reach.local.local_driver import LocalDriver
 
 pytestmark = [pytest.mark.system, loopback.needs_loop_devices("ext4")]
 
+
 OLD_S = 1_600_000_000
 
 
-def asked(path: Path, **others: bool) -> ReadRecording:
-    site = _site(path, reads_recorded=True, **others)
+def asked(path: Path, **others: Any) -> ReadRecording:
+    """Return whether reads count, as the driver of the path's own host finds it."""
+    said: dict[str, Any] = {"reads_recorded": True, **others}
+    site = Site("scratch", "local", str(path), **said)
     return read_recording(site, LocalDriver(str(path)), now_s=time.time())
 
 
@@ -36,37 +43,80 @@ def mount(*words: object) -> None:
     subprocess.run(["mount", *map(str, words)], check=True)
 
 
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with loopback.mounted(tmp_path_factory.mktemp("reads")) as found:
+        yield found.mount_point
+
+
+def test_nothing_is_tried_where_nothing_is_declared(scratch: Path) -> None:
+    before = list(scratch.iterdir())
+    result = asked(scratch, reads_recorded=False)
+    assert not result.counts
+    assert "does not declare" in result.reason
+    assert list(scratch.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("option", "clients", "unrecorded", "unchecked"),
+    [
+        ("relatime", (), (), ()),
+        ("strictatime", (), (), ()),
+        ("noatime", (), ("this host",), ()),  # a declaration is not believed
+        ("strictatime", ("login1",), (), ("login1",)),  # it cannot be asked
+    ],
+)
+def test_reads_count_where_a_file_on_every_client_shows_it(
+    scratch: Path, option: str, clients: tuple[str, ...], unrecorded: object, unchecked: object
+) -> None:
+    mount("-o", f"remount,{option}", scratch)
+    result = asked(scratch, servers=Servers(clients=clients))
+    assert (result.unrecorded, result.unchecked) == (unrecorded, unchecked)
+    assert result.counts == (not unrecorded and not unchecked)
+    assert not list(scratch.glob(".trimtab-*"))
+
+
+def test_a_path_that_is_not_there_is_not_checked() -> None:
+    site = Site("scratch", "local", "/nowhere/at/all", reads_recorded=True)
+    assert read_recording(site, LocalDriver("/"), now_s=time.time()).unchecked == ("this host",)
+
+
+def test_an_answer_that_is_no_number_is_none() -> None:
+    assert _moved(None, "/x", lambda client, argv: "words", 5) is None
+    assert _moved(None, "/x", lambda client, argv: "6\n", 5) is True
+    assert _moved(None, "/x", lambda client, argv: "5\n", 5) is False
+
+
 def test_where_copies_share_blocks_reads_do_not_count(tmp_path):
     reason = loopback.why_no_loop_devices("xfs")
     if reason is not None:
         pytest.skip(reason)
     size = loopback.XFS_MINIMUM_BYTES
-    with loopback.mounted(tmp_path, fs="xfs", size_bytes=size) as scratch:
-        file = scratch.mount_point / "file"
-        file.write_bytes(b"x" * 8192)
-        subprocess.run(["touch", "-d", f"@{OLD_S}", file], check=True)
-        subprocess.run(["cp", "--reflink=auto", file, scratch.mount_point / "copy"], check=True)
-        assert int(file.stat().st_atime) == OLD_S, "this is what it is about"
-        result = asked(scratch.mount_point)
+    with loopback.mounted(tmp_path, fs="xfs", size_bytes=size) as disk:
+        top = disk.mount_point
+        (top / "file").write_bytes(b"x" * 8192)
+        os.utime(top / "file", (OLD_S, OLD_S))
+        subprocess.run(["cp", "--reflink=auto", top / "file", top / "copy"], check=True)
+        assert int((top / "file").stat().st_atime) == OLD_S, "this is what it is about"
+        result = asked(top)
         assert (result.counts, result.unrecorded) == (False, (COPIES,))
         assert "reflink" in result.reason
-        assert asked(scratch.mount_point, reads_without_atime=True).counts
-        assert not list(scratch.mount_point.glob(".trimtab-*"))
-    with loopback.mounted(
-        tmp_path, fs="xfs", size_bytes=size, mkfs_options=("-m", "reflink=0")
-    ) as scratch:
-        assert asked(scratch.mount_point).counts
+        assert asked(top, reads_without_atime=True).counts
+        assert not list(top.glob(".trimtab-*"))
+    plain = ("-m", "reflink=0")
+    with loopback.mounted(tmp_path, fs="xfs", size_bytes=size, mkfs_options=plain) as disk:
+        assert asked(disk.mount_point).counts
 
 
 @pytest.fixture
 def root(tmp_path):
     """Give an ext4 that records reads, with a file that nobody has read for years."""
-    with loopback.mounted(tmp_path, size_bytes=32 * loopback.MIB, options="strictatime") as scratch:
-        (scratch.mount_point / "user" / "deep").mkdir(parents=True)
-        file = scratch.mount_point / "user" / "file"
+    with loopback.mounted(tmp_path, size_bytes=32 * loopback.MIB, options="strictatime") as disk:
+        (disk.mount_point / "user" / "deep").mkdir(parents=True)
+        file = disk.mount_point / "user" / "file"
         file.write_text("x")
-        subprocess.run(["touch", "-d", f"@{OLD_S}", file], check=True)
-        yield scratch.mount_point
+        os.utime(file, (OLD_S, OLD_S))
+        yield disk.mount_point
 
 
 def test_an_overlay_over_a_directory_of_the_root_is_seen(root, tmp_path):
