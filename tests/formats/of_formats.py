@@ -34,10 +34,7 @@ def by_name(measurements: tuple[Measurement, ...]) -> dict[str | None, Measureme
 
 
 def samples(
-    measured: Measurement,
-    metric: str | None,
-    statistic: str = "total",
-    target: str | None = None,
+    measured: Measurement, metric: str | None, statistic: str = "total", target: str | None = None
 ) -> list[Sample]:
     """Return the samples of one metric, or of any, of the whole unless said otherwise."""
     key = (statistic, target)
@@ -54,10 +51,7 @@ def figure(
 
 
 def believed(
-    measured: Measurement,
-    metric: str | None,
-    statistic: str = "total",
-    target: str | None = None,
+    measured: Measurement, metric: str | None, statistic: str = "total", target: str | None = None
 ) -> list[float]:
     """Return the values of those samples that are believed."""
     of_metric = samples(measured, metric, statistic, target)

@@ -101,11 +101,7 @@ def test_the_bad_ost_is_named_as_lustre_names_it() -> None:
     source = real("sample-badost.darshan")
     assert of_formats.recognised(source) == ["darshan"]
     posix = by_name(FORMAT.read(source))["posix"]
-    assert (posix.status, posix.layer, posix.tool_version) == (
-        RunStatus.OK,
-        "application",
-        "3.1.3",
-    )
+    assert (posix.status, posix.layer, posix.tool_version) == (RunStatus.OK, "application", "3.1.3")
     assert posix.requested["tasks"] == 2048
     assert posix.requested["application"] == "ior"
     assert posix.reported["slowest_target"] == "OST000e"  # 14 in decimal, of 24

@@ -157,7 +157,7 @@ def test_last_of_several_documents_counts() -> None:
 def test_collection_is_read_as_a_whole() -> None:
     statuses = {r.name: fio.parse(r.output).status.value for r in require(REAL)}
     assert {name for name, status in statuses.items() if status == "ok"} == {
-        *("json", "json_plus", "json_status", "normal_json", "rawblk"),
+        *("json", "json_plus", "json_status", "normal_json", "rawblk")
     }
     assert {name for name, status in statuses.items() if status == "partial"} == {"enospc", "kill"}
 

@@ -139,10 +139,7 @@ def test_jobs_one_after_another_are_results_of_their_own() -> None:
         assert (
             first.requested["transfer_size_bytes"],
             second.requested["transfer_size_bytes"],
-        ) == (
-            MIB,
-            64 * KIB,
-        )
+        ) == (MIB, 64 * KIB)
         assert first.phases[0].moved_bytes == second.phases[0].moved_bytes == 8 * MIB
 
 
@@ -364,7 +361,7 @@ def test_real_outputs() -> None:
         *("normal", "normal_read", "normal_randrw"),
     }
     assert {name for name, status in statuses.items() if status == "refused"} == {
-        *("terse", "version"),
+        *("terse", "version")
     }
     (raw,) = [one_ for one_ in found if one_.file_name == "rawblk.out"]
     (measurement,) = read(raw)

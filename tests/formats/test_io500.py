@@ -106,7 +106,7 @@ def test_an_invalid_run_is_never_believed(path: Path) -> None:
 def test_a_run_that_kept_to_the_rules() -> None:
     found = by_name(FORMAT.read(valid(summary())))
     assert list(found) == [
-        *("ior-easy", "mdtest-easy", "ior-hard", "mdtest-hard", "find", "ior-rnd4K-easy", "score"),
+        *("ior-easy", "mdtest-easy", "ior-hard", "mdtest-hard", "find", "ior-rnd4K-easy", "score")
     ]
     assert {one.status for one in found.values()} == {RunStatus.OK}
     samples = {
@@ -229,7 +229,7 @@ def test_the_scripts_before_2020() -> None:
     assert easy.samples[0].value == pytest.approx(126.223 * GIB)  # GB/s was GiB/s
     assert easy.samples[0].believed
     assert [s.metric for s in hard.samples] == [
-        *("file_creation_rate", "file_stat_rate", "file_removal_rate"),
+        *("file_creation_rate", "file_stat_rate", "file_removal_rate")
     ]
     assert hard.codes == ("phases-missing",)
     assert "mdtest-hard-read" in hard.problems[0]  # of 2017: not yet a phase

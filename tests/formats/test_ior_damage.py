@@ -10,10 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats.damage import sampled
-from tests.formats.ior_captures import (
-    capture,
-    captures,
-)
+from tests.formats.ior_captures import capture, captures
 from tests.formats.of_formats import (
     check_changed,
     check_cut,

@@ -17,11 +17,7 @@ from tests.formats.ior_captures import (
     capture,
     captures,
 )
-from tests.formats.of_formats import (
-    read_or_none,
-    recognised,
-    sources,
-)
+from tests.formats.of_formats import read_or_none, recognised, sources
 from tests.formats.recorded import REAL_DATA
 from tests.support.each import for_each
 

@@ -91,7 +91,4 @@ def test_a_large_file_is_taken_apart_in_linear_time(line: bytes) -> None:
     content = MDTEST + line * (8_000_000 // len(line)) + SURVEY
     assert {
         part.form.kind for part in parts_of(OutputFile("x", content), of("mdtest"), formats())
-    } >= {
-        "mdtest",
-        "obdfilter-survey",
-    }
+    } >= {"mdtest", "obdfilter-survey"}

@@ -262,10 +262,7 @@ def test_figures_of_the_summary_follow_from_the_detail(path: Path) -> None:
 def test_a_figure_that_the_detail_contradicts_is_not_believed() -> None:
     path = HERE / "long.summary"
     text = path.read_text()
-    for old, new, why in (
-        ("374.82", "974.82", "4.082 s"),
-        ("276.80", "176.80", ".detail"),
-    ):
+    for old, new, why in (("374.82", "974.82", "4.082 s"), ("276.80", "176.80", ".detail")):
         changed = text.replace(old, new)
         assert changed != text
         found = read(OutputFile(path.name, changed.encode(), source(path).beside))[0]
@@ -293,11 +290,7 @@ def test_targets_of_two_file_systems_keep_their_whole_names() -> None:
     }
     beside = {"a.detail": files["detail"].encode()}
     (found,) = read(OutputFile("a.summary", files["summary"].encode(), beside))
-    assert {sample.target for sample in found.samples} == {
-        None,
-        "scratch-OST0000",
-        "home-OST0000",
-    }
+    assert {sample.target for sample in found.samples} == {None, "scratch-OST0000", "home-OST0000"}
 
 
 def test_objects_that_a_killed_survey_left() -> None:

@@ -8,11 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats.damage import RUBBISH, cuts, flips, sampled
-from tests.formats.of_formats import (
-    check_damaged,
-    read_or_none,
-    recognised,
-)
+from tests.formats.of_formats import check_damaged, read_or_none, recognised
 
 from trimtab.base.error import DataError, code_of
 from trimtab.base.run import RunStatus

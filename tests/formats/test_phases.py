@@ -78,10 +78,7 @@ def test_version_of_what_cannot_be_started() -> None:
     for tool in (*PHASED, mdtest):
         answer = tool.version(run, "/opt/tool")
         assert isinstance(answer, NotAvailable)
-        assert (code_of(answer.reason), answer.reason) == (
-            "no-permission",
-            "it is not executable",
-        )
+        assert (code_of(answer.reason), answer.reason) == ("no-permission", "it is not executable")
 
 
 @for_each(

@@ -16,10 +16,7 @@ from tests.support.polling import eventually
 pytestmark = [pytest.mark.system, loopback.needs_loop_devices("ext4")]
 
 FAST = ("--probe", "builtin", "--budget", "3s", "--repetitions", 1, "--json")
-FS = [
-    "ext4",
-    pytest.param("xfs", marks=loopback.needs_loop_devices("xfs")),
-]
+FS = ["ext4", pytest.param("xfs", marks=loopback.needs_loop_devices("xfs"))]
 
 
 @pytest.fixture

@@ -292,10 +292,7 @@ def test_small_messages_are_no_network_bandwidth(store: Store) -> None:
             at=None,
             at_reason="lst prints none",
             parameters={"layer": "network", "told": {"servers": 1}},
-            samples=(
-                Sample("read_bandwidth", bandwidth, 0),
-                Sample("rpc_rate", messages, 0),
-            ),
+            samples=(Sample("read_bandwidth", bandwidth, 0), Sample("rpc_rate", messages, 0)),
         )
         store.add_run(run)
     assert only(store).rate.value == 667e6

@@ -58,9 +58,7 @@ class Lfs:
 def test_files_are_made_on_their_targets_and_read_back() -> None:
     lfs, made = Lfs(), []
     place = Pinned(
-        lambda parent, name: made.append((parent, name)),
-        pin(4, 4, ("OST0000", "OST000a")),
-        lfs,
+        lambda parent, name: made.append((parent, name)), pin(4, 4, ("OST0000", "OST000a")), lfs
     )
     place("/scratch/", "p")
     assert made == [("/scratch/", "p")]

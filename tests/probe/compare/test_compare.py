@@ -415,10 +415,7 @@ def test_files_of_published_results(tmp_path):
         path.write_text(TABLES.format(mean=mean, window=window))
         paths.append(str(path))
     result = compare_sides(CompareRequest(paths[0], paths[1]))
-    assert [one.effects[0].metric for one in result.series] == [
-        "write_bandwidth",
-        "read_bandwidth",
-    ]
+    assert [one.effects[0].metric for one in result.series] == ["write_bandwidth", "read_bandwidth"]
     first = result.series[0]
     assert first.layer == "client"
     assert first.effects[0].ratio == pytest.approx(0.9)

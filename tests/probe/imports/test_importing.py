@@ -63,12 +63,7 @@ def test_a_file_is_kept_with_its_raw_output_and_every_number_leads_to_its_line(
     (result,) = one.results
     assert result.new
     run = store.run(present(result.run), outputs=True)
-    assert (run.site, run.probe, run.kind, run.status) == (
-        "s",
-        "imported",
-        "builtin",
-        RunStatus.OK,
-    )
+    assert (run.site, run.probe, run.kind, run.status) == ("s", "imported", "builtin", RunStatus.OK)
     assert run.outputs[0].stdout == REPORT
     assert run.samples == result.samples
     assert all(sample.output == 0 and sample.line == 1 for sample in run.samples)
@@ -202,8 +197,7 @@ def figures(files: list[ImportedFile]) -> dict[tuple[str, int | None, str, str |
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
-    [pair for a, b in pairwise([*PIECES, "ior"]) for pair in ((a, b), (b, a))],
+    ("first", "second"), [pair for a, b in pairwise([*PIECES, "ior"]) for pair in ((a, b), (b, a))]
 )
 def test_a_log_of_several_benchmarks_gives_what_each_alone_gives(
     place: Path, first: str, second: str

@@ -69,11 +69,7 @@ def test_stopped_by_a_signal_it_cleans_up(small: Place) -> None:
         [str(TRIMTAB), *words(small, "--target", "OST0000", "--apply")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={
-            **os.environ,
-            "PATH": small.installed.path,
-            "TRIMTAB_STORE": str(small.root / "t.db"),
-        },
+        env={**os.environ, "PATH": small.installed.path, "TRIMTAB_STORE": str(small.root / "t.db")},
     )
     deadline = time.monotonic() + 60
     while True:
