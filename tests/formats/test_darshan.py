@@ -102,8 +102,7 @@ def test_the_bad_ost_is_named_as_lustre_names_it() -> None:
     assert of_formats.recognised(source) == ["darshan"]
     posix = by_name(FORMAT.read(source))["posix"]
     assert (posix.status, posix.layer, posix.tool_version) == (RunStatus.OK, "application", "3.1.3")
-    assert posix.requested["tasks"] == 2048
-    assert posix.requested["application"] == "ior"
+    assert (posix.requested["tasks"], posix.requested["application"]) == (2048, "ior")
     assert posix.reported["slowest_target"] == "OST000e"  # 14 in decimal, of 24
     assert posix.reported["slowest_target_ratio"] == pytest.approx(49.475, abs=0.001)
     assert posix.reported["targets"] == 24
@@ -216,8 +215,7 @@ def test_which_ost_is_named(count: int, seconds: float, size: int, named: bool) 
 
 def test_a_log_without_room_for_its_records_is_partial() -> None:
     one = measured(group(0, 1), partial=True)
-    assert one.status is RunStatus.PARTIAL
-    assert one.codes == ("records-incomplete",)
+    assert (one.status, one.codes) == (RunStatus.PARTIAL, ("records-incomplete",))
 
 
 def test_a_job_that_moved_nothing_is_no_result() -> None:
@@ -234,8 +232,7 @@ def test_a_damaged_time_costs_what_is_made_of_it_and_nothing_else(damage: float 
     for key, lost in keys.items():
         broken = [{**groups[0], key: damage}, *groups[1:]]
         (one,) = FORMAT.read(OutputFile("x", with_sum(dump(*groups), groups[0], broken[0], key)))
-        assert one.status is RunStatus.PARTIAL
-        assert one.codes == ("time-damaged",)
+        assert (one.status, one.codes) == (RunStatus.PARTIAL, ("time-damaged",))
         for sample, other in zip(one.samples, whole.samples, strict=True):
             if sample.value is None:
                 assert code_of(sample.reason or "") == "time-damaged"

@@ -203,9 +203,8 @@ def test_a_shared_file_holds_the_shares_of_all_threads() -> None:
 
 def test_a_write_through_memory_is_refused() -> None:
     buffered = ProbeSpec("hourly", "elbencho", 2, MIB, 64 * MIB, 1, 5.0, direct=False)
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "flush-unsupported"):
         command(request(buffered))
-    assert caught.value.code == "flush-unsupported"
     unflushed = ProbeSpec("h", "elbencho", 2, MIB, MIB, 1, 5.0, direct=False, flush=False)
     assert "--direct" not in command(request(unflushed))
 

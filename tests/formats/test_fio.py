@@ -9,6 +9,7 @@ import pytest
 from tests.formats import damage
 from tests.formats.damage import sampled
 from tests.formats.recorded import Recording, fixture, kept, real, require
+from tests.support.codes import raises
 from tests.support.each import for_each
 
 from trimtab.base.error import UsageError, code_of
@@ -53,8 +54,7 @@ def test_command_of_a_read_neither_makes_nor_extends_files() -> None:
     spec = replace(SPEC, direct=False, duration_s=0.5)
     argv = fio.command(PhaseRequest(spec, "read", "fio", "/scratch", 3 * MIB))
     given = options(argv)
-    assert (given["--size"], given["--direct"]) == (str(3 * MIB), "0")
-    assert given["--runtime"] == "500ms"
+    assert (given["--size"], given["--direct"], given["--runtime"]) == (str(3 * MIB), "0", "500ms")
     assert given["--allow_file_create"] == "0"
     assert "--readonly" in given
     assert "--end_fsync" not in given
@@ -63,10 +63,9 @@ def test_command_of_a_read_neither_makes_nor_extends_files() -> None:
 def test_names_that_fio_reads_otherwise() -> None:
     argv = fio.command(PhaseRequest(SPEC, "write", "fio", "/scratch/a:b"))
     assert options(argv)["--directory"] == "/scratch/a\\:b"
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "directory-unusable"):
         fio.command(PhaseRequest(SPEC, "write", "fio", "/scratch/a\\:b"))
-    assert caught.value.code == "directory-unusable"
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(UsageError):
         fio.command(PhaseRequest(replace(SPEC, file_per_process=False), "write", "fio", "/scratch"))
 
 
@@ -80,8 +79,7 @@ def test_whole_run() -> None:
     assert (phase.transfer_size_bytes, phase.block_size_bytes) == (MIB, 32 * MIB)
     assert (phase.direct, phase.caches_dropped) == (True, True)
     printed = json.loads(recorded.text)["jobs"][0]["write"]
-    assert phase.moved_bytes == printed["io_bytes"]
-    assert phase.elapsed_s == printed["runtime"] / 1000
+    assert (phase.moved_bytes, phase.elapsed_s) == (printed["io_bytes"], printed["runtime"] / 1000)
     assert phase.bandwidth_bytes_per_s == printed["bw_bytes"]
     assert measured.samples[0].value == printed["bw_bytes"]
     assert phase.cpu_system_s is not None
@@ -172,8 +170,7 @@ def test_jobs_without_group_reporting_are_summed() -> None:
     text = json.dumps(document, indent=2).replace('": ', '" : ').encode()
     (phase,) = fio.parse(replace(recorded.output, stdout=text)).phases
     one = document["jobs"][0]["write"]
-    assert phase.moved_bytes == 2 * one["io_bytes"]
-    assert phase.elapsed_s == 2 * one["runtime"] / 1000
+    assert (phase.moved_bytes, phase.elapsed_s) == (2 * one["io_bytes"], 2 * one["runtime"] / 1000)
     assert phase.bandwidth_bytes_per_s == pytest.approx(one["bw_bytes"], rel=1e-3)
     assert phase.tasks == 2
 
@@ -224,8 +221,7 @@ def test_cut_in_the_last_of_several_documents_is_noticed() -> None:
     start = output.stdout.rindex(b"\n{\n") + 3
     for length in range(start, len(output.stdout) - 3, 500):
         measured = fio.parse(replace(output, stdout=output.stdout[:length]))
-        assert measured.status is RunStatus.PARTIAL
-        assert measured.codes == ("earlier-part-read",)
+        assert (measured.status, measured.codes) == (RunStatus.PARTIAL, ("earlier-part-read",))
 
 
 @each_single

@@ -42,8 +42,7 @@ def test_real_devices(tmp_path: Path) -> None:
         ran = subprocess.run(argv, capture_output=True, timeout=60, check=False)
     (measurement,) = read(OutputFile("drives.json", ran.stdout))
     assert (measurement.status, ran.returncode) == (RunStatus.OK, 0), ran.stderr
-    assert measurement.reported["tasks"] == 4
-    assert measurement.requested["transfer_size_bytes"] == MIB
+    assert (measurement.reported["tasks"], measurement.requested["transfer_size_bytes"]) == (4, MIB)
     shares = {
         sample.target: sample.value or 0.0
         for sample in measurement.samples

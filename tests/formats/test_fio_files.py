@@ -16,6 +16,7 @@ from tests.formats import of_formats
 from tests.formats.damage import sampled
 from tests.formats.of_formats import figure, source
 from tests.formats.recorded import FIXTURES, REAL_DATA
+from tests.support.codes import raises
 from tests.support.each import for_each
 
 from trimtab.base.error import DataError, code_of
@@ -115,8 +116,7 @@ def test_what_was_asked_makes_results_comparable() -> None:
         "duration_s": 1.0,
         "time_based": True,
     }
-    assert measurement.reported["tasks"] == 2
-    assert measurement.reported["file_names"] == ["/tmp/x/a"]
+    assert (measurement.reported["tasks"], measurement.reported["file_names"]) == (2, ["/tmp/x/a"])
     assert measurement.layer == "client"
 
 
@@ -124,8 +124,7 @@ def test_what_old_versions_do_not_echo_is_not_made_up() -> None:
     (measurement,) = measured("2.1.11", "random-read")
     assert measurement.requested == {"job_names": ["random"]}
     assert (measurement.layer, measurement.began, measurement.ended) == (None, None, None)
-    assert measurement.phases[0].tasks is None
-    assert measurement.phases[0].direct is None
+    assert (measurement.phases[0].tasks, measurement.phases[0].direct) == (None, None)
     (drives,) = measured("2.21", "drives")  # its numjobs is in the global section
     assert "tasks" not in drives.reported
 
@@ -259,9 +258,8 @@ def test_what_is_no_whole_result_says_why(
 def test_terse_output_is_refused_with_what_to_do() -> None:
     name, path = "terse", FOLDER / "3.42" / "terse.out"
     assert of_formats.recognised(source(path)) == ["fio"]
-    with pytest.raises(DataError) as error:
+    with raises(DataError, "output-format-unsupported") as error:
         read(source(path))
-    assert error.value.code == "output-format-unsupported"
     assert f"{name} output" in error.value.reason
     assert error.value.line == 1
     assert "--output-format=json" in (error.value.hint or "")

@@ -147,8 +147,7 @@ def test_what_was_asked_comes_from_the_details() -> None:
 
 def test_a_summary_alone_lacks_the_parameters() -> None:
     (easy, *_) = FORMAT.read(OutputFile("result_summary.txt", made_valid(summary().read_bytes())))
-    assert easy.status is RunStatus.OK
-    assert easy.requested == {"mode": "standard"}
+    assert (easy.status, easy.requested) == (RunStatus.OK, {"mode": "standard"})
     assert [missing.what for missing in easy.missing] == ["parameters"]
 
 
@@ -263,8 +262,7 @@ def test_an_extended_run_has_more_and_the_same_score() -> None:
     path = FOLDER / "io500-isc26/extended/result_summary.txt"
     found = by_name(FORMAT.read(valid(path)))
     assert {"ior-rnd4K", "ior-rnd1MB", "find-easy", "find-hard"} <= set(found)
-    assert found["score"].requested["mode"] == "extended"
-    assert found["score"].status is RunStatus.OK
+    assert (found["score"].requested["mode"], found["score"].status) == ("extended", RunStatus.OK)
     assert not any("mdworkbench" in (name or "") for name in found)
 
 

@@ -137,8 +137,7 @@ def test_mds_survey_has_a_result_for_each_number_of_threads() -> None:
 
 def test_mds_survey_of_several_mdts_has_the_rate_of_one() -> None:
     (measured, _) = mds_survey.FORMAT.read(recorded("mds", "two.summary"))
-    assert measured.requested["targets"] == 2
-    assert measured.reported["targets"] == 1
+    assert (measured.requested["targets"], measured.reported["targets"]) == (2, 1)
     assert measured.warnings == ("with 2 MDTs the script prints the rate of one, their mean",)
     assert believed(measured, "file_attribute_rate") == [4527.62]
     (old, _) = read(mds_survey.FORMAT, MDTS.replace("mdt 1", "mdt 2"))

@@ -110,8 +110,7 @@ def test_data_that_came_back_wrong_is_a_failure() -> None:
     document = report("read-direct")
     document["phases"][0]["verify"] = {"checked_bytes": 1, "mismatches": 2, "first_mismatch": None}
     measured = parsed(document)
-    assert measured.status is RunStatus.FAILED
-    assert measured.codes == ("data-corrupt",)
+    assert (measured.status, measured.codes) == (RunStatus.FAILED, ("data-corrupt",))
     assert not measured.samples[0].believed
 
 

@@ -12,6 +12,7 @@ from tests.formats import damage
 from tests.formats.damage import sampled
 from tests.formats.ior_captures import EVERY_VERSION
 from tests.formats.recorded import FIXTURES, Recording, fixture, kept, real, recording, require
+from tests.support.codes import raises
 from tests.support.each import for_each
 
 from trimtab.base.error import UsageError, code_of
@@ -63,9 +64,8 @@ def test_shared_file_and_no_flush() -> None:
 
 
 def test_directory_that_ior_would_split() -> None:
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "directory-unusable"):
         ior.command(PhaseRequest(SPEC, "write", "ior", "/scratch/a@b"))
-    assert caught.value.code == "directory-unusable"
 
 
 def test_text_of_a_whole_run() -> None:
@@ -74,8 +74,7 @@ def test_text_of_a_whole_run() -> None:
     assert measured.tool_version == "4.1.0+dev"
     write, read = measured.phases
     assert (write.access, write.repetition, write.moved_bytes) == ("write", 3, 32 * MIB)
-    assert write.bandwidth_bytes_per_s == pytest.approx(157.11 * MIB)
-    assert write.elapsed_s == 0.203684
+    assert (write.bandwidth_bytes_per_s, write.elapsed_s) == (pytest.approx(157.11 * MIB), 0.203684)
     assert (write.tasks, write.transfer_size_bytes, write.block_size_bytes) == (2, MIB, 16 * MIB)
     assert write.direct is False
     assert (read.access, read.bandwidth_bytes_per_s) == ("read", pytest.approx(2450.61 * MIB))
@@ -170,8 +169,7 @@ def test_several_tests_are_not_mixed() -> None:
     assert len(measured.phases) == 8
     assert {phase.block_size_bytes for phase in measured.phases} == {4 * MIB, 8 * MIB}
     assert not any(sample.believed for sample in measured.samples)
-    assert measured.status is RunStatus.FAILED
-    assert measured.codes == ("several-tests",)
+    assert (measured.status, measured.codes) == (RunStatus.FAILED, ("several-tests",))
     assert "2 tests" in measured.problems[0]
 
 
@@ -254,6 +252,5 @@ def test_damage_never_raises_and_never_lies(recorded: Recording) -> None:
 def test_truncated_and_killed_output_is_said() -> None:
     output = fixture("ior", "json").output
     measured = ior.parse(replace(output, truncated=True, exit_code=None))
-    assert measured.status is RunStatus.PARTIAL
-    assert measured.codes == ("output-cut", "tool-exit")
+    assert (measured.status, measured.codes) == (RunStatus.PARTIAL, ("output-cut", "tool-exit"))
     assert "a signal" in measured.problems[1]

@@ -20,6 +20,7 @@ from tests.formats.of_formats import (
     values,
 )
 from tests.formats.recorded import REAL_DATA
+from tests.support.codes import raises
 from tests.support.each import for_each
 
 from trimtab.base.error import DataError
@@ -173,8 +174,7 @@ def test_row_that_was_printed_twice_is_not_believed() -> None:
     measured = only(OutputFile("x", source.text.replace(row, f"{row}\n{row}").encode()))
     assert measured.status is RunStatus.PARTIAL
     reasons = [one.reason for one in measured.samples if one.metric == "write_bandwidth"]
-    assert reasons[:2] == ["repetition 0 was printed 2 times"] * 2
-    assert reasons[2:] == [None, None]
+    assert (reasons[:2], reasons[2:]) == (["repetition 0 was printed 2 times"] * 2, [None, None])
 
 
 def test_what_is_not_iors_is_a_data_error() -> None:
@@ -189,9 +189,8 @@ def test_more_parts_than_a_file_may_have_are_refused(monkeypatch: pytest.MonkeyP
     row = b"write 1 1 1 1 1 1 1 1 1 0\n"
     assert ior.read(OutputFile("x", head + row * 45))
     for content in (head + row * 60, head * 60):
-        with pytest.raises(DataError) as caught:
+        with raises(DataError, "too-many-results") as caught:
             ior.read(OutputFile("x", content))
-        assert caught.value.code == "too-many-results"
         assert caught.value.line is not None
         assert ior.parse(RawOutput("x", (), content)).status is RunStatus.FAILED
 

@@ -19,6 +19,7 @@ from tests.formats.ior_captures import (
 )
 from tests.formats.of_formats import read_or_none, recognised, sources
 from tests.formats.recorded import REAL_DATA
+from tests.support.codes import raises
 from tests.support.each import for_each
 
 from trimtab.base.error import DataError, code_of
@@ -93,8 +94,7 @@ def test_values_of_3_0() -> None:
     for access in ("write", "read"):
         expected = [float(row[1]) * MIB for row in rows if row[0] == access]
         assert printed(measured, f"{access}_bandwidth") == pytest.approx(expected)
-    assert measured.tool_version == "3.0.1"
-    assert measured.host == "vm"
+    assert (measured.tool_version, measured.host) == ("3.0.1", "vm")
     assert measured.began == moment(text[2].removeprefix("Began: "))
     assert measured.ended is not None
     assert printed(measured, "write_iops") == []  # it prints none
@@ -267,9 +267,8 @@ def test_stale_reason_of_ior_3_is_left_out() -> None:
 
 
 def test_csv_of_3_3_is_named() -> None:
-    with pytest.raises(DataError) as caught:
+    with raises(DataError, "output-format-unsupported"):
         ior.read(capture("3.3.0", "csv"))
-    assert caught.value.code == "output-format-unsupported"
 
 
 def test_option_that_3_2_dropped_is_said() -> None:
@@ -295,8 +294,7 @@ def test_summary_of_one_repetition_is_that_repetition() -> None:
         measured = only(source)
         row = next(line.split() for line in source.text.split("\n") if line.startswith("write "))
         assert printed(measured, "write_bandwidth") == [pytest.approx(float(row[1]) * MIB)]
-        assert measured.phases[0].moved_bytes == 16 * MIB
-        assert measured.requested["tasks"] == 2
+        assert (measured.phases[0].moved_bytes, measured.requested["tasks"]) == (16 * MIB, 2)
 
 
 def test_summary_of_a_write_may_be_of_the_bytes_read() -> None:
@@ -425,8 +423,7 @@ def test_real_values() -> None:
     assert printed(random_4k, "write_iops") == [7392.0]
     assert random_4k.requested["transfer_size_bytes"] == 4096
     deadline = only(by_name["stonewall"])
-    assert deadline.phases[0].moved_bytes == 586809344
-    assert deadline.requested["stonewall_s"] == 6
+    assert (deadline.phases[0].moved_bytes, deadline.requested["stonewall_s"]) == (586809344, 6)
     least = only(by_name["stonewall_min"])
     assert least.requested["minimum_duration_s"] == 5
     assert [phase.moved_bytes for phase in least.phases] == [305659904, 244449280]
@@ -448,8 +445,7 @@ def test_fewer_repetitions_within_a_limit_of_time_are_all_there_are(
     source = capture(version, case)
     assert "-nan" in source.text
     measured = only(source)
-    assert measured.requested["maximum_duration_s"] == 60
-    assert measured.requested["repetitions"] == 9
+    assert (measured.requested["maximum_duration_s"], measured.requested["repetitions"]) == (60, 9)
     assert len(printed(measured, "write_bandwidth")) == 5
     without = source.text.replace(" -T 1 ", " ", 1).replace('Duration": 1', 'Duration": 0', 1)
     assert only(OutputFile("x", without.encode())).status is not RunStatus.OK

@@ -120,8 +120,7 @@ def test_other_ways_to_ask() -> None:
     assert believed(clients, "read_bandwidth")[4:] == pytest.approx([800.26e6, 798.23e6])
     assert believed(clients, "rpc_rate")[4:] == [1588.0, 1581.0]
     reads = believed(servers, "read_bandwidth")
-    assert reads[4:6] == pytest.approx([725.42 * MIB, 723.99 * MIB])
-    assert len(reads) == 8
+    assert (reads[4:6], len(reads)) == (pytest.approx([725.42 * MIB, 723.99 * MIB]), 8)
     assert len(believed(servers, "write_bandwidth")) == 6
 
 
@@ -194,8 +193,7 @@ def test_nodes_that_did_not_answer() -> None:
         "[LNet Rates of clients]", "Failed to stat on 1 nodes\n[LNet Rates of clients]"
     )
     found = named(text, "clients")
-    assert found.status is RunStatus.PARTIAL
-    assert found.codes == ("nodes-silent",)
+    assert (found.status, found.codes) == (RunStatus.PARTIAL, ("nodes-silent",))
     assert found.problems[0].startswith("1 ")
 
 
@@ -312,5 +310,4 @@ def test_what_the_commands_say_is_read() -> None:
     text = ECHOED + TWO_NODES.partition("\n")[2].replace("oss1", "servers")
     servers = named(text, "servers")
     assert servers.requested["tests"] == ["brw write"]
-    assert servers.requested["transfer_size_bytes"] == MIB
-    assert servers.reported["nodes"] == 1
+    assert (servers.requested["transfer_size_bytes"], servers.reported["nodes"]) == (MIB, 1)

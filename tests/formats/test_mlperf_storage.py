@@ -130,8 +130,7 @@ def kept(name: str) -> Measurement:
 
 def test_a_run_of_our_own() -> None:
     run = kept("success")
-    assert (run.status, run.problem) == (RunStatus.OK, None)
-    assert run.requested["model"] == "unet3d"
+    assert (run.status, run.problem, run.requested["model"]) == (RunStatus.OK, None, "unet3d")
     assert (run.requested["batch_size"], run.requested["read_threads"]) == (7, 4)
     assert (run.requested["files"], run.requested["record_bytes"]) == (42, 400_000)
     assert len(believed(run, "samples_rate")) == 2
@@ -143,8 +142,7 @@ def test_a_run_of_our_own() -> None:
 
 def test_a_run_of_our_own_that_kept_no_accelerator_busy() -> None:
     run = kept("below")
-    assert run.status is RunStatus.FAILED
-    assert run.codes[0] == "utilization-too-low"
+    assert (run.status, run.codes[0]) == (RunStatus.FAILED, "utilization-too-low")
     assert "32.7 %" in run.problems[0]
     assert "90 %" in run.problems[0]
 
@@ -248,8 +246,7 @@ def test_a_report_that_contradicts_itself_is_not_believed() -> None:
     document = json.loads(path.read_bytes())
     document["runs"]["run-2"]["train_throughput_samples_per_second"] *= 1.01
     for run in FORMAT.read(OutputFile("x.json", json.dumps(document).encode())):
-        assert run.status is RunStatus.FAILED
-        assert run.codes == ("figures-disagree",)
+        assert (run.status, run.codes) == (RunStatus.FAILED, ("figures-disagree",))
         assert "samples_per_second" in (run.problem or "")
 
 
@@ -293,11 +290,9 @@ def test_the_configuration_of_the_run_names_its_own_minimum() -> None:
 def test_without_a_configuration_its_own_word_is_taken() -> None:
     assert measured(small()).status is RunStatus.OK
     failed = measured(small(train_au_meet_expectation="fail"))
-    assert failed.status is RunStatus.FAILED
-    assert failed.codes[0] == "utilization-too-low"
+    assert (failed.status, failed.codes[0]) == (RunStatus.FAILED, "utilization-too-low")
     silent = measured(small(train_au_meet_expectation=None))
-    assert silent.status is RunStatus.FAILED
-    assert silent.codes[0] == "utilization-unknown"
+    assert (silent.status, silent.codes[0]) == (RunStatus.FAILED, "utilization-unknown")
 
 
 def test_where_only_hydras_own_file_is_kept_it_names_the_workload() -> None:

@@ -80,8 +80,7 @@ def test_a_summary_with_its_detail() -> None:
         ("rewrite_bandwidth", "total"): 1576.113992,
         ("read_bandwidth", "total"): 1855.965479,
     }
-    assert one.layer == "ost"
-    assert one.host == "lustre1"
+    assert (one.layer, one.host) == ("ost", "lustre1")
     assert one.began == datetime(2026, 11, 20, 16, 15, 22, tzinfo=UTC)
     assert one.requested == {
         "case": "disk",
@@ -151,10 +150,8 @@ def test_a_line_that_is_not_whole_is_no_copy_of_another() -> None:
 
 def test_objects_and_threads_are_told_for_one_target() -> None:
     found = only(HERE / "two-targets.summary")
-    assert found.requested["objects_per_target"] == 2
-    assert found.requested["threads_per_target"] == 4
-    assert found.requested["size_bytes"] == 32 * MIB
-    assert found.reported["targets"] == 2
+    assert (found.requested["objects_per_target"], found.requested["threads_per_target"]) == (2, 4)
+    assert (found.requested["size_bytes"], found.reported["targets"]) == (32 * MIB, 2)
 
 
 def test_a_detail_alone_has_no_figure_of_all_targets() -> None:
@@ -305,8 +302,7 @@ def test_objects_that_a_killed_survey_left() -> None:
 def test_many_targets() -> None:
     files = survey_files(298, seed=3)
     (found,) = read(OutputFile("a.summary", files.summary, {"a.detail": files.detail}))
-    assert found.status is RunStatus.OK
-    assert found.reported["targets"] == 298
+    assert (found.status, found.reported["targets"]) == (RunStatus.OK, 298)
     reported: dict[str, dict[str, float]] = {"write": {}, "rewrite": {}, "read": {}}
     for sample in found.samples:
         if sample.target is not None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats.damage import RUBBISH, cuts, flips, sampled
 from tests.formats.of_formats import check_damaged, read_or_none, recognised
+from tests.support.codes import raises
 
 from trimtab.base.error import DataError, code_of
 from trimtab.base.run import RunStatus
@@ -46,14 +47,10 @@ def test_is_recognised_as_perf_alone(path: Path) -> None:
 def test_five_forms_of_one_recording_say_the_same(name: str) -> None:
     """As a person reads: 35.42 % in ext4_mb_prefetch, 11.08 % in ext4_mb_scan_group."""
     (one,) = read(source(name))
-    assert one.status is RunStatus.OK
-    assert one.problem is None
-    assert one.samples == ()
+    assert (one.status, one.problem, one.samples) == (RunStatus.OK, None, ())
     found = shares(one)
-    assert found["ext4_mb_prefetch"] == 0.3542
-    assert found["ext4_mb_scan_group"] == 0.1108
-    assert found["__rcu_read_unlock"] == 0.0964
-    assert len(found) == 35
+    assert (found["ext4_mb_prefetch"], found["ext4_mb_scan_group"]) == (0.3542, 0.1108)
+    assert (found["__rcu_read_unlock"], len(found)) == (0.0964, 35)
     assert one.reported["allocator_share"] == pytest.approx(
         sum(share for name, share in found.items() if name.startswith("ext4_mb_"))
     )
@@ -63,13 +60,10 @@ def test_five_forms_of_one_recording_say_the_same(name: str) -> None:
 
 def test_the_header_tells_server_time_and_version() -> None:
     (one,) = read(source("report-header"))
-    assert one.host == "oss1"
-    assert one.reported["server"] == "oss1"
-    assert one.tool_version == "6.1.187"
+    assert (one.host, one.reported["server"], one.tool_version) == ("oss1", "oss1", "6.1.187")
     assert one.began is not None
     assert one.began.isoformat() == "2026-11-21T03:26:28"
-    assert one.began.tzinfo is None
-    assert one.missing == ()
+    assert (one.began.tzinfo, one.missing) == (None, ())
 
 
 def test_a_file_may_be_named_after_the_server() -> None:
@@ -170,8 +164,7 @@ def test_a_tab_or_a_symbol_with_blanks() -> None:
 def test_shares_of_more_than_all_are_not_believed() -> None:
     content = source("report").content.replace(b" 35.42%", b" 95.42%")
     (one,) = read(OutputFile("x", content))
-    assert one.status is RunStatus.FAILED
-    assert one.codes == ("figures-disagree",)
+    assert (one.status, one.codes) == (RunStatus.FAILED, ("figures-disagree",))
     assert "159.9 %" in one.problems[0]
     assert "shares" not in one.reported
 
@@ -210,9 +203,8 @@ def test_a_script_with_its_end() -> None:
 
 
 def test_sorted_without_functions() -> None:
-    with pytest.raises(DataError) as caught:
+    with raises(DataError, "not-sorted-by-symbol"):
         read(source("report-no-symbol"))
-    assert caught.value.code == "not-sorted-by-symbol"
 
 
 @pytest.mark.calibration

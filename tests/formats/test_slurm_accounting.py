@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.formats.of_formats import recognised
 from tests.formats.recorded import FIXTURES
+from tests.support.codes import raises
 
 from trimtab.base.error import DataError
 from trimtab.base.run import RunStatus
@@ -46,8 +47,7 @@ def test_a_table_is_read() -> None:
     recorded = OutputFile(TABLE.name, TABLE.read_bytes())
     assert recognised(recorded) == ["slurm-accounting"]
     (result,) = read(recorded)
-    assert result.status is RunStatus.OK
-    assert result.samples == ()
+    assert (result.status, result.samples) == (RunStatus.OK, ())
     assert result.reported["jobs"] == 60, "one waits, one never started"
     assert len(figures(result, "running_jobs")) == len(figures(result, "busy_nodes")) > 12
 
@@ -115,9 +115,8 @@ def test_steps_are_no_jobs_and_a_job_counts_once() -> None:
     ],
 )
 def test_what_cannot_be_counted_is_refused(lines: tuple[str, ...], code: str) -> None:
-    with pytest.raises(DataError) as error:
+    with raises(DataError, code):
         read(source(*lines))
-    assert error.value.code == code
 
 
 ROWS = (

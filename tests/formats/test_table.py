@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.formats.recorded import FIXTURES
+from tests.support.codes import raises
 
 import trimtab.formats as package
 from trimtab.base.error import UsageError
@@ -53,9 +54,8 @@ def test_options_of_a_probe_reach_every_benchmark_or_are_refused() -> None:
         assert phases.arguments(PhaseRequest(spec, "write", "p", "/x"))[-1] == "--further=4"
         (reserved,) = {"t", "bs", "transfer-size"} & phases.reserved_options
         refused = replace(spec, options={reserved: "4k"})
-        with pytest.raises(UsageError) as caught:
+        with raises(UsageError, "option-reserved"):
             phases.arguments(PhaseRequest(refused, "write", "p", "/x"))
-        assert caught.value.code == "option-reserved"
 
 
 def test_a_format_has_the_name_of_its_line() -> None:

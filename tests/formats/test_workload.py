@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tests.formats.recorded import fixture
+from tests.support.codes import raises
 
 from trimtab.base.error import ToolError, UsageError
 from trimtab.base.run import ProbeSpec, RunStatus
@@ -51,8 +52,7 @@ def changed(**values: object) -> Measurement:
 )
 def test_another_workload_is_not_judged(values: dict[str, object], code: str, figures: str) -> None:
     confirmed = confirm(changed(**values), SPEC)
-    assert confirmed.status is RunStatus.INVALID_WORKLOAD
-    assert confirmed.codes[0] == code
+    assert (confirmed.status, confirmed.codes[0]) == (RunStatus.INVALID_WORKLOAD, code)
     assert figures in confirmed.problems[0]
 
 
@@ -74,8 +74,7 @@ def test_access_that_was_not_asked_for() -> None:
 )
 def test_files_that_contradict(sizes: dict[str, int], codes: tuple[str, ...]) -> None:
     confirmed = confirm(changed(), SPEC, sizes=sizes)
-    assert confirmed.status is RunStatus.INVALID_WORKLOAD
-    assert confirmed.codes == codes
+    assert (confirmed.status, confirmed.codes) == (RunStatus.INVALID_WORKLOAD, codes)
 
 
 def test_files_cannot_hold_more_than_was_written() -> None:
@@ -128,12 +127,10 @@ def test_read_asks_for_the_shortest_file_in_whole_transfers(
     ],
 )
 def test_nothing_to_read(sizes: dict[str, int], code: str) -> None:
-    with pytest.raises(ToolError) as caught:
+    with raises(ToolError, code):
         readable_size_bytes(sizes, SPEC)
-    assert caught.value.code == code
 
 
 def test_shared_file_has_holes() -> None:
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "shared-file-holes"):
         readable_size_bytes({"data": 64 * MIB}, replace(SPEC, file_per_process=False))
-    assert caught.value.code == "shared-file-holes"

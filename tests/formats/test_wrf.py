@@ -84,8 +84,7 @@ def test_the_time_of_a_run_counts_nothing_twice() -> None:
     assert times(whole, None, "sum") == [pytest.approx(written)]
     assert whole.reported["output_share"] == pytest.approx(written / elapsed)
     assert found["restart"].reported["share"] == pytest.approx((11.4021 + 9.00125) / elapsed)
-    assert whole.reported["steps"] == 4
-    assert whole.reported["last_time"] == "2019-11-26_12:01:12"
+    assert (whole.reported["steps"], whole.reported["last_time"]) == (4, "2019-11-26_12:01:12")
 
 
 def test_every_number_is_on_its_line() -> None:
@@ -114,8 +113,7 @@ def test_adaptive_steps_other_streams_and_names_that_were_cut() -> None:
     assert times(found["filter"], "d01") == [0.11]
     assert found[None].reported["steps"] == 3
     for one in found.values():
-        assert one.status is RunStatus.PARTIAL
-        assert one.codes == ("output-unfinished",)
+        assert (one.status, one.codes) == (RunStatus.PARTIAL, ("output-unfinished",))
 
 
 def test_io_servers_are_said() -> None:

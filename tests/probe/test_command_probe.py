@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.support.codes import raises
 from tests.support.command import TRIMTAB, trimtab
 from tests.support.slurm import Cluster
 
@@ -92,8 +93,7 @@ def test_fio_as_a_sites_own_command(tmp_path: Path, benchmark: str) -> None:
     line = done.outputs[0].stdout.decode().splitlines()[(sample.line or 0) - 1]
     assert '"bw' in line
     asked: Any = done.parameters["spec"]
-    assert asked["command"]["words"] == list(FIO)
-    assert asked["transfer_size_bytes"] == 65536
+    assert (asked["command"]["words"], asked["transfer_size_bytes"]) == (list(FIO), 65536)
     cost: Any = done.parameters["cost"]
     assert cost["bytes_written"] == 2 * 2**20
     assert cost["node_hours"] > 0
@@ -409,9 +409,8 @@ def test_what_a_broken_off_run_left_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     left.mkdir(parents=True)
     # A probe that makes no tree of its own does not remove one.
-    with pytest.raises(ToolError) as caught:
+    with raises(ToolError, "directory-not-removed"):
         runner.clean_up(SiteProbe("own", benchmark="builtin"), run_id)
-    assert caught.value.code == "directory-not-removed"
     runner(probe, RunContext(run_id, now(), lambda *_: None))
     assert list(tmp_path.iterdir()) == []
 

@@ -47,8 +47,7 @@ def test_a_week_is_summed_and_set_against_the_capacity(store: Store) -> None:
         )
     cost = cost_of(store, "s", NOW)
     assert cost.runs == 8  # both ends of the week are within
-    assert (cost.bytes_written, cost.bytes_read) == (80 * GIB, 40 * GIB)
-    assert cost.node_hours == 16.0
+    assert (cost.bytes_written, cost.bytes_read, cost.node_hours) == (80 * GIB, 40 * GIB, 16.0)
     assert cost.drive_writes_per_day == pytest.approx(80 / 7 / 1000)
     assert cost.to - cost.from_ == timedelta(days=7)
 
@@ -62,9 +61,7 @@ def test_what_is_not_told_is_not_made_up(store: Store) -> None:
     keep(store, NOW, bytes_written=10 * GIB)
     keep(store, NOW - timedelta(hours=1))
     cost = cost_of(store, "s", NOW)
-    assert cost.runs == 1
-    assert cost.node_hours is None
-    assert cost.drive_writes_per_day is None
+    assert (cost.runs, cost.node_hours, cost.drive_writes_per_day) == (1, None, None)
     assert cost.reason
 
 

@@ -103,8 +103,7 @@ def test_from_the_drive_to_the_job(
     assert run_of(local.document)["parameters"]["job"]["launcher"] == "mpi"
     run = run_of(job.document)
     facts = run["parameters"]["job"]
-    assert facts["launcher"] == "slurm"
-    assert facts["nodes"] == ["n1", "n2"]
+    assert (facts["launcher"], facts["nodes"]) == ("slurm", ["n1", "n2"])
     assert facts["started_at"] >= facts["submitted_at"]
     assert [phase["tasks"] for phase in run["parameters"]["phases"]] == [4, 4]
     assert run["parameters"]["spec"]["nodes"] == 2
@@ -148,6 +147,5 @@ def test_a_job_that_never_starts_is_missing_and_not_zero(
     ended = trimtab("probe", "as-a-job", "--site", site, "--json", store=store)
     assert ended.code == 3, ended.stderr
     run = run_of(ended.document)
-    assert run["status"] == "not_started"
-    assert run["samples"] == []
+    assert (run["status"], run["samples"]) == ("not_started", [])
     assert slurm.queue() == []

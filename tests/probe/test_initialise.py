@@ -11,6 +11,7 @@ import pytest
 from tests.fake_lustre.install import install
 from tests.fake_lustre.state import FakeLustre
 from tests.support import loopback
+from tests.support.codes import raises
 from tests.support.command import trimtab
 
 from trimtab.base.error import ToolError, UsageError
@@ -46,9 +47,8 @@ OF_LUSTRE = [
 def test_what_is_of_lustre_is_refused_elsewhere(
     tmp_path: Path, given: dict, driver: str | None
 ) -> None:
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "not-lustre"):
         discover(DraftRequest(str(tmp_path), driver=driver, **given))
-    assert caught.value.code == "not-lustre"
 
 
 @pytest.mark.system

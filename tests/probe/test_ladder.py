@@ -141,8 +141,7 @@ def test_few_runs_leave_the_repetitions_of_the_newest(store: Store) -> None:
     newest = keep(store, "ior", [70.0, 80.0])
     found = only(store)
     assert found.rate.basis is IntervalBasis.REPETITIONS
-    assert found.rate.values == (70.0 * GB, 80.0 * GB)
-    assert found.runs == (newest.id,)
+    assert (found.rate.values, found.runs) == ((70.0 * GB, 80.0 * GB), (newest.id,))
 
 
 def test_the_fastest_of_the_newest_series_is_taken_and_the_other_named(store: Store) -> None:
@@ -204,8 +203,7 @@ def test_osts_one_by_one_are_summed_and_doubted(store: Store) -> None:
     keep(store, "lnet-selftest", [48.0], told={"servers": 1})
     keep(store, "ior", [60.0, 60.1], told={"targets": 2})
     found = rungs(store)["ost", "read_bandwidth"]
-    assert found.rate.value == 82 * GB
-    assert found.coverage.osts == 2
+    assert (found.rate.value, found.coverage.osts) == (82 * GB, 2)
     (track,) = build_ladder(of_store(store, SITE)).tracks
     assert track.limit.kind is LimitKind.CANNOT_TELL
     assert "together and one by one" in track.limit.reason
@@ -231,8 +229,7 @@ def test_a_rate_of_zero_is_no_rate_of_a_target(store: Store) -> None:
         )
     )
     found = rungs(store)["ost", "read_bandwidth"]
-    assert found.rate.value == 79 * GB
-    assert found.coverage.osts == 2
+    assert (found.rate.value, found.coverage.osts) == (79 * GB, 2)
     assert found.notes == ("sum of 2 OSTs, each measured by itself",)
 
 
@@ -265,8 +262,7 @@ def test_surveys_of_several_days_tell_how_they_scatter(store: Store) -> None:
         )
     found = only(store)
     assert found.rate.values == (86 * GB, 82 * GB, 80 * GB)
-    assert found.rate.basis is IntervalBasis.RUNS
-    assert len(found.runs) == 3
+    assert (found.rate.basis, len(found.runs)) == (IntervalBasis.RUNS, 3)
 
 
 def test_runs_without_a_time(store: Store) -> None:
@@ -390,8 +386,7 @@ def test_a_run_that_a_person_wants(store: Store) -> None:
     keep(store, "ior", [70.0], tasks=2048, probe="weekly")
     given = of_store(store, SITE, [slow.id])
     (rung,) = given.rungs
-    assert rung.rate.value == 5.0 * GB
-    assert rung.runs == (slow.id,)
+    assert (rung.rate.value, rung.runs) == (5.0 * GB, (slow.id,))
 
 
 def test_what_covers_nobody_knows_what_comes_last(store: Store) -> None:
@@ -442,8 +437,7 @@ def test_osts_are_counted_in_the_last_snapshot(store: Store) -> None:
     store.ensure_site("scratch")
     store.add_snapshot("scratch", snapshot(NOW, 30))
     given = of_store(store, Site("scratch", "lustre", "/scratch"))
-    assert given.hardware.osts == 2
-    assert given.hardware.oss is None
+    assert (given.hardware.osts, given.hardware.oss) == (2, None)
 
 
 def test_the_data_sheet_of_the_drives_is_the_lowest_rung(store: Store) -> None:
@@ -529,8 +523,7 @@ def test_a_site_that_only_the_store_knows(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     shown = trimtab("ladder", "imported", "--json", store=kept)
     assert shown.code == 0, shown.stderr
-    assert shown.document["name"] == "imported"
-    assert shown.document["scale"] == "one drive"
+    assert (shown.document["name"], shown.document["scale"]) == ("imported", "one drive")
     assert "[hardware]" in " ".join(shown.document["notes"])
     tracks = {track["metric"]: track for track in shown.document["tracks"]}
     rungs = {one["layer"]: one for one in tracks["read_bandwidth"]["rungs"]}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.codes import raises
 
 from trimtab.base.error import RefusedError, ToolError, UsageError
 from trimtab.probe.file_placement import Pinned, Striped, pin, pin_usable
@@ -67,9 +67,8 @@ def test_files_are_made_on_their_targets_and_read_back() -> None:
 
 def test_a_file_that_went_elsewhere_is_refused() -> None:
     place = Pinned(lambda *_: None, ("OST0000", "OST0001"), Lfs(frozenset({1})))
-    with pytest.raises(RefusedError) as caught:
+    with raises(RefusedError, "placement-refused"):
         place("/scratch", "p")
-    assert caught.value.code == "placement-refused"
 
 
 def test_a_layout_is_read_back() -> None:
@@ -79,9 +78,8 @@ def test_a_layout_is_read_back() -> None:
 
 
 def test_what_lfs_refuses_is_told() -> None:
-    with pytest.raises(ToolError) as caught:
+    with raises(ToolError, "lfs-failed"):
         Striped(lambda *_: None, 4, Lfs(code=22))("/scratch", "p")
-    assert caught.value.code == "lfs-failed"
 
 
 @given(

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.codes import raises
 
 from trimtab.base.error import RefusedError, UsageError
 from trimtab.base.run import RunStatus
@@ -25,8 +26,7 @@ def plan(available: int = 100 * GIB, processors: int = 2, **request):
 def test_the_default_fits_a_minute_and_a_twentieth_of_the_free_space():
     spec = plan()
     assert (spec.repetitions, spec.duration_s, spec.tasks) == (5, 5.0, 4)
-    assert spec.transfer_size_bytes == MIB
-    assert spec.block_size_bytes == GIB
+    assert (spec.transfer_size_bytes, spec.block_size_bytes) == (MIB, GIB)
     assert spec.direct
 
 
@@ -57,34 +57,29 @@ def test_a_small_budget_gives_short_repetitions_rather_than_none():
 
 
 def test_a_nearly_full_file_system_is_refused():
-    with pytest.raises(RefusedError) as caught:
+    with raises(RefusedError, "space-too-small"):
         plan(available=10 * MIB)
-    assert caught.value.code == "space-too-small"
 
 
 def test_a_space_budget_that_would_fill_the_file_system_is_refused():
-    with pytest.raises(RefusedError) as caught:
+    with raises(RefusedError, "space-too-small"):
         plan(available=10 * GIB, space_bytes=10 * GIB)
-    assert caught.value.code == "space-too-small"
 
 
 def test_a_block_size_over_the_space_budget_is_wrong_use():
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "space-budget-exceeded"):
         plan(block_size_bytes=64 * GIB)
-    assert caught.value.code == "space-budget-exceeded"
 
 
 def test_sizes_must_suit_direct_io():
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "transfer-size-unaligned"):
         plan(transfer_size_bytes=1000)
-    assert caught.value.code == "transfer-size-unaligned"
     assert plan(transfer_size_bytes=1000, direct=False).transfer_size_bytes == 1000
 
 
 def test_more_tasks_than_the_space_has_transfers_is_wrong_use():
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "space-budget-exceeded"):
         plan(available=40 * MIB, tasks=64)
-    assert caught.value.code == "space-budget-exceeded"
 
 
 def test_an_earlier_block_size_is_kept_while_it_fits():

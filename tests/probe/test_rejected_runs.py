@@ -33,6 +33,5 @@ def test_a_site_whose_runs_all_failed_says_so_and_why(tmp_path: Path) -> None:
         assert "no space left (2 of 3)" in failure.value.message
         # It has no incident that anybody can see: that is an answer, not an error.
         search, _ = bring_up_to_date(store, Place("s", None), now=START + timedelta(days=1))
-        assert search.explained.explanations == ()
-        assert search.explained.judged_until is None
+        assert (search.explained.explanations, search.explained.judged_until) == ((), None)
         assert search.why_none == failure.value.message

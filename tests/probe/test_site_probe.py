@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.act.world import action
 from tests.fake_lustre.state import FakeLustre
+from tests.support.codes import raises
 
 from trimtab.base.action import ActionKind
 from trimtab.base.error import JobLost, RefusedError, TrimtabError
@@ -40,9 +41,8 @@ def _now() -> datetime:
 def test_a_scheduled_probe_takes_at_most_a_fifth_of_what_is_free() -> None:
     probe = SiteProbe("hourly", tasks_per_node=4, block_size_bytes=100 * MIB)
     assert spec_of(probe, 2000 * MIB, 2).tasks == 4
-    with pytest.raises(RefusedError) as caught:
+    with raises(RefusedError, "space-too-small"):
         spec_of(probe, 1999 * MIB, 2)
-    assert caught.value.code == "space-too-small"
 
 
 def test_tasks_are_those_of_all_nodes() -> None:
@@ -60,9 +60,8 @@ def test_options_and_nodes_end_a_series_only_where_they_are_used() -> None:
 
 def test_a_launcher_that_does_not_start_a_benchmark_is_refused() -> None:
     site = Site("s", "local", "/", launchers=(SiteLauncher("queue", "slurm"),))
-    with pytest.raises(RefusedError) as caught:
+    with raises(RefusedError, "launcher-mismatch"):
         instrument_of(replace(SMALL, launcher="queue", benchmark="fio"), site, THIS_HOST)
-    assert caught.value.code == "launcher-mismatch"
 
 
 def test_a_batch_job_is_asked_for_as_long_as_the_probe_may_take() -> None:
@@ -128,8 +127,7 @@ def test_a_run_has_the_id_of_its_slot_and_leaves_nothing_behind(tmp_path: Path) 
     told: list[str] = []
     context = RunContext(run_id, _now(), lambda text, fraction: told.append(text))
     outcome = runner(replace(SMALL, directory="below"), context)
-    assert outcome.run.id == run_id
-    assert outcome.run.probe == "hourly"
+    assert (outcome.run.id, outcome.run.probe) == (run_id, "hourly")
     assert outcome.run.status in {RunStatus.OK, RunStatus.PARTIAL, RunStatus.FAILED}
     assert [one.label for one in outcome.run.outputs] == ["write 0", "read 0"]
     assert outcome.error is None or outcome.run.problem

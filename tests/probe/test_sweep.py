@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.support.codes import raises
 
 from trimtab.base.error import Interrupted, ToolError, UsageError
 from trimtab.base.event import identifier_of
@@ -144,9 +145,8 @@ def test_a_point_that_failed_is_told_and_measured_again(store: Store) -> None:
 @pytest.mark.system
 def test_three_failures_in_a_row_end_it(store: Store) -> None:
     runner = Recorder(fail=frozenset(range(9)))
-    with pytest.raises(ToolError) as caught:
+    with raises(ToolError, "points-failed"):
         work(store, runner).run({}, lambda *_: None)
-    assert caught.value.code == "points-failed"
     assert len(runner.asked) == 3
 
 
@@ -158,8 +158,7 @@ def test_what_is_set_by_hand_waits_until_it_is_said(store: Store) -> None:
     assert runner.asked == []
     assert state.waiting == ({"nps": 1}, {"nps": 4})
     state = work(store, runner, sweep).run(levels_now(sweep, ("nps=4",)), lambda *_: None)
-    assert state.measured == 2
-    assert state.waiting == ({"nps": 1},)
+    assert (state.measured, state.waiting) == (2, ({"nps": 1},))
     settings = [p.run.parameters["spec"]["settings"] for p in state.points if p.run]  # type: ignore[index]
     assert settings == [{"nps": 4}, {"nps": 4}]
 
@@ -259,9 +258,8 @@ def test_a_mistake_in_the_file_is_told(
 ) -> None:
     path = tmp_path / "s.toml"
     path.write_text(GOOD.replace(old, new))
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, code) as caught:
         load_sweep(str(path))
-    assert caught.value.code == code
     assert place in caught.value.message
 
 

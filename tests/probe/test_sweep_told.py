@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.probe.test_sweep import GOOD, MIB, PROBE, SWEEP, Recorder, now, store, work
+from tests.support.codes import raises
 
 from trimtab.base.error import RefusedError, ToolError, UsageError
 from trimtab.base.run import Run, RunStatus, Sample, doubts
@@ -131,8 +132,7 @@ def test_what_is_measured_already_needs_no_space(store: Store, tmp_path: Path) -
     work(store, Recorder()).run({}, lambda *_: None)
     gone = Site("s", "local", str(tmp_path / "gone"), probes=(PROBE,))
     state = SweepWork(SWEEP, gone, PROBE, store, Recorder(), now).run({}, lambda *_: None)
-    assert state.measured == 4
-    assert state.error is None
+    assert (state.measured, state.error) == (4, None)
 
 
 def test_runs_that_nobody_believes_are_counted_with_the_reason(store: Store) -> None:
@@ -241,9 +241,8 @@ def test_the_hint_is_itself_accepted(tmp_path: Path, line: str, hint: str) -> No
 
 
 def test_three_failures_still_end_it(store: Store) -> None:
-    with pytest.raises(ToolError) as caught:
+    with raises(ToolError, "points-failed"):
         work(store, Recorder(fail=frozenset(range(9)))).run({}, lambda *_: None)
-    assert caught.value.code == "points-failed"
 
 
 def test_reasons_that_differ_in_a_number_are_one() -> None:

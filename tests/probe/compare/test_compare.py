@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.judge.history import noise
+from tests.support.codes import raises
 from tests.support.command import trimtab
 from tests.support.known import known
 
@@ -83,8 +84,7 @@ def test_two_systems(store):
     assert (series.probe, series.kind, series.layer) == ("hourly", "ior", "client")
     assert series.differences == ()
     (effect,) = series.effects
-    assert effect.metric == "write_bandwidth"
-    assert effect.ratio == pytest.approx(0.8, abs=0.02)
+    assert (effect.metric, effect.ratio) == ("write_bandwidth", pytest.approx(0.8, abs=0.02))
     assert effect.change is Change.WORSE
     assert effect.provisional is False
     assert effect.basis is Basis.RUNS
@@ -99,8 +99,7 @@ def test_two_systems(store):
 def test_two_stretches_of_one_site(store):
     result = compared(store, "alpha@2026-03-02..2026-03-09", "@2026-03-09..", site="alpha")
     (effect,) = result.series[0].effects
-    assert (effect.before.n, effect.after.n) == (168, 168)
-    assert effect.change is Change.NO_DIFFERENCE
+    assert (effect.before.n, effect.after.n, effect.change) == (168, 168, Change.NO_DIFFERENCE)
     assert known(effect.before.to) < datetime(2026, 3, 9, tzinfo=UTC)
     assert effect.after.from_ == datetime(2026, 3, 9, tzinfo=UTC)
 
@@ -126,8 +125,7 @@ def test_single_runs_by_id(store):
     assert effect.ratio_interval is not None
     assert effect.provisional is True
     one = compared(store, ids[0], ids[1]).series[0].effects[0]
-    assert one.basis is Basis.REPETITIONS
-    assert one.change is Change.CANNOT_TELL
+    assert (one.basis, one.change) == (Basis.REPETITIONS, Change.CANNOT_TELL)
 
 
 @pytest.mark.system
@@ -139,9 +137,8 @@ def test_runs_without_a_time_can_be_compared_by_id(tmp_path):
     assert effect.ratio == pytest.approx(2.2 / 1.2)
     assert effect.ratio_interval is not None
     assert "repetitions of single runs" in effect.reason
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "no-run"):
         compared(path, "alpha@2026-01-01..", "alpha")
-    assert caught.value.code == "no-run"
 
 
 @pytest.mark.system
@@ -154,8 +151,7 @@ def test_sites_without_a_single_time_can_be_compared_whole(tmp_path):
     result = compared(path, "alpha", "beta")
     (effect,) = result.series[0].effects
     assert (effect.before.n, effect.after.n, effect.after.unfinished) == (5, 6, 1)
-    assert effect.before.middle == pytest.approx(1.02)
-    assert effect.provisional is None
+    assert (effect.before.middle, effect.provisional) == (pytest.approx(1.02), None)
     assert any("their order is lost" in note for note in result.notes)
 
 
@@ -180,9 +176,8 @@ def test_two_settings(tmp_path):
     assert series.effects[0].change is Change.BETTER
     same = compared(path, "alpha:nodes=4,transfer_size_bytes=1MiB", "alpha:nodes=8")
     assert same.series[0].effects[0].ratio == series.effects[0].ratio
-    with pytest.raises(UsageError) as refused:
+    with raises(UsageError, "no-runs") as refused:
         compared(path, "alpha:nodes=5", "alpha:nodes=8")
-    assert refused.value.code == "no-runs"
     assert "transfer_size_bytes" in str(refused.value.hint)
 
 
@@ -287,9 +282,8 @@ def test_the_wash_out(store):
 )
 def test_wrong_use_is_explained(store, before, after, more, code, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, code):
         compared(store, before, after, **more)
-    assert caught.value.code == code
 
 
 @pytest.mark.system
@@ -328,8 +322,7 @@ def test_the_cost_of_checksums():
 )
 def test_units_of_published_results(text, mean, unit):
     found = published(text)
-    assert found.mean == pytest.approx(mean)
-    assert found.unit == unit
+    assert (found.mean, found.unit) == (pytest.approx(mean), unit)
 
 
 @pytest.mark.parametrize(
@@ -351,9 +344,8 @@ def test_published_results_that_are_not(text):
 
 
 def test_a_metric_in_another_unit_is_refused():
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "unit-mismatch"):
         published("1±1/5 s", "write_bandwidth")
-    assert caught.value.code == "unit-mismatch"
 
 
 @given(st.text(max_size=60))
@@ -377,9 +369,8 @@ def test_a_day_alone_is_that_whole_day():
 
 @pytest.mark.parametrize("text", ["lab@2026-11-01T12:00", "@2026-11-01 12:00Z"])
 def test_a_moment_alone_is_refused_with_what_to_write(text):
-    with pytest.raises(UsageError) as refused:
+    with raises(UsageError, "operand-moment") as refused:
         parse_operand(text)
-    assert refused.value.code == "operand-moment"
     assert f"{text.partition('@')[0]}@FROM..TO" in (refused.value.hint or "")
 
 
@@ -417,8 +408,7 @@ def test_files_of_published_results(tmp_path):
     result = compare_sides(CompareRequest(paths[0], paths[1]))
     assert [one.effects[0].metric for one in result.series] == ["write_bandwidth", "read_bandwidth"]
     first = result.series[0]
-    assert first.layer == "client"
-    assert first.effects[0].ratio == pytest.approx(0.9)
+    assert (first.layer, first.effects[0].ratio) == ("client", pytest.approx(0.9))
     assert first.effects[0].provisional is True
     only = compare_sides(CompareRequest(*paths, metric="read_bandwidth"))
     assert len(only.series) == 1
@@ -443,9 +433,8 @@ def test_files_of_published_results(tmp_path):
 def test_wrong_files_name_the_file_and_the_table(tmp_path, change, code):
     path = tmp_path / "a.toml"
     path.write_text(TABLES.format(mean=100, window="1d").replace(*change))
-    with pytest.raises(UsageError) as refused:
+    with raises(UsageError, code) as refused:
         compare_sides(CompareRequest(str(path), str(path)))
-    assert refused.value.code == code
     assert re.match(rf"{re.escape(str(path))}:[0-9]+:", refused.value.message)
     assert code == "not-toml" or "[[summary]] " in refused.value.message
 
@@ -491,8 +480,7 @@ def test_the_command_on_a_terminal_and_as_json(store, tmp_path):
 @pytest.mark.cli
 def test_the_command_refuses_with_what_to_do(store):
     ended = trimtab("compare", "alpha", "gamma", "--json", store=store)
-    assert ended.code == 2
-    assert ended.document["error"]["exit_code"] == 2
+    assert (ended.code, ended.document["error"]["exit_code"]) == (2, 2)
     assert "nothing is stored for gamma" in ended.stderr
     assert trimtab("compare", "alpha", "beta", "--margin", "0", store=store).code == 2
     empty = trimtab("compare", "a", "b", store=store + ".not-there")

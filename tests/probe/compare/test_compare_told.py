@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tests.probe.compare.test_compare import START, compared, hourly, kept, run_at
+from tests.support.codes import raises
 from tests.support.command import trimtab
 
 from trimtab.base.error import UsageError
@@ -28,8 +29,7 @@ def test_the_effect_that_was_measured_leads_and_the_assumption_follows(tmp_path)
     assert "-40.0 % would remain" in text
     document = json.loads(trimtab(*line, "--json", store=tmp_path / "t.db").stdout)
     (effect,) = document["series"][0]["effects"]
-    assert effect["ratio"] == pytest.approx(1.2)
-    assert effect["change"] == "better"
+    assert (effect["ratio"], effect["change"]) == (pytest.approx(1.2), "better")
     assert effect["taken_out"]["remaining"] == pytest.approx(0.6)
     assert not effect["taken_out"]["applied"]
     assert effect["taken_out"]["reason_code"] == "limit-unknown"
@@ -75,9 +75,8 @@ def test_runs_that_are_kept_and_not_believed_are_not_called_missing(tmp_path):
 )
 def test_what_is_wrong_with_a_published_number_is_told(tmp_path, text, wrong):
     assert is_published(text)
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "published-malformed") as caught:
         published(text)
-    assert caught.value.code == "published-malformed"
     assert wrong in caught.value.message
     with pytest.raises(UsageError) as caught:
         compared(kept(tmp_path / "t.db", hourly([1.0] * 3)), "alpha", text)

@@ -14,6 +14,7 @@ from typing import Any
 import click
 import polars as pl
 import pytest
+from tests.support.codes import raises
 
 from trimtab.base.error import UsageError
 from trimtab.judge.command import judge_command
@@ -126,9 +127,8 @@ def test_times_and_values_are_found(judged: Callable[..., JudgedSite], head: str
 def test_an_open_choice_is_refused_with_what_to_type(
     judged: Callable[..., JudgedSite], head: str, row: Row, code: str
 ) -> None:
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, code) as caught:
         judged(head, row)
-    assert caught.value.code == code
     hint = str(caught.value.hint)
     assert "--" in hint or head == "time,bw"
     for option in re.findall("--(?:time-format|by|decimal|time) (?:'[^']+'|[^ ]+)", hint):

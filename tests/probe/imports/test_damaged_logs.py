@@ -19,8 +19,7 @@ def test_without_its_kind_it_says_why_it_cannot_be_read(size: int, tmp_path: Pat
     path = tmp_path / "cut.darshan"
     path.write_bytes(LOG.read_bytes()[:size])
     recognised, named = read_file(str(path)), read_file(str(path), "darshan")
-    assert recognised.kind == "darshan"
-    assert recognised.problem == named.problem
+    assert (recognised.kind, recognised.problem) == ("darshan", named.problem)
     assert "PyDarshan cannot read this" in (recognised.problem or "")
 
 

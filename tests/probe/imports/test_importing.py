@@ -64,8 +64,7 @@ def test_a_file_is_kept_with_its_raw_output_and_every_number_leads_to_its_line(
     assert result.new
     run = store.run(present(result.run), outputs=True)
     assert (run.site, run.probe, run.kind, run.status) == ("s", "imported", "builtin", RunStatus.OK)
-    assert run.outputs[0].stdout == REPORT
-    assert run.samples == result.samples
+    assert (run.outputs[0].stdout, run.samples) == (REPORT, result.samples)
     assert all(sample.output == 0 and sample.line == 1 for sample in run.samples)
     assert store.check(contents=True).problems == ()
 
@@ -369,8 +368,7 @@ def test_a_run_without_a_time_gets_it_when_it_is_imported_with_a_zone(store: Sto
     (again,) = import_files([str(IOR)], ImportTerms(site="s", timezone="UTC"), store)
     assert not again.results[0].new
     run = store.run(first.results[0].run)
-    assert run.at == again.results[0].at
-    assert run.at_reason is None
+    assert (run.at, run.at_reason) == (again.results[0].at, None)
     list(import_files([str(IOR)], ImportTerms(site="s", timezone="Asia/Tokyo"), store))
     assert store.run(run.id).at == run.at  # one that is known stays
 
@@ -419,9 +417,7 @@ def test_the_json_is_one_object_of_its_schema(place: Path, store: Store) -> None
     statuses = [one["status"] for one in value["files"]]
     assert statuses == ["ok", "ok", "ok", "unreadable"]
     sample = value["files"][0]["samples"][0]
-    assert sample["metric"] == "write_bandwidth"
-    assert sample["unit"] == "B/s"
-    assert sample["line"] == 1
+    assert (sample["metric"], sample["unit"], sample["line"]) == ("write_bandwidth", "B/s", 1)
 
 
 def test_a_number_that_counts_nothing_costs_no_other_file(place: Path, store: Store) -> None:

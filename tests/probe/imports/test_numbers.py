@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.codes import raises
 
 from trimtab.base.error import DataError, TrimtabError, UsageError
 from trimtab.probe.imports.text_table import Numbers, is_numeric, read_numbers
@@ -53,9 +54,8 @@ def test_a_column_shows_what_its_commas_mean(
 
 @pytest.mark.parametrize("cells", [["12,014", "13,000"], ["987", "1.012"], ["1200", "9,123"]])
 def test_what_may_be_a_thousand_times_as_much_is_asked_for(cells: list[str | None]) -> None:
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "number-ambiguous"):
         read(cells, separator=";")
-    assert caught.value.code == "number-ambiguous"
     low, high = (read(cells, decimal=decimal).values for decimal in (",", "."))
     assert None not in (*low, *high)
     assert low.to_list() != high.to_list()
@@ -96,9 +96,8 @@ def test_units_are_converted(cells: list[str | None], values: list[float], unit:
     ],
 )
 def test_what_cannot_be_one_column_is_told_with_lines(cells: list[str | None], code: str) -> None:
-    with pytest.raises(DataError) as caught:
+    with raises(DataError, code) as caught:
         read(cells)
-    assert caught.value.code == code
     assert "line 2" in str(caught.value)
     assert "line 3" in str(caught.value)
 

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.codes import raises
 
 from trimtab.base.error import DataError, TrimtabError, UsageError
 from trimtab.probe.imports.import_file import unpacked
@@ -53,8 +54,7 @@ def test_the_same_table_in_any_dress(text: str, lines: list[int]) -> None:
     table = read(text)
     stripped = [tuple(cell and cell.strip() for cell in row) for row in cells(table)]
     assert stripped == [tuple(cell or None for cell in row) for row in ROWS]
-    assert table.frame.columns == ["time", "bw"]
-    assert list(table.lines) == lines
+    assert (table.frame.columns, list(table.lines)) == (["time", "bw"], lines)
 
 
 def test_encodings_and_archives_are_undone() -> None:
@@ -105,9 +105,8 @@ def test_columns_without_a_name_or_with_the_same_get_one() -> None:
     ],
 )
 def test_a_missing_head_is_told_with_the_line_to_add(rows: str, head: str) -> None:
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "head-missing") as caught:
         read(rows)
-    assert caught.value.code == "head-missing"
     assert str(caught.value.hint).endswith(head)
     assert read(f"{head}\n{rows}").frame.height == rows.count("\n")
 

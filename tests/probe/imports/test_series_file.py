@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.codes import raises
 from tests.support.command import TRIMTAB, trimtab
 
 from trimtab.base.error import DataError, TrimtabError, UnreadableError, UsageError
@@ -65,8 +66,7 @@ def test_times_are_read_as_they_were_meant(
     path = written(tmp_path / "s.csv", name, separator=separator)
     judged = judge_file(str(path), FileTerms(timezone=timezone))
     (series,) = judged.judgement.series
-    assert series.key.metric == "speed"
-    assert series.overall.n == HOURS
+    assert (series.key.metric, series.overall.n) == ("speed", HOURS)
     assert (judged.judgement.from_, judged.judgement.to) == (times()[0], times()[-1])
     assert series.invalid == ()
 
@@ -101,8 +101,7 @@ def test_standard_input_is_read(tmp_path: Path) -> None:
         check=True,
     )
     document = json.loads(ended.stdout)
-    assert document["file"] == "standard input"
-    assert document["series"][0]["runs"] == HOURS
+    assert (document["file"], document["series"][0]["runs"]) == ("standard input", HOURS)
 
 
 def test_rows_that_cannot_be_read_are_told_with_their_line(tmp_path: Path) -> None:
@@ -171,9 +170,8 @@ def test_what_is_no_series_is_told(
 ) -> None:
     path = tmp_path / "s.csv"
     path.write_bytes(content)
-    with pytest.raises(kind) as caught:
+    with raises(kind, code):
         judge_file(str(path), FileTerms(columns=columns))
-    assert caught.value.code == code
 
 
 @pytest.mark.cli
@@ -237,9 +235,8 @@ def test_numbers_that_no_spread_can_be_made_of_are_left_out(tmp_path: Path, size
     (series,) = judged.judgement.series
     assert len(series.invalid) == len(range(0, HOURS, 9))
     assert series.overall.cov == pytest.approx(0.03, abs=0.01)
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "column-missing"):
         judge_file(table(tmp_path / "s.csv", [size] * HOURS, datetime.isoformat))
-    assert caught.value.code == "column-missing"
 
 
 @pytest.mark.parametrize(

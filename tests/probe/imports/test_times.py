@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.codes import raises
 
 from trimtab.base.error import DataError, TrimtabError, UsageError
 from trimtab.probe.imports.written_time import (
@@ -195,9 +196,8 @@ def test_day_and_month_are_never_guessed(days, separator: str, day_first: bool) 
 
 def test_what_is_open_is_asked_for_with_words_that_work() -> None:
     for cell in ("01/08/2026 06:00", "08/01/2026 06:00 AM", "1-8-2026T6:00:00.25", "2034010106"):
-        with pytest.raises(UsageError) as caught:
+        with raises(UsageError, "time-ambiguous") as caught:
             read([cell])
-        assert caught.value.code == "time-ambiguous"
         suggested = re.findall("--time-format '([^']+)'", str(caught.value.hint))
         assert len(suggested) == 2
         assert len({tuple(read([cell], words=words)) for words in suggested}) == 2
@@ -234,9 +234,8 @@ def test_words_of_strptime_say_how_times_are_written(words: str, cell: str) -> N
     ],
 )
 def test_words_that_are_none_are_told(words: str, code: str) -> None:
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, code):
         read(["2026-08-01"], words=words)
-    assert caught.value.code == code
 
 
 @pytest.mark.parametrize(

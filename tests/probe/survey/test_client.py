@@ -121,8 +121,7 @@ def test_what_is_kept(small: Place) -> None:
     found = survey(small, replace(ASKED, targets=("OST0002", "OST0001")))
     with small.store() as store:
         kept = store.run(found.run.id)
-    assert kept.probe == "survey-client"
-    assert kept.kind == "builtin"
+    assert (kept.probe, kept.kind) == ("survey-client", "builtin")
     assert {sample.target for sample in kept.samples} == {"OST0001", "OST0002"}
     labels = [output.label for output in found.run.outputs]
     assert labels == ["OST0002 write 0", "OST0002 read 0", "OST0001 write 0", "OST0001 read 0"]

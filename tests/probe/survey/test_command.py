@@ -84,8 +84,7 @@ def test_stopped_by_a_signal_it_cleans_up(small: Place) -> None:
     assert running.returncode == 130, said
     with small.changing() as state:
         target = state.target("OST0000")
-        assert target.echo_objects == []
-        assert target.used_bytes == used
+        assert (target.echo_objects, target.used_bytes) == ([], used)
         assert state.servers[0].echo_clients == []
     kept = trimtab("runs", "--json", store=small.root / "t.db", PATH=small.installed.path).document[
         "runs"

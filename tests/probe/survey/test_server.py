@@ -100,8 +100,7 @@ def test_what_is_kept(place: Place) -> None:
     with place.store() as store:
         kept = store.run(found.run.id)
         notes = [event for event in store.events(site="here") if event.source == "survey"]
-    assert kept.probe == "survey-server"
-    assert kept.kind == "obdfilter-survey"
+    assert (kept.probe, kept.kind) == ("survey-server", "obdfilter-survey")
     assert {sample.target for sample in kept.samples} == {"OST0000"}
     outputs = found.run.outputs
     assert [output.label for output in outputs] == [
@@ -472,8 +471,7 @@ def test_the_command() -> None:
         *("setsid", "-w", "sh", "-c", 'echo $$ > "$1" && shift && exec "$@"', "sh"),
         *("/tmp/x/survey.group", "timeout"),
     )
-    assert argv[8:12] == ("-k", "30", "60", "env")
-    assert argv[-1] == "obdfilter-survey"
+    assert (argv[8:12], argv[-1]) == (("-k", "30", "60", "env"), "obdfilter-survey")
     for word in (
         "case=disk", "targets=scratch-OST0000 scratch-OST000a", "size=64", "nobjlo=1", "nobjhi=1",
         "thrlo=4", "thrhi=4", "rszlo=1024", "rszhi=1024", "tests_str=write rewrite read",
