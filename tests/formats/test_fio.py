@@ -149,8 +149,7 @@ def test_bytes_are_transfers(recorded: Recording) -> None:
 
 def test_last_of_several_documents_counts() -> None:
     recorded = fixture("fio", "json-status")
-    documents = recorded.text.split("\n}\n")
-    last = json.loads(documents[-2] + "\n}")
+    last = json.loads(recorded.text.split("\n}\n")[-2] + "\n}")
     (phase,) = fio.parse(recorded.output).phases
     assert phase.moved_bytes == last["jobs"][0]["write"]["io_bytes"]
 
@@ -206,8 +205,7 @@ def test_figures_that_cannot_be_are_not_believed(key: str, value: object) -> Non
 
 def test_bandwidth_that_contradicts_bytes_and_time_is_not_believed() -> None:
     printed = json.loads(fixture("fio", "write-direct").text)["jobs"][0]["write"]["bw_bytes"]
-    measured = with_figures(bw_bytes=1.1 * printed)
-    assert code_of(measured.samples[0].reason) == "figures-disagree"
+    assert code_of(with_figures(bw_bytes=1.1 * printed).samples[0].reason) == "figures-disagree"
 
 
 @sampled
@@ -222,8 +220,7 @@ def test_cut_anywhere_never_gives_another_number(recorded: Recording) -> None:
 
 def test_cut_in_the_last_of_several_documents_is_noticed() -> None:
     output = fixture("fio", "json-status").output
-    start = output.stdout.rindex(b"\n{\n") + 3
-    for length in range(start, len(output.stdout) - 3, 500):
+    for length in range(output.stdout.rindex(b"\n{\n") + 3, len(output.stdout) - 3, 500):
         measured = fio.parse(replace(output, stdout=output.stdout[:length]))
         assert (measured.status, measured.codes) == (RunStatus.PARTIAL, ("earlier-part-read",))
 

@@ -316,8 +316,7 @@ def test_outputs_one_behind_the_other_are_results_of_their_own() -> None:
 
 
 def test_jobs_that_did_not_start_together_are_no_one_rate() -> None:
-    path = FOLDER / "3.42" / "raids.out"
-    document = printed(path)
+    document = printed(FOLDER / "3.42" / "raids.out")
     document["jobs"][1]["job_start"] += 60_000
     (measurement,) = read(OutputFile("x", json.dumps(document, indent=2).encode()))
     assert code_of(figure(measurement, "read_bandwidth").reason) == "jobs-not-simultaneous"
@@ -470,8 +469,7 @@ def test_numbers_that_are_none_do_not_cost_the_others() -> None:
 )
 def test_rubbish_of_any_size_takes_little_time(unit: bytes) -> None:
     """Linear: a megabyte is read at once, whatever it is; 50 MB were tried by hand."""
-    content = unit * (2 * MIB // len(unit))
-    one_ = OutputFile("x", content)
+    one_ = OutputFile("x", unit * (2 * MIB // len(unit)))
     FORMAT.recognises(one_)
     of_formats.read_or_none(FORMAT, one_)
     take_apart(one_.text)

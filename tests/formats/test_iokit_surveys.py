@@ -126,8 +126,7 @@ def test_mds_survey_has_a_result_for_each_number_of_threads() -> None:
         ("dir 4 thr 8", 7652.05, 8797.79, 3),
     ):
         one = measured[name]
-        assert one.status is RunStatus.OK
-        assert figure(one, "file_creation_rate").value == create
+        assert (one.status, figure(one, "file_creation_rate").value) == (RunStatus.OK, create)
         assert figure(one, "file_removal_rate").value == destroy
         assert figure(one, "file_removal_rate").line == line
         assert one.began == datetime(2026, 11, 26, 10, 20, 1, tzinfo=UTC)
@@ -156,8 +155,7 @@ def test_mds_survey_with_an_error() -> None:
 def test_mds_survey_killed(ending: str) -> None:
     whole = MDTS[: MDTS.rindex("8797.79")].removesuffix("destroy ")
     *_, last = read(mds_survey.FORMAT, f"{whole}destroy {ending}")
-    assert last.status is RunStatus.PARTIAL
-    assert believed(last, "file_creation_rate") == [7652.05]
+    assert (last.status, believed(last, "file_creation_rate")) == (RunStatus.PARTIAL, [7652.05])
     assert believed(last, "file_removal_rate") == []
 
 
@@ -202,8 +200,7 @@ def test_lst_survey_of_clients_has_the_columns_as_they_are_called() -> None:
     text = NETWORK.replace("22           149981             608 ", "608           149981    22 ")
     text = "".join(line for line in text.splitlines(True) if " 1m " not in line)
     (small, _) = read(lst_survey.FORMAT, text)
-    assert believed(small, "read_bandwidth") == [608 * MIB]
-    assert small.requested["side"] == "client"
+    assert (believed(small, "read_bandwidth"), small.requested["side"]) == ([608 * MIB], "client")
 
 
 def test_both_ways_at_once_do_not_show_the_side() -> None:
@@ -275,5 +272,4 @@ def test_the_case_of_three_surveys() -> None:
         "survey.txt": "lst-survey",
     }
     for name, kind in kinds.items():
-        source = OutputFile(name, (folder / name).read_bytes())
-        assert recognised(source) == [kind]
+        assert recognised(OutputFile(name, (folder / name).read_bytes())) == [kind]

@@ -85,8 +85,7 @@ def test_latency_and_timeline_add_up() -> None:
     (histogram,) = measured.histograms
     assert sum(histogram.count) == reported["latency"]["count"]
     (timeline,) = measured.timelines
-    assert sum(timeline.moved_bytes) == reported["bytes"]
-    assert timeline.interval_s == 0.1
+    assert (sum(timeline.moved_bytes), timeline.interval_s) == (reported["bytes"], 0.1)
     assert len(timeline.moved_bytes) == max(len(row) for row in reported["timeline"]["tasks"])
 
 

@@ -59,8 +59,7 @@ def test_time_is_rounded_up_to_what_ior_can_count(duration_s: float, seconds: st
 
 def test_shared_file_and_no_flush() -> None:
     spec = replace(SPEC, file_per_process=False, flush=False)
-    argv = ior.command(PhaseRequest(spec, "write", "ior", "/scratch"))
-    assert not {"-F", "-e"} & set(argv)
+    assert not {"-F", "-e"} & set(ior.command(PhaseRequest(spec, "write", "ior", "/scratch")))
 
 
 def test_directory_that_ior_would_split() -> None:
@@ -121,8 +120,7 @@ def test_every_number_is_on_its_line(recorded: Recording) -> None:
     for sample in ior.parse(recorded.output).samples:
         assert sample.line is not None
         assert sample.value is not None
-        line = lines[sample.line - 1]
-        words = re.findall(r"[0-9]+(?:\.[0-9]+)?", line)
+        words = re.findall(r"[0-9]+(?:\.[0-9]+)?", lines[sample.line - 1])
         assert f"{sample.value / MIB:.10g}" in {f"{float(word):.10g}" for word in words}
 
 
@@ -186,8 +184,7 @@ def test_collection_is_read_as_a_whole() -> None:
 
 def test_bandwidth_that_contradicts_bytes_and_time_is_not_believed() -> None:
     output = fixture("ior", "text-fpp").output
-    wrong = output.stdout.replace(b"157.11", b"175.11", 1)
-    measured = ior.parse(replace(output, stdout=wrong))
+    measured = ior.parse(replace(output, stdout=output.stdout.replace(b"157.11", b"175.11", 1)))
     assert measured.samples[0].value == pytest.approx(175.11 * MIB)
     assert code_of(measured.samples[0].reason) == "figures-disagree"
     assert "175.11 MiB/s" in (measured.samples[0].reason or "")
@@ -207,8 +204,7 @@ def test_bandwidth_of_too_few_digits_is_not_believed(printed: bytes) -> None:
 def test_lost_line_of_bytes_moved_is_noticed() -> None:
     output = fixture("ior", "write-direct").output
     lines = [line for line in output.stdout.split(b"\n") if b"Using actual" not in line]
-    measured = ior.parse(replace(output, stdout=b"\n".join(lines)))
-    assert not measured.samples[0].believed
+    assert not ior.parse(replace(output, stdout=b"\n".join(lines))).samples[0].believed
 
 
 def test_lost_repetition_is_noticed() -> None:
@@ -250,7 +246,6 @@ def test_damage_never_raises_and_never_lies(recorded: Recording) -> None:
 
 
 def test_truncated_and_killed_output_is_said() -> None:
-    output = fixture("ior", "json").output
-    measured = ior.parse(replace(output, truncated=True, exit_code=None))
+    measured = ior.parse(replace(fixture("ior", "json").output, truncated=True, exit_code=None))
     assert (measured.status, measured.codes) == (RunStatus.PARTIAL, ("output-cut", "tool-exit"))
     assert "a signal" in measured.problems[1]

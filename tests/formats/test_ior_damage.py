@@ -65,8 +65,7 @@ def test_changed_file_is_read_or_refused(version: str, case: str) -> None:
 def test_cut_file_is_not_ok_before_its_end() -> None:
     for version in ("3.0.1", "3.2.1", "4.0.0"):
         source = capture(version, "repeat")
-        end = source.content.index(b"Finished")
-        for size in range(0, end, 37):
+        for size in range(0, source.content.index(b"Finished"), 37):
             for one in read_or_none(ior.FORMAT, OutputFile("x", source.content[:size])) or ():
                 assert one.status is not RunStatus.OK
 
@@ -78,8 +77,7 @@ def test_csv_row_whose_figures_do_not_fit_is_not_believed() -> None:
         words = [*row]
         words[column] = str(round(float(words[column]) * 1.3, 4))
         changed = source.text.replace(",".join(row), ",".join(words))
-        measured = only(OutputFile("x", changed.encode()))
-        assert not measured.samples[0].believed
+        assert not only(OutputFile("x", changed.encode())).samples[0].believed
 
 
 def _texts() -> list[OutputFile]:
@@ -216,8 +214,7 @@ def test_lines_of_nothing_end(line: bytes) -> None:
 
 def test_environment_of_the_first_task_is_passed_over() -> None:
     loop = "STARTING ENVIRON LOOP\nFinished: x\nTestID : 7\nWARNING: x\nENDING ENVIRON LOOP\n"
-    head = "IOR-4.0.0: MPI Coordinated Test of Parallel I/O\n"
-    (run,) = runs_of(head + loop)
+    (run,) = runs_of("IOR-4.0.0: MPI Coordinated Test of Parallel I/O\n" + loop)
     assert (run.finished, run.tests, run.early.warnings) == (None, [], [])
 
 

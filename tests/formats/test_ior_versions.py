@@ -49,8 +49,7 @@ def test_status_is_what_the_output_proves(version: str, case: str, path: Path) -
     found = read_or_none(ior.FORMAT, OutputFile(path.name, path.read_bytes())) or ()
     assert tuple(one.status.value for one in found) == expected
     for one in found:
-        assert one.layer == "client"
-        assert bool(one.problem) == (one.status is not RunStatus.OK)
+        assert (one.layer, bool(one.problem)) == ("client", one.status is not RunStatus.OK)
 
 
 @each
@@ -196,8 +195,7 @@ def test_runs_one_after_another_are_results_of_their_own() -> None:
 
 def test_log_of_many_runs() -> None:
     parts = [capture("4.0.0", "repeat"), capture("3.0.1", "terminated"), capture("4.0.0", "full")]
-    log = OutputFile("log", b"".join(one.content for one in [*parts, parts[0]]))
-    found = ior.read(log)
+    found = ior.read(OutputFile("log", b"".join(one.content for one in [*parts, parts[0]])))
     assert [one.name for one in found] == [None, "run 2", "run 3", "run 4"]
     assert [one.status.value for one in found] == [OK, PARTIAL, FAILED, OK]
     alone = [only(one) for one in parts]
@@ -333,8 +331,7 @@ def test_headless_output_of_a_summary_file() -> None:
     """``summaryFile=`` of 3.2 has no version; the header went elsewhere."""
     source = capture("3.2.1", "json-file")
     assert source.text.startswith(("Writing output", "IOR-3.2.1"))
-    start = source.text.index("{")
-    alone = OutputFile("result.json", source.text[start:].encode())
+    alone = OutputFile("result.json", source.text[source.text.index("{") :].encode())
     assert recognised(alone) == ["ior"]
     assert [s.value for s in only(alone).samples] == [s.value for s in only(source).samples]
 
@@ -463,8 +460,7 @@ def test_what_io500_keeps_of_ior_ends_with_its_last_row(path: Path) -> None:
     assert measured.status is RunStatus.OK, measured.problem
     # Broken off before its row it holds no result, with or without what comes after it.
     start = max(content.rfind(b"\nwrite "), content.rfind(b"\nread "))
-    row_end = content.index(b"\n", start + 1)
-    for cut in (content[: start + 1], content[:row_end]):
+    for cut in (content[: start + 1], content[: content.index(b"\n", start + 1)]):
         (broken,) = ior.read(OutputFile(path.name, cut))
         assert broken.status is RunStatus.FAILED
         assert code_of(broken.problem or "") == "output-unfinished"
@@ -521,7 +517,6 @@ Finished            : Fri Oct 29 17:15:23 2021
 def test_bytes_in_files_speak_against_a_figure_where_they_can(
     access: str, api: str, stat: int, believed: bool
 ) -> None:
-    text = READ.format(access=access, api=api, stat=stat)
-    measured = only(OutputFile("x", text.encode()))
+    measured = only(OutputFile("x", READ.format(access=access, api=api, stat=stat).encode()))
     assert [one.believed for one in measured.samples] == [believed] * 2
     assert measured.codes == (() if believed else ("bytes-not-in-files",))

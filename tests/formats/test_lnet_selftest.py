@@ -126,8 +126,7 @@ def test_other_ways_to_ask() -> None:
 
 def test_requests_without_data_are_no_bandwidth() -> None:
     for found in read(source((HERE / "ping.out").read_text())):
-        assert found.status is RunStatus.OK
-        assert len(believed(found, "rpc_rate")) == 3
+        assert (found.status, len(believed(found, "rpc_rate"))) == (RunStatus.OK, 3)
         assert not believed(found, "write_bandwidth")
         assert not believed(found, "read_bandwidth")
 
@@ -166,14 +165,12 @@ def test_commands_tell_sides_nodes_and_parameters() -> None:
 
 def old(text: str) -> str:
     """Return the text as Lustre 2.8 and older printed it: always MB/s, no blanks at the end."""
-    lines = [line.replace("MiB/s", "MB/s ").rstrip() for line in text.split("\n")]
-    return "\n".join(lines)
+    return "\n".join([line.replace("MiB/s", "MB/s ").rstrip() for line in text.split("\n")])
 
 
 def test_mb_of_which_nobody_can_tell_what_it_is() -> None:
     found = named(old(TWO_NODES), "clients")
-    assert believed(found, "write_bandwidth") == []
-    assert believed(found, "rpc_rate") == [2000.0]
+    assert (believed(found, "write_bandwidth"), believed(found, "rpc_rate")) == ([], [2000.0])
     reasons = [one.reason or "" for one in found.samples if one.metric == "write_bandwidth"]
     assert all("until Lustre 2.8" in reason for reason in reasons)
 
@@ -307,7 +304,6 @@ brw write check=simple size=1048576
 
 
 def test_what_the_commands_say_is_read() -> None:
-    text = ECHOED + TWO_NODES.partition("\n")[2].replace("oss1", "servers")
-    servers = named(text, "servers")
+    servers = named(ECHOED + TWO_NODES.partition("\n")[2].replace("oss1", "servers"), "servers")
     assert servers.requested["tests"] == ["brw write"]
     assert (servers.requested["transfer_size_bytes"], servers.reported["nodes"]) == (MIB, 1)

@@ -152,8 +152,7 @@ def test_checkpoints_of_our_own() -> None:
     assert (run.status, run.problem) == (RunStatus.OK, None)
     assert believed(run, "write_time") == [0.075386, 0.019881, 0.021]
     assert believed(run, "read_time") == [0.013587, 0.006521]
-    size = run.requested["checkpoint_bytes"]
-    assert size == 10_240
+    assert run.requested["checkpoint_bytes"] == 10_240
     assert believed(run, "write_bandwidth") == pytest.approx(
         [10_240 / 0.075386, 10_240 / 0.019881, 10_240 / 0.021]
     )
@@ -204,8 +203,7 @@ def test_every_run_of_hpe_counts() -> None:
         (run,) = FORMAT.read(source)
         assert run.status is RunStatus.OK, (path, run.problem)
         assert all(sample.believed and sample.line for sample in run.samples)
-        assert len(believed(run, "read_bandwidth")) == 5
-        assert run.warnings == ()
+        assert (len(believed(run, "read_bandwidth")), run.warnings) == (5, ())
 
 
 def test_reports_repeat_the_runs_beside_them() -> None:
@@ -333,8 +331,7 @@ def test_checkpoints_have_no_epochs_that_could_come_from_memory() -> None:
 
 def test_data_that_fits_into_memory_is_said() -> None:
     one = measured(small() | {"potential_caching": [1, 0]})
-    assert one.status is RunStatus.OK
-    assert code_of(one.warnings[0]) == "data-fits-memory"
+    assert (one.status, code_of(one.warnings[0])) == (RunStatus.OK, "data-fits-memory")
     assert "1 of 2" in one.warnings[0]
 
 
@@ -367,8 +364,7 @@ def test_a_record_length_that_the_bytes_do_not_bear_out() -> None:
         for size in (2 * MIB, 2 * MIB + 100)
     )
     assert believed(right, "read_bandwidth") == [24.0 * MIB, 16.0 * MIB]
-    assert believed(wrong, "read_bandwidth") == []
-    assert believed(wrong, "samples_rate") == [12.0, 8.0]
+    assert (believed(wrong, "read_bandwidth"), believed(wrong, "samples_rate")) == ([], [12.0, 8.0])
 
 
 CHECKPOINTS = {
@@ -414,8 +410,7 @@ def test_checkpoints_that_the_mean_does_not_bear_out() -> None:
 
 def test_checkpoints_without_their_times_have_their_mean() -> None:
     one = measured(checkpointing())
-    assert one.status is RunStatus.OK
-    assert believed(one, "write_bandwidth") == []
+    assert (one.status, believed(one, "write_bandwidth")) == (RunStatus.OK, [])
     assert {sample.statistic for sample in one.samples} == {"mean"}
     assert [gap.what for gap in one.missing] == [
         "save of each checkpoint",
@@ -446,11 +441,9 @@ def test_damage_of_a_small_summary() -> None:
 @sampled
 def test_damage_of_real_ones() -> None:
     (path,) = real("Cray_ClusterStor_E1000_10xHDR200_1host/resnet50_h100/run-1/summary.json")
-    source = source_of(path)
-    of_formats.check_damaged(FORMAT, source)
+    of_formats.check_damaged(FORMAT, source_of(path))
     (path,) = real("*_5hosts/unet3d_h100/mlperf_storage_report.json")
-    report = OutputFile(str(path), path.read_bytes())
-    of_formats.check_damaged(FORMAT, report)
+    of_formats.check_damaged(FORMAT, OutputFile(str(path), path.read_bytes()))
 
 
 @given(st.integers(0, 4), st.integers(0, 16), st.sampled_from("0123456789"))

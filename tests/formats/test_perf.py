@@ -162,8 +162,7 @@ def test_a_tab_or_a_symbol_with_blanks() -> None:
 
 
 def test_shares_of_more_than_all_are_not_believed() -> None:
-    content = source("report").content.replace(b" 35.42%", b" 95.42%")
-    (one,) = read(OutputFile("x", content))
+    (one,) = read(OutputFile("x", source("report").content.replace(b" 35.42%", b" 95.42%")))
     assert (one.status, one.codes) == (RunStatus.FAILED, ("figures-disagree",))
     assert "159.9 %" in one.problems[0]
     assert "shares" not in one.reported
@@ -214,8 +213,7 @@ def test_a_cut_output_gives_no_other_share(path: Path) -> None:
     whole = every(path)
     is_script = path.stem.startswith("script")
     for content in cuts(path.read_bytes(), seed=1, count=30):
-        found = read_or_none(FORMAT, OutputFile(path.name, content))
-        for one in found or ():
+        for one in read_or_none(FORMAT, OutputFile(path.name, content)) or ():
             if is_script:
                 assert one.status is not RunStatus.OK
                 assert sum(shares(one).values()) <= 1.0001

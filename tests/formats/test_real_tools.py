@@ -79,8 +79,7 @@ def test_write_then_read(tool: Installed, tmp_path: Path, direct: bool) -> None:
     # IOR counts in whole seconds; stopping takes as long as the transfer in flight.
     assert phase.elapsed_s >= spec.duration_s * 0.9
     assert sum(held.values()) <= phase.moved_bytes
-    size_bytes = workload.readable_size_bytes(held, spec)
-    read, output = tool.run(spec, "read", tmp_path, size_bytes)
+    read, output = tool.run(spec, "read", tmp_path, workload.readable_size_bytes(held, spec))
     assert read.status is RunStatus.OK, (read.problem, output.stderr)
     confirmed = workload.confirm(read, replace(spec, accesses=("read",)), sizes=held)
     assert confirmed.status is RunStatus.OK, confirmed.problem

@@ -135,8 +135,7 @@ def test_local_times_are_of_the_zone_that_is_given(timezone: str, begin: str, ho
     (result,) = read(replace(source(HEAD, *ROWS), timezone=timezone))
     began = datetime.fromisoformat(begin)
     assert (result.began, result.reported["from_s"]) == (began, began.timestamp())
-    busy = [*[3.0] * (hours - 1), 1.5]
-    assert figures(result, "busy_nodes") == busy
+    assert figures(result, "busy_nodes") == [*[3.0] * (hours - 1), 1.5]
     with pytest.raises(DataError, match="--timezone"):
         read(source(HEAD, *ROWS))
 

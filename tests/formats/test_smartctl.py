@@ -112,8 +112,7 @@ def test_what_was_not_read_is_told() -> None:
 
 
 def test_cut_and_odd_documents_are_refused() -> None:
-    content = document(NVME).encode()
-    for cut in cuts(content, seed=1, count=20):
+    for cut in cuts(document(NVME).encode(), seed=1, count=20):
         assert read_or_none(FORMAT, OutputFile("x", cut)) is None
     for value in ("x", None, [], 1e999, -1, True):
         odd = document(NVME, nvme_smart_health_information_log={"percentage_used": value})

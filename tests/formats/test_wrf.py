@@ -62,8 +62,7 @@ def test_a_nested_run() -> None:
     assert sorted(map(str, found)) == ["None", "boundary", "history", "input", "restart"]
     assert {one.status for one in found.values()} == {RunStatus.OK}
     history, restart = found["history"], found["restart"]
-    assert times(history, "d01") == [2.27105, 2.31007]
-    assert times(history, "d02") == [1.1042, 1.09991]
+    assert (times(history, "d01"), times(history, "d02")) == ([2.27105, 2.31007], [1.1042, 1.09991])
     assert times(history, "d02", "sum") == [pytest.approx(2.20411)]
     assert times(history, None, "sum") == [pytest.approx(6.78523)]
     assert times(restart, "d01") == [11.4021]
@@ -100,8 +99,7 @@ def test_every_number_is_on_its_line() -> None:
 
 def test_the_full_stop_of_old_versions() -> None:
     found = streams(source("single"))
-    assert found[None].status is RunStatus.OK
-    assert times(found["history"], "d01") == [0.4123, 0.40117]
+    assert (found[None].status, times(found["history"], "d01")) == (RunStatus.OK, [0.4123, 0.40117])
     assert times(found["restart"], "d01") == [0.70011]
 
 
@@ -110,16 +108,14 @@ def test_adaptive_steps_other_streams_and_names_that_were_cut() -> None:
     assert times(found["auxhist2"], "d01") == [0.52, 0.53]
     assert times(found["history"], "d01") == [3.1]
     assert times(found["output"], "d01") == [3.3]  # of its name the first 30 characters are left
-    assert times(found["filter"], "d01") == [0.11]
-    assert found[None].reported["steps"] == 3
+    assert (times(found["filter"], "d01"), found[None].reported["steps"]) == ([0.11], 3)
     for one in found.values():
         assert (one.status, one.codes) == (RunStatus.PARTIAL, ("output-unfinished",))
 
 
 def test_io_servers_are_said() -> None:
     for one in streams(source("quilted")).values():
-        assert one.status is RunStatus.OK
-        assert code_of(one.warnings[0]) == "quilting"
+        assert (one.status, code_of(one.warnings[0])) == (RunStatus.OK, "quilting")
         assert one.warnings[0].startswith("32 ")
         assert one.requested["io_servers"] == 32
 
@@ -130,8 +126,7 @@ def test_a_fatal_error_is_told_and_stars_are_no_number() -> None:
     assert whole.status is RunStatus.PARTIAL
     assert "error opening wrfbdy_d01 for reading" in (whole.problem or "")
     (elapsed,) = (sample for sample in whole.samples if sample.metric == "elapsed")
-    assert elapsed.value is None
-    assert code_of(elapsed.reason) == "time-overflowed"
+    assert (elapsed.value, code_of(elapsed.reason)) == (None, "time-overflowed")
     assert times(found["history"], "d01") == [2.2]
     assert "share" not in found["history"].reported
 
@@ -172,24 +167,20 @@ def test_a_damaged_line_gives_no_number(line: str) -> None:
     assert found["history"].status is RunStatus.PARTIAL
     assert found["history"].codes == ("line-damaged",)
     assert "line 1" in (found["history"].problem or "")
-    assert times(found["history"], "d01") == [2.0]
-    assert times(found["history"], "d01", "sum") == []
+    assert (times(found["history"], "d01"), times(found["history"], "d01", "sum")) == ([2.0], [])
     assert times(found[None], None) == []
     assert "output_share" not in found[None].reported
 
 
 def test_other_timers_are_passed_over() -> None:
-    table = ("table computation qr_acr_qg_V4.dat", 30.0)
-    found = streams(lines(table, WRITE, STEP))
-    assert set(found) == {None, "history"}
-    assert times(found[None], None) == [3.0]
+    found = streams(lines(("table computation qr_acr_qg_V4.dat", 30.0), WRITE, STEP))
+    assert (set(found), times(found[None], None)) == ({None, "history"}, [3.0])
     assert found[None].status is RunStatus.OK
 
 
 def test_writing_before_the_first_step_ended_has_no_time_of_the_run() -> None:
     found = streams(lines(WRITE, end=False))
-    assert found["history"].status is RunStatus.PARTIAL
-    assert times(found["history"], "d01") == [2.0]
+    assert (found["history"].status, times(found["history"], "d01")) == (RunStatus.PARTIAL, [2.0])
     (elapsed,) = (sample for sample in found[None].samples if sample.metric == "elapsed")
     assert code_of(elapsed.reason) == "no-step"
 

@@ -90,8 +90,7 @@ def test_fio_as_a_sites_own_command(tmp_path: Path, benchmark: str) -> None:
     assert [one.label for one in done.outputs] == ["command"]
     assert done.outputs[0].argv[:2] == FIO[:2]
     sample = next(one for one in done.samples if one.metric == "write_bandwidth")
-    line = done.outputs[0].stdout.decode().splitlines()[(sample.line or 0) - 1]
-    assert '"bw' in line
+    assert '"bw' in done.outputs[0].stdout.decode().splitlines()[(sample.line or 0) - 1]
     asked: Any = done.parameters["spec"]
     assert (asked["command"]["words"], asked["transfer_size_bytes"]) == (list(FIO), 65536)
     cost: Any = done.parameters["cost"]
@@ -111,8 +110,7 @@ def test_a_result_in_a_file_is_found_and_kept(tmp_path: Path) -> None:
     assert [one.label for one in outcome.run.outputs] == ["command", "out.json"]
     sample = next(one for one in outcome.run.samples if one.metric == "write_bandwidth")
     assert sample.output == 1
-    lines = outcome.run.outputs[1].stdout.decode().splitlines()
-    assert '"bw' in lines[(sample.line or 0) - 1]
+    assert '"bw' in outcome.run.outputs[1].stdout.decode().splitlines()[(sample.line or 0) - 1]
 
 
 def test_the_generator_as_the_ranks_of_an_mpi_job(tmp_path: Path) -> None:
@@ -178,8 +176,7 @@ def test_several_results_are_several_runs(tmp_path: Path) -> None:
     outcome = run(probe, tmp_path)
     labels = [one.label for one in outcome.run.outputs]
     assert labels == ["command", "results/2026/result_summary.txt", "results/2026/result.txt"]
-    names = [one.probe for one in outcome.others]
-    assert "own: score" in names
+    assert "own: score" in [one.probe for one in outcome.others]
     assert outcome.run.probe == "own"
     every = (outcome.run, *outcome.others)
     assert len({one.id for one in every}) == len(every) == len(set(map(comparability_key, every)))
@@ -211,14 +208,12 @@ def test_a_good_exit_code_and_a_bad_output(tmp_path: Path) -> None:
 def test_another_benchmark_than_was_named_is_not_taken_for_it(tmp_path: Path) -> None:
     outcome = run(replace(IOLOAD_PROBE, benchmark="ior"), tmp_path)
     assert (outcome.run.status, outcome.run.kind) == (RunStatus.FAILED, "ior")
-    assert code_of(outcome.run.problem) == "format-differs"
-    assert outcome.run.samples == ()
+    assert (code_of(outcome.run.problem), outcome.run.samples) == ("format-differs", ())
 
 
 def test_a_command_that_hangs_is_unfinished_and_all_of_it_ended(tmp_path: Path) -> None:
     # The shell in the background has the probe's directory in its command line.
-    script = "touch $1/left; echo begun; sh -c 'sleep 100; :' sh $1 & wait"
-    probe = shell(script, timeout_s=0.5)
+    probe = shell("touch $1/left; echo begun; sh -c 'sleep 100; :' sh $1 & wait", timeout_s=0.5)
     outcome = run(probe, tmp_path)
     assert outcome.run.status is RunStatus.UNFINISHED
     assert "still running after 0.5 s" in (outcome.run.problem or "")
@@ -446,8 +441,7 @@ def test_mdtest_may_not_take_all_inodes(tmp_path: Path, monkeypatch: pytest.Monk
         refuse_too_many(spec, space._replace(inodes_free=1999))
     refuse_too_many(spec, space._replace(inodes=0, inodes_free=0))  # Btrfs
     # What calls itself mdtest and says another number of tasks is no mdtest with MPI.
-    outcome = run(probe, tmp_path)
-    assert outcome.run.status is not RunStatus.OK
+    assert run(probe, tmp_path).run.status is not RunStatus.OK
 
 
 def test_another_workload_than_requested_is_an_invalid_run(tmp_path: Path) -> None:

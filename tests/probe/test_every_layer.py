@@ -129,8 +129,7 @@ def test_from_the_drive_to_the_job(
     assert "write_bandwidth" in missing[0]["metrics"]
     assert missing[0]["hint"]
 
-    status = trimtab("status", site, "--json", store=store)
-    (cost,) = status.document["costs"]
+    (cost,) = trimtab("status", site, "--json", store=store).document["costs"]
     assert cost["runs"] == 2
     assert cost["bytes_written"] > written
     assert cost["drive_writes_per_day"] > 0

@@ -36,8 +36,7 @@ def test_a_stopped_check_leaves_nothing(probe: str, trials: int, tmp_path: Path)
     if not (tmp_path / "t.db").exists():
         return  # every check was stopped before it had a store
     ended = trimtab("runs", "--json", "--top", 1000, store=tmp_path / "t.db")
-    statuses = {run["status"] for run in ended.document["runs"]}
-    assert statuses <= {"ok", "partial", "failed"}
+    assert {run["status"] for run in ended.document["runs"]} <= {"ok", "partial", "failed"}
 
 
 def test_a_stopped_check_keeps_what_it_measured(tmp_path: Path) -> None:

@@ -180,8 +180,7 @@ def test_unfinished_runs_are_left_out_and_said_to_be(store: Store) -> None:
     for hour in range(4):
         keep(store, "ior", [70.0 + hour], at=NOW - timedelta(hours=hour + 1))
     keep(store, "ior", [], at=NOW, status=RunStatus.UNFINISHED)
-    found = only(store)
-    assert found.rate.value == pytest.approx(71.5 * GB)
+    assert only(store).rate.value == pytest.approx(71.5 * GB)
     keep(store, "ior", [70.0], at=NOW + timedelta(hours=1))
     assert only(store).notes[-1] == "1 run that did not finish is left out"
 
@@ -367,10 +366,8 @@ def test_a_client_on_a_file_system_of_one_host(
     store: Store, told: dict[str, object], osts: int | None, coverage: Coverage
 ) -> None:
     keep(store, "ior", [10.0], told=told)
-    site = replace(HERE, hardware=replace(HARDWARE, drives=8, osts=osts))
-    found = only(store, site)
-    assert found.coverage == coverage
-    assert bool(found.notes) == (osts == 2 and not told)
+    found = only(store, replace(HERE, hardware=replace(HARDWARE, drives=8, osts=osts)))
+    assert (found.coverage, bool(found.notes)) == (coverage, osts == 2 and not told)
 
 
 def test_an_application_is_held_against_what_the_file_system_gives(store: Store) -> None:
@@ -384,8 +381,7 @@ def test_an_application_is_held_against_what_the_file_system_gives(store: Store)
 def test_a_run_that_a_person_wants(store: Store) -> None:
     slow = keep(store, "builtin", [5.0], tasks=4, probe="hourly")
     keep(store, "ior", [70.0], tasks=2048, probe="weekly")
-    given = of_store(store, SITE, [slow.id])
-    (rung,) = given.rungs
+    (rung,) = of_store(store, SITE, [slow.id]).rungs
     assert (rung.rate.value, rung.runs) == (5.0 * GB, (slow.id,))
 
 

@@ -26,8 +26,7 @@ def test_every_target_gets_as_many_files_and_as_many_from_each_node(
         return
     assert set(Counter(pinned).values()) == {nodes * per_node // count}
     for node in range(nodes):
-        of_node = Counter(pinned[node * per_node : (node + 1) * per_node])
-        assert len(set(of_node.values())) == 1
+        assert len(set(Counter(pinned[node * per_node : (node + 1) * per_node]).values())) == 1
 
 
 class Lfs:

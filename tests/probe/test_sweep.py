@@ -109,8 +109,7 @@ def test_it_goes_on_where_it_was_broken_off(store: Store) -> None:
 def test_points_of_a_probe_that_was_changed_are_not_taken_for_its_own(store: Store) -> None:
     work(store, Recorder()).run({}, lambda *_: None)
     site = Site("s", "local", "/")
-    other = replace(PROBE, tasks_per_node=2)
-    state = state_of(SWEEP, site, other, store)
+    state = state_of(SWEEP, site, replace(PROBE, tasks_per_node=2), store)
     assert (state.measured, state.left_out) == (0, 4)
     later = replace(PROBE, schedule="every 1h", timeout_s=60.0)
     assert state_of(SWEEP, site, later, store).measured == 4

@@ -32,8 +32,7 @@ def store_of(path: Path, store: SiteStore) -> Checked:
 def test_it_is_said_where_raw_outputs_go(
     tmp_path: Path, url: str, raw: str | None, told: str
 ) -> None:
-    store = SiteStore(url.format(tmp_path), raw and raw.format(tmp_path))
-    checked = store_of(tmp_path, store)
+    checked = store_of(tmp_path, SiteStore(url.format(tmp_path), raw and raw.format(tmp_path)))
     assert checked.ok is True
     assert checked.detail.endswith(told.format(tmp_path))
 
@@ -48,8 +47,7 @@ def test_with_postgresql_they_go_to_a_directory_of_this_host(
     assert "secret" not in checked.detail
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    detail = store_of(tmp_path, store).detail
-    assert detail.endswith(f"; raw outputs in {tmp_path}/trimtab/raw")
+    assert store_of(tmp_path, store).detail.endswith(f"; raw outputs in {tmp_path}/trimtab/raw")
 
 
 def test_a_probe_whose_directory_is_not_there_is_found_before_its_slot(tmp_path: Path) -> None:

@@ -119,8 +119,7 @@ def test_the_sites_own_time_zone_cuts_the_stretch(tmp_path):
 def test_single_runs_by_id(store):
     with Store.open(store) as opened:
         ids = [run.id for run in opened.runs(site="alpha", limit=8)]
-    result = compared(store, ",".join(ids[:4]), ",".join(ids[4:]))
-    (effect,) = result.series[0].effects
+    (effect,) = compared(store, ",".join(ids[:4]), ",".join(ids[4:])).series[0].effects
     assert (effect.before.n, effect.after.n) == (4, 4)
     assert effect.ratio_interval is not None
     assert effect.provisional is True
@@ -147,8 +146,7 @@ def test_sites_without_a_single_time_can_be_compared_whole(tmp_path):
     runs = [run_at(None, 1.0 + 0.01 * k) for k in range(5)]
     runs += [run_at(None, 2.0 + 0.01 * k, site="beta") for k in range(5)]
     runs.append(run_at(None, 3.0, site="beta", status=RunStatus.UNFINISHED))
-    path = kept(tmp_path / "t.db", runs)
-    result = compared(path, "alpha", "beta")
+    result = compared(kept(tmp_path / "t.db", runs), "alpha", "beta")
     (effect,) = result.series[0].effects
     assert (effect.before.n, effect.after.n, effect.after.unfinished) == (5, 6, 1)
     assert (effect.before.middle, effect.provisional) == (pytest.approx(1.02), None)
@@ -170,8 +168,7 @@ def test_two_settings(tmp_path):
     runs = hourly(noise(1, 30, cov=0.02)[0], asked=four)
     runs += hourly(1.5 * noise(1, 30, seed=2, cov=0.02)[0], asked=eight, begin=START + 40 * HOUR)
     path = kept(tmp_path / "t.db", runs)
-    result = compared(path, "alpha:nodes=4", "alpha:nodes=8")
-    (series,) = result.series
+    (series,) = compared(path, "alpha:nodes=4", "alpha:nodes=8").series
     assert [(d.name, d.before, d.after) for d in series.differences] == [("nodes", 4, 8)]
     assert series.effects[0].change is Change.BETTER
     same = compared(path, "alpha:nodes=4,transfer_size_bytes=1MiB", "alpha:nodes=8")
@@ -208,8 +205,7 @@ def test_equal_parameters_are_paired_before_those_that_differ(tmp_path):
         asked = {**ASKED, "nodes": nodes}
         runs += hourly([float(nodes)] * 5, asked=asked)
         runs += hourly([float(nodes)] * 5, asked=asked, site="beta")
-    path = kept(tmp_path / "t.db", runs)
-    result = compared(path, "alpha", "beta")
+    result = compared(kept(tmp_path / "t.db", runs), "alpha", "beta")
     assert len(result.series) == 3
     assert all(one.effects[0].ratio == 1.0 and not one.differences for one in result.series)
 
@@ -410,8 +406,7 @@ def test_files_of_published_results(tmp_path):
     first = result.series[0]
     assert (first.layer, first.effects[0].ratio) == ("client", pytest.approx(0.9))
     assert first.effects[0].provisional is True
-    only = compare_sides(CompareRequest(*paths, metric="read_bandwidth"))
-    assert len(only.series) == 1
+    assert len(compare_sides(CompareRequest(*paths, metric="read_bandwidth")).series) == 1
 
 
 @pytest.mark.parametrize(
@@ -469,8 +464,7 @@ def test_the_command_on_a_terminal_and_as_json(store, tmp_path):
     assert "* provisional" in short.stdout
     assert "hourly (ior), layer client" in ended.stdout
     assert "only B has other" in ended.stdout
-    document = trimtab("compare", "alpha", "beta", "--json", store=store).document
-    (series,) = document["series"]
+    (series,) = trimtab("compare", "alpha", "beta", "--json", store=store).document["series"]
     (effect,) = series["effects"]
     assert effect["change"] == "worse"
     assert effect["ratio_interval"][0] < 0.8 < effect["ratio_interval"][1]
@@ -483,5 +477,4 @@ def test_the_command_refuses_with_what_to_do(store):
     assert (ended.code, ended.document["error"]["exit_code"]) == (2, 2)
     assert "nothing is stored for gamma" in ended.stderr
     assert trimtab("compare", "alpha", "beta", "--margin", "0", store=store).code == 2
-    empty = trimtab("compare", "a", "b", store=store + ".not-there")
-    assert empty.code == 5
+    assert trimtab("compare", "a", "b", store=store + ".not-there").code == 5

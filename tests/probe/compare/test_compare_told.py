@@ -21,8 +21,7 @@ def doubted(run, reason):
 
 @pytest.mark.cli
 def test_the_effect_that_was_measured_leads_and_the_assumption_follows(tmp_path):
-    runs = hourly([1e9] * 20) + hourly([1.2e9] * 20, site="beta")
-    kept(tmp_path / "t.db", runs)
+    kept(tmp_path / "t.db", hourly([1e9] * 20) + hourly([1.2e9] * 20, site="beta"))
     line = ("compare", "alpha", "beta", "--targets", "4", "8", "--files", "8")
     text = " ".join(trimtab(*line, store=tmp_path / "t.db").stdout.split())
     assert "+20.0 %" in text.partition("would remain")[0]

@@ -223,8 +223,7 @@ def test_the_same_runs_in_another_dress_are_the_same_series(
     def east(at: datetime) -> str:
         return (at + timedelta(hours=5)).isoformat().replace("+00:00", "+05:00")
 
-    chance = random.Random(3)
-    order = chance.sample(range(18), 18)
+    order = random.Random(3).sample(range(18), 18)
     dresses: list[tuple[str, Row]] = [
         (
             "time,bw",

@@ -169,8 +169,7 @@ def test_an_io500_that_came_first_without_its_details_says_what_it_lacks(
     done(place, store)
     for name in ("result_summary.txt", "result.txt"):
         (place / name).write_bytes((IO500 / name).read_bytes())
-    late = done(place, store)
-    said = {w for file in late for one in file.results for w in one.warnings}
+    said = {w for file in done(place, store) for one in file.results for w in one.warnings}
     assert any("imported before from a file without" in one for one in said)
 
 
@@ -224,8 +223,7 @@ def test_benchmarks_in_turns_are_all_read(place: Path, store: Store) -> None:
     (file,) = done(place, store)
     assert sorted(run.kind for run in store.runs()) == ["ior", "ior", "mdtest", "mdtest"]
     assert file.status is FileStatus.OK
-    again = done(place, store)
-    assert not any(result.new for result in again[0].results)
+    assert not any(result.new for result in done(place, store)[0].results)
 
 
 def test_what_of_a_log_is_not_read_is_told(place: Path) -> None:
@@ -306,8 +304,7 @@ def test_workers_give_what_one_process_gives(
     with Store.open(tmp_path / "other" / "t.db") as other:
         one_process = [(f.file, f.status, f.part_of) for f in done(place, other, workers=0)]
         alone = {run.path: run.samples for run in other.runs()}
-    several = [(f.file, f.status, f.part_of) for f in done(place, store, workers=2)]
-    assert several == one_process
+    assert [(f.file, f.status, f.part_of) for f in done(place, store, workers=2)] == one_process
     assert {run.path: run.samples for run in store.runs()} == alone
     assert len(alone) == 30
 
@@ -316,8 +313,7 @@ def test_an_import_that_was_broken_off_is_gone_on_with(
     place: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(10):
-        survey = survey_files(2, seed=number)
-        (place / f"{number}.summary").write_bytes(survey.summary)
+        (place / f"{number}.summary").write_bytes(survey_files(2, seed=number).summary)
     monkeypatch.setattr(importer, "BATCH", 2)
     files = import_files([str(place)], TERMS, store)
     for _ in range(3):
@@ -414,8 +410,7 @@ def test_the_json_is_one_object_of_its_schema(place: Path, store: Store) -> None
     files = import_files([str(place)], TERMS, store)
     value = json.loads("".join(import_json(files, store="x", site="s")))
     assert misfits(value, "import") == []
-    statuses = [one["status"] for one in value["files"]]
-    assert statuses == ["ok", "ok", "ok", "unreadable"]
+    assert [one["status"] for one in value["files"]] == ["ok", "ok", "ok", "unreadable"]
     sample = value["files"][0]["samples"][0]
     assert (sample["metric"], sample["unit"], sample["line"]) == ("write_bandwidth", "B/s", 1)
 
@@ -425,8 +420,7 @@ def test_a_number_that_counts_nothing_costs_no_other_file(place: Path, store: St
     (place / "a").write_text(text.replace("tasks               : 2", f"tasks : {'9' * 20}"))
     (place / "b").write_text(text.replace("   0   \n", f"   {'9' * 5000}   \n"))
     (place / "c").write_bytes(REPORT)
-    files = done(place, store)
-    assert files[-1].status is FileStatus.OK
+    assert done(place, store)[-1].status is FileStatus.OK
     assert len(store.runs()) >= 1
 
 

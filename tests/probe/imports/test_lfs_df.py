@@ -75,19 +75,16 @@ def test_bytes_inodes_and_flags_of_each_target() -> None:
     assert [one.target.name for one in snapshot.targets] == ["MDT0000", "OST0000", "OST000a"]
     assert [one.target.kind for one in snapshot.targets] == ["mdt", "ost", "ost"]
     slow = present(snapshot.of("OST000a"))
-    assert slow.number("capacity_bytes") == 3833116 * KIB
-    assert slow.number("used_bytes") == 2528 * KIB
+    assert (slow.number("capacity_bytes"), slow.number("used_bytes")) == (3833116 * KIB, 2528 * KIB)
     assert slow.number("available_bytes") == 3604492 * KIB
     assert (slow.number("inodes_total"), slow.number("inodes_free")) == (600_000, 599_900)
     assert (slow.value("degraded"), slow.value("create_enabled")) == (True, False)
     assert slow.reading("read_only") is None
-    reading = present(slow.reading("used_bytes"))
-    assert reading.source == "lfs df, line 4"
+    assert present(slow.reading("used_bytes")).source == "lfs df, line 4"
 
 
 def test_without_inodes_they_are_missing_with_a_reason() -> None:
-    target = present(only(SPACE).of("OST0000"))
-    reading = present(target.reading("inodes_free"))
+    reading = present(present(only(SPACE).of("OST0000")).reading("inodes_free"))
     assert reading.reason == "lfs df -i has no line for it in the file"
 
 
@@ -106,8 +103,7 @@ def test_a_target_that_did_not_answer_makes_it_incomplete() -> None:
     )
     snapshot = only(text)
     assert not snapshot.complete
-    lost = present(snapshot.of("OST000b"))
-    reading = present(lost.reading("used_bytes"))
+    reading = present(present(snapshot.of("OST000b")).reading("used_bytes"))
     assert reading.reason == "lfs df: inactive device"
     assert problems(source(text)) == ("OST000b: inactive device",)
 
@@ -159,8 +155,7 @@ def test_those_of_a_recent_lustre() -> None:
 
 def test_it_is_kept_by_the_store(tmp_path: Path) -> None:
     with Store.open(tmp_path / "t.db") as store:
-        identifier = store.add_snapshot("s", only(SPACE + INODES))
-        kept = store.snapshot(identifier)
+        kept = store.snapshot(store.add_snapshot("s", only(SPACE + INODES)))
     assert kept is not None
     target = present(kept.of("OST000a"))
     assert target.number("used_bytes") == 2528 * KIB
@@ -240,8 +235,7 @@ def test_what_is_rounded_is_kept_with_a_label_and_in_no_frame(tmp_path: Path) ->
     assert snapshot.complete
     ost = present(snapshot.of("OST0001"))
     assert ost.number("used_bytes", ROUNDED_LABEL) == 93.4 * KIB**3
-    assert ost.number("capacity_bytes", ROUNDED_LABEL) == 1.4 * KIB**4
-    assert ost.fullness() is None
+    assert (ost.number("capacity_bytes", ROUNDED_LABEL), ost.fullness()) == (1.4 * KIB**4, None)
     assert "rounded" in (present(ost.reading("used_bytes")).reason or "")
     assert code_of(why_not_judged(snapshot)) == "figures-rounded"
     with Store.open(tmp_path / "t.db") as store:
@@ -255,8 +249,7 @@ def test_exact_figures_are_taken_before_rounded_ones() -> None:
     assert only(SPACE + ROUNDED) == only(SPACE)
     assert why_not_judged(only(ROUNDED + SPACE)) is None
     assert why_not_judged(only(SPACE)) is None
-    both = only(ROUNDED + INODES)
-    assert present(both.of("OST0000")).number("inodes_free") == 599900
+    assert present(only(ROUNDED + INODES).of("OST0000")).number("inodes_free") == 599900
     other = ROUNDED.replace("scratch-", "home-").replace("/scratch", "/home")
     assert [name for name, _ in snapshots(source(SPACE + other), AT)] == ["scratch", "home"]
 

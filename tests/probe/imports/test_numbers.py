@@ -131,5 +131,4 @@ def test_numbers_are_read_as_they_were_written(name: str, values: list[float]) -
 )
 def test_any_text_is_a_number_or_none(cells: list[str | None]) -> None:
     with suppress(TrimtabError):
-        values = read(cells).values
-        assert all(math.isfinite(value) for value in values.drop_nulls())
+        assert all(math.isfinite(value) for value in read(cells).values.drop_nulls())

@@ -20,8 +20,7 @@ COMPLAINT = b"[nid%05d] libibverbs: Warning: couldn't load driver, no userspace 
 
 def preamble(size: int) -> bytes:
     """Return warnings of ranks, `size` bytes of them and a few more."""
-    lines = [COMPLAINT % rank for rank in range(size // len(COMPLAINT) + 2)]
-    return b"".join(lines)
+    return b"".join([COMPLAINT % rank for rank in range(size // len(COMPLAINT) + 2)])
 
 
 @pytest.mark.parametrize("kind", OUTPUTS)

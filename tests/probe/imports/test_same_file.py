@@ -63,8 +63,7 @@ def test_a_copy_with_the_line_ends_of_windows_is_the_same(
 
 def test_a_text_cut_at_its_end_is_not_the_whole_one(tmp_path: Path, store: Store) -> None:
     """Without its end, the last number of the only repetition may be half of one."""
-    whole = OUTPUTS["ior"].read_bytes()
-    lines = whole.splitlines(keepends=True)
+    lines = OUTPUTS["ior"].read_bytes().splitlines(keepends=True)
     last = min(place for place, line in enumerate(lines) if line.startswith(b"write "))
     for name, content in (
         ("cut", b"".join(lines[: last + 1]).rstrip(b"\n")),

@@ -85,8 +85,7 @@ def test_parquet_is_told_by_its_content(tmp_path: Path) -> None:
     frame.write_parquet(path)
     (series,) = judge_file(str(path)).judgement.series
     assert (series.key.metric, series.key.unit) == ("write_bandwidth", "B/s")
-    naive = frame.with_columns(pl.col("at").dt.replace_time_zone(None))
-    naive.write_parquet(path)
+    frame.with_columns(pl.col("at").dt.replace_time_zone(None)).write_parquet(path)
     judged = judge_file(str(path), FileTerms(timezone="Asia/Tokyo"))
     assert judged.judgement.from_ == FIRST - timedelta(hours=9)
 
@@ -180,8 +179,7 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
         judge_file(str(tmp_path / "none.csv"))
     with pytest.raises(UnreadableError, match="directory"):
         judge_file(str(tmp_path))
-    ended = trimtab("judge", "--csv", tmp_path / "none.csv", store=tmp_path / "t.db")
-    assert ended.code == 5
+    assert trimtab("judge", "--csv", tmp_path / "none.csv", store=tmp_path / "t.db").code == 5
 
 
 @pytest.mark.cli

@@ -84,8 +84,7 @@ def test_nothing_is_done_without_being_asked(small: Place) -> None:
 
 def test_each_target_with_files_of_its_own(small: Place) -> None:
     found = survey(small, replace(ASKED, targets=("OST0002", "OST0001")))
-    assert found.run.status is RunStatus.OK
-    assert error_of(found) is None
+    assert (found.run.status, error_of(found)) == (RunStatus.OK, None)
     assert outcomes(found) == {"OST0001": SurveyOutcome.MEASURED, "OST0002": SurveyOutcome.MEASURED}
     for one in found.standings:
         assert set(one.rates) == {"write_bandwidth", "read_bandwidth"}

@@ -84,8 +84,7 @@ def test_each_target_by_itself_in_waves(place: Place) -> None:
     found = survey(place, on_servers("OST0000", "OST0001", "OST0002", "OST0005"))
     # Of one server and of its partner never two at once: 0 with 5, then 1, then 2.
     assert place.surveys() == ["oss1", "oss3", "oss1", "oss2"]
-    assert found.run.status is RunStatus.OK
-    assert error_of(found) is None
+    assert (found.run.status, error_of(found)) == (RunStatus.OK, None)
     assert set(outcomes(found).values()) == {SurveyOutcome.MEASURED}
     slowest = found.standings[0]
     assert slowest.result.target == "OST0002"
@@ -140,8 +139,7 @@ def test_a_target_that_changes_after_the_plan_is_left_out(place: Place) -> None:
         found = carry_out(prepared, driver, store, progress=silent, tools=tools)
     assert outcomes(found) == {"OST0000": SurveyOutcome.MEASURED, "OST0003": SurveyOutcome.REFUSED}
     assert place.surveys() == ["oss1"]
-    error = instance(RefusedError, error_of(found))
-    assert "OST0003: it is degraded" in error.message
+    assert "OST0003: it is degraded" in instance(RefusedError, error_of(found)).message
     assert found.run.status is RunStatus.PARTIAL
 
 
@@ -312,8 +310,7 @@ def test_a_server_that_goes_away(place: Place) -> None:
                 found |= place.run({server: argv}, timeout_s)
         return found
 
-    asked = on_servers("OST0000", "OST0001", "OST0005")
-    found = survey(place, asked, place.tools(run=run))
+    found = survey(place, on_servers("OST0000", "OST0001", "OST0005"), place.tools(run=run))
     assert outcomes(found) == {
         "OST0000": SurveyOutcome.MEASURED,
         "OST0001": SurveyOutcome.MEASURED,
@@ -414,8 +411,7 @@ def test_a_survey_that_never_began_leaves_no_directory(place: Place) -> None:
         return place.run(commands, timeout_s)
 
     found = survey(place, on_servers("OST0000"), place.tools(run=run))
-    assert outcomes(found) == {"OST0000": SurveyOutcome.FAILED}
-    assert found.notes == ()
+    assert (outcomes(found), found.notes) == ({"OST0000": SurveyOutcome.FAILED}, ())
     check_clean(place, before)
 
 

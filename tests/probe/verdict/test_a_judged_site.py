@@ -58,8 +58,7 @@ def test_the_change_is_found_when_it_was(kept: Path) -> None:
     confirmed = [one for one in hourly["change_points"] if one["status"] == "confirmed"]
     assert len(confirmed) == 1
     (change,) = confirmed
-    at = datetime.fromisoformat(change["at"])
-    assert abs(at - CHANGED) <= timedelta(hours=6)
+    assert abs(datetime.fromisoformat(change["at"]) - CHANGED) <= timedelta(hours=6)
     assert change["detected_at"] > change["at"]
     low, high = change["effect_interval"]
     assert low < change["effect"] < high < 1
@@ -71,20 +70,17 @@ def test_the_change_is_found_when_it_was(kept: Path) -> None:
 def test_what_came_later_is_not_looked_at(kept: Path) -> None:
     until = (CHANGED - timedelta(hours=6)).isoformat()
     document = asked(kept, "judge", "world", "--until", until)
-    hourly = series_of(document, "hourly", "write_bandwidth")
-    assert hourly["change_points"] == []
+    assert series_of(document, "hourly", "write_bandwidth")["change_points"] == []
     assert document["to"] < until
 
 
 def test_a_stretch_is_told_as_a_stretch(kept: Path) -> None:
     since = (CHANGED + timedelta(days=1)).isoformat()
-    document = asked(kept, "judge", "world", "--since", since)
-    assert document["from"] >= since
+    assert asked(kept, "judge", "world", "--since", since)["from"] >= since
     after = trimtab("judge", "world", "--since", "2127-01-01", store=kept)
     assert after.code == 2
     assert "no matching series" in after.stderr
-    upside_down = trimtab("judge", "world", "--less-is-better", store=kept)
-    assert upside_down.code == 2
+    assert trimtab("judge", "world", "--less-is-better", store=kept).code == 2
 
 
 def test_what_goes_on_is_told_though_it_began_long_before(kept: Path) -> None:
@@ -142,8 +138,7 @@ def test_the_incident_is_explained_and_kept(kept: Path) -> None:
     assert step["causes"][0]["id"] == "configuration-change"
     assert step["causes"][0]["confidence"] > 0.5
     assert any("hourly" in name for name in (*step["moved_with"], step["probe"]))
-    routes = {piece["route"] for piece in step["causes"][0]["evidence"]}
-    assert "log" in routes
+    assert "log" in {piece["route"] for piece in step["causes"][0]["evidence"]}
     asked_for = {cause["id"] for name in ("causes", "cleared", "not_assessed", "standing")
                  for cause in step[name]}  # fmt: skip
     assert len(asked_for) >= 15
@@ -166,8 +161,7 @@ def test_status_tells_of_it(kept: Path) -> None:
     assert slow["write_bandwidth"]["targets"] == 8
     values = [value for _, value in slow["write_bandwidth"]["slowest"]]
     assert values == sorted(values)
-    text = trimtab("status", "world", store=kept)
-    assert "incident" in text.stdout
+    assert "incident" in trimtab("status", "world", store=kept).stdout
 
 
 def test_one_moment_is_told_whole(kept: Path) -> None:
@@ -198,8 +192,7 @@ def test_a_moment_is_no_incident(kept: Path) -> None:
     assert "the moment: " in text
     assert "unexplained" not in text
     last = datetime.fromisoformat(asked(kept, "judge", "world")["to"])
-    after = (last + timedelta(hours=5)).isoformat()
-    document = asked(kept, "explain", "world", "--at", after)
+    document = asked(kept, "explain", "world", "--at", (last + timedelta(hours=5)).isoformat())
     moment = document["moment"]
     assert moment["at"] < moment["until"]
     assert moment["runs"] > 0

@@ -36,8 +36,7 @@ DAY = timedelta(days=1)
 
 def look(store: Store, name: str, until: datetime, earlier: Explained | None = None) -> Explained:
     """Return what a look at a time finds; without an earlier one it explains everything."""
-    place = Place(name, None)
-    return search(store, place, until, until=until.isoformat(), earlier=earlier)
+    return search(store, Place(name, None), until, until=until.isoformat(), earlier=earlier)
 
 
 def kept_by(explained: Explained, path: Path) -> tuple[KeptIncident, ...]:
@@ -109,13 +108,11 @@ def test_daily_looks_at_sites_with_faults_keep_what_one_look_keeps(tmp_path: Pat
 @pytest.mark.soak
 @pytest.mark.timeout(SOAK_TIMEOUT_S)
 def test_daily_looks_at_drawn_sites_keep_what_one_look_keeps(tmp_path: Path) -> None:
-    seeds = [seed for seed in range(400) if draw_site(seed).hours <= 24 * 60]
-    for seed in seeds[:30]:
+    for seed in [seed for seed in range(400) if draw_site(seed).hours <= 24 * 60][:30]:
         folder = tmp_path / str(seed)
         folder.mkdir()
         world = make_drawn_world(seed)
-        kept = keep_world(cast("IncidentWorld", world), folder / "t.db")
-        with Store.open(kept) as store:
+        with Store.open(keep_world(cast("IncidentWorld", world), folder / "t.db")) as store:
             days = range(3, int(world.facts.hours // 24) + 1)
             times = (world.facts.at(24 * day) for day in days)
             check_looks(store, world.site["name"], times, folder)
@@ -143,8 +140,7 @@ def test_what_ended_long_ago_is_not_explained_again(tmp_path: Path) -> None:
         assert still_holds(incident, basis, incident, removed)
         assert not still_holds(incident, basis, incident, replace(removed, are_removed=False))
         assert not still_holds(incident, basis, incident, replace(basis, digest=""))
-        moved = replace(incident, effect=0.1)
-        assert not still_holds(incident, basis, moved, removed)
+        assert not still_holds(incident, basis, replace(incident, effect=0.1), removed)
 
 
 def explanation_of(explained: Explained, name: str) -> Explanation:

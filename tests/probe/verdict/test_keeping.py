@@ -43,8 +43,7 @@ def _of_short_records_too(monkeypatch):
 
 def small_site(path: Path, seed: int = 1) -> Path:
     """Keep a site with a loss of a fifth, and surveys with a slow target."""
-    random = np.random.default_rng(seed)
-    values = random.normal(1e9, 2e7, HOURS)
+    values = np.random.default_rng(seed).normal(1e9, 2e7, HOURS)
     values[HOURS // 2 :] *= 0.8
     surveys = [
         (
@@ -250,8 +249,7 @@ def test_a_store_that_may_only_be_read_answers_the_same(tmp_path, monkeypatch):
         first = answers(store)
         store.drop_derived()
         monkeypatch.setattr(Store, "keep_derived", refused)
-        assert answers(store) == first
-        assert store.derived(SITE, "status") == {}
+        assert (answers(store), store.derived(SITE, "status")) == (first, {})
 
 
 def test_text_that_is_no_utf8_is_answered_and_not_kept(tmp_path):

@@ -62,8 +62,7 @@ def test_targets_are_shown_without_a_store_and_beside_a_broken_one(tmp_path: Pat
 def test_a_mistyped_probe_is_no_question_about_targets(tmp_path: Path) -> None:
     slow = surveys(60, slow_from("OST0003", 20, 0.3))
     series = {"write_bandwidth": np.full(48, 1e9)}
-    path = SmallSite(series=series, surveys=slow).keep(tmp_path / "t.db")
-    with Store.open(path) as store:
+    with Store.open(SmallSite(series=series, surveys=slow).keep(tmp_path / "t.db")) as store:
         assert judge_site(store, Place(SITE, None)).judgement.tails
         with raises(UsageError, "no-series") as refused:
             judge_site(store, Place(SITE, None), JudgeTerms(probe="hurly"))
