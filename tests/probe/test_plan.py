@@ -1,20 +1,32 @@
-"""The plan of a probe: exact arithmetic, and refusals before anything is written."""
+"""A check of a path: its plan, its report, and what it finds on a client of Lustre."""
 
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass, replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.fake_lustre.install import Installed, install
+from tests.fake_lustre.state import FakeLustre
+from tests.show.conftest import run, samples
 from tests.support.codes import raises
 
 from trimtab.base.error import RefusedError, UsageError
+from trimtab.base.filesystem import find_mount, parse_mountinfo
 from trimtab.base.run import RunStatus
+from trimtab.base.snapshot import NotAvailable
 from trimtab.formats.measurement import MeasuredPhase, Measurement
+from trimtab.probe.check.check import CheckOptions, check
 from trimtab.probe.check.check_plan import CheckRequest, plan_probe
+from trimtab.probe.documents_probe import CheckResult
 from trimtab.probe.write_read import WriteRead
+from trimtab.reach.host import Host
+from trimtab.reach.local.path_description import MOUNT_TABLE
+from trimtab.reach.report_file import report_of
 
 MIB, GIB = 1024**2, 1024**3
 
@@ -113,3 +125,87 @@ def test_no_write_begins_that_would_be_more_than_half_of_the_free_space(most_gib
     step.measure(probe)  # type: ignore[arg-type]
     assert len(probe.measurements) == 2 * writes  # each with its read
     assert len(probe.warnings) == (writes < 5)
+
+
+REPORT = Path("/reports/scratch-0123.html")
+
+
+def test_a_check_that_measured_nothing_keeps_the_report_of_one_that_did() -> None:
+    measured = replace(run(), samples=samples())
+    doubted = replace(
+        measured, samples=tuple(replace(sample, reason="too short") for sample in samples())
+    )
+    assert report_of(REPORT, measured) == REPORT
+    assert report_of(REPORT, None, named=True) == REPORT  # there is none to lose
+    for other in (None, doubted, replace(measured, samples=())):
+        assert report_of(REPORT, other) == REPORT.with_name("scratch-0123-inspection.html")
+
+
+def test_a_report_that_a_person_named_is_not_lost_either(tmp_path: Path) -> None:
+    report = tmp_path / "mine.html"
+    report.write_text("of a check that measured")
+    assert report_of(report, None, named=True) == report.with_name("mine-inspection.html")
+    assert report_of(report, replace(run(), samples=samples()), named=True) == report
+
+
+@dataclass
+class Client:
+    """A host on which the fake is mounted, as its mount table says."""
+
+    mount: Path
+    fake: Installed
+    store: Path
+
+    def check(self) -> CheckResult:
+        wanted = CheckOptions(path=str(self.mount), store_url=str(self.store), no_probe=True)
+        result, error = check(wanted, page=lambda result: result.site)
+        assert error is None
+        return result
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Client:
+    mount = tmp_path / "scratch"
+    mount.mkdir()
+    state = FakeLustre.small(mount=str(mount))
+    fake = install(state, tmp_path / "fake")
+    monkeypatch.setenv("PATH", fake.path)
+    monkeypatch.setenv("TRIMTAB_SITES", str(tmp_path / "sites"))
+    read = Host.read_text
+
+    def read_text(self: Host, path: str, **limits: int) -> str | NotAvailable:
+        text = read(self, path, **limits)
+        if path != MOUNT_TABLE or isinstance(text, NotAvailable):
+            return text
+        above = find_mount(parse_mountinfo(text), str(mount))
+        assert above is not None
+        source = f"10.0.2.15@tcp:/{state.file_system}"
+        return (
+            f"{text}\n9000 {above.mount_id} {above.device_number} / {mount} rw,relatime - "
+            f"lustre {source} rw,flock\n"
+        )
+
+    monkeypatch.setattr(Host, "read_text", read_text)
+    return Client(mount, fake, tmp_path / "t.db")
+
+
+@pytest.mark.system
+def test_a_client_without_a_site_file_names_what_it_can_see(client: Client) -> None:
+    with client.fake.changing() as lustre:
+        lustre.target("OST0001").up = False
+        lustre.target("OST0000").degraded = True
+    result = client.check()
+    found = {finding.id: finding for finding in result.findings}
+    assert {"lost", "degraded"} <= set(found), found
+    assert "OST0001" in found["lost"].title
+    assert "OST0000" in found["degraded"].title
+    missing = {entry.what: entry.reason for entry in result.not_available}
+    assert "trimtab init" in missing["servers"], missing
+    assert "client's view" in missing["servers"]
+
+
+@pytest.mark.system
+def test_of_whole_targets_nothing_is_found_and_the_servers_are_missing(client: Client) -> None:
+    result = client.check()
+    assert not [finding for finding in result.findings if "OST" in finding.title]
+    assert "trimtab init" in {entry.what: entry.reason for entry in result.not_available}["servers"]

@@ -1,33 +1,42 @@
-"""A probe of the site file on a real directory, and what is refused before anything is written."""
+"""Probes of a site file: on a real directory, on chosen OSTs, and refused before they write."""
 
 from __future__ import annotations
 
 import shutil
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.act.world import action
 from tests.fake_lustre.state import FakeLustre
 from tests.support.codes import raises
 
 from trimtab.base.action import ActionKind
-from trimtab.base.error import JobLost, RefusedError, TrimtabError
+from trimtab.base.error import JobLost, RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.base.event import identifier_of
+from trimtab.base.notification import MetricsExport
 from trimtab.base.run import RunStatus
-from trimtab.base.site import Servers, Site, SiteLauncher, SiteProbe
+from trimtab.base.site import Checked, Servers, Site, SiteLauncher, SiteProbe, SiteStore
 from trimtab.probe import site_probe
+from trimtab.probe.file_placement import Pinned, Striped, pin, pin_usable
 from trimtab.probe.probe import DIRECTORY_PREFIX, RunContext
 from trimtab.probe.site_probe import SiteProbeRunner, demand_of, instrument_of, spec_of
+from trimtab.probe.site_validation import validate
 from trimtab.reach import launcher
 from trimtab.reach.allocation import HostAllocation, NodeDemand
+from trimtab.reach.local.local_driver import LocalDriver
 from trimtab.reach.lustre.lustre_driver import LustreDriver
-from trimtab.reach.process import ProcessResult
+from trimtab.reach.process import ProcessResult, utc_now
 from trimtab.site.path_access import THIS_HOST
 
 MIB = 1024**2
+
 SMALL = SiteProbe(
     "hourly", benchmark="builtin", tasks_per_node=1, block_size_bytes=4 * MIB, duration_s=0.2,
     direct=False,
@@ -188,3 +197,173 @@ def test_a_pinned_probe_leaves_out_what_is_lost_and_what_the_ledger_closed_and_s
     assert "Trimtab closed it to new files at" in left_out[1]
     assert parameters["spec"]["tasks"] == 6
     assert not any(f"-i {index} " in words for words in asked for index in (3, 5))
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40))
+def test_every_target_gets_as_many_files_and_as_many_from_each_node(
+    nodes: int, per_node: int, count: int
+) -> None:
+    targets = [f"OST{number:04x}" for number in range(count)]
+    try:
+        pinned = pin(nodes * per_node, per_node, targets)
+    except UsageError:
+        assert (nodes * per_node) % count or (per_node % count and count % per_node)
+        return
+    assert set(Counter(pinned).values()) == {nodes * per_node // count}
+    for node in range(nodes):
+        assert len(set(Counter(pinned[node * per_node : (node + 1) * per_node]).values())) == 1
+
+
+class Lfs:
+    """Answers as lfs does; a closed OST passes files on to OST 0, with exit code 0."""
+
+    def __init__(self, closed: frozenset[int] = frozenset(), code: int = 0) -> None:
+        self.closed, self.code = closed, code
+        self.places: dict[str, int] = {}
+        self.counts: dict[str, str] = {}
+
+    def __call__(self, argv: Sequence[str], **_: object) -> ProcessResult:
+        output = b""
+        match argv[1:]:
+            case ["setstripe", "-c", "1", "-i", index, *paths]:
+                for path in paths:
+                    self.places[path] = 0 if int(index) in self.closed else int(index)
+            case ["setstripe", "-c", count, path]:
+                self.counts[path] = count
+            case ["getstripe", "-i", path]:
+                output = f"{self.places[path]}\n\n".encode()
+            case ["getstripe", "-d", "-c", path]:
+                output = f"{self.counts[path]}\n\n".encode()
+            case _:
+                raise AssertionError(argv)
+        return ProcessResult(tuple(argv), output, b"", self.code, None, utc_now(), 0.1, 60.0)
+
+
+def test_files_are_made_on_their_targets_and_read_back() -> None:
+    lfs, made = Lfs(), []
+    place = Pinned(
+        lambda parent, name: made.append((parent, name)), pin(4, 4, ("OST0000", "OST000a")), lfs
+    )
+    place("/scratch/", "p")
+    assert made == [("/scratch/", "p")]
+    assert lfs.places == {f"/scratch/p/data.{n:08d}": (n % 2) * 10 for n in range(4)}
+
+
+def test_a_file_that_went_elsewhere_is_refused() -> None:
+    place = Pinned(lambda *_: None, ("OST0000", "OST0001"), Lfs(frozenset({1})))
+    with raises(RefusedError, "placement-refused"):
+        place("/scratch", "p")
+
+
+def test_a_layout_is_read_back() -> None:
+    lfs = Lfs()
+    Striped(lambda *_: None, -1, lfs)("/scratch", "p")
+    assert lfs.counts == {"/scratch/p": "-1"}
+
+
+def test_what_lfs_refuses_is_told() -> None:
+    with raises(ToolError, "lfs-failed"):
+        Striped(lambda *_: None, 4, Lfs(code=22))("/scratch", "p")
+
+
+@given(
+    st.integers(1, 6),
+    st.integers(1, 4),
+    st.integers(1, 12),
+    st.sets(st.integers(0, 11), max_size=6),
+)
+def test_what_is_left_out_takes_its_files_with_it_and_is_said(
+    nodes: int, files: int, count: int, lost: set[int]
+) -> None:
+    targets = [f"OST{number:04x}" for number in range(count)]
+    unusable = {f"OST{number:04x}": "it is lost" for number in lost}
+    tasks = files * count
+    if tasks % nodes:
+        return
+    try:
+        placed, left_out = pin_usable(tasks, nodes, targets, unusable)
+    except UsageError:
+        return  # uneven with all of them
+    except RefusedError:
+        assert set(targets) & set(unusable)
+        return
+    assert not set(placed) & set(unusable)
+    assert set(Counter(placed).values()) == {files}
+    assert len(placed) % nodes == 0
+    named = {text.split()[0] for text in left_out}
+    assert named | set(placed) == set(targets)
+    assert not named & set(placed)
+    if not set(targets) & set(unusable):
+        assert placed == pin(tasks, tasks // nodes, targets)
+        assert not left_out
+
+
+def store_of(path: Path, store: SiteStore) -> Checked:
+    site = Site("here", "local", str(path), store=store)
+    found = validate(site, open_with=lambda one: LocalDriver(one.path))
+    (checked,) = [one for one in found if one.what.startswith("store ")]
+    return checked
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("url", "raw", "told"),
+    [
+        ("{0}/t.db", None, "{0}/t.db; raw outputs in {0}/raw"),
+        ("{0}/t.db", "{0}/else", "{0}/t.db; raw outputs in {0}/else"),
+        ("postgresql://db/trimtab", "{0}/else", "raw outputs in {0}/else"),
+    ],
+)
+def test_it_is_said_where_raw_outputs_go(
+    tmp_path: Path, url: str, raw: str | None, told: str
+) -> None:
+    checked = store_of(tmp_path, SiteStore(url.format(tmp_path), raw and raw.format(tmp_path)))
+    assert checked.ok is True
+    assert checked.detail.endswith(told.format(tmp_path))
+
+
+@pytest.mark.system
+def test_with_postgresql_they_go_to_a_directory_of_this_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SiteStore("postgresql://me:secret@db/trimtab")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    checked = store_of(tmp_path, store)
+    assert checked.detail.endswith("; raw outputs in /var/lib/trimtab/raw")
+    assert "secret" not in checked.detail
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert store_of(tmp_path, store).detail.endswith(f"; raw outputs in {tmp_path}/trimtab/raw")
+
+
+@pytest.mark.system
+def test_a_probe_whose_directory_is_not_there_is_found_before_its_slot(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    probes = (SiteProbe("a", directory="here"), SiteProbe("b", directory="gone"))
+    site = Site("here", "local", str(tmp_path), probes=probes)
+    found = validate(site, open_with=lambda one: LocalDriver(one.path))
+    (checked,) = [one for one in found if one.what == "probe b"]
+    assert checked.ok is False
+    assert checked.detail == f"{tmp_path}/gone is not a directory with known free space"
+    assert not any("not a directory" in str(one.detail) for one in found if one.what == "probe a")
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("textfile", "holds", "told"),
+    [
+        ("", False, "is a directory: name a file in it"),
+        ("gone/trimtab.prom", False, "gone is not a directory"),
+        ("trimtab.prom", True, "can be written in"),
+    ],
+)
+def test_a_file_of_metrics_that_no_slot_could_write_is_found(
+    tmp_path: Path, textfile: str, holds: bool, told: str
+) -> None:
+    site = Site(
+        "here", "local", str(tmp_path), metrics=MetricsExport(None, f"{tmp_path}/{textfile}")
+    )
+    found = validate(site, open_with=lambda one: LocalDriver(one.path))
+    (checked,) = [one for one in found if one.what.startswith("metrics ")]
+    assert checked.ok is holds
+    assert told in checked.detail

@@ -38,12 +38,6 @@ TERMS = ImportTerms(site="s", timezone="UTC")
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "store" / "t.db") as opened:
-        yield opened
-
-
-@pytest.fixture
 def place(tmp_path: Path) -> Path:
     made = tmp_path / "files"
     made.mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import random
@@ -15,12 +16,17 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.formats.recorded import REAL_DATA
 from tests.support.codes import raises
 from tests.support.command import TRIMTAB, trimtab
+from tests.support.real_year import tables, tokio_abc
 
 from trimtab.base.error import DataError, TrimtabError, UnreadableError, UsageError
+from trimtab.explain.headline import headline, of_judgement
 from trimtab.probe.imports.series_file import FileTerms, judge_file
 from trimtab.probe.imports.table_column import NamedColumns
+from trimtab.probe.imports.text_table import read_numbers, read_table
+from trimtab.probe.imports.written_time import read_times, texts_of
 
 FIRST = datetime(2026, 9, 1, tzinfo=UTC)
 HOURS = 240
@@ -286,3 +292,80 @@ def test_an_hour_that_comes_twice_is_told(tmp_path: Path) -> None:
     path.write_text("\n".join(["time,bw", *clocks]))
     notes = judge_file(str(path), FileTerms(timezone="Europe/Zurich")).judgement.notes
     assert "2 of them in an hour that comes twice for the first" in notes[-1]
+
+
+CASES = REAL_DATA / "cases"
+with_cases = pytest.mark.skipif(not CASES.is_dir(), reason="no cases (set TRIMTAB_REAL_DATA)")
+
+ANSWERS = {
+    "judge-few-runs-steady/few.csv": "too few runs to look for a change (6 of 24)",
+    "judge-few-runs-steady/one.csv": "too few runs to look for a change (1 of 24)",
+    "judge-runs-close-together/nights.csv": "bw -20 % since 2026-07-01",
+    "judge-runs-close-together/same_stamp.csv": "bw -20 % since 2026-07-01",
+    "judge-two-stages/two1.csv": "bw -17 % since 2026-05-10, -20 % from its best level",
+    "gap-onset/s0.csv": "between 24 January and 19 February 2026",
+    "gap-onset/s1.csv": "between 24 January and 19 February 2026",
+    "gap-onset/s2.csv": "between 24 January and 19 February 2026",
+    "gap-onset/s3.csv": "between 24 January and 19 February 2026",
+    "bimodal-step/s3.csv": "value -12 % since 2026-02-11",
+    "bimodal-step/s4.csv": "value -9.8 % since 2026-02-11",
+    "bimodal-step/s5.csv": "value -12 % since 2026-02-11",
+    "csv-compact-time/c14.csv": "bw -20 % since 2026-08-26",
+    "csv-date-and-time-columns/twocol_datetime.csv": "bw_MiBs -20 % since 2026-08-26",
+    "csv-number-taken-for-time/jobid_date.csv": "bw -20 % since 2026-08-26",
+    "csv-two-operations/mixed_op.csv": "write bw -20 % since 2026-08-26",
+    "csv-small/comment.csv": "bw -20 % since 2026-07-31",
+    "csv-small/trail2.csv": "bw -20 % since 2026-07-31",
+    "csv-small/h.csv.gz": "bw -20 % since 2026-07-31",
+    "csv-time-formats/german.csv": "1 series steady",
+    "csv-time-formats/grafana.csv": "1 series steady",
+    "csv-time-formats/slurmdir.csv": "1 series steady",
+    "csv-time-formats/otava.csv": "too few runs to look for a change (2 of 24)",
+}
+
+
+@with_cases
+@pytest.mark.parametrize("name", ANSWERS)
+def test_what_is_right_of_a_file_is_its_answer(name: str) -> None:
+    judgement = judge_file(str(CASES / name), FileTerms()).judgement
+    assert ANSWERS[name] in headline(of_judgement(judgement))
+
+
+@with_cases
+@pytest.mark.parametrize("name", ["eu_slash.csv", "us.csv"])
+def test_day_and_month_are_asked_for(name: str) -> None:
+    with pytest.raises(UsageError, match="may mean"):
+        judge_file(str(CASES / "csv-time-formats" / name), FileTerms())
+
+
+@with_cases
+def test_a_missing_head_is_told_with_the_line_to_add() -> None:
+    with pytest.raises(UsageError) as refused:
+        judge_file(str(CASES / "csv-no-header/noheader.csv"), FileTerms())
+    assert "time,value" in str(refused.value.hint)
+
+
+@with_cases
+def test_operations_of_elbencho_are_series() -> None:
+    terms = FileTerms(NamedColumns("ISO date", "MiB/s [last]", by="operation"))
+    series = judge_file(str(CASES / "elbencho-csv/elbencho.csv"), terms).judgement.series
+    levels = {entry.key.probe: entry.regimes[-1].median or 0.0 for entry in series}
+    assert sorted(round(level, -2) for level in levels.values()) == [4900, 8900]
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_column_map_reads_times_and_values(number: int) -> None:
+    """Edison's rows begin with an index that its head does not name."""
+    path, year = tables()[number], tokio_abc()
+    runs, _ = year.read(path)
+    table = read_table(gzip.decompress(path.read_bytes()), path.name)
+    assert read_times(texts_of(table.frame[year.TIME]), "UTC")["at"].to_list() == [
+        run.at for run in runs
+    ]
+    values = read_numbers(
+        table.frame[year.VALUE], lines=table.lines, separator=table.separator
+    ).values.to_list()
+    assert values == [None if run.value is None else run.value / 2**20 for run in runs]
+    sites = zip(table.frame[year.SITE], runs, strict=True)
+    assert all(run.site.endswith(site) for site, run in sites if site)

@@ -1,24 +1,29 @@
-"""A date is any time of its day: what is explained, listed and left out."""
+"""What explanations ask a store: a date is any time of its day, hours of jobs, counts that grew."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.formats.recorded import FIXTURES
 from tests.support.codes import raises
 from tests.support.small_site import SITE, SmallSite, hour
 
 from trimtab.base.error import UsageError
+from trimtab.base.plain import as_dict, as_list
+from trimtab.base.snapshot import HostSnapshot, Reading, Snapshot
+from trimtab.probe.imports.importer import ImportTerms, import_files
+from trimtab.probe.verdict.incident_question import FactsQuestion, StoreTelemetry
 from trimtab.probe.verdict.incident_search import explain_at, incidents_of
 from trimtab.site.place import Place
 from trimtab.store.store import Store
 
 pytestmark = pytest.mark.system
-
 BAD = (10 * 24 + 10, 10 * 24 + 16)
 """Hours of the eleventh day, neither at its begin nor at its end."""
+
 DAY = f"{hour(BAD[0]):%Y-%m-%d}"
 
 
@@ -65,3 +70,77 @@ def test_until_a_date_includes_that_day_and_since_begins_it(path: Path) -> None:
     day_after = f"{hour(BAD[0]) + timedelta(days=1):%Y-%m-%d}"
     assert (found(until=DAY), found(until=day_before)) == (1, 0)
     assert (found(since=DAY), found(since=day_after)) == (1, 0)
+
+
+TABLE = FIXTURES / "slurm_accounting" / "23.11" / "parsable2.out"
+
+
+def test_the_hours_of_an_imported_table_are_known(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "t.db") as store:
+        tuple(import_files([str(TABLE)], ImportTerms(site="s"), store))
+        (run,) = store.runs(site="s")
+        running = as_list(as_dict(run.parameters["told"])["running_jobs"])
+        url = store.location.url
+        facts, profiles, jobs = FactsQuestion(url, "s", None).answer()
+        assert (facts, profiles) == ((), ())
+        assert jobs.height == len(running) > 12
+        assert jobs["jobs"].to_list() == running
+        until = datetime(2026, 3, 4, 6, tzinfo=UTC)
+        _, _, earlier = FactsQuestion(url, "s", until).answer()
+        assert 0 < earlier.height < jobs.height
+        assert all(at < until for at in earlier["at"])
+
+
+FIRST = datetime(2026, 9, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+HOURS_A_DAY = 24
+
+
+def kept(path: Path, counts: dict[str, list[int | None]]) -> Store:
+    """Return a store with an hourly snapshot of machines that count."""
+    store = Store.open(path / "t.db")
+    for number in range(max(map(len, counts.values()))):
+        hosts = tuple(
+            HostSnapshot(
+                host,
+                "server",
+                readings=(
+                    Reading("checksum_errors_total", of_host[number], "dmesg")
+                    if of_host[number] is not None
+                    else Reading("checksum_errors_total", None, reason="it does not answer"),
+                ),
+            )
+            for host, of_host in counts.items()
+        )
+        at = FIRST + number * HOUR
+        store.add_snapshot("world", Snapshot(at, "lustre", complete=True, targets=(), hosts=hosts))
+    return store
+
+
+def grew(store: Store) -> list[tuple[str, float, int]]:
+    found = StoreTelemetry(store, "world").bad_checksums(FIRST, FIRST + 99 * HOURS_A_DAY * HOUR)
+    return [(one.where, (one.at - FIRST) / HOUR, one.count) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        # Messages fall out of a log one by one: no transfer went wrong.
+        ([5] * HOURS_A_DAY + [4] * HOURS_A_DAY + [3] * HOURS_A_DAY + [None] * HOURS_A_DAY, []),
+        # A boot, and one more in the hours after it.
+        ([5] * HOURS_A_DAY + [0] * 5 + [1] * HOURS_A_DAY, [(HOURS_A_DAY + 5, 1)]),
+        # Three, in the middle of the second day.
+        ([0] * (HOURS_A_DAY + 10) + [3] * HOURS_A_DAY, [(HOURS_A_DAY + 10, 3)]),
+        # It did not answer for two days, in which some came.
+        (
+            [0] * HOURS_A_DAY + [None] * (2 * HOURS_A_DAY) + [2] * HOURS_A_DAY,
+            [(3 * HOURS_A_DAY, 2)],
+        ),
+    ],
+)
+def test_only_what_grew_is_a_bad_transfer(
+    tmp_path: Path, counts: list[int | None], expected: list[tuple[float, int]]
+) -> None:
+    quiet: list[int | None] = [7] * len(counts)
+    with kept(tmp_path, {"oss01": counts, "oss02": quiet}) as store:
+        assert grew(store) == [("oss01", at, count) for at, count in expected]

@@ -1,4 +1,4 @@
-"""What `trimtab status` says of series that share a probe, of sweeps, and of bad windows."""
+"""The status of a site: its series, sweeps and windows, what probing costs, and rejected runs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.support.codes import raises
 from tests.support.command import trimtab
 
 from trimtab.answers.page import plain
-from trimtab.base.event import identifier_of
+from trimtab.base.error import UsageError
+from trimtab.base.event import identifier_of, new_identifier
 from trimtab.base.run import Run, RunStatus, Sample
-from trimtab.probe.verdict.site_status import status_of
+from trimtab.probe.verdict.site_judgement import judge_site
+from trimtab.probe.verdict.site_status import cost_of, status_of
+from trimtab.probe.verdict.up_to_date import bring_up_to_date
+from trimtab.site.place import Place
+from trimtab.store.kept import ImportedRun
 from trimtab.store.store import Store
-
-pytestmark = pytest.mark.cli
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 
@@ -50,6 +54,7 @@ def kept(tmp_path: Path) -> Path:
     return tmp_path / "t.db"
 
 
+@pytest.mark.cli
 def test_two_settings_of_one_probe_can_be_told_apart(kept: Path) -> None:
     with Store.open(kept) as store:
         found = status_of(store)
@@ -65,6 +70,7 @@ def test_two_settings_of_one_probe_can_be_told_apart(kept: Path) -> None:
     assert {"transfer_size_bytes": 65536} in asked
 
 
+@pytest.mark.cli
 def test_a_sweep_does_not_fill_the_status(kept: Path) -> None:
     with Store.open(kept) as store:
         found = status_of(store)
@@ -83,12 +89,14 @@ def test_a_probe_that_is_only_named_like_a_sweep_is_shown(tmp_path: Path) -> Non
         assert status_of(store).sweeps == ()
 
 
+@pytest.mark.cli
 def test_a_reason_of_many_series_counts_them(kept: Path) -> None:
     """Six series of hourly and two of nightly have one run each, and one reason."""
     text = " ".join(trimtab("status", "--all", store=kept, COLUMNS="400").stdout.split())
     assert "8 series:" in text
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize("window", ["99999999d", "101y", "36601d", "0s", "0"])
 def test_a_window_that_cannot_be_is_refused(kept: Path, window: str) -> None:
     ended = trimtab("status", "--window", window, store=kept)
@@ -97,6 +105,7 @@ def test_a_window_that_cannot_be_is_refused(kept: Path, window: str) -> None:
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.cli
 def test_a_window_of_a_century_is_taken(kept: Path) -> None:
     assert trimtab("status", "--window", "36600d", store=kept).code == 0
 
@@ -107,3 +116,71 @@ def test_a_window_of_a_century_is_taken(kept: Path) -> None:
 )
 def test_numbers_have_no_exponent(value: float, text: str) -> None:
     assert plain(value) == text
+
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+GIB = 2**30
+
+
+def keep(store: Store, at: datetime, *, import_key: str | None = None, **cost: object) -> None:
+    parameters: dict[str, object] = {"spec": {}}
+    if cost:
+        parameters["cost"] = cost
+    run = Run(new_identifier(at), "s", "p", "builtin", RunStatus.OK, at, parameters=parameters)
+    if import_key is None:
+        store.add_run(run)
+    else:
+        store.add_imports([ImportedRun(run, (), import_key)])
+
+
+def test_a_week_is_summed_and_set_against_the_capacity(store: Store) -> None:
+    for hours in range(0, 9 * 24, 24):
+        keep(
+            store,
+            NOW - timedelta(hours=hours),
+            bytes_written=10 * GIB,
+            bytes_read=5 * GIB,
+            node_hours=2.0,
+            capacity_bytes=1000 * GIB,
+        )
+    cost = cost_of(store, "s", NOW)
+    assert cost.runs == 8  # both ends of the week are within
+    assert (cost.bytes_written, cost.bytes_read, cost.node_hours) == (80 * GIB, 40 * GIB, 16.0)
+    assert cost.drive_writes_per_day == pytest.approx(80 / 7 / 1000)
+    assert cost.to - cost.from_ == timedelta(days=7)
+
+
+def test_a_single_run_is_a_days_worth_and_no_more(store: Store) -> None:
+    keep(store, NOW, bytes_written=10 * GIB, capacity_bytes=100 * GIB)
+    assert cost_of(store, "s", NOW).drive_writes_per_day == pytest.approx(0.1)
+
+
+def test_what_is_not_told_is_not_made_up(store: Store) -> None:
+    keep(store, NOW, bytes_written=10 * GIB)
+    keep(store, NOW - timedelta(hours=1))
+    cost = cost_of(store, "s", NOW)
+    assert (cost.runs, cost.node_hours, cost.drive_writes_per_day) == (1, None, None)
+    assert cost.reason
+
+
+def test_what_others_ran_is_not_our_cost(store: Store) -> None:
+    keep(store, NOW, import_key="abc", bytes_written=10 * GIB)
+    assert cost_of(store, "s", NOW).runs == 0
+
+
+def test_a_site_whose_runs_all_failed_says_so_and_why(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "t.db") as store:
+        for hour, problem in enumerate(["no space left", "no space left", "killed"]):
+            at = START + timedelta(hours=hour)
+            run = Run(new_identifier(at), "s", "p", "ior", RunStatus.FAILED, at, problem=problem)
+            store.add_run(run)
+        (rejected,) = status_of(store).rejected
+        assert (rejected.probe, rejected.runs) == ("p", 3)
+        assert rejected.reason == "no space left (2 of 3)"
+        with raises(UsageError, "runs-rejected") as failure:
+            judge_site(store, Place("s", None))
+        assert "no space left (2 of 3)" in failure.value.message
+        # It has no incident that anybody can see: that is an answer, not an error.
+        search, _ = bring_up_to_date(store, Place("s", None), now=START + timedelta(days=1))
+        assert (search.explained.explanations, search.explained.judged_until) == ((), None)
+        assert search.why_none == failure.value.message
