@@ -359,13 +359,9 @@ def test_our_own_logs_are_dumped_as_they_were(path: Path) -> None:
     assert found == wanted
 
 
-@sampled
 @pytest.mark.parametrize("path", sorted(KEPT.glob("*/*.json")), ids=lambda path: path.stem)
-def test_damage(path: Path) -> None:
-    source = OutputFile(str(path), path.read_bytes())
-    assert of_formats.recognised(source) == ["darshan"]
-    assert FORMAT.read(source)[0].status is RunStatus.OK
-    of_formats.check_damaged(FORMAT, source)
+def test_a_kept_dump_is_whole(path: Path) -> None:
+    assert FORMAT.read(OutputFile(str(path), path.read_bytes()))[0].status is RunStatus.OK
 
 
 @sampled

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.formats.damage import sampled
-from tests.formats.of_formats import believed, check_cut, check_damaged, figure, values
+from tests.formats.of_formats import believed, figure, values
 from tests.formats.recorded import FIXTURES, REAL_DATA, fixture
 from tests.support.codes import raises
 
@@ -168,16 +167,6 @@ def test_progress_is_refused_as_such() -> None:
 def test_phases_of_object_stores_are_named() -> None:
     (one,) = read(csv(row(1, "WRITE", 4900), row(1, "HEADOBJ", 4900)))
     assert one.warnings == ("phases that are not read: HEADOBJ",)
-
-
-@sampled
-@pytest.mark.parametrize("name", ["directory.csv", "directory.json", "directory.txt", "mixed.out"])
-def test_damaged(name: str) -> None:
-    check_damaged(FORMAT, recorded(name))
-
-
-def test_nights_cut() -> None:
-    check_cut(FORMAT, recorded("mixed.json"))
 
 
 SPEC = ProbeSpec("hourly", "elbencho", 2, MIB, 64 * MIB, 1, 0.6)

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats import of_formats
-from tests.formats.damage import sampled
 from tests.formats.of_formats import figure, source
 from tests.formats.recorded import FIXTURES, REAL_DATA
 from tests.support.codes import raises
@@ -32,12 +31,6 @@ PATHS = sorted(FOLDER.glob("*/*.out"))
 WITHOUT_JSON = {"terse", "normal", "no-directory", "client-groups"}
 READ = [path for path in PATHS if path.stem not in WITHOUT_JSON]
 VERSIONS = ("2.1.11", "2.2.10", "2.8", "2.21", "3.1", "3.16", "3.36", "3.42")
-SMALL = [
-    *(FOLDER / version / "random-read.out" for version in ("2.1.11", "2.2.10", "2.21", "3.42")),
-    FOLDER / "3.42" / "raids.out",
-    FOLDER / "3.42" / "client.out",
-    FOLDER / "2.8" / "one-after-another.out",
-]
 
 
 def named(path: Path) -> str:
@@ -46,7 +39,6 @@ def named(path: Path) -> str:
 
 each = for_each("path", READ, ids=named)
 each_version = for_each("version", VERSIONS)
-each_small = for_each("path", SMALL, ids=named)
 
 
 def measured(version: str, name: str) -> tuple[Measurement, ...]:
@@ -339,11 +331,6 @@ def test_every_number_stands_on_its_line(path: Path) -> None:
                 assert re.search(r'"(mean|max|[0-9]+\.[0-9]+)" : ', words)
 
 
-@each
-def test_every_file_is_recognised_by_this_format_alone(path: Path) -> None:
-    assert of_formats.recognised(source(path)) == ["fio"]
-
-
 def test_real_outputs() -> None:
     found = of_formats.sources(sorted((REAL_DATA / "lustre-2.17" / "fio").glob("*.out")))
     statuses: dict[str, str] = {}
@@ -364,14 +351,6 @@ def test_real_outputs() -> None:
     (measurement,) = read(raw)
     assert (measurement.layer, measurement.reported["drives"]) == ("drive", 1)
     assert figure(measurement, "write_iops").value == 17731.453709
-    of_formats.check_changed(FORMAT, raw)
-
-
-@sampled
-@pytest.mark.calibration
-@each_small
-def test_cut_files_give_no_other_number(path: Path) -> None:
-    of_formats.check_cut(FORMAT, source(path))
 
 
 def test_cut_drives_give_no_other_number() -> None:
@@ -380,18 +359,6 @@ def test_cut_drives_give_no_other_number() -> None:
     for end in range(0, len(whole.content) - 3, 997):
         found = of_formats.read_or_none(FORMAT, OutputFile("x", whole.content[:end]))
         assert of_formats.values(found or ()).items() <= expected.items()
-
-
-@each
-def test_line_ends(path: Path) -> None:
-    of_formats.check_line_ends(FORMAT, source(path))
-
-
-@pytest.mark.calibration
-@sampled
-@each_small
-def test_changed_files_do_no_harm(path: Path) -> None:
-    of_formats.check_changed(FORMAT, source(path))
 
 
 NUMBERS = [

@@ -11,16 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats.damage import sampled
-from tests.formats.of_formats import (
-    by_name,
-    check_changed,
-    check_cut,
-    check_line_ends,
-    read_or_none,
-    recognised,
-    source,
-    values,
-)
+from tests.formats.of_formats import by_name, check_damaged, read_or_none, source, values
 from tests.formats.recorded import FIXTURES
 from tests.support.each import for_each
 
@@ -57,36 +48,11 @@ def summary(folder: str = "io500-isc26") -> Path:
     return FOLDER / folder / "standard/result_summary.txt"
 
 
-@each
-def test_recognised_as_this_alone(path: Path) -> None:
-    assert recognised(source(path)) == ["io500"]
-
-
-@for_each("path", sorted(FOLDER.glob("*/standard/*-*.txt")), ids=lambda p: p.name)
-def test_what_ior_and_mdtest_left_is_theirs(path: Path) -> None:
-    assert not FORMAT.recognises(source(path))
-    if path.name.startswith("mdtest"):
-        assert recognised(source(path)) == ["mdtest"]
-
-
 @sampled
 @pytest.mark.calibration
 @each
-def test_cut(path: Path) -> None:
-    check_cut(FORMAT, source(path))
-    check_cut(FORMAT, valid(path))
-
-
-@each
-def test_line_ends(path: Path) -> None:
-    check_line_ends(FORMAT, valid(path))
-
-
-@sampled
-@pytest.mark.calibration
-@each
-def test_changed(path: Path) -> None:
-    check_changed(FORMAT, valid(path), seed=3)
+def test_damaged(path: Path) -> None:
+    check_damaged(FORMAT, valid(path))
 
 
 @pytest.mark.parametrize("content", [b"", b"IO500 version x\n", b"config-hash = 1\n", b"\0" * 99])

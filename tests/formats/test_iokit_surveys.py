@@ -6,15 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from tests.formats.damage import sampled
-from tests.formats.of_formats import (
-    believed,
-    by_name,
-    check_cut,
-    check_damaged,
-    figure,
-    recognised,
-    samples,
-)
+from tests.formats.of_formats import believed, by_name, check_cut, figure, recognised, samples
 from tests.formats.recorded import FIXTURES, REAL_DATA
 from tests.support.codes import raises
 
@@ -242,19 +234,6 @@ def test_lst_survey_that_broke_off() -> None:
     assert measured.status is RunStatus.PARTIAL
     with raises(DataError, "no-result"):
         lst_survey.FORMAT.read(OutputFile("x", NETWORK.split("       read 4k")[0].encode()))
-
-
-DAMAGED = [
-    (ost_survey.FORMAT, recorded("ost", "four.out")),
-    (mds_survey.FORMAT, recorded("mds", "one.out")),
-    (lst_survey.FORMAT, recorded("lst", "results.1795855950.csv")),
-]
-
-
-@sampled
-@pytest.mark.parametrize(("form", "source"), DAMAGED, ids=[form.kind for form, _ in DAMAGED])
-def test_damaged(form: OutputFormat, source: OutputFile) -> None:
-    check_damaged(form, source)
 
 
 @sampled

@@ -6,17 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats.damage import sampled
-from tests.formats.of_formats import (
-    believed,
-    check_cut,
-    check_damaged,
-    read_or_none,
-    recognised,
-    sources,
-    values,
-)
-from tests.formats.recorded import FIXTURES, REAL_DATA
-from tests.support.each import for_each
+from tests.formats.of_formats import believed, check_cut, read_or_none, recognised, values
+from tests.formats.recorded import FIXTURES
 
 from trimtab.base.error import DataError, code_of
 from trimtab.base.run import RunStatus
@@ -26,13 +17,6 @@ from trimtab.formats.source import OutputFile
 
 MIB = 2**20
 HERE = FIXTURES / "lnet_selftest" / "2.17"
-REAL = sorted((REAL_DATA / "lustre-2.17" / "lst").glob("*.out"))
-MEASURED = [
-    path
-    for path in [*sorted(HERE.glob("*.out")), *REAL]
-    if "[LNet " in path.read_text(errors="replace")
-]
-each = for_each("path", MEASURED, ids=lambda path: path.name)
 
 TWO_NODES = """\
 SESSION: t FEATURES: 1 TIMEOUT: 300 FORCE: No
@@ -224,16 +208,6 @@ def test_a_session_without_a_measurement(name: str) -> None:
     with pytest.raises(DataError, match="Group is deleted") as caught:
         read(OutputFile("x", path.read_bytes()))
     assert caught.value.code == "no-result"
-
-
-@sampled
-@pytest.mark.calibration
-@each
-def test_recorded(path: object) -> None:
-    ((content, name),) = (((one.content), one.name) for one in sources([path]))  # type: ignore[list-item]
-    one = OutputFile(name, content)
-    assert recognised(one) == [FORMAT.kind]
-    check_damaged(FORMAT, one)
 
 
 @sampled

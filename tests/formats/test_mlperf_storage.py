@@ -14,7 +14,6 @@ from tests.formats.damage import sampled
 from tests.formats.of_formats import believed
 from tests.formats.of_formats import source as source_of
 from tests.formats.recorded import FIXTURES, REAL_DATA
-from tests.support.each import for_each
 
 from trimtab.base.error import DataError, code_of
 from trimtab.base.run import RunStatus
@@ -26,10 +25,6 @@ REAL = REAL_DATA / "mlperf-storage-v1.0" / "results"
 KEPT = FIXTURES / "mlperf-storage"
 E1000 = REAL / "Cray_ClusterStor_E1000_10xHDR200_1host"
 MIB = 2**20
-
-each_kept = for_each(
-    "path", sorted(KEPT.glob("*/*/summary.json")), ids=lambda path: path.parent.name
-)
 
 
 def real(pattern: str) -> list[Path]:
@@ -169,14 +164,6 @@ def test_bytes_that_dlio_got_wrong_are_not_believed() -> None:
         "bytes over samples give 1.00 per sample, but the configuration has 400000.00"
     }
     assert (run.requested["tasks"], run.requested["record_bytes"]) == (2, 400_000)
-
-
-@sampled
-@each_kept
-def test_damage_of_our_own(path: Path) -> None:
-    source = source_of(path)
-    assert of_formats.recognised(source) == ["mlperf-storage"]
-    of_formats.check_damaged(FORMAT, source)
 
 
 def test_what_lies_beside_a_run_may_be_cut() -> None:

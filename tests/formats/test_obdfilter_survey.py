@@ -10,16 +10,7 @@ from typing import cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.formats.damage import sampled
-from tests.formats.of_formats import (
-    check_changed,
-    check_cut,
-    check_line_ends,
-    read_or_none,
-    recognised,
-    source,
-    values,
-)
+from tests.formats.of_formats import read_or_none, source, values
 from tests.formats.recorded import FIXTURES, REAL_DATA
 from tests.formats.survey_files import survey_files
 from tests.support.each import for_each
@@ -313,18 +304,6 @@ def test_many_targets() -> None:
         )
 
 
-@each
-def test_recognised_by_its_content_alone(path: Path) -> None:
-    assert recognised(OutputFile("x", path.read_bytes())) == [FORMAT.kind]
-
-
-@sampled
-@pytest.mark.calibration
-@each
-def test_cut(path: Path) -> None:
-    check_cut(FORMAT, source(path))
-
-
 @pytest.mark.calibration
 @each_pair
 def test_a_cut_detail(path: Path) -> None:
@@ -334,18 +313,6 @@ def test_a_cut_detail(path: Path) -> None:
     for end in range(0, len(detail), max(1, len(detail) // 200)):
         found = values(read(OutputFile(whole.name, whole.content, {name: detail[:end]})))
         assert {key: right.get(key) for key in found} == found
-
-
-@each
-def test_line_ends(path: Path) -> None:
-    check_line_ends(FORMAT, source(path))
-
-
-@sampled
-@pytest.mark.calibration
-@each
-def test_changed(path: Path) -> None:
-    check_changed(FORMAT, source(path))
 
 
 @given(st.data())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats.damage import RUBBISH, cuts, flips, sampled
-from tests.formats.of_formats import check_damaged, read_or_none, recognised
+from tests.formats.of_formats import read_or_none
 from tests.support.codes import raises
 
 from trimtab.base.error import DataError, code_of
@@ -18,8 +18,11 @@ from trimtab.formats.perf import FORMAT, read
 from trimtab.formats.source import OutputFile
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-RECORDED = sorted((FIXTURES / "perf").glob("*/*.out"))
-READABLE = [path for path in RECORDED if path.stem not in ("report-no-symbol", "report-group")]
+READABLE = [
+    path
+    for path in sorted((FIXTURES / "perf").glob("*/*.out"))
+    if path.stem not in ("report-no-symbol", "report-group")
+]
 FLAT = ("report", "report-header", "report-symbol", "report-separator", "report-hierarchy")
 
 
@@ -36,11 +39,6 @@ def shares(one: Measurement) -> dict[str, float]:
 
 def every(path: Path) -> list[dict[str, float]]:
     return [shares(one) for one in read(OutputFile(path.name, path.read_bytes()))]
-
-
-@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
-def test_is_recognised_as_perf_alone(path: Path) -> None:
-    assert recognised(OutputFile(path.name, path.read_bytes())) == ["perf"]
 
 
 @pytest.mark.parametrize("name", FLAT)
@@ -229,7 +227,7 @@ def test_a_cut_output_gives_no_other_share(path: Path) -> None:
 @pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)
 def test_damaged_outputs(path: Path) -> None:
     one = OutputFile(path.name, path.read_bytes())
-    check_damaged(FORMAT, one)
+
     whole = every(path)
     crlf = OutputFile(path.name, one.content.replace(b"\n", b"\r\n"))
     assert [shares(other) for other in read(crlf)] == whole

@@ -8,18 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats import of_formats
-from tests.formats.damage import RUBBISH, sampled
+from tests.formats.damage import RUBBISH
 from tests.formats.of_formats import believed, by_name
-from tests.formats.recorded import Recording, fixture, kept
-from tests.support.each import for_each
+from tests.formats.recorded import fixture
 
 from trimtab.base.error import DataError, code_of
 from trimtab.base.run import RunStatus
 from trimtab.formats.measurement import Measurement
 from trimtab.formats.source import OutputFile
 from trimtab.formats.wrf import FORMAT
-
-each = for_each("recorded", kept("wrf"), ids=lambda recorded: recorded.name)
 
 
 def source(name: str) -> OutputFile:
@@ -32,11 +29,6 @@ def streams(content: OutputFile) -> dict[str | None, Measurement]:
 
 def times(measured: Measurement, target: str | None, statistic: str = "total") -> list[float]:
     return believed(measured, None, statistic, target)
-
-
-def of_sums(key: of_formats.Key) -> bool:
-    """Return whether a value is of all that is there so far."""
-    return key[4] == "sum" or key[1] == "elapsed"
 
 
 def lines(*labels: tuple[str, float | str], end: bool = True) -> OutputFile:
@@ -198,16 +190,6 @@ def test_without_a_line_of_timing_it_is_no_result() -> None:
     for content in (b"taskid: 0 hostname: x\n Ntasks in X  1 , ntasks in Y  1\n", *RUBBISH):
         with pytest.raises(DataError):
             FORMAT.read(OutputFile("rsl.out.0000", content))
-
-
-@sampled
-@each
-def test_damage(recorded: Recording) -> None:
-    content = OutputFile("rsl.out.0000", recorded.output.stdout)
-    assert of_formats.recognised(content) == ["wrf"]
-    of_formats.check_line_ends(FORMAT, content)
-    of_formats.check_cut(FORMAT, content, as_whole=of_sums)
-    of_formats.check_changed(FORMAT, content)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 40))
