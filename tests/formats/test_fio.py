@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.formats import damage
 from tests.formats.damage import sampled
-from tests.formats.recorded import Recording, fixture, kept, real, require
+from tests.formats.recorded import Recording, fixture, kept, real
 from tests.support import loopback
 from tests.support.codes import raises
 from tests.support.each import for_each
@@ -152,14 +152,6 @@ def test_last_of_several_documents_counts() -> None:
     last = json.loads(recorded.text.split("\n}\n")[-2] + "\n}")
     (phase,) = fio.parse(recorded.output).phases
     assert phase.moved_bytes == last["jobs"][0]["write"]["io_bytes"]
-
-
-def test_collection_is_read_as_a_whole() -> None:
-    statuses = {r.name: fio.parse(r.output).status.value for r in require(REAL)}
-    assert {name for name, status in statuses.items() if status == "ok"} == {
-        *("json", "json_plus", "json_status", "normal_json", "rawblk")
-    }
-    assert {name for name, status in statuses.items() if status == "partial"} == {"enospc", "kill"}
 
 
 def test_jobs_without_group_reporting_are_summed() -> None:

@@ -167,17 +167,6 @@ def test_several_tests_are_not_mixed() -> None:
     assert "2 tests" in measured.problems[0]
 
 
-def test_collection_is_read_as_a_whole() -> None:
-    statuses = {r.name: ior.parse(r.output).status for r in require(REAL)}
-    fine = {name for name, status in statuses.items() if status is RunStatus.OK}
-    assert len(statuses) == 30
-    assert fine == {
-        *("direct", "json", "json_file", "random", "stonewall", "stonewall_json"),
-        *("stonewall_min", "text_fpp", "text_read_only", "text_shared", "text_write_only"),
-        *("verify", "vv"),
-    }
-
-
 def test_bandwidth_that_contradicts_bytes_and_time_is_not_believed() -> None:
     output = fixture("ior", "text-fpp").output
     measured = ior.parse(replace(output, stdout=output.stdout.replace(b"157.11", b"175.11", 1)))

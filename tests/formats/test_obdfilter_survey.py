@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.formats import of_formats
 from tests.formats.of_formats import read_or_none, source, values
 from tests.formats.recorded import FIXTURES, REAL_DATA
 from tests.formats.survey_files import survey_files
 from tests.support.each import for_each
+from tests.support.narrow import present
 
 from trimtab.base.error import DataError, code_of
-from trimtab.base.run import RunStatus, Sample
+from trimtab.base.run import RunStatus
 from trimtab.formats.measurement import Measurement
 from trimtab.formats.obdfilter_output import objects_left, read_detail, target_of
 from trimtab.formats.obdfilter_survey import FORMAT, read
@@ -58,7 +60,7 @@ def figures(found: Measurement, *, target: str | None = None) -> dict[tuple[str,
 def test_a_summary_with_its_detail() -> None:
     one, two = read(source(HERE / "long.summary"))
     assert (one.status, two.status) == (RunStatus.OK, RunStatus.OK)
-    assert one.name == "rsz 1024K obj 1 thr 1"
+    assert (one.name, one.layer, one.host) == ("rsz 1024K obj 1 thr 1", "ost", "lustre1")
     assert figures(one) == {
         ("write_bandwidth", "total"): 374.82,
         ("write_bandwidth", "interval_min"): 276.80,
@@ -71,7 +73,6 @@ def test_a_summary_with_its_detail() -> None:
         ("rewrite_bandwidth", "total"): 1576.113992,
         ("read_bandwidth", "total"): 1855.965479,
     }
-    assert (one.layer, one.host) == ("ost", "lustre1")
     assert one.began == datetime(2026, 11, 20, 16, 15, 22, tzinfo=UTC)
     assert one.requested == {
         "case": "disk",
@@ -85,20 +86,19 @@ def test_a_summary_with_its_detail() -> None:
     assert one.reported == {"targets": 1, "file_system": "scratch", "short": ["rewrite", "read"]}
 
 
-def test_each_figure_leads_to_its_line() -> None:
-    paths = (HERE / "two-targets.summary", HERE / "two-targets.detail")
-    texts = [path.read_text().split("\n") for path in paths]
-    found = only(paths[0])
+def test_two_targets_are_told_for_one_and_each_figure_leads_to_its_line() -> None:
+    texts = [(HERE / f"two-targets.{end}").read_text().split("\n") for end in ("summary", "detail")]
+    found = only(HERE / "two-targets.summary")
     for sample in found.samples:
-        assert sample.output is not None
-        assert sample.line is not None
-        printed = texts[sample.output][sample.line - 1]
+        printed = texts[present(sample.output)][present(sample.line) - 1]
         figure = (sample.value or 0) / MIB
         assert f"{figure:.2f}" in printed or f"{figure:.6f}" in printed
     assert {sample.target for sample in found.samples} == {None, "OST0000", "OST0003"}
+    assert (found.requested["objects_per_target"], found.requested["threads_per_target"]) == (2, 4)
+    assert (found.requested["size_bytes"], found.reported["targets"]) == (32 * MIB, 2)
 
 
-def asked_targets(osts: int, *, detail: bool = True) -> object:
+def asked_targets(osts: int, *, detail: bool = True) -> Any:
     made = survey_files(osts)
     beside = {"x.detail": made.detail} if detail else {}
     (one,) = read(OutputFile("x.summary", made.summary, beside))
@@ -108,28 +108,25 @@ def asked_targets(osts: int, *, detail: bool = True) -> object:
 def test_which_targets_were_surveyed_is_a_parameter() -> None:
     """Else the deviation of a series would be that of OSTs, not of times."""
     assert asked_targets(2) == ["scratch-OST0000", "scratch-OST0001"]
-    assert len(cast("list[str]", asked_targets(8))) == 8
-    many = cast("dict[str, object]", asked_targets(9))
+    assert len(asked_targets(8)) == 8
+    many = asked_targets(9)
     assert many["count"] == 9
     assert many == asked_targets(9) != asked_targets(10)
     assert asked_targets(9, detail=False) == 9
-    (other,) = read(
-        OutputFile("x", survey_files(9).detail.replace(b"scratch-OST0008", b"home-OST0008"))
-    )
+    detail = survey_files(9).detail.replace(b"scratch-OST0008", b"home-OST0008")
+    (other,) = read(OutputFile("x", detail))
     assert other.requested["targets"] != many
 
 
 def test_what_it_prints_is_the_same_result_as_its_summary() -> None:
     for case in ("two-targets", "long"):
-        folder = FIXTURES / "obdfilter_survey" / "2.17"
         printed, kept = (
-            read(OutputFile("x", (folder / f"{case}.{end}").read_bytes()))
+            [one.identity for one in read(OutputFile("x", (HERE / f"{case}.{end}").read_bytes()))]
             for end in ("out", "summary")
         )
-        assert [one.identity for one in printed] == [one.identity for one in kept]
-        identities = {one.identity for one in printed}
-        assert None not in identities
-        assert len(identities) == len(printed)
+        assert printed == kept
+        assert None not in printed
+        assert len(set(printed)) == len(printed)
 
 
 def test_a_line_that_is_not_whole_is_no_copy_of_another() -> None:
@@ -137,12 +134,6 @@ def test_a_line_that_is_not_whole_is_no_copy_of_another() -> None:
     for end in range(len(made.summary) - 1):
         for one in read_or_none(FORMAT, OutputFile("x", made.summary[:end])) or ():
             assert one.identity is None
-
-
-def test_objects_and_threads_are_told_for_one_target() -> None:
-    found = only(HERE / "two-targets.summary")
-    assert (found.requested["objects_per_target"], found.requested["threads_per_target"]) == (2, 4)
-    assert (found.requested["size_bytes"], found.reported["targets"]) == (32 * MIB, 2)
 
 
 def test_a_detail_alone_has_no_figure_of_all_targets() -> None:
@@ -167,8 +158,7 @@ def test_a_killed_survey_ends_with_done() -> None:
     assert "run-unfinished" in first.codes
     assert "rewrite" in (first.problem or "")
     assert figures(first)["write_bandwidth", "total"] == 231.65
-    (lost,) = [sample for sample in first.samples if sample.metric == "rewrite_bandwidth"]
-    assert lost.value is None
+    assert [s.value for s in first.samples if s.metric == "rewrite_bandwidth"] == [None]
     assert second.name == "rsz 1024K obj 1 thr 1 #2"
 
 
@@ -191,12 +181,14 @@ def test_what_lctl_complained_of_is_not_believed() -> None:
     assert "tool-error" in found.codes
     assert "write" in (found.problem or "")
     assert figures(found, target="OST0000")["write_bandwidth", "total"] == 476.907256
-    assert "write_bandwidth" not in {metric for metric, _ in figures(found)}
-    assert "write_bandwidth" not in {metric for metric, _ in figures(found, target="OST0003")}
-    (sample,) = (
-        one for one in found.samples if one.target == "OST0003" and one.metric == "write_bandwidth"
+    for target in (None, "OST0003"):
+        assert "write_bandwidth" not in {metric for metric, _ in figures(found, target=target)}
+    (reason,) = (
+        one.reason
+        for one in found.samples
+        if (one.target, one.metric) == ("OST0003", "write_bandwidth")
     )
-    assert "No space left on device" in (sample.reason or "")
+    assert "No space left on device" in (reason or "")
 
 
 def test_an_older_layout() -> None:
@@ -224,43 +216,34 @@ def test_the_case_tells_the_layer(case: str, layer: str) -> None:
 def test_figures_of_the_summary_follow_from_the_detail(path: Path) -> None:
     """Slowest and fastest second within rounding; the whole takes longer than any target alone."""
     blocks = read_detail(path.with_suffix(".detail").read_text())
-    found = read(source(path))
-    assert len(blocks) == len(found)
-    for one, block in zip(found, blocks, strict=True):
+    for one, block in zip(read(source(path)), blocks, strict=True):
         assert block.whole
-        totals = {
-            (sample.metric, sample.statistic): sample
-            for sample in one.samples
-            if sample.target is None
-        }
-        assert all(sample.reason is None for sample in totals.values())
+        of_all = [sample for sample in one.samples if sample.target is None]
+        assert all(sample.reason is None for sample in of_all)
+        totals = {(sample.metric, sample.statistic): sample.value or 0 for sample in of_all}
         for test, metric in zip(block.tests, dict.fromkeys(m for m, _ in totals), strict=True):
-            assert test.extremes is not None
-            total_s = block.shape.size_kib * 1024 / (totals[metric, "total"].value or 0)
+            extremes = present(test.extremes)
+            total_s = block.shape.size_kib * 1024 / totals[metric, "total"]
             assert total_s > max(rate.elapsed_s or 0 for rate in test.rates)
             if (metric, "interval_min") in totals:
-                low, high = (totals[metric, f"interval_{end}"].value or 0 for end in ("min", "max"))
-                assert low == pytest.approx(test.extremes.slowest_bytes_per_s, abs=0.0051 * MIB)
-                assert high == pytest.approx(test.extremes.fastest_bytes_per_s, abs=0.0051 * MIB)
+                low, high = (totals[metric, f"interval_{end}"] for end in ("min", "max"))
+                assert low == pytest.approx(extremes.slowest_bytes_per_s, abs=0.0051 * MIB)
+                assert high == pytest.approx(extremes.fastest_bytes_per_s, abs=0.0051 * MIB)
             else:
-                assert test.extremes.seconds == 0
+                assert extremes.seconds == 0
 
 
-def test_a_figure_that_the_detail_contradicts_is_not_believed() -> None:
+@pytest.mark.parametrize(
+    ("old", "new", "why"), [("374.82", "974.82", "4.082 s"), ("276.80", "176.80", ".detail")]
+)
+def test_a_figure_that_the_detail_contradicts_is_not_believed(old: str, new: str, why: str) -> None:
     path = HERE / "long.summary"
-    text = path.read_text()
-    for old, new, why in (("374.82", "974.82", "4.082 s"), ("276.80", "176.80", ".detail")):
-        changed = text.replace(old, new)
-        assert changed != text
-        found = read(OutputFile(path.name, changed.encode(), source(path).beside))[0]
-        (total,) = (
-            sample
-            for sample in found.samples
-            if (sample.metric, sample.statistic, sample.target)
-            == ("write_bandwidth", "total", None)
-        )
-        assert code_of(total.reason) == "figures-disagree"
-        assert why in (total.reason or "")
+    changed = path.read_text().replace(old, new)
+    assert changed != path.read_text()
+    found = read(OutputFile(path.name, changed.encode(), source(path).beside))[0]
+    reason = of_formats.figure(found, "write_bandwidth").reason
+    assert code_of(reason) == "figures-disagree"
+    assert why in (reason or "")
 
 
 def test_a_detail_of_another_survey_is_not_used() -> None:
@@ -271,13 +254,13 @@ def test_a_detail_of_another_survey_is_not_used() -> None:
 
 
 def test_targets_of_two_file_systems_keep_their_whole_names() -> None:
-    files = {
-        end: (HERE / f"two-targets.{end}").read_text().replace("scratch-OST0003", "home-OST0000")
+    summary, detail = (
+        (HERE / f"two-targets.{end}").read_bytes().replace(b"scratch-OST0003", b"home-OST0000")
         for end in ("summary", "detail")
-    }
-    beside = {"a.detail": files["detail"].encode()}
-    (found,) = read(OutputFile("a.summary", files["summary"].encode(), beside))
-    assert {sample.target for sample in found.samples} == {None, "scratch-OST0000", "home-OST0000"}
+    )
+    (found,) = read(OutputFile("a.summary", summary, {"a.detail": detail}))
+    names = {None, "scratch-OST0000", "home-OST0000"}
+    assert {sample.target for sample in found.samples} == names
 
 
 def test_objects_that_a_killed_survey_left() -> None:
@@ -293,15 +276,16 @@ def test_many_targets() -> None:
     files = survey_files(298, seed=3)
     (found,) = read(OutputFile("a.summary", files.summary, {"a.detail": files.detail}))
     assert (found.status, found.reported["targets"]) == (RunStatus.OK, 298)
-    reported: dict[str, dict[str, float]] = {"write": {}, "rewrite": {}, "read": {}}
-    for sample in found.samples:
-        if sample.target is not None:
-            assert sample.reason is None
-            reported[sample.metric.removesuffix("_bandwidth")][sample.target] = sample.value or 0
-    for test, rates in files.rates.items():
-        assert reported[test] == pytest.approx(
-            {name.removeprefix("scratch-"): rate for name, rate in rates.items()}, rel=1e-6
-        )
+    of_targets = [sample for sample in found.samples if sample.target is not None]
+    assert all(sample.reason is None for sample in of_targets)
+    assert {(s.metric, s.target): s.value for s in of_targets} == pytest.approx(
+        {
+            (f"{test}_bandwidth", name.removeprefix("scratch-")): rate
+            for test, rates in files.rates.items()
+            for name, rate in rates.items()
+        },
+        rel=1e-6,
+    )
 
 
 @pytest.mark.calibration
@@ -325,21 +309,17 @@ def test_a_changed_digit_gives_no_believed_figure_of_another_size(data: st.DataO
     digits = [at for at in range(chosen.start(), chosen.end()) if text[at].isdigit()]
     at = data.draw(st.sampled_from(digits))
     digit = data.draw(st.sampled_from([one for one in "0123456789" if one != text[at]]))
-    changed = text[:at] + digit + text[at + 1 :]
-    found = values(read_or_none(FORMAT, OutputFile("a.detail", changed.encode())) or ())
-    for key, value in found.items():
+    changed = OutputFile("a.detail", f"{text[:at]}{digit}{text[at + 1 :]}".encode())
+    for key, value in values(read_or_none(FORMAT, changed) or ()).items():
         assert value == pytest.approx(right[key], rel=1e-4)
 
 
 @given(st.data())
 def test_two_surveys_that_write_into_one_file(data: st.DataObject) -> None:
     """Between any two writes of one survey stand those of another: only figures that are there."""
-    text = (HERE / "two-targets.summary").read_text()
-    other = (HERE / "long.summary").read_text()
+    text, other = ((HERE / f"{name}.summary").read_text() for name in ("two-targets", "long"))
     right = {round(value) for value in _believed(text) + _believed(other)}
-    first = data.draw(st.sampled_from(_writes(text)))
-    second = data.draw(st.sampled_from(_writes(other)))
-    third = data.draw(st.sampled_from(_writes(text)))
+    first, second, third = (data.draw(st.sampled_from(_writes(t))) for t in (text, other, text))
     for value in _believed(text[:first] + other[second:] + text[third:]):
         assert round(value) in right
 
@@ -351,5 +331,5 @@ def _writes(text: str) -> list[int]:
 
 def _believed(text: str) -> list[float]:
     found = read_or_none(FORMAT, OutputFile("a.summary", text.encode())) or ()
-    samples: list[Sample] = [sample for one in found for sample in one.samples if sample.believed]
+    samples = [sample for one in found for sample in one.samples if sample.believed]
     return [sample.value for sample in samples if sample.value is not None]
