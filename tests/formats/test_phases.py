@@ -1,22 +1,33 @@
-"""Benchmarks that probes run phase by phase: versions, failures, and whether what was asked ran."""
+"""Benchmarks that probes run phase by phase: versions, failures, the built-in one, real runs."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from tests.formats import damage
-from tests.formats.recorded import FIXTURES, fixture
+from tests.formats.damage import sampled
+from tests.formats.recorded import FIXTURES, Recording, fixture, kept
+from tests.support import loopback
 from tests.support.codes import raises
 from tests.support.each import for_each
 
 from trimtab.base.error import ToolError, UsageError, code_of
-from trimtab.base.run import ProbeSpec, RawOutput, RunStatus
+from trimtab.base.run import Access, ProbeSpec, RawOutput, RunStatus
 from trimtab.base.snapshot import NotAvailable
 from trimtab.formats import fio, ioload, ior, mdtest
+from trimtab.formats import phase as workload
+from trimtab.formats.format_table import find, names, phases_of
 from trimtab.formats.measurement import Measurement
-from trimtab.formats.phase import confirm, readable_size_bytes
+from trimtab.formats.phase import PhaseRequest, confirm, readable_size_bytes
+from trimtab.reach.launcher import LAUNCHERS
+from trimtab.reach.process import execute
 
 PHASED = (fio, ioload, ior)
 MDTEST_VERSIONS = ("1.9.3", "1.9.3-ior-3.2.0", "3.3.0", "4.0.0", "4.1.0+dev")
@@ -242,3 +253,257 @@ def test_nothing_to_read(sizes: dict[str, int], code: str) -> None:
 def test_shared_file_has_holes() -> None:
     with raises(UsageError, "shared-file-holes"):
         readable_size_bytes({"data": 64 * MIB}, replace(SPEC, file_per_process=False))
+
+
+BUILTIN = ProbeSpec("check", "builtin", 4, MIB, 1024 * MIB, 5, 5.0)
+each = for_each("recorded", kept("ioload"), ids=lambda recorded: recorded.name)
+
+
+def report(name: str = "write-direct") -> dict[str, Any]:
+    return json.loads(fixture("ioload", name).text)
+
+
+def parsed(document: dict[str, Any], **changes: Any):
+    output = fixture("ioload", "write-direct").output
+    return ioload.parse(replace(output, stdout=json.dumps(document).encode() + b"\n", **changes))
+
+
+def test_command_of_a_write() -> None:
+    argv = ioload.command(PhaseRequest(BUILTIN, "write", "/x/trimtab-ioload", "/scratch/a b"))
+    assert argv == (
+        *("/x/trimtab-ioload", "--dir", "/scratch/a b", "--name", "data", "--write", "--alone"),
+        *("--tasks", "4", "--transfer-size", "1048576", "--block-size", "1073741824"),
+        *("--deadline", "5", "--minimum-duration", "5", "--keep", "--fsync", "--direct"),
+    )
+
+
+def test_command_of_a_read() -> None:
+    spec = replace(BUILTIN, direct=False, duration_s=0.25, file_per_process=False)
+    argv = ioload.command(PhaseRequest(spec, "read", "x", "/scratch", 3 * MIB))
+    assert argv[argv.index("--block-size") + 1] == str(3 * MIB)
+    assert argv[argv.index("--deadline") + 1] == "0.25"
+    assert argv[-3:] == ("--shared-file", "--reorder", "1")
+    assert not {"--write", "--direct", "--fsync"} & set(argv)
+    alone = ioload.command(PhaseRequest(replace(spec, tasks=1), "read", "x", "/scratch"))
+    assert "--reorder" not in alone
+
+
+def test_whole_run() -> None:
+    measured = ioload.parse(fixture("ioload", "write-direct").output, repetition=2, ordinal=5)
+    printed = report()
+    assert (measured.kind, measured.status, measured.problem) == ("builtin", RunStatus.OK, None)
+    assert measured.tool_version == printed["ioload"]
+    (phase,) = measured.phases
+    reported = printed["phases"][0]
+    assert (phase.access, phase.repetition, phase.tasks) == ("write", 2, 2)
+    assert (phase.transfer_size_bytes, phase.block_size_bytes) == (MIB, 32 * MIB)
+    assert phase.moved_bytes == reported["bytes"]
+    assert phase.bandwidth_bytes_per_s == reported["bandwidth_bytes_per_s"]
+    assert phase.elapsed_s == reported["elapsed_s"]
+    assert (phase.direct, phase.caches_dropped) == (True, False)
+    assert (phase.cpu_user_s, phase.cpu_system_s) == (
+        reported["cpu_user_s"],
+        reported["cpu_system_s"],
+    )
+    sample = measured.samples[0]
+    assert (sample.metric, sample.repetition, sample.output, sample.line) == (
+        "write_bandwidth",
+        2,
+        5,
+        1,
+    )
+
+
+def test_latency_and_timeline_add_up() -> None:
+    measured = ioload.parse(fixture("ioload", "write-direct").output)
+    reported = report()["phases"][0]
+    latency = {sample.statistic: sample.value for sample in measured.samples[1:]}
+    assert latency["p99.9"] == reported["latency"]["p999_s"]
+    assert latency["p50"] == reported["latency"]["p50_s"]
+    (histogram,) = measured.histograms
+    assert sum(histogram.count) == reported["latency"]["count"]
+    (timeline,) = measured.timelines
+    assert (sum(timeline.moved_bytes), timeline.interval_s) == (reported["bytes"], 0.1)
+    assert len(timeline.moved_bytes) == max(len(row) for row in reported["timeline"]["tasks"])
+
+
+def test_deadline_that_came_is_what_was_asked_for() -> None:
+    document = report()
+    document["status"] = document["phases"][0]["status"] = "partial"
+    assert parsed(document).status is RunStatus.OK
+
+
+def test_buffered_instead_of_direct_is_said() -> None:
+    document = report()
+    document["direct"] = {"asked": True, "used": False, "reason": "tmpfs ignores it"}
+    measured = parsed(document)
+    assert measured.phases[0].direct is False
+    (warning,) = measured.warnings
+    assert code_of(warning) == "direct-not-used"
+    assert warning.endswith("tmpfs ignores it")
+
+
+def test_data_that_came_back_wrong_is_a_failure() -> None:
+    document = report("read-direct")
+    document["phases"][0]["verify"] = {"checked_bytes": 1, "mismatches": 2, "first_mismatch": None}
+    measured = parsed(document)
+    assert (measured.status, measured.codes) == (RunStatus.FAILED, ("data-corrupt",))
+    assert not measured.samples[0].believed
+
+
+@for_each("key", ["bytes", "elapsed_s", "bandwidth_bytes_per_s"])
+@for_each("value", [0, -1, None, "many", float("nan"), float("inf"), True])
+def test_figures_that_cannot_be_are_not_believed(key: str, value: object) -> None:
+    document = report()
+    document["phases"][0][key] = value
+    measured = parsed(document)
+    damage.check_sane(measured)
+    assert not measured.samples[0].believed
+
+
+@for_each("key", ["latency", "timeline", "per_task", "verify", "access", "status"])
+@for_each("value", [None, 3, "x", [], [[1]], {"tasks": [["x"]], "interval_s": 1}])
+def test_other_shapes_never_raise(key: str, value: object) -> None:
+    document = report()
+    document["phases"][0][key] = value
+    damage.check_sane(parsed(document))
+
+
+@sampled
+@each
+def test_cut_anywhere_never_gives_another_number(recorded: Recording) -> None:
+    data = recorded.output.stdout
+    if not data:
+        assert ioload.parse(recorded.output).status is RunStatus.FAILED
+        return
+    for cut in damage.cuts(data, seed=len(data)):
+        measured = damage.check_cut(ioload.parse, recorded.output, cut)
+        assert measured.status is not RunStatus.OK or data[len(cut) :].strip() == b""
+
+
+@sampled
+@each
+def test_damage_never_raises_and_never_lies(recorded: Recording) -> None:
+    if recorded.output.stdout:
+        for changed in damage.flips(recorded.output.stdout, seed=3, count=40):
+            damage.check_changed(ioload.parse, recorded.output, changed)
+
+
+SHORT = ProbeSpec("check", "x", 2, MIB, 8 * MIB, 1, 0.4)
+
+
+def ask(argv: tuple[str, ...]) -> RawOutput:
+    return execute(argv, timeout_s=20).raw_output("version")
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A tool that is installed here."""
+
+    name: str
+    path: str
+    wrap: Callable[[tuple[str, ...], int], tuple[str, ...]]
+
+    def run(
+        self, spec: ProbeSpec, access: Access, directory: Path, size_bytes: int | None = None
+    ) -> tuple[Measurement, RawOutput]:
+        benchmark = phases_of(self.name)
+        argv = benchmark.arguments(
+            PhaseRequest(spec, access, self.path, str(directory), size_bytes=size_bytes)
+        )
+        result = execute(self.wrap(argv, spec.tasks), timeout_s=60)
+        output = result.raw_output(f"{access} 0")
+        return benchmark.parse(output), output
+
+
+@pytest.fixture(params=names("phases"))
+def tool(request: pytest.FixtureRequest) -> Installed:
+    name: str = request.param
+    found = find(name, ask)
+    if isinstance(found, NotAvailable):
+        pytest.skip(f"{name}: {found.reason}")
+    launcher = LAUNCHERS[phases_of(name).launchers[0]]()
+    if isinstance(launcher, NotAvailable):
+        pytest.skip(f"{name}: {launcher.reason}")
+    return Installed(name, found.path, launcher.wrap)
+
+
+def sizes(directory: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_size for path in directory.iterdir()}
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("direct", [True, False])
+def test_write_then_read(tool: Installed, tmp_path: Path, direct: bool) -> None:
+    spec = replace(SHORT, direct=direct)
+    written, output = tool.run(spec, "write", tmp_path)
+    assert written.status is RunStatus.OK, (written.problem, output.stderr)
+    held = sizes(tmp_path)
+    confirmed = workload.confirm(written, replace(spec, accesses=("write",)), sizes=held)
+    assert confirmed.status is RunStatus.OK, confirmed.problem
+    (phase,) = written.phases
+    assert phase.moved_bytes is not None
+    assert phase.elapsed_s is not None
+    # IOR counts in whole seconds; stopping takes as long as the transfer in flight.
+    assert phase.elapsed_s >= spec.duration_s * 0.9
+    assert sum(held.values()) <= phase.moved_bytes
+    read, output = tool.run(spec, "read", tmp_path, workload.readable_size_bytes(held, spec))
+    assert read.status is RunStatus.OK, (read.problem, output.stderr)
+    confirmed = workload.confirm(read, replace(spec, accesses=("read",)), sizes=held)
+    assert confirmed.status is RunStatus.OK, confirmed.problem
+    assert sizes(tmp_path) == held
+
+
+@pytest.mark.system
+def test_data_does_not_compress(tool: Installed, tmp_path: Path) -> None:
+    tool.run(replace(SHORT, direct=False), "write", tmp_path)
+    blocks: set[bytes] = set()
+    total = 0
+    for path in tmp_path.iterdir():
+        data = path.read_bytes()
+        total += len(data) // 4096
+        blocks |= {data[start : start + 4096] for start in range(0, len(data), 4096)}
+        packed = subprocess.run(["gzip", "-1"], input=data, capture_output=True, check=True).stdout
+        assert len(packed) > 0.85 * len(data)
+    assert len(blocks) > 0.99 * total > 0
+
+
+@pytest.mark.system
+def test_name_with_everything_in_it(tool: Installed, tmp_path: Path) -> None:
+    directory = tmp_path / "sp ace:%d$ncpus,é;'\"#"
+    directory.mkdir()
+    written, output = tool.run(replace(SHORT, direct=False), "write", directory)
+    assert written.status is RunStatus.OK, (written.problem, output.stderr)
+    assert len(sizes(directory)) == SHORT.tasks
+
+
+@pytest.mark.system
+def test_missing_files_are_not_made_by_a_read(tool: Installed, tmp_path: Path) -> None:
+    read, _ = tool.run(SHORT, "read", tmp_path, 4 * MIB)
+    assert read.status is RunStatus.FAILED
+    assert "No such file" in (read.problem or "")
+    assert sizes(tmp_path) == {}
+
+
+@pytest.mark.system
+def test_short_files_are_not_extended_by_a_read(tool: Installed, tmp_path: Path) -> None:
+    tool.run(replace(SHORT, direct=False), "write", tmp_path)
+    held = {path.name: 2 * MIB for path in tmp_path.iterdir()}
+    for path in tmp_path.iterdir():
+        with path.open("r+b") as file:
+            file.truncate(2 * MIB)
+    tool.run(SHORT, "read", tmp_path, 4 * MIB)  # fails or reads what is there: but changes nothing
+    assert sizes(tmp_path) == held
+
+
+@pytest.mark.system
+@loopback.needs_loop_devices()
+def test_full_file_system(tool: Installed, tmp_path: Path) -> None:
+    with loopback.mounted(tmp_path, fs="ext4", size_bytes=64 * MIB) as scratch:
+        directory = scratch.mount_point / "probe"
+        directory.mkdir()
+        spec = replace(SHORT, block_size_bytes=256 * MIB, duration_s=20.0)
+        written, output = tool.run(spec, "write", directory)
+        assert written.status in (RunStatus.PARTIAL, RunStatus.FAILED)
+        assert "No space left on device" in (written.problem or ""), output.stderr
+        assert output.exit_code != 0

@@ -1,17 +1,22 @@
-"""Surveys from a client: the generator is real, its files lie in a real directory."""
+"""Surveys from a client, whose files lie in a real directory, and ``trimtab survey`` over ssh."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fake_lustre.state import FakeLustre
-from tests.probe.survey.places import MIB, Place, make, silent
+from tests.probe.survey.places import MIB, Place, silent
 from tests.support.codes import raises
+from tests.support.command import TRIMTAB, trimtab
+from tests.support.documents import misfits
 from tests.support.narrow import present
 
 from trimtab.base.error import Interrupted, RefusedError
@@ -38,12 +43,6 @@ def _short_measurements_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Believe what ran for less than 5 s, and from the page cache: figures are not the point."""
     monkeypatch.setattr(credibility, "ELAPSED_MINIMUM_S", 0.1)
     monkeypatch.setattr("trimtab.probe.write_read.reason_not_to_believe", lambda facts: None)
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Place:
-    """Return a file system of four OSTs on one server."""
-    return make(tmp_path, FakeLustre.small(mount=str(tmp_path / "scratch")))
 
 
 def tools(place: Place, **changes: Any) -> Tools:
@@ -206,3 +205,65 @@ def test_a_generator_that_fails_is_a_result_of_its_target(small: Place) -> None:
     assert found.run.status is RunStatus.PARTIAL
     assert error_of(found) is not None
     assert left(small) == []
+
+
+def words(place: Place, *more: str) -> tuple[str, ...]:
+    return ("survey", str(place.root / "here.toml"), "--server", "--size", "64MiB", *more)
+
+
+@pytest.mark.cli
+def test_the_plan_and_its_refusals(small: Place) -> None:
+    path = small.installed.path
+    store = small.root / "t.db"
+    planned = trimtab(*words(small, "--all", "--json"), store=store, PATH=path)
+    assert planned.code == 0, planned.stderr
+    assert planned.document["applied"] is False
+    # One server: one target after the other.
+    waves = [[one["target"] for one in wave] for wave in planned.document["waves"]]
+    assert waves == [["OST0000"], ["OST0001"], ["OST0002"], ["OST0003"]]
+    assert misfits(planned.document, "survey") == []
+    assert not store.exists()
+    screen = trimtab(*words(small, "--all"), store=store, PATH=path).stdout
+    assert screen.startswith("survey of here on its servers: 4 OSTs\n")
+    assert "wave 4: OST0003" in screen
+    assert "Nothing was done. Do it with --apply." in screen
+    assert "--all shows" not in screen
+    with small.changing() as state:
+        assert all(target.next_object == 2 for target in state.osts)
+        state.target("OST0001").degraded = True
+    refused = trimtab(*words(small, "--target", "OST0001", "--apply"), store=store, PATH=path)
+    assert refused.code == 4
+    assert "OST0001: it is degraded" in refused.stderr
+    assert not store.exists()
+
+
+@pytest.mark.cli
+def test_stopped_by_a_signal_it_cleans_up(small: Place) -> None:
+    with small.changing() as state:
+        state.survey_s = 120.0
+        used = state.target("OST0000").used_bytes
+    running = subprocess.Popen(
+        [str(TRIMTAB), *words(small, "--target", "OST0000", "--apply")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PATH": small.installed.path, "TRIMTAB_STORE": str(small.root / "t.db")},
+    )
+    deadline = time.monotonic() + 60
+    while True:
+        with small.changing() as state:
+            if state.target("OST0000").used_bytes > used:
+                break
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=120)
+    assert running.returncode == 130, said
+    with small.changing() as state:
+        target = state.target("OST0000")
+        assert (target.echo_objects, target.used_bytes) == ([], used)
+        assert state.servers[0].echo_clients == []
+    kept = trimtab("runs", "--json", store=small.root / "t.db", PATH=small.installed.path).document[
+        "runs"
+    ]
+    assert [run["probe"] for run in kept] == ["survey-server"]
