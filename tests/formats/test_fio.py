@@ -133,8 +133,7 @@ def test_every_number_is_on_its_line(recorded: Recording) -> None:
     lines = recorded.text.split("\n")
     for sample in fio.parse(recorded.output).samples:
         if sample.statistic == "total":
-            assert sample.line is not None
-            assert f'"bw_bytes" : {sample.value:.0f},' in lines[sample.line - 1]
+            assert f'"bw_bytes" : {sample.value:.0f},' in lines[present(sample.line) - 1]
 
 
 @each

@@ -11,6 +11,7 @@ from tests.formats import of_formats
 from tests.formats.damage import RUBBISH
 from tests.formats.of_formats import believed, by_name
 from tests.formats.recorded import fixture
+from tests.support.narrow import present
 
 from trimtab.base.error import DataError, code_of
 from trimtab.base.run import RunStatus
@@ -84,8 +85,7 @@ def test_every_number_is_on_its_line() -> None:
     for one in FORMAT.read(content):
         for sample in one.samples:
             if sample.statistic == "total" and sample.metric != "elapsed":
-                assert sample.value is not None
-                assert f"{sample.value:10.5f} elapsed" in printed[(sample.line or 0) - 1]
+                assert f"{present(sample.value):10.5f} elapsed" in printed[(sample.line or 0) - 1]
                 assert f"domain {int((sample.target or '')[1:]):8d}:" in printed[sample.line - 1]  # type: ignore[operator]
 
 

@@ -401,8 +401,7 @@ def test_what_is_stated_replaces_the_data_sheet() -> None:
     assert with_data_sheet(stated) == (stated, ())
     assert with_data_sheet(Hardware()) == (Hardware(), ())
     found, _ = with_data_sheet(Hardware(drive="PM1743"))
-    assert found.drive_write is not None
-    assert found.drive_write.possible() == (6e9, 6e9)
+    assert present(found.drive_write).possible() == (6e9, 6e9)
 
 
 def test_a_drive_that_nobody_knows_is_said_to_be_so() -> None:

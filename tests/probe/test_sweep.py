@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.codes import raises
+from tests.support.narrow import present
 
 from trimtab.base.error import Interrupted, RefusedError, ToolError, UsageError
 from trimtab.base.event import identifier_of
@@ -83,8 +84,7 @@ def test_every_point_is_measured_once_a_round_for_real(tmp_path: Path, store: St
     assert state.measured == len(state.points) == 4
     assert told == sorted(told)
     for point in state.points:
-        assert point.run is not None
-        asked = point.run.parameters["spec"]
+        asked = present(point.run).parameters["spec"]
         assert isinstance(asked, dict)
         size = {"64KiB": 65536, "1MiB": MIB}[str(point.levels["transfer_size"])]
         assert asked["transfer_size_bytes"] == size

@@ -345,8 +345,7 @@ def test_those_of_a_recent_lustre() -> None:
 def test_it_is_kept_by_the_store(tmp_path: Path) -> None:
     with Store.open(tmp_path / "t.db") as store:
         kept = store.snapshot(store.add_snapshot("s", df_snapshot(SPACE + INODES)))
-    assert kept is not None
-    target = present(kept.of("OST000a"))
+    target = present(present(kept).of("OST000a"))
     assert target.number("used_bytes") == 2528 * KIB
     assert target.value("degraded") is True
 

@@ -13,6 +13,7 @@ from tests.formats.recorded import FIXTURES
 from tests.formats.test_formats import OUTPUTS
 from tests.support.counts import repetitions
 from tests.support.each import for_each
+from tests.support.narrow import present
 
 from trimtab.base.run import RunStatus
 from trimtab.formats.measurement import Measurement
@@ -265,8 +266,7 @@ def test_the_run_counts_and_not_its_report(name: str, tmp_path: Path) -> None:
     shutil.copytree(RUN, tmp_path / name)
     path, summary = report(tmp_path), tmp_path / name / "summary.json"
     reading = read_file(str(path))
-    assert reading.source is not None
-    assert reading.source.name == str(summary)
+    assert present(reading.source).name == str(summary)
     assert [one.name for one in reading.measurements] == [None]
     # Where the run itself is read too, the report adds nothing.
     assert str(summary) in mains(str(path))

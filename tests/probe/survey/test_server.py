@@ -118,8 +118,7 @@ def test_what_is_kept(place: Place) -> None:
     ]
     assert kept.parameters["cost"] == {"bytes_written": 2 * SIZE, "bytes_read": SIZE}
     for sample in kept.samples:
-        assert sample.output is not None
-        line = outputs[sample.output].stdout.decode().split("\n")[present(sample.line) - 1]
+        line = outputs[present(sample.output)].stdout.decode().split("\n")[present(sample.line) - 1]
         assert line.startswith("Total: total 64 threads 16 sec ")
     assert [event.targets for event in notes] == [("OST0000",), ("OST0000",)]
     assert "begins on oss1" in notes[0].detail

@@ -61,6 +61,12 @@ def small_site(path: Path, seed: int = 1) -> Path:
     return SmallSite(series, surveys).keep(path)
 
 
+@pytest.fixture
+def store(tmp_path):
+    with Store.open(small_site(tmp_path / "t.db")) as opened:
+        yield opened
+
+
 def run(number: float, value: float, **others: Any) -> Run:
     """Return one more run of the hourly probe."""
     return Run(
@@ -95,21 +101,19 @@ def from_nothing(store: Store, place: Place = PLACE) -> tuple[str, ...]:
     return answers(store, place)
 
 
-def test_what_is_kept_is_read_and_not_worked_out_again(tmp_path, monkeypatch):
-    with Store.open(small_site(tmp_path / "t.db")) as store:
-        first = answers(store)
-        for module, name in ((site_judgement, "judge_series"), (variability, "judge_history")):
-            monkeypatch.setattr(module, name, lambda *a, **k: 1 / 0)
-        assert answers(store) == first
-        with pytest.raises(ZeroDivisionError):
-            from_nothing(store)
+def test_what_is_kept_is_read_and_not_worked_out_again(store, monkeypatch):
+    first = answers(store)
+    for module, name in ((site_judgement, "judge_series"), (variability, "judge_history")):
+        monkeypatch.setattr(module, name, lambda *a, **k: 1 / 0)
+    assert answers(store) == first
+    with pytest.raises(ZeroDivisionError):
+        from_nothing(store)
 
 
-def test_of_a_short_record_nothing_is_kept(tmp_path, monkeypatch):
+def test_of_a_short_record_nothing_is_kept(store, monkeypatch):
     monkeypatch.setattr(kept, "_FEW_RUNS", 10_000)
-    with Store.open(small_site(tmp_path / "t.db")) as store:
-        answers(store)
-        assert store.drop_derived() == 0
+    answers(store)
+    assert store.drop_derived() == 0
 
 
 def add_a_run(store: Store, random: Any, path: Path) -> None:
@@ -177,27 +181,25 @@ def test_whatever_happened_it_is_what_judging_from_nothing_gives(tmp_path, histo
             assert now == from_nothing(store)
 
 
-def test_other_terms_are_not_mixed_up(tmp_path):
-    with Store.open(small_site(tmp_path / "t.db")) as store:
-        whole = judge_site(store, PLACE).judgement
-        strict = judge_site(store, PLACE, JudgeTerms(goal=0.001)).judgement
-        part = judge_site(store, PLACE, JudgeTerms(until=hour(100).isoformat())).judgement
-        only = judge_site(store, PLACE, JudgeTerms(metric="read_bandwidth")).judgement
-        store.drop_derived()
-        assert judge_site(store, PLACE, JudgeTerms(goal=0.001)).judgement == strict != whole
-        assert judge_site(store, PLACE, JudgeTerms(metric="read_bandwidth")).judgement == only
-        assert judge_site(store, PLACE).judgement == whole
-        store.drop_derived()
-        assert judge_site(store, PLACE, JudgeTerms(until=hour(100).isoformat())).judgement == part
+def test_other_terms_are_not_mixed_up(store):
+    whole = judge_site(store, PLACE).judgement
+    strict = judge_site(store, PLACE, JudgeTerms(goal=0.001)).judgement
+    part = judge_site(store, PLACE, JudgeTerms(until=hour(100).isoformat())).judgement
+    only = judge_site(store, PLACE, JudgeTerms(metric="read_bandwidth")).judgement
+    store.drop_derived()
+    assert judge_site(store, PLACE, JudgeTerms(goal=0.001)).judgement == strict != whole
+    assert judge_site(store, PLACE, JudgeTerms(metric="read_bandwidth")).judgement == only
+    assert judge_site(store, PLACE).judgement == whole
+    store.drop_derived()
+    assert judge_site(store, PLACE, JudgeTerms(until=hour(100).isoformat())).judgement == part
 
 
-def test_another_version_of_the_program_judges_again(tmp_path, monkeypatch):
-    with Store.open(small_site(tmp_path / "t.db")) as store:
+def test_another_version_of_the_program_judges_again(store, monkeypatch):
+    answers(store)
+    monkeypatch.setattr(kept, "_version", lambda: "another")
+    monkeypatch.setattr(variability, "judge_history", lambda *a, **k: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
         answers(store)
-        monkeypatch.setattr(kept, "_version", lambda: "another")
-        monkeypatch.setattr(variability, "judge_history", lambda *a, **k: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            answers(store)
 
 
 def test_a_damaged_value_is_worked_out_again(tmp_path):
@@ -210,18 +212,19 @@ def test_a_damaged_value_is_worked_out_again(tmp_path):
             assert answers(store) == first
 
 
-def test_a_value_that_was_made_while_its_rows_changed_is_not_kept(tmp_path):
-    with Store.open(small_site(tmp_path / "t.db")) as store:
-        rests_on = lambda sums: sorted(sums.runs.items())  # noqa: E731
-        with keeping(store, SITE) as look:
-            changing = lambda: store.add_run(run(HOURS, 1e9)) or 7  # noqa: E731
-            assert look.remembered("count", int, rests_on, changing) == 7
-        with keeping(store, SITE) as look:
-            assert look.known("count", int, rests_on) is None
+def test_a_value_that_was_made_while_its_rows_changed_is_not_kept(store):
+    rests_on = lambda sums: sorted(sums.runs.items())  # noqa: E731
+    with keeping(store, SITE) as look:
+        changing = lambda: store.add_run(run(HOURS, 1e9)) or 7  # noqa: E731
+        assert look.remembered("count", int, rests_on, changing) == 7
+    with keeping(store, SITE) as look:
+        assert look.known("count", int, rests_on) is None
 
 
-def test_a_look_reads_a_series_once_and_again_when_its_rows_are_others(tmp_path, monkeypatch):
-    with Store.open(small_site(tmp_path / "t.db")) as store, keeping(store, SITE) as look:
+def test_a_look_reads_a_series_once_and_again_when_its_rows_are_others(
+    tmp_path, store, monkeypatch
+):
+    with keeping(store, SITE) as look:
         series = next(entry for entry in look.series() if entry.probe == "hourly")
         points = look.history(series)
         with monkeypatch.context() as patched:
@@ -239,50 +242,44 @@ def test_a_look_reads_a_series_once_and_again_when_its_rows_are_others(tmp_path,
         assert another.history(series) is not points
 
 
-def test_a_store_that_may_only_be_read_answers_the_same(tmp_path, monkeypatch):
+def test_a_store_that_may_only_be_read_answers_the_same(store, monkeypatch):
     from trimtab.base.error import UnreadableError
 
     def refused(*_: object) -> None:
         raise UnreadableError("the store may only be read", code="store-read-only")
 
-    with Store.open(small_site(tmp_path / "t.db")) as store:
-        first = answers(store)
-        store.drop_derived()
-        monkeypatch.setattr(Store, "keep_derived", refused)
-        assert (answers(store), store.derived(SITE, "status")) == (first, {})
+    first = answers(store)
+    store.drop_derived()
+    monkeypatch.setattr(Store, "keep_derived", refused)
+    assert (answers(store), store.derived(SITE, "status")) == (first, {})
 
 
-def test_text_that_is_no_utf8_is_answered_and_not_kept(tmp_path):
-    with Store.open(small_site(tmp_path / "t.db")) as store:
-        named = "\udcff"
-        with keeping(store, SITE) as look:
-            assert look.remembered("name", str, lambda sums: 0, lambda: named) == named
-        assert store.derived(SITE, "name") == {}
+def test_text_that_is_no_utf8_is_answered_and_not_kept(store):
+    named = "\udcff"
+    with keeping(store, SITE) as look:
+        assert look.remembered("name", str, lambda sums: 0, lambda: named) == named
+    assert store.derived(SITE, "name") == {}
 
 
-def test_judged_afresh_nothing_that_is_kept_is_taken_over_and_all_is_compared(
-    tmp_path, monkeypatch
-):
-    with Store.open(small_site(tmp_path / "t.db")) as store:
-        first = answers(store)
-        with kept.afresh() as comparison:
-            assert answers(store) == first
-        assert comparison.values > 5
-        assert comparison.differing == []
-        monkeypatch.setattr(site_judgement, "judge_series", lambda *a, **k: 1 / 0)
-        with pytest.raises(ZeroDivisionError), kept.afresh():
-            answers(store)
+def test_judged_afresh_nothing_that_is_kept_is_taken_over_and_all_is_compared(store, monkeypatch):
+    first = answers(store)
+    with kept.afresh() as comparison:
+        assert answers(store) == first
+    assert comparison.values > 5
+    assert comparison.differing == []
+    monkeypatch.setattr(site_judgement, "judge_series", lambda *a, **k: 1 / 0)
+    with pytest.raises(ZeroDivisionError), kept.afresh():
+        answers(store)
 
 
-def test_what_is_kept_and_wrong_is_named_and_made_right(tmp_path):
-    with Store.open(small_site(tmp_path / "t.db")) as store:
-        first = answers(store)
-        wrong = zlib.compress(packed(tuple[SlowTargetStatus, ...], ()))
-        slow = store.derived(SITE, "slow targets")["slow targets"]
-        store.keep_derived(SITE, {"slow targets": replace(slow, document=wrong)})
-        with kept.afresh() as comparison:
-            assert answers(store) == first
-        assert comparison.differing == ["slow targets"]
-        with kept.afresh() as comparison:
-            assert answers(store) == first
-        assert comparison.differing == []
+def test_what_is_kept_and_wrong_is_named_and_made_right(store):
+    first = answers(store)
+    wrong = zlib.compress(packed(tuple[SlowTargetStatus, ...], ()))
+    slow = store.derived(SITE, "slow targets")["slow targets"]
+    store.keep_derived(SITE, {"slow targets": replace(slow, document=wrong)})
+    with kept.afresh() as comparison:
+        assert answers(store) == first
+    assert comparison.differing == ["slow targets"]
+    with kept.afresh() as comparison:
+        assert answers(store) == first
+    assert comparison.differing == []
