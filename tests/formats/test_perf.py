@@ -143,11 +143,9 @@ def test_threads_of_a_server_add_up() -> None:
         "    40.00%    40.00%  ll_ost_io01_002  [kernel]       [k] copy_page\n"
     )
     (one,) = read(OutputFile("oss1.perf.txt", text.encode()))
-    assert shares(one) == {
-        "copy_page": 0.4, "ldiskfs_mb_good_group": 0.5, "ldiskfs_mb_new_blocks": 0.1,
-    }  # fmt: skip
+    of = {"copy_page": 0.4, "ldiskfs_mb_good_group": 0.5, "ldiskfs_mb_new_blocks": 0.1}
+    assert (shares(one), one.status) == (of, RunStatus.OK)
     assert one.reported["allocator_share_with_callees"] == pytest.approx(0.75)
-    assert one.status is RunStatus.OK
 
 
 def test_a_tab_or_a_symbol_with_blanks() -> None:
