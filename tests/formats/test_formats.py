@@ -148,7 +148,7 @@ def test_real_outputs_have_one_format_each() -> None:
         pytest.skip("the collection of real outputs is not here")
     found = Counter((path.parent.name, *recognised(source(path))) for path in REAL)
     assert {key: count for key, count in found.items() if len(key) > 1} == {
-        ("fio", "fio"): 14,
+        ("fio", "fio"): 13,
         ("ior", "ior"): 30,
         ("ior", "mdtest"): 11,
         ("lst", "lnet-selftest"): 8,

@@ -13,13 +13,14 @@ from tests.support.narrow import present
 
 from trimtab.base.error import Interrupted, RefusedError, ToolError, UsageError
 from trimtab.base.event import identifier_of
+from trimtab.base.plain import as_dict
 from trimtab.base.run import Run, RunStatus, Sample, doubts
 from trimtab.base.site import Site, SiteLauncher, SiteProbe
 from trimtab.cli import main
 from trimtab.judge.sweep_analysis import analyse_sweep, measured_points
 from trimtab.probe.probe import ProbeOutcome, RunContext
 from trimtab.probe.site_probe import SiteProbeRunner
-from trimtab.probe.sweep import SweepWork, points_of, state_of
+from trimtab.probe.sweep import SweepState, SweepWork, points_of, state_of
 from trimtab.probe.sweep_file import Sweep, levels_now, load_sweep, varied
 from trimtab.store.store import Store
 
@@ -31,8 +32,8 @@ PROBE = SiteProbe(
     "hourly", benchmark="builtin", tasks_per_node=1, block_size_bytes=4 * MIB, duration_s=0.2,
     direct=False,
 )  # fmt: skip
-
 SWEEP = Sweep("try", "s", "hourly", {"transfer_size": ("64KiB", "1MiB")}, {}, rounds=2)
+SITE_S = Site("s", "local", "/", probes=(PROBE,))
 
 
 def now() -> datetime:
@@ -69,23 +70,28 @@ class Recorder:
         raise AssertionError("a sweep has no slots")
 
 
-def work(store: Store, runner: Recorder, sweep: Sweep = SWEEP) -> SweepWork:
-    return SweepWork(sweep, Site("s", "local", "/", probes=(PROBE,)), PROBE, store, runner, now)
+def work(
+    store: Store,
+    runner: Recorder,
+    sweep: Sweep = SWEEP,
+    site: Site = SITE_S,
+    probe: SiteProbe = PROBE,
+) -> SweepState:
+    """Carry a sweep out and return its state."""
+    return SweepWork(sweep, site, probe, store, runner, now).run({}, lambda *_: None)
 
 
 def test_every_point_is_measured_once_a_round_for_real(tmp_path: Path, store: Store) -> None:
     place = tmp_path / "fs"
     place.mkdir()
     site = Site("s", "local", str(place), probes=(PROBE,))
-    runner = SiteProbeRunner(site, now)
     told: list[float] = []
-    sweep = SweepWork(SWEEP, site, PROBE, store, runner, now)
+    sweep = SweepWork(SWEEP, site, PROBE, store, SiteProbeRunner(site, now), now)
     state = sweep.run({}, lambda text, fraction: told.append(fraction))
     assert state.measured == len(state.points) == 4
     assert told == sorted(told)
     for point in state.points:
-        asked = present(point.run).parameters["spec"]
-        assert isinstance(asked, dict)
+        asked = as_dict(present(point.run).parameters["spec"])
         size = {"64KiB": 65536, "1MiB": MIB}[str(point.levels["transfer_size"])]
         assert asked["transfer_size_bytes"] == size
     assert list(place.iterdir()) == []
@@ -93,23 +99,20 @@ def test_every_point_is_measured_once_a_round_for_real(tmp_path: Path, store: St
 
 def test_it_goes_on_where_it_was_broken_off(store: Store) -> None:
     with pytest.raises(Interrupted):
-        work(store, Recorder(stop_at=1)).run({}, lambda *_: None)
-    assert state_of(SWEEP, Site("s", "local", "/"), PROBE, store).measured == 1
-    again = Recorder()
-    assert work(store, again).run({}, lambda *_: None).measured == 4
-    assert len(again.asked) == 3
-    idle = Recorder()
-    work(store, idle).run({}, lambda *_: None)
-    assert idle.asked == []
+        work(store, Recorder(stop_at=1))
+    assert state_of(SWEEP, SITE_S, PROBE, store).measured == 1
+    again, idle = Recorder(), Recorder()
+    assert work(store, again).measured == 4
+    work(store, idle)
+    assert (len(again.asked), idle.asked) == (3, [])
 
 
 def test_points_of_a_probe_that_was_changed_are_not_taken_for_its_own(store: Store) -> None:
-    work(store, Recorder()).run({}, lambda *_: None)
-    site = Site("s", "local", "/")
-    state = state_of(SWEEP, site, replace(PROBE, tasks_per_node=2), store)
+    work(store, Recorder())
+    state = state_of(SWEEP, SITE_S, replace(PROBE, tasks_per_node=2), store)
     assert (state.measured, state.left_out) == (0, 4)
     later = replace(PROBE, schedule="every 1h", timeout_s=60.0)
-    assert state_of(SWEEP, site, later, store).measured == 4
+    assert state_of(SWEEP, SITE_S, later, store).measured == 4
 
 
 def test_everything_that_one_command_measured_is_kept(store: Store) -> None:
@@ -121,35 +124,33 @@ def test_everything_that_one_command_measured_is_kept(store: Store) -> None:
             )
             return replace(outcome, others=(score,))
 
-    assert work(store, Several()).run({}, lambda *_: None).measured == 4
+    assert work(store, Several()).measured == 4
     others = store.runs(probe="sweep-try: score")
     assert len(others) == 4
     assert all("levels" in run.parameters["sweep"] for run in others)  # type: ignore[operator]
 
 
 def test_a_point_that_failed_is_told_and_measured_again(store: Store) -> None:
-    state = work(store, Recorder(fail=frozenset({0}))).run({}, lambda *_: None)
+    state = work(store, Recorder(fail=frozenset({0})))
     assert (state.measured, len(state.failures)) == (3, 1)
     assert "broken" in state.failures[0]
     again = Recorder()
-    assert work(store, again).run({}, lambda *_: None).measured == 4
-    assert len(again.asked) == 1
+    assert (work(store, again).measured, len(again.asked)) == (4, 1)
 
 
 def test_three_failures_in_a_row_end_it(store: Store) -> None:
     runner = Recorder(fail=frozenset(range(9)))
     with raises(ToolError, "points-failed"):
-        work(store, runner).run({}, lambda *_: None)
+        work(store, runner)
     assert len(runner.asked) == 3
 
 
 def test_what_is_set_by_hand_waits_until_it_is_said(store: Store) -> None:
-    sweep = replace(SWEEP, manual={"nps": (1, 4)}, rounds=1)
-    runner = Recorder()
-    state = work(store, runner, sweep).run({}, lambda *_: None)
-    assert runner.asked == []
-    assert state.waiting == ({"nps": 1}, {"nps": 4})
-    state = work(store, runner, sweep).run(levels_now(sweep, ("nps=4",)), lambda *_: None)
+    sweep, runner = replace(SWEEP, manual={"nps": (1, 4)}, rounds=1), Recorder()
+    state = work(store, runner, sweep)
+    assert (runner.asked, state.waiting) == ([], ({"nps": 1}, {"nps": 4}))
+    by_hand = SweepWork(sweep, SITE_S, PROBE, store, runner, now)
+    state = by_hand.run(levels_now(sweep, ("nps=4",)), lambda *_: None)
     assert (state.measured, state.waiting) == (2, ({"nps": 1},))
     settings = [p.run.parameters["spec"]["settings"] for p in state.points if p.run]  # type: ignore[index]
     assert settings == [{"nps": 4}, {"nps": 4}]
@@ -165,8 +166,7 @@ def test_rounds_are_shuffled_each_in_its_own_way_and_always_the_same() -> None:
 
 @pytest.mark.unit
 def test_only_what_is_varied_differs_from_the_probe() -> None:
-    site = Site("s", "local", "/", probes=(PROBE,))
-    changed = varied(site, PROBE, SWEEP, {"transfer_size": "64KiB"})
+    changed = varied(SITE_S, PROBE, SWEEP, {"transfer_size": "64KiB"})
     assert changed == replace(PROBE, name="sweep-try", transfer_size_bytes=65536)
 
 
@@ -183,12 +183,9 @@ def test_only_what_is_varied_differs_from_the_probe() -> None:
 def test_a_level_that_cannot_be_is_refused_before_anything_runs(
     store: Store, factor: str, value: str | int, message: str
 ) -> None:
-    sweep = replace(SWEEP, factors={factor: (value,)})
-    runner = Recorder()
+    sweep, runner = replace(SWEEP, factors={factor: (value,)}), Recorder()
     with pytest.raises(UsageError, match=message):
-        SweepWork(
-            sweep, Site("s", "local", "/"), replace(PROBE, direct=True), store, runner, now
-        ).run({}, lambda *_: None)
+        work(store, runner, sweep, Site("s", "local", "/"), replace(PROBE, direct=True))
     assert runner.asked == []
 
 
@@ -205,11 +202,16 @@ nps = [1, 4]
 """
 
 
+def loaded(place: Path, old: str = "", new: str = "") -> Sweep:
+    """Return what is read of a file in which words were replaced."""
+    path = place / "s.toml"
+    path.write_text(GOOD.replace(old, new))
+    return load_sweep(str(path))
+
+
 @pytest.mark.unit
 def test_a_file_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "s.toml"
-    path.write_text(GOOD)
-    sweep = load_sweep(str(path))
+    sweep = loaded(tmp_path)
     assert sweep == Sweep("try", "scratch", "hourly", {"nodes": (1, 2)}, {"nps": (1, 4)}, rounds=2)
     assert len(sweep.points) == 4
 
@@ -228,9 +230,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
 def test_a_site_file_is_seen_from_the_file_of_the_sweep(
     tmp_path: Path, site: str, found: str
 ) -> None:
-    path = tmp_path / "s.toml"
-    path.write_text(GOOD.replace('site = "scratch"', f'site = "{site}"'))
-    assert load_sweep(str(path)).site == found.format(tmp_path)
+    assert loaded(tmp_path, '"scratch"', f'"{site}"').site == found.format(tmp_path)
 
 
 @pytest.mark.unit
@@ -254,11 +254,8 @@ def test_a_site_file_is_seen_from_the_file_of_the_sweep(
 def test_a_mistake_in_the_file_is_told(
     tmp_path: Path, old: str, new: str, place: str, code: str
 ) -> None:
-    path = tmp_path / "s.toml"
-    path.write_text(GOOD.replace(old, new))
-    with raises(UsageError, code) as caught:
-        load_sweep(str(path))
-    assert place in caught.value.message
+    with raises(UsageError, code, place):
+        loaded(tmp_path, old, new)
 
 
 @pytest.mark.unit
@@ -368,37 +365,34 @@ def test_a_point_without_space_is_refused_before_any_is_measured(
     store: Store, tmp_path: Path
 ) -> None:
     site = Site("s", "local", str(tmp_path), probes=(PROBE,))
-    sweep = replace(SWEEP, factors={"block_size": ("8MiB", "8000TiB")})
-    runner = Recorder()
+    sweep, runner = replace(SWEEP, factors={"block_size": ("8MiB", "8000TiB")}), Recorder()
     with pytest.raises(RefusedError, match=r"block_size 8000TiB: .* are free"):
-        SweepWork(sweep, site, PROBE, store, runner, now).run({}, lambda *_: None)
+        work(store, runner, sweep, site)
     assert runner.asked == []
 
 
 def test_what_is_measured_already_needs_no_space(store: Store, tmp_path: Path) -> None:
-    work(store, Recorder()).run({}, lambda *_: None)
+    work(store, Recorder())
     gone = Site("s", "local", str(tmp_path / "gone"), probes=(PROBE,))
-    state = SweepWork(SWEEP, gone, PROBE, store, Recorder(), now).run({}, lambda *_: None)
+    state = work(store, Recorder(), site=gone)
     assert (state.measured, state.error) == (4, None)
 
 
 def test_runs_that_nobody_believes_are_counted_with_the_reason(store: Store) -> None:
-    state = work(store, Doubted()).run({}, lambda *_: None)
+    state = work(store, Doubted())
     assert state.measured == 4
     assert [(one.reason, one.runs) for one in state.doubts] == [("cached", 3), ("too short", 1)]
     (best,) = analyse_sweep(measured_points(points_of(state))).best
     assert best.reason.code == "no-setting-usable"
     assert best.reason.endswith(": cached")
-    assert {one.n for one in best.settings} == {0}
-    assert {one.may_be_best for one in best.settings} == {None}
+    assert {(one.n, one.may_be_best) for one in best.settings} == {(0, None)}
 
 
 def test_one_metric_that_nobody_believes_says_why(store: Store) -> None:
-    state = work(store, Doubted("served from the page cache")).run({}, lambda *_: None)
+    state = work(store, Doubted("served from the page cache"))
     assert state.doubts == ()
     write, read = analyse_sweep(measured_points(points_of(state))).best
-    assert write.best is not None
-    assert read.best is None
+    assert (write.best is None, read.best) == (False, None)
     assert "served from the page cache" in read.reason
 
 
@@ -422,7 +416,7 @@ def test_doubts_are_printed(files: Path, capsys: pytest.CaptureFixture[str]) -> 
     site = replace(Site("tiny", "local", str(files / "fs")), probes=(PROBE,))
     sweep = replace(SWEEP, rounds=1)
     with Store.open(files / "t.db") as kept:
-        SweepWork(sweep, site, PROBE, kept, InTiny(), now).run({}, lambda *_: None)
+        work(kept, InTiny(), sweep, site)
     assert typed(files, 'transfer_size = ["64KiB", "1MiB"]', "--no-run") == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "2 of 2 runs measured" in text
@@ -451,16 +445,19 @@ def test_a_mistake_is_told_without_a_run_too(
 
 
 def test_a_state_can_be_had_without_a_store() -> None:
-    state = state_of(SWEEP, Site("s", "local", "/"), PROBE, None)
+    state = state_of(SWEEP, SITE_S, PROBE, None)
     assert (state.measured, len(state.points)) == (0, 4)
+
+
+SIZES = 'transfer_size = ["1MiB", "4MiB"]'
 
 
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
-        ("transfer_size = [1, 2, 4]", 'transfer_size = ["1MiB", "4MiB"]'),
-        ("transfer_size = 4", 'transfer_size = ["1MiB", "4MiB"]'),
-        ('transfer_size = ["4 furlongs"]', 'transfer_size = ["1MiB", "4MiB"]'),
+        ("transfer_size = [1, 2, 4]", SIZES),
+        ("transfer_size = 4", SIZES),
+        ('transfer_size = ["4 furlongs"]', SIZES),
         ("nodes = 4", "nodes = [1, 2, 4]"),
         ("duration = 4", 'duration = ["30s", "60s"]'),
         ("direct = true", "direct = [true, false]"),
@@ -470,9 +467,7 @@ def test_a_state_can_be_had_without_a_store() -> None:
 )
 def test_the_hint_is_itself_accepted(tmp_path: Path, line: str, hint: str) -> None:
     def read(text: str) -> Sweep:
-        path = tmp_path / "s.toml"
-        path.write_text(GOOD.replace("nodes = [1, 2]", text))
-        sweep = load_sweep(str(path))
+        sweep = loaded(tmp_path, "nodes = [1, 2]", text)
         lustre = Site("s", "lustre", "/", launchers=(SiteLauncher("batch", "slurm"),))
         probe = replace(PROBE, block_size_bytes=16 * MIB)
         if "nodes" in sweep.factors:
