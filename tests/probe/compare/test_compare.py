@@ -13,14 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.judge.history import noise
-from tests.store.values import a_run
 from tests.support.codes import raises
 from tests.support.command import trimtab
 from tests.support.known import known
 
 from trimtab.base.error import UsageError
 from trimtab.base.event import identifier_of
-from trimtab.base.run import RunStatus, Sample
+from trimtab.base.run import Run, RunStatus, Sample
 from trimtab.judge.comparison import CompareTerms
 from trimtab.judge.comparison_result import Basis, Change
 from trimtab.probe.compare import CompareRequest, compare_sides
@@ -37,18 +36,17 @@ def run_at(
 ):
     """A run with one write figure a repetition; a list makes several."""
     values = value if isinstance(value, list) else [value]
-    samples = [
+    samples = tuple(
         Sample("write_bandwidth", float(one), repetition=number, output=0, line=number + 1)
         for number, one in enumerate(values)
-    ]
-    stamp = START if at is None else at
-    identifier = identifier_of(stamp, site, probe, kind, str(value), str(at), str(asked), str(more))
-    return a_run(
-        id=identifier, site=site, probe=probe, kind=kind, status=status, at=at,
-        at_reason=None if at is not None else "not told",
-        parameters={"spec": asked or ASKED, "layer": "client", **more},
-        samples=() if status is RunStatus.UNFINISHED else tuple(samples),
-    )  # fmt: skip
+    )
+    made = () if status is RunStatus.UNFINISHED else samples
+    stamp, why = (START, "not told") if at is None else (at, None)
+    asked_too = {"spec": asked or ASKED, "layer": "client", **more}
+    name = identifier_of(stamp, site, probe, kind, str(value), str(at), str(asked), str(more))
+    return Run(
+        name, site, probe, kind, status, at, at_reason=why, parameters=asked_too, samples=made
+    )
 
 
 def hourly(values, *, begin=START, **options):
