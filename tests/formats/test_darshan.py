@@ -229,9 +229,7 @@ def test_a_job_that_moved_nothing_is_no_result() -> None:
 @pytest.mark.parametrize(
     ("key", "lost"), [("read_s", ""), ("write_s", "write_time"), ("metadata_s", "metadata_time")]
 )
-def test_a_damaged_time_costs_what_is_made_of_it_and_nothing_else(
-    damage: float | None, key: str, lost: str
-) -> None:
+def test_a_damaged_time_costs_what_is_made_of_it(damage: float | None, key: str, lost: str) -> None:
     """Logs of another byte order have such times in one record of one module."""
     groups = [group(rank, rank) for rank in range(4)]
     whole = measured(*groups)

@@ -235,9 +235,7 @@ def test_buckets_give_the_percentiles_that_fio_prints(path: Path) -> None:
         ("3.33", "no-space", RunStatus.PARTIAL, "No space left on device"),
     ],
 )
-def test_what_is_no_whole_result_says_why(
-    version: str, name: str, status: RunStatus, words: str
-) -> None:
+def test_a_broken_result_says_why(version: str, name: str, status: RunStatus, words: str) -> None:
     (measurement,) = measured(version, name)
     assert measurement.status is status
     assert words in f"{', '.join(measurement.codes)}: {measurement.problem}"
@@ -358,9 +356,7 @@ NUMBERS = [
 
 
 @given(st.sampled_from(NUMBERS), st.integers(0, 20), st.sampled_from(b"0123456789,.eE- "))
-def test_a_changed_figure_is_not_believed_or_next_to_the_same(
-    span: tuple[int, int], place: int, byte: int
-) -> None:
+def test_a_changed_figure_is_doubted_or_close(span: tuple[int, int], place: int, byte: int) -> None:
     """Bytes, time, bandwidth, operations and their rate hold one another."""
     content = bytearray((FOLDER / "3.42" / "random-read.out").read_bytes())
     content[span[0] + place % (span[1] - span[0])] = byte

@@ -340,7 +340,7 @@ def test_given_path_is_taken(name: str) -> None:
     assert found.path == "/opt/tool"
 
 
-def test_what_comes_with_trimtab_is_found_beside_its_python(
+def test_our_own_is_found_beside_its_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "trimtab-ioload"

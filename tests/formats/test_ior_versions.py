@@ -45,9 +45,7 @@ def printed(measured: Measurement, metric: str) -> list[float]:
 
 
 @each
-def test_a_capture_has_its_status_its_lines_and_what_a_probe_reads(
-    version: str, case: str, path: Path
-) -> None:
+def test_a_capture_has_its_status_lines_and_figures(version: str, case: str, path: Path) -> None:
     source = OutputFile(path.name, path.read_bytes())
     text = source.text.split("\n")
     found = read_or_none(ior.FORMAT, source) or ()
@@ -383,9 +381,7 @@ def test_real_values() -> None:
     ("version", "case"),
     [("3.0.1", "time-limit"), ("4.0.0", "time-limit"), ("4.0.0", "time-limit-json")],
 )
-def test_fewer_repetitions_within_a_limit_of_time_are_all_there_are(
-    version: str, case: str
-) -> None:
+def test_fewer_repetitions_within_a_time_limit_are_all(version: str, case: str) -> None:
     """``-T`` begins no further repetition after so many minutes; the summary is not a number."""
     source = capture(version, case)
     assert "-nan" in source.text
@@ -462,7 +458,7 @@ Finished            : Fri Oct 29 17:15:23 2021
         ("write", "MPIIO", 4_000_000, False),
     ],
 )
-def test_bytes_in_files_speak_against_a_figure_where_they_can(
+def test_bytes_in_files_may_refute_a_figure(
     access: str, api: str, stat: int, believed: bool
 ) -> None:
     measured = only(OutputFile("x", READ.format(access=access, api=api, stat=stat).encode()))

@@ -204,9 +204,7 @@ def rate(one: Measurement, metric: str, statistic: str = "total") -> float | Non
         ("rate-and-time", {"max": 4486.686, "min": 4369.127}),
     ],
 )
-def test_columns_of_ranks_and_a_table_of_times_are_passed_over(
-    name: str, rates: dict[str, float]
-) -> None:
+def test_columns_of_ranks_and_times_are_passed_over(name: str, rates: dict[str, float]) -> None:
     one = read("4.1.0+dev", name)
     assert {key: rate(one, "file_creation_rate", key) for key in rates} == rates
 

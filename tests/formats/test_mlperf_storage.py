@@ -238,9 +238,7 @@ def test_a_report_that_contradicts_itself_is_not_believed() -> None:
         ("flux", 89.9, RunStatus.FAILED),
     ],
 )
-def test_below_the_rules_utilization_it_is_no_result(
-    model: str, share: float, status: RunStatus
-) -> None:
+def test_too_little_utilization_is_no_result(model: str, share: float, status: RunStatus) -> None:
     one = measured(
         small(train_au_percentage=[share, share], train_au_mean_percentage=share),
         overrides=f"- workload={model}_h100\n",

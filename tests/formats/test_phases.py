@@ -231,9 +231,7 @@ def test_earlier_problem_is_kept() -> None:
         ({"a": MIB, "b": MIB}, MIB),
     ],
 )
-def test_read_asks_for_the_shortest_file_in_whole_transfers(
-    sizes: dict[str, int], expected: int
-) -> None:
+def test_read_takes_the_shortest_file_in_transfers(sizes: dict[str, int], expected: int) -> None:
     assert readable_size_bytes(sizes, SPEC) == expected
 
 

@@ -73,7 +73,7 @@ def run_of(document: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.system
 @loopback.needs_loop_devices("ext4")
-def test_from_the_drive_to_the_job(
+def test_from_drive_to_job(
     tmp_path: Path, site: Path, mount: loopback.Mounted, slurm: Cluster
 ) -> None:
     for program in ("fio", "mpirun"):
@@ -137,9 +137,7 @@ def test_from_the_drive_to_the_job(
 
 @pytest.mark.system
 @loopback.needs_loop_devices("ext4")
-def test_a_job_that_never_starts_is_missing_and_not_zero(
-    tmp_path: Path, site: Path, slurm: Cluster
-) -> None:
+def test_a_job_that_never_starts_is_missing(tmp_path: Path, site: Path, slurm: Cluster) -> None:
     text = site.read_text().replace("nodes = 2\n", 'nodes = 40\npending = "3s"\n')
     site.write_text(text.replace("32MiB", "1MiB"))
     store = tmp_path / "t.db"

@@ -44,9 +44,7 @@ OF_LUSTRE = [
 @pytest.mark.system
 @pytest.mark.parametrize("given", OF_LUSTRE)
 @pytest.mark.parametrize("driver", [None, "local"])
-def test_what_is_of_lustre_is_refused_elsewhere(
-    tmp_path: Path, given: dict, driver: str | None
-) -> None:
+def test_options_of_lustre_need_lustre(tmp_path: Path, given: dict, driver: str | None) -> None:
     with raises(UsageError, "not-lustre"):
         discover(DraftRequest(str(tmp_path), driver=driver, **given))
 

@@ -200,7 +200,7 @@ def test_a_pinned_probe_leaves_out_what_is_lost_and_what_the_ledger_closed_and_s
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40))
-def test_every_target_gets_as_many_files_and_as_many_from_each_node(
+def test_every_target_gets_equal_files_from_each_node(
     nodes: int, per_node: int, count: int
 ) -> None:
     targets = [f"OST{number:04x}" for number in range(count)]
@@ -314,16 +314,14 @@ def store_of(path: Path, store: SiteStore) -> Checked:
         ("postgresql://db/trimtab", "{0}/else", "raw outputs in {0}/else"),
     ],
 )
-def test_it_is_said_where_raw_outputs_go(
-    tmp_path: Path, url: str, raw: str | None, told: str
-) -> None:
+def test_raw_outputs_have_a_place(tmp_path: Path, url: str, raw: str | None, told: str) -> None:
     checked = store_of(tmp_path, SiteStore(url.format(tmp_path), raw and raw.format(tmp_path)))
     assert checked.ok is True
     assert checked.detail.endswith(told.format(tmp_path))
 
 
 @pytest.mark.system
-def test_with_postgresql_they_go_to_a_directory_of_this_host(
+def test_with_postgresql_raw_outputs_stay_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = SiteStore("postgresql://me:secret@db/trimtab")

@@ -227,9 +227,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         ("/sites/mine.toml", "/sites/mine.toml"),
     ],
 )
-def test_a_site_file_is_seen_from_the_file_of_the_sweep(
-    tmp_path: Path, site: str, found: str
-) -> None:
+def test_a_site_file_is_seen_from_the_sweeps_file(tmp_path: Path, site: str, found: str) -> None:
     assert loaded(tmp_path, '"scratch"', f'"{site}"').site == found.format(tmp_path)
 
 
@@ -251,9 +249,7 @@ def test_a_site_file_is_seen_from_the_file_of_the_sweep(
         ("nodes = [1, 2]", "nodes = [1, 2", "", "not-toml"),
     ],
 )
-def test_a_mistake_in_the_file_is_told(
-    tmp_path: Path, old: str, new: str, place: str, code: str
-) -> None:
+def test_a_wrong_file_is_refused(tmp_path: Path, old: str, new: str, place: str, code: str) -> None:
     with raises(UsageError, code, place):
         loaded(tmp_path, old, new)
 
@@ -361,9 +357,7 @@ def test_what_succeeds_ends_with_0(files: Path, capsys: pytest.CaptureFixture[st
     assert "2 of 2 runs measured" in capsys.readouterr().out
 
 
-def test_a_point_without_space_is_refused_before_any_is_measured(
-    store: Store, tmp_path: Path
-) -> None:
+def test_a_point_without_space_ends_it_before_any_is_run(store: Store, tmp_path: Path) -> None:
     site = Site("s", "local", str(tmp_path), probes=(PROBE,))
     sweep, runner = replace(SWEEP, factors={"block_size": ("8MiB", "8000TiB")}), Recorder()
     with pytest.raises(RefusedError, match=r"block_size 8000TiB: .* are free"):
@@ -427,17 +421,13 @@ def test_doubts_are_printed(files: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert document["doubts"] == [{"reason": "cached", "reason_code": None, "runs": 2}]
 
 
-def test_nothing_was_measured_yet_is_no_error(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_measured_yet_is_no_error(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert typed(files, 'transfer_size = ["64KiB", "1MiB"]', "--no-run") == 0
     assert "0 of 2 runs measured" in capsys.readouterr().out
     assert not (files / "t.db").exists()
 
 
-def test_a_mistake_is_told_without_a_run_too(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_is_told_without_a_run(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert typed(files, 'transfer_sise = ["64KiB"]', "--no-run") == 2
     said = capsys.readouterr().err
     assert "[factor] transfer_sise: it is not a key of a probe" in said

@@ -63,9 +63,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("scratch@2026-11-01 lab", ("scratch@2026-11-01", "lab")),
     ],
 )
-def test_files_of_a_directory_are_one_side(
-    results: Path, words: str, sides: tuple[str, str]
-) -> None:
+def test_a_directory_is_one_side(results: Path, words: str, sides: tuple[str, str]) -> None:
     assert sides_of(words.split()) == sides
 
 
@@ -81,9 +79,7 @@ def test_files_of_a_directory_are_one_side(
         ("a/1.json,a/2.json b/1.json b/2.json", "a/1.json,a/2.json is not a file"),
     ],
 )
-def test_other_words_than_two_are_refused_with_what_to_type(
-    results: Path, words: str, named: str
-) -> None:
+def test_other_words_are_refused_with_what_to_type(results: Path, words: str, named: str) -> None:
     with pytest.raises(UsageError, match=named) as refused:
         sides_of(words.split())
     assert "trimtab compare A B" in (refused.value.hint or "")

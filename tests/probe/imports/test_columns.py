@@ -229,9 +229,7 @@ def test_units_of_time_are_better_when_lower(judged: Callable[..., JudgedSite]) 
     assert (key.unit, key.more_is_better) == ("s", False)
 
 
-def test_the_same_runs_in_another_dress_are_the_same_series(
-    judged: Callable[..., JudgedSite],
-) -> None:
+def test_the_same_runs_in_another_dress_are_one_series(judged: Callable[..., JudgedSite]) -> None:
     def east(at: datetime) -> str:
         return (at + timedelta(hours=5)).isoformat().replace("+00:00", "+05:00")
 

@@ -50,9 +50,7 @@ def done(place: Path, store: Store | None, **more: object) -> list[ImportedFile]
     return list(import_files([str(place)], TERMS, store, **more))  # type: ignore[arg-type]
 
 
-def test_a_file_is_kept_with_its_raw_output_and_every_number_leads_to_its_line(
-    place: Path, store: Store
-) -> None:
+def test_a_file_is_kept_raw_and_each_number_leads_to_its_line(place: Path, store: Store) -> None:
     (place / "report.out").write_bytes(REPORT)
     (one,) = done(place, store)
     assert (one.kind, one.status, one.named) == ("builtin", FileStatus.OK, False)
@@ -158,9 +156,7 @@ def test_what_an_io500_prints_is_no_second_run_of_it(place: Path, store: Store) 
     assert not any(result.warnings for file in files for result in file.results if result.new)
 
 
-def test_an_io500_that_came_first_without_its_details_says_what_it_lacks(
-    place: Path, store: Store
-) -> None:
+def test_an_io500_that_came_without_details_says_what_it_lacks(place: Path, store: Store) -> None:
     (place / "io500.out").write_bytes((IO500 / "io500.out").read_bytes())
     done(place, store)
     for name in ("result_summary.txt", "result.txt"):
@@ -193,9 +189,7 @@ def figures(files: list[ImportedFile]) -> dict[tuple[str, int | None, str, str |
 @pytest.mark.parametrize(
     ("first", "second"), [pair for a, b in pairwise([*PIECES, "ior"]) for pair in ((a, b), (b, a))]
 )
-def test_a_log_of_several_benchmarks_gives_what_each_alone_gives(
-    place: Path, first: str, second: str
-) -> None:
+def test_a_log_of_several_gives_what_each_alone_gives(place: Path, first: str, second: str) -> None:
     one, two = (PIECES[kind].read_bytes().rstrip() + b"\n" for kind in (first, second))
     (place / "1.out").write_bytes(one)
     (place / "2.out").write_bytes(two)
@@ -243,9 +237,7 @@ def test_two_surveys_of_the_same_shape_are_two(place: Path, store: Store) -> Non
     assert len(store.runs()) == 2
 
 
-def test_archives_are_unpacked_and_links_in_a_directory_are_not_followed(
-    place: Path, store: Store
-) -> None:
+def test_archives_are_unpacked_and_links_not_followed(place: Path, store: Store) -> None:
     (place / "a.gz").write_bytes(gzip.compress(REPORT))
     (place / "link").symlink_to(place / "a.gz")
     (place / "loop").symlink_to(place)
@@ -305,7 +297,7 @@ def test_workers_give_what_one_process_gives(
     assert len(alone) == 30
 
 
-def test_an_import_that_was_broken_off_is_gone_on_with(
+def test_a_broken_import_goes_on(
     place: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(10):
@@ -418,7 +410,7 @@ def test_a_number_that_counts_nothing_costs_no_other_file(place: Path, store: St
     assert len(store.runs()) >= 1
 
 
-def test_a_bug_in_one_format_costs_no_other_file(
+def test_a_bug_costs_no_other_file(
     place: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(source: object) -> bool:

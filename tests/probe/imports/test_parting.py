@@ -209,9 +209,7 @@ def numbers_of(
         (["12014.7", "crashed", "12.5.1"], [12014.7, None, None]),
     ],
 )
-def test_a_column_shows_what_its_commas_mean(
-    cells: list[str | None], values: list[float | None]
-) -> None:
+def test_a_column_tells_its_commas(cells: list[str | None], values: list[float | None]) -> None:
     numbers = numbers_of(cells)
     assert (numbers.values.to_list(), numbers.unit) == (values, "")
     assert is_numeric(pl.Series(cells, dtype=pl.String)) == (2 * values.count(None) <= len(values))

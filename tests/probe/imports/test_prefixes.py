@@ -55,9 +55,7 @@ def told(reading: FileReading) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("step", STEP)
-def test_every_output_gives_the_same_measurements_behind_any_prefix(
-    tmp_path: Path, step: int
-) -> None:
+def test_every_output_gives_the_same_behind_any_prefix(tmp_path: Path, step: int) -> None:
     """Each output behind one of them in turn; lines and times are those of the output, too."""
     names = list(KINDS)
     for number, path in enumerate(OUTPUTS[::step]):
@@ -282,9 +280,7 @@ def test_a_report_without_its_first_run_is_read_itself(name: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"{}", b"\0" * 100, b'{"metric": 1}'])
-def test_rubbish_in_the_place_of_a_run_does_not_hide_the_report(
-    content: bytes, tmp_path: Path
-) -> None:
+def test_rubbish_in_place_of_a_run_hides_no_report(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "run1").mkdir()
     (tmp_path / "run1" / "summary.json").write_bytes(content)
     reading = read_file(str(report(tmp_path)))
@@ -384,7 +380,7 @@ def test_one_more_newline_makes_no_other_result(kind: str, tmp_path: Path, store
 @pytest.mark.cli
 @pytest.mark.parametrize("kind", COPIED)
 @pytest.mark.parametrize("first", [b"\n", b"\r\n"])
-def test_a_copy_with_the_line_ends_of_windows_is_the_same(
+def test_a_copy_of_windows_is_the_same(
     kind: str, first: bytes, tmp_path: Path, store: Store
 ) -> None:
     content = COPIED[kind].read_bytes().rstrip(b"\n") + b"\n"

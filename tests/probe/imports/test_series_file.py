@@ -195,7 +195,7 @@ def test_site_and_file_exclude_one_another(tmp_path: Path) -> None:
 
 
 @given(content=st.binary(max_size=400))
-def test_rubbish_never_raises_but_errors_of_ours(
+def test_rubbish_raises_errors_of_ours(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
 ) -> None:
     path = tmp_path_factory.mktemp("rubbish") / "s.csv"
@@ -252,7 +252,7 @@ def test_numbers_that_no_spread_can_be_made_of_are_left_out(tmp_path: Path, size
         (lambda at: str(at.timestamp()), False),
     ],
 )
-def test_a_zone_that_was_taken_for_granted_is_told(
+def test_an_assumed_zone_is_told(
     tmp_path: Path, name: Callable[[datetime], str], is_noted: bool
 ) -> None:
     file = table(tmp_path / "s.csv", list(values()), name)

@@ -222,7 +222,7 @@ def wait_for(path: Path, text: str) -> None:
         (signal.SIGKILL, "rewrite ", SurveyOutcome.MEASURED),
     ],
 )
-def test_a_survey_that_is_killed_leaves_nothing(
+def test_a_killed_survey_leaves_nothing(
     place: Place, number: int, at: str, outcome: SurveyOutcome
 ) -> None:
     """Its exit code is 0 and it says that it is done: its files say that it is not."""

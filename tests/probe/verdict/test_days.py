@@ -48,9 +48,7 @@ def test_a_date_is_explained_as_any_time_of_that_day(path: Path) -> None:
     assert [(speed.runs, speed.unfinished) for speed in day.speeds] == [(24, 6)]
 
 
-def test_a_date_outside_the_record_is_refused_and_its_first_and_last_day_are_not(
-    path: Path,
-) -> None:
+def test_a_date_outside_the_record_is_refused_its_first_and_last_day_are_not(path: Path) -> None:
     with Store.open(path) as store:
         place = Place(SITE, None)
         for number in (0, 24 * 20):

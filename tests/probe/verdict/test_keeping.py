@@ -221,9 +221,7 @@ def test_a_value_that_was_made_while_its_rows_changed_is_not_kept(store):
         assert look.known("count", int, rests_on) is None
 
 
-def test_a_look_reads_a_series_once_and_again_when_its_rows_are_others(
-    tmp_path, store, monkeypatch
-):
+def test_a_look_reads_a_series_once_and_again_when_its_rows_change(tmp_path, store, monkeypatch):
     with keeping(store, SITE) as look:
         series = next(entry for entry in look.series() if entry.probe == "hourly")
         points = look.history(series)
