@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.formats.recorded import REAL_DATA
-from tests.formats.survey_files import survey_files
+from tests.formats.survey_files import SurveyFiles, survey_files
 from tests.support.documents import misfits
 from tests.support.narrow import present
 
@@ -27,7 +28,7 @@ from trimtab.base.run import RunStatus
 from trimtab.formats.format_table import formats
 from trimtab.probe.documents_probe import import_json
 from trimtab.probe.imports import import_reading, importer
-from trimtab.probe.imports.import_result import FileStatus, ImportedFile
+from trimtab.probe.imports.import_result import FileStatus, Imported, ImportedFile
 from trimtab.probe.imports.importer import ImportTerms, import_files
 from trimtab.store.store import Store
 
@@ -50,6 +51,14 @@ def done(place: Path, store: Store | None, **more: object) -> list[ImportedFile]
     return list(import_files([str(place)], TERMS, store, **more))  # type: ignore[arg-type]
 
 
+def put_survey(place: Path, name: str = "x", osts: int = 3, seed: int = 0) -> SurveyFiles:
+    """Put the two files of a survey there, and return them."""
+    survey = survey_files(osts, seed=seed)
+    (place / f"{name}.detail").write_bytes(survey.detail)
+    (place / f"{name}.summary").write_bytes(survey.summary)
+    return survey
+
+
 def test_a_file_is_kept_raw_and_each_number_leads_to_its_line(place: Path, store: Store) -> None:
     (place / "report.out").write_bytes(REPORT)
     (one,) = done(place, store)
@@ -57,26 +66,23 @@ def test_a_file_is_kept_raw_and_each_number_leads_to_its_line(place: Path, store
     (result,) = one.results
     assert result.new
     run = store.run(present(result.run), outputs=True)
-    assert (run.site, run.probe, run.kind, run.status) == ("s", "imported", "builtin", RunStatus.OK)
-    assert (run.outputs[0].stdout, run.samples) == (REPORT, result.samples)
+    assert (run.site, run.probe, run.kind) == ("s", "imported", "builtin")
+    assert (run.status, run.outputs[0].stdout) == (RunStatus.OK, REPORT)
+    assert run.samples == result.samples
     assert all(sample.output == 0 and sample.line == 1 for sample in run.samples)
     assert store.check(contents=True).problems == ()
 
 
 def test_nothing_is_kept_twice_whatever_its_name(place: Path, store: Store) -> None:
-    (place / "a").write_bytes(REPORT)
-    first = done(place, store)
-    (place / "b").write_bytes(REPORT)
-    again = done(place, store)
-    assert [one.results[0].new for one in again] == [False, False]
-    assert {one.results[0].run for one in (*first, *again)} == {first[0].results[0].run}
-    assert len(store.runs()) == 1
-
-
-def test_the_same_content_in_one_batch_is_kept_once(place: Path, store: Store) -> None:
     for name in "ab":
         (place / name).write_bytes(REPORT)
-    assert sorted(one.results[0].new for one in done(place, store)) == [False, True]
+    first = done(place, store)
+    assert sorted(one.results[0].new for one in first) == [False, True]
+    (place / "c").write_bytes(REPORT)
+    again = done(place, store)
+    assert [one.results[0].new for one in again] == [False] * 3
+    assert {one.results[0].run for one in (*first, *again)} == {first[0].results[0].run}
+    assert len(store.runs()) == 1
 
 
 def test_another_site_keeps_its_own(place: Path, store: Store) -> None:
@@ -94,9 +100,7 @@ def test_a_dry_run_keeps_nothing(place: Path) -> None:
 
 
 def test_parts_of_one_result_are_one_run(place: Path, store: Store) -> None:
-    survey = survey_files(3)
-    (place / "x.detail").write_bytes(survey.detail)
-    (place / "x.summary").write_bytes(survey.summary)
+    put_survey(place)
     files = done(place, store)
     assert [one.status for one in files] == [FileStatus.OK, FileStatus.OK]
     (run,) = store.runs()
@@ -108,45 +112,42 @@ def test_parts_of_one_result_are_one_run(place: Path, store: Store) -> None:
 
 
 def test_a_part_that_is_named_alone_brings_the_other(place: Path, store: Store) -> None:
-    survey = survey_files(3)
-    (place / "x.detail").write_bytes(survey.detail)
-    (place / "x.summary").write_bytes(survey.summary)
+    put_survey(place)
     for name in ("x.detail", "x.summary"):
-        (one,) = import_files([str(place / name)], TERMS, store)
+        (one,) = done(place / name, store)
         assert len({s.target for s in one.results[0].samples if s.target}) == 3
     assert len(store.runs()) == 1
 
 
 def test_what_a_survey_prints_is_no_second_run_of_it(place: Path, store: Store) -> None:
-    survey = survey_files(3)
-    (place / "x.detail").write_bytes(survey.detail)
+    survey = put_survey(place)
     (place / "x.out").write_bytes(b"using LCTL='lctl'\n" + survey.summary + b"done!\n")
-    (place / "x.summary").write_bytes(survey.summary)
-    files = done(place, store)
+    results = [one for file in done(place, store) for one in file.results]
     (run,) = store.runs()
     assert {s.target for s in run.samples} == {None, "OST0000", "OST0001", "OST0002"}
-    assert {one.run for file in files for one in file.results} == {run.id}
-    assert sum(one.new for file in files for one in file.results) == 1
-    assert not any(one.warnings for file in files for one in file.results)
+    assert ({one.run for one in results}, sum(one.new for one in results)) == ({run.id}, 1)
+    assert not any(one.warnings for one in results)
     assert store.check(contents=True).problems == ()
 
 
 def test_a_copy_that_tells_more_comes_too_late_and_says_so(place: Path, store: Store) -> None:
-    survey = survey_files(3)
-    (place / "x.out").write_bytes(survey.summary + b"done!\n")
+    (place / "x.out").write_bytes(survey_files(3).summary + b"done!\n")
     (first,) = done(place, store)
-    (place / "x.detail").write_bytes(survey.detail)
-    (place / "x.summary").write_bytes(survey.summary)
-    (late,) = import_files([str(place / "x.summary")], TERMS, store)
+    put_survey(place)
+    (late,) = done(place / "x.summary", store)
     assert late.results[0].run == first.results[0].run
     assert not late.results[0].new
     assert "imported before from a file without its targets (3)" in late.results[0].warnings[0]
     assert len(store.runs()) == 1
 
 
-def test_what_an_io500_prints_is_no_second_run_of_it(place: Path, store: Store) -> None:
-    for name in ("io500.out", "result_summary.txt", "result.txt"):
+def put_io500(place: Path, *names: str) -> None:
+    for name in names:
         (place / name).write_bytes((IO500 / name).read_bytes())
+
+
+def test_what_an_io500_prints_is_no_second_run_of_it(place: Path, store: Store) -> None:
+    put_io500(place, "io500.out", "result_summary.txt", "result.txt")
     files = done(place, store)
     by_name = {Path(one.file).name: [r.run for r in one.results] for one in files}
     assert by_name["io500.out"] == by_name["result_summary.txt"]
@@ -157,10 +158,9 @@ def test_what_an_io500_prints_is_no_second_run_of_it(place: Path, store: Store) 
 
 
 def test_an_io500_that_came_without_details_says_what_it_lacks(place: Path, store: Store) -> None:
-    (place / "io500.out").write_bytes((IO500 / "io500.out").read_bytes())
+    put_io500(place, "io500.out")
     done(place, store)
-    for name in ("result_summary.txt", "result.txt"):
-        (place / name).write_bytes((IO500 / name).read_bytes())
+    put_io500(place, "result_summary.txt", "result.txt")
     said = {w for file in done(place, store) for one in file.results for w in one.warnings}
     assert any("imported before from a file without" in one for one in said)
 
@@ -176,13 +176,12 @@ PIECES = {
 }
 
 
-def figures(files: list[ImportedFile]) -> dict[tuple[str, int | None, str, str | None], list]:
+def figures(files: list[ImportedFile]) -> dict[tuple[Any, ...], list]:
     """Return values by metric, repetition, statistic and target, whatever their lines are."""
-    found: dict[tuple[str, int | None, str, str | None], list] = {}
-    for result in (one for file in files for one in file.results):
-        for s in result.samples:
-            key = (s.metric, s.repetition, s.statistic, s.target)
-            found.setdefault(key, []).append((s.value, s.reason))
+    found: dict[tuple[Any, ...], list] = {}
+    for s in (s for file in files for one in file.results for s in one.samples):
+        key = (s.metric, s.repetition, s.statistic, s.target)
+        found.setdefault(key, []).append((s.value, s.reason))
     return {key: sorted(values, key=str) for key, values in found.items()}
 
 
@@ -268,11 +267,10 @@ def test_what_is_wrong_with_a_file_is_told_and_stops_nothing(place: Path, store:
         (os.mkfifo, "not a regular file"),
     ],
 )
-def test_what_is_named_and_cannot_be_read_is_told(place: Path, make: object, reason: str) -> None:
-    make(place / "x")  # type: ignore[operator]
-    (one,) = import_files([str(place / "x")], TERMS, None)
-    assert one.named
-    assert one.status is FileStatus.UNREADABLE
+def test_what_is_named_and_cannot_be_read_is_told(place: Path, make: Any, reason: str) -> None:
+    make(place / "x")
+    (one,) = done(place / "x", None)
+    assert (one.named, one.status) == (True, FileStatus.UNREADABLE)
     assert reason in str(one.reason)
 
 
@@ -285,9 +283,7 @@ def test_workers_give_what_one_process_gives(
     place: Path, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(30):
-        survey = survey_files(2, seed=number)
-        (place / f"{number:02}.detail").write_bytes(survey.detail)
-        (place / f"{number:02}.summary").write_bytes(survey.summary)
+        put_survey(place, f"{number:02}", 2, number)
     monkeypatch.setattr(importer, "BATCH", 7)
     with Store.open(tmp_path / "other" / "t.db") as other:
         one_process = [(f.file, f.status, f.part_of) for f in done(place, other, workers=0)]
@@ -315,44 +311,44 @@ def test_a_broken_import_goes_on(
 IOR = FIXTURES / "ior" / "4.1.0+dev" / "text-fpp.out"
 
 
-@pytest.mark.parametrize(
-    ("terms", "hour"),
-    [(ImportTerms(timezone="UTC"), 0), (ImportTerms(timezone="Europe/Zurich"), -1)],
-)
-def test_a_time_without_a_zone_takes_the_one_that_is_said(terms: ImportTerms, hour: int) -> None:
-    (one,) = import_files([str(IOR)], terms, None)
-    (plain,) = import_files([str(IOR)], ImportTerms(timezone="UTC"), None)
-    at, utc = one.results[0].at, plain.results[0].at
-    assert present(at) - present(utc) == timedelta(hours=hour)
+def result_of(path: Path, terms: ImportTerms, store: Store | None = None) -> Imported:
+    """Return the only result of a file that is imported."""
+    (file,) = import_files([str(path)], terms, store)
+    (result,) = file.results
+    return result
 
 
-def test_a_time_without_a_zone_is_not_guessed() -> None:
-    (one,) = import_files([str(IOR)], ImportTerms(), None)
-    assert one.results[0].at is None
-    assert "--timezone" in str(one.results[0].at_reason)
+def printed() -> datetime:
+    """Return the time in the file, which has no zone."""
+    return present(result_of(IOR, ImportTerms(timezone="UTC")).at)
+
+
+def test_a_time_without_a_zone_takes_the_one_that_is_said_and_none_is_guessed() -> None:
+    at = result_of(IOR, ImportTerms(timezone="Europe/Zurich")).at
+    assert present(at) - printed() == timedelta(hours=-1)
+    unknown = result_of(IOR, ImportTerms())
+    assert unknown.at is None
+    assert "--timezone" in str(unknown.at_reason)
 
 
 def test_a_time_that_is_said_and_one_that_is_printed_must_be_one() -> None:
-    (plain,) = import_files([str(IOR)], ImportTerms(timezone="UTC"), None)
-    printed = present(plain.results[0].at)
-    near, far = printed + timedelta(hours=8, minutes=3), printed - timedelta(days=30)
-    (said,) = import_files([str(IOR)], ImportTerms(at=near), None)
-    assert said.results[0].at == printed + timedelta(hours=8)  # zones are quarters of hours
-    (wrong,) = import_files([str(IOR)], ImportTerms(at=far), None)
-    assert wrong.results[0].at is None
-    assert "which is not" in str(wrong.results[0].at_reason)
+    said = result_of(IOR, ImportTerms(at=printed() + timedelta(hours=8, minutes=3)))
+    assert said.at == printed() + timedelta(hours=8)  # zones are quarters of hours
+    wrong = result_of(IOR, ImportTerms(at=printed() - timedelta(days=30)))
+    assert wrong.at is None
+    assert "which is not" in str(wrong.at_reason)
 
 
 def test_a_run_without_a_time_gets_it_when_it_is_imported_with_a_zone(store: Store) -> None:
-    (first,) = import_files([str(IOR)], ImportTerms(site="s"), store)
-    assert first.results[0].run is not None
-    assert store.run(first.results[0].run).at is None
-    (again,) = import_files([str(IOR)], ImportTerms(site="s", timezone="UTC"), store)
-    assert not again.results[0].new
-    run = store.run(first.results[0].run)
-    assert (run.at, run.at_reason) == (again.results[0].at, None)
-    list(import_files([str(IOR)], ImportTerms(site="s", timezone="Asia/Tokyo"), store))
-    assert store.run(run.id).at == run.at  # one that is known stays
+    first = result_of(IOR, ImportTerms(site="s"), store)
+    name = present(first.run)
+    assert store.run(name).at is None
+    again = result_of(IOR, ImportTerms(site="s", timezone="UTC"), store)
+    assert not again.new
+    run = store.run(name)
+    assert (run.at, run.at_reason) == (again.at, None)
+    result_of(IOR, ImportTerms(site="s", timezone="Asia/Tokyo"), store)
+    assert store.run(name).at == run.at  # one that is known stays
 
 
 def test_an_archive_of_several_files_is_told(place: Path) -> None:
@@ -371,27 +367,16 @@ def test_the_json_is_whole_also_when_it_was_broken_off(place: Path) -> None:
         raise ToolError("no more")
 
     pieces: list[str] = []
-
-    def write_all() -> None:
-        pieces.extend(import_json(broken(), store=None, site="s"))
-
     with pytest.raises(ToolError):
-        write_all()
+        pieces.extend(import_json(broken(), store=None, site="s"))
     value = json.loads("".join(pieces))
-    assert value["error"] == {
-        "message": "no more",
-        "code": "tool-failed",
-        "hint": None,
-        "exit_code": 3,
-    }
-    assert len(value["files"]) == 1
+    error = {"message": "no more", "code": "tool-failed", "hint": None, "exit_code": 3}
+    assert (value["error"], len(value["files"])) == (error, 1)
 
 
 def test_the_json_is_one_object_of_its_schema(place: Path, store: Store) -> None:
-    survey = survey_files(2)
     (place / "a").write_bytes(REPORT)
-    (place / "b.detail").write_bytes(survey.detail)
-    (place / "b.summary").write_bytes(survey.summary)
+    put_survey(place, "b", 2)
     (place / "c").write_bytes(b"x")
     files = import_files([str(place)], TERMS, store)
     value = json.loads("".join(import_json(files, store="x", site="s")))
@@ -425,11 +410,10 @@ def test_a_bug_costs_no_other_file(
 
 
 def test_a_link_beside_a_file_is_not_followed(place: Path, store: Store, tmp_path: Path) -> None:
-    secret = tmp_path / "secret"
-    secret.write_text("root alone may read this")
+    (tmp_path / "secret").write_text("root alone may read this")
     (place / "x.summary").write_bytes(survey_files(3).summary)
-    (place / "x.detail").symlink_to(secret)
-    (one,) = import_files([str(place / "x.summary")], TERMS, store)
+    (place / "x.detail").symlink_to(tmp_path / "secret")
+    (one,) = done(place / "x.summary", store)
     assert one.status is FileStatus.UNREADABLE
     assert "not followed" in str(one.reason)
     assert store.runs() == ()
@@ -438,8 +422,7 @@ def test_a_link_beside_a_file_is_not_followed(place: Path, store: Store, tmp_pat
 def test_a_link_that_a_person_names_is_followed(place: Path, tmp_path: Path) -> None:
     (tmp_path / "there").write_bytes(REPORT)
     (place / "link").symlink_to(tmp_path / "there")
-    (one,) = import_files([str(place / "link")], TERMS, None)
-    assert one.status is FileStatus.OK
+    assert done(place / "link", None)[0].status is FileStatus.OK
 
 
 def test_what_is_mounted_below_is_named_and_not_entered(place: Path) -> None:
@@ -490,11 +473,10 @@ def _is_worker(pid: str) -> bool:
 
 
 def test_retention_leaves_what_was_imported(store: Store) -> None:
-    (one,) = import_files([str(IOR)], TERMS, store)
+    name = present(result_of(IOR, TERMS, store).run)
     now = datetime(2030, 1, 1, tzinfo=UTC)
     store.prune("s", now, now=now)
-    run = present(one.results[0].run)
-    assert store.run(run, outputs=True).outputs[0].stdout == IOR.read_bytes()
+    assert store.run(name, outputs=True).outputs[0].stdout == IOR.read_bytes()
 
 
 MIB = 2**20
