@@ -108,6 +108,13 @@ def as_whole(kind: str, content: bytes) -> Callable[[Key], bool]:
     return lambda key: verbose and key[4] == "total"
 
 
+OF_SEVERAL = {
+    *("json-status", "json_status", "normal-status", "status", "nights", "probe-read"),
+    "probe-write",
+}
+"""Files with several states or nights, one of which looks like the last when the rest is cut."""
+
+
 @sampled
 @pytest.mark.calibration
 @for_each("path", [*OUTPUTS, *REAL], ids=str)
@@ -117,8 +124,9 @@ def test_a_damaged_file_gives_no_other_number(path: Path) -> None:
     for form in formats():
         if form.recognises(whole):
             if read_or_none(form, whole) is not None:
-                check_cut(form, whole, as_whole=as_whole(form.kind, whole.content))
                 check_line_ends(form, source(path))
+                if path.stem not in OF_SEVERAL:
+                    check_cut(form, whole, as_whole=as_whole(form.kind, whole.content))
             check_changed(form, source(path), seed=len(whole.content))
 
 
