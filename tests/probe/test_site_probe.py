@@ -25,7 +25,7 @@ from trimtab.base.run import RunStatus
 from trimtab.base.site import Checked, Servers, Site, SiteLauncher, SiteProbe, SiteStore
 from trimtab.probe import site_probe
 from trimtab.probe.file_placement import Pinned, Striped, pin, pin_usable
-from trimtab.probe.probe import DIRECTORY_PREFIX, RunContext
+from trimtab.probe.probe import DIRECTORY_PREFIX, ProbeOutcome, RunContext
 from trimtab.probe.site_probe import SiteProbeRunner, demand_of, instrument_of, spec_of
 from trimtab.probe.site_validation import validate
 from trimtab.reach import launcher
@@ -45,6 +45,12 @@ SMALL = SiteProbe(
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+def ran(place: Path, probe: SiteProbe, *further: Any, site: Site | None = None) -> ProbeOutcome:
+    """Return what came of a probe of a site on a directory."""
+    runner = SiteProbeRunner(site or Site("s", "local", str(place)), _now, *further)
+    return runner(probe, RunContext(identifier_of(_now(), "s", "x"), _now(), lambda *_: None))
 
 
 def test_a_scheduled_probe_takes_at_most_a_fifth_of_what_is_free() -> None:
@@ -76,27 +82,21 @@ def test_a_launcher_that_does_not_start_a_benchmark_is_refused() -> None:
 def test_a_batch_job_is_asked_for_as_long_as_the_probe_may_take() -> None:
     options = {"partition": "io"}
     site = Site("s", "local", "/", launchers=(SiteLauncher("queue", "slurm", options),))
-    probe = replace(
-        SMALL, launcher="queue", nodes=2, repetitions=3, timeout_s=100.0, pending_s=600.0
-    )
-    demand = demand_of(
-        probe, spec_of(probe, 10**12, 2), site, "01a1f640-bc00-7000-8000-00000000abcd"
-    )
+    probe = replace(SMALL, launcher="queue", nodes=2, repetitions=3, timeout_s=100, pending_s=600)
+    spec = spec_of(probe, 10**12, 2)
+    demand = demand_of(probe, spec, site, "01a1f640-bc00-7000-8000-00000000abcd")
     assert demand == NodeDemand("trimtab-hourly-00000000abcd", 2, 1, 660.0, 600.0, options)
 
 
 @pytest.mark.system
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun is not on PATH")
 def test_the_ranks_of_an_mpi_job_are_the_tasks(tmp_path: Path) -> None:
     """A real mpirun, when it is here: the report is of all ranks together."""
-    if shutil.which("mpirun") is None:
-        pytest.skip("mpirun is not on PATH")
-    runner = SiteProbeRunner(Site("s", "local", str(tmp_path)), _now)
     probe = replace(SMALL, launcher="mpi", tasks_per_node=2, duration_s=1.0)
-    outcome = runner(probe, RunContext(identifier_of(_now(), "s", "mpi"), _now(), lambda *_: None))
-    phases = outcome.run.parameters["phases"]
-    assert isinstance(phases, list)
-    assert [(one["access"], one["tasks"]) for one in phases] == [("write", 2), ("read", 2)]
-    assert outcome.run.parameters["job"]["launcher"] == "mpi"  # type: ignore[index]
+    parameters: dict[str, Any] = ran(tmp_path, probe).run.parameters
+    phases = [(one["access"], one["tasks"]) for one in parameters["phases"]]
+    assert phases == [("write", 2), ("read", 2)]
+    assert parameters["job"]["launcher"] == "mpi"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -118,19 +118,17 @@ def test_a_job_whose_time_is_over_counts_as_0_and_one_that_was_lost_does_not(
 ) -> None:
     monkeypatch.setattr(_LostAllocation, "unfinished", unfinished)
     monkeypatch.setattr(launcher, "HostAllocation", _LostAllocation)
-    runner = SiteProbeRunner(Site("s", "local", str(tmp_path)), _now)
-    outcome = runner(SMALL, RunContext(identifier_of(_now(), "s", "x"), _now(), lambda *_: None))
-    assert outcome.run.status is status
-    assert "gone" in str(outcome.run.problem)
+    run = ran(tmp_path, SMALL).run
+    assert run.status is status
+    assert "gone" in str(run.problem)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.system
 def test_a_run_has_the_id_of_its_slot_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    (tmp_path / "below").mkdir()
     run_id = identifier_of(_now(), "s", "probe:hourly")
     left = tmp_path / "below" / f"{DIRECTORY_PREFIX}{run_id}"
-    left.mkdir()
+    left.mkdir(parents=True)
     (left / "of an earlier try").write_bytes(b"x" * 100)
     runner = SiteProbeRunner(Site("s", "local", str(tmp_path)), _now)
     told: list[str] = []
@@ -156,9 +154,8 @@ def test_what_was_broken_off_is_cleaned_up(tmp_path: Path) -> None:
 
 @pytest.mark.system
 def test_a_place_that_is_not_there_is_said(tmp_path: Path) -> None:
-    runner = SiteProbeRunner(Site("s", "local", str(tmp_path)), _now)
     with pytest.raises(TrimtabError, match="does not exist"):
-        runner(replace(SMALL, directory="gone"), RunContext("x", _now(), lambda *_: None))
+        ran(tmp_path, replace(SMALL, directory="gone"))
 
 
 @pytest.mark.system
@@ -186,11 +183,9 @@ def test_a_pinned_probe_leaves_out_what_is_lost_and_what_the_ledger_closed_and_s
     closings = {name: action(ActionKind.CLOSE, name, 60.0) for name in ("OST0005", "OST0006")}
     site = Site("s", "local", str(tmp_path), servers=servers)
     reach = replace(THIS_HOST, execute=execute)
-    runner = SiteProbeRunner(site, _now, None, reach, lambda: closings)
     probe = replace(SMALL, tasks_per_node=8, target_pinning=True)
-    at = datetime.now(UTC)
-    run = runner(probe, RunContext(identifier_of(at, "s", "pinned"), at, lambda *_: None)).run
-    parameters: dict[str, Any] = dict(run.parameters)
+    found = ran(tmp_path, probe, None, reach, lambda: closings, site=site)
+    parameters: dict[str, Any] = found.run.parameters
     left_out = [text for text in parameters["warnings"] if "left out" in text]
     assert [text.split()[0] for text in left_out] == ["OST0003", "OST0005"]
     assert "lost: DISCONN" in left_out[0]
@@ -241,24 +236,18 @@ class Lfs:
 
 def test_files_are_made_on_their_targets_and_read_back() -> None:
     lfs, made = Lfs(), []
-    place = Pinned(
-        lambda parent, name: made.append((parent, name)), pin(4, 4, ("OST0000", "OST000a")), lfs
-    )
-    place("/scratch/", "p")
+    pinned = pin(4, 4, ("OST0000", "OST000a"))
+    Pinned(lambda parent, name: made.append((parent, name)), pinned, lfs)("/scratch/", "p")
     assert made == [("/scratch/", "p")]
     assert lfs.places == {f"/scratch/p/data.{n:08d}": (n % 2) * 10 for n in range(4)}
+    Striped(lambda *_: None, -1, lfs)("/scratch", "p")
+    assert lfs.counts == {"/scratch/p": "-1"}
 
 
 def test_a_file_that_went_elsewhere_is_refused() -> None:
     place = Pinned(lambda *_: None, ("OST0000", "OST0001"), Lfs(frozenset({1})))
     with raises(RefusedError, "placement-refused"):
         place("/scratch", "p")
-
-
-def test_a_layout_is_read_back() -> None:
-    lfs = Lfs()
-    Striped(lambda *_: None, -1, lfs)("/scratch", "p")
-    assert lfs.counts == {"/scratch/p": "-1"}
 
 
 def test_what_lfs_refuses_is_told() -> None:
@@ -298,11 +287,12 @@ def test_what_is_left_out_takes_its_files_with_it_and_is_said(
         assert not left_out
 
 
-def store_of(path: Path, store: SiteStore) -> Checked:
-    site = Site("here", "local", str(path), store=store)
-    found = validate(site, open_with=lambda one: LocalDriver(one.path))
-    (checked,) = [one for one in found if one.what.startswith("store ")]
-    return checked
+def checked(path: Path, what: str, **site: Any) -> list[Checked]:
+    """Return what is said of a part of a site that is held against reality."""
+    found = validate(
+        Site("here", "local", str(path), **site), open_with=lambda one: LocalDriver(one.path)
+    )
+    return [one for one in found if one.what.startswith(what)]
 
 
 @pytest.mark.system
@@ -315,9 +305,10 @@ def store_of(path: Path, store: SiteStore) -> Checked:
     ],
 )
 def test_raw_outputs_have_a_place(tmp_path: Path, url: str, raw: str | None, told: str) -> None:
-    checked = store_of(tmp_path, SiteStore(url.format(tmp_path), raw and raw.format(tmp_path)))
-    assert checked.ok is True
-    assert checked.detail.endswith(told.format(tmp_path))
+    store = SiteStore(url.format(tmp_path), raw and raw.format(tmp_path))
+    (found,) = checked(tmp_path, "store ", store=store)
+    assert found.ok is True
+    assert found.detail.endswith(told.format(tmp_path))
 
 
 @pytest.mark.system
@@ -325,25 +316,23 @@ def test_with_postgresql_raw_outputs_stay_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = SiteStore("postgresql://me:secret@db/trimtab")
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    checked = store_of(tmp_path, store)
-    assert checked.detail.endswith("; raw outputs in /var/lib/trimtab/raw")
-    assert "secret" not in checked.detail
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert store_of(tmp_path, store).detail.endswith(f"; raw outputs in {tmp_path}/trimtab/raw")
+    for user, place in ((0, "/var/lib/trimtab/raw"), (1000, f"{tmp_path}/trimtab/raw")):
+        monkeypatch.setattr("os.geteuid", lambda user=user: user)
+        (found,) = checked(tmp_path, "store ", store=store)
+        assert found.detail.endswith(f"; raw outputs in {place}")
+        assert "secret" not in found.detail
 
 
 @pytest.mark.system
 def test_a_probe_whose_directory_is_not_there_is_found_before_its_slot(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     probes = (SiteProbe("a", directory="here"), SiteProbe("b", directory="gone"))
-    site = Site("here", "local", str(tmp_path), probes=probes)
-    found = validate(site, open_with=lambda one: LocalDriver(one.path))
-    (checked,) = [one for one in found if one.what == "probe b"]
-    assert checked.ok is False
-    assert checked.detail == f"{tmp_path}/gone is not a directory with known free space"
-    assert not any("not a directory" in str(one.detail) for one in found if one.what == "probe a")
+    (found,) = checked(tmp_path, "probe b", probes=probes)
+    told = f"{tmp_path}/gone is not a directory with known free space"
+    assert (found.ok, found.detail) == (False, told)
+    of_a = checked(tmp_path, "probe a", probes=probes)
+    assert not any("not a directory" in str(one.detail) for one in of_a)
 
 
 @pytest.mark.system
@@ -358,10 +347,7 @@ def test_a_probe_whose_directory_is_not_there_is_found_before_its_slot(tmp_path:
 def test_a_file_of_metrics_that_no_slot_could_write_is_found(
     tmp_path: Path, textfile: str, holds: bool, told: str
 ) -> None:
-    site = Site(
-        "here", "local", str(tmp_path), metrics=MetricsExport(None, f"{tmp_path}/{textfile}")
-    )
-    found = validate(site, open_with=lambda one: LocalDriver(one.path))
-    (checked,) = [one for one in found if one.what.startswith("metrics ")]
-    assert checked.ok is holds
-    assert told in checked.detail
+    metrics = MetricsExport(None, f"{tmp_path}/{textfile}")
+    (found,) = checked(tmp_path, "metrics ", metrics=metrics)
+    assert found.ok is holds
+    assert told in found.detail

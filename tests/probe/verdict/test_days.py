@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -23,8 +24,8 @@ from trimtab.store.store import Store
 pytestmark = pytest.mark.system
 BAD = (10 * 24 + 10, 10 * 24 + 16)
 """Hours of the eleventh day, neither at its begin nor at its end."""
-
 DAY = f"{hour(BAD[0]):%Y-%m-%d}"
+PLACE = Place(SITE, None)
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +36,16 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return SmallSite({"write_bandwidth": values}).keep(directory / "small.db")
 
 
-def test_a_date_is_explained_as_any_time_of_that_day(path: Path) -> None:
-    with Store.open(path) as store:
-        place = Place(SITE, None)
-        day = explain_at(store, place, DAY)
-        midnight = explain_at(store, place, f"{DAY}T00:00")
-        before = explain_at(store, place, f"{hour(BAD[0]) - timedelta(days=1):%Y-%m-%d}")
+@pytest.fixture
+def of_days(path: Path) -> Iterator[Store]:
+    with Store.open(path) as opened:
+        yield opened
+
+
+def test_a_date_is_explained_as_any_time_of_that_day(of_days: Store) -> None:
+    day = explain_at(of_days, PLACE, DAY)
+    midnight = explain_at(of_days, PLACE, f"{DAY}T00:00")
+    before = explain_at(of_days, PLACE, f"{hour(BAD[0]) - timedelta(days=1):%Y-%m-%d}")
     assert midnight.explanations == before.explanations == ()
     (explanation,) = day.explanations
     assert explanation.incident.at == hour(BAD[0])
@@ -48,24 +53,21 @@ def test_a_date_is_explained_as_any_time_of_that_day(path: Path) -> None:
     assert [(speed.runs, speed.unfinished) for speed in day.speeds] == [(24, 6)]
 
 
-def test_a_date_outside_the_record_is_refused_its_first_and_last_day_are_not(path: Path) -> None:
-    with Store.open(path) as store:
-        place = Place(SITE, None)
-        for number in (0, 24 * 20):
-            assert explain_at(store, place, f"{hour(number):%Y-%m-%d}").speeds
-        with raises(UsageError, "time-outside-record"):
-            explain_at(store, place, f"{hour(-24):%Y-%m-%d}")
+def test_a_date_outside_the_record_is_refused_its_first_and_last_day_are_not(
+    of_days: Store,
+) -> None:
+    for number in (0, 24 * 20):
+        assert explain_at(of_days, PLACE, f"{hour(number):%Y-%m-%d}").speeds
+    with raises(UsageError, "time-outside-record"):
+        explain_at(of_days, PLACE, f"{hour(-24):%Y-%m-%d}")
 
 
-def test_until_a_date_includes_that_day_and_since_begins_it(path: Path) -> None:
+def test_until_a_date_includes_that_day_and_since_begins_it(of_days: Store) -> None:
     def found(since: str | None = None, until: str | None = None) -> int:
-        with Store.open(path) as store:
-            place, now = Place(SITE, None), hour(24 * 21)
-            explained = incidents_of(store, place, now=now, since=since, until=until)
-        return len(explained.explanations)
+        now = hour(24 * 21)
+        return len(incidents_of(of_days, PLACE, now=now, since=since, until=until).explanations)
 
-    day_before = f"{hour(BAD[0]) - timedelta(days=1):%Y-%m-%d}"
-    day_after = f"{hour(BAD[0]) + timedelta(days=1):%Y-%m-%d}"
+    day_before, day_after = (f"{hour(BAD[0]) + timedelta(days=days):%Y-%m-%d}" for days in (-1, 1))
     assert (found(until=DAY), found(until=day_before)) == (1, 0)
     assert (found(since=DAY), found(since=day_after)) == (1, 0)
 
@@ -73,20 +75,19 @@ def test_until_a_date_includes_that_day_and_since_begins_it(path: Path) -> None:
 TABLE = FIXTURES / "slurm_accounting" / "23.11" / "parsable2.out"
 
 
-def test_the_hours_of_an_imported_table_are_known(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "t.db") as store:
-        tuple(import_files([str(TABLE)], ImportTerms(site="s"), store))
-        (run,) = store.runs(site="s")
-        running = as_list(as_dict(run.parameters["told"])["running_jobs"])
-        url = store.location.url
-        facts, profiles, jobs = FactsQuestion(url, "s", None).answer()
-        assert (facts, profiles) == ((), ())
-        assert jobs.height == len(running) > 12
-        assert jobs["jobs"].to_list() == running
-        until = datetime(2026, 3, 4, 6, tzinfo=UTC)
-        _, _, earlier = FactsQuestion(url, "s", until).answer()
-        assert 0 < earlier.height < jobs.height
-        assert all(at < until for at in earlier["at"])
+def test_the_hours_of_an_imported_table_are_known(store: Store) -> None:
+    tuple(import_files([str(TABLE)], ImportTerms(site="s"), store))
+    (run,) = store.runs(site="s")
+    running = as_list(as_dict(run.parameters["told"])["running_jobs"])
+    url = store.location.url
+    facts, profiles, jobs = FactsQuestion(url, "s", None).answer()
+    assert (facts, profiles) == ((), ())
+    assert jobs.height == len(running) > 12
+    assert jobs["jobs"].to_list() == running
+    until = datetime(2026, 3, 4, 6, tzinfo=UTC)
+    _, _, earlier = FactsQuestion(url, "s", until).answer()
+    assert 0 < earlier.height < jobs.height
+    assert all(at < until for at in earlier["at"])
 
 
 FIRST = datetime(2026, 9, 1, tzinfo=UTC)
@@ -94,25 +95,18 @@ HOUR = timedelta(hours=1)
 HOURS_A_DAY = 24
 
 
-def kept(path: Path, counts: dict[str, list[int | None]]) -> Store:
-    """Return a store with an hourly snapshot of machines that count."""
-    store = Store.open(path / "t.db")
+def keep_counts(store: Store, counts: dict[str, list[int | None]]) -> None:
+    """Keep an hourly snapshot of machines that count."""
+    name = "checksum_errors_total"
     for number in range(max(map(len, counts.values()))):
-        hosts = tuple(
-            HostSnapshot(
-                host,
-                "server",
-                readings=(
-                    Reading("checksum_errors_total", of_host[number], "dmesg")
-                    if of_host[number] is not None
-                    else Reading("checksum_errors_total", None, reason="it does not answer"),
-                ),
-            )
-            for host, of_host in counts.items()
-        )
+        hosts = []
+        for host, of_host in counts.items():
+            reading = Reading(name, of_host[number], "dmesg")
+            if of_host[number] is None:
+                reading = Reading(name, None, reason="it does not answer")
+            hosts.append(HostSnapshot(host, "server", readings=(reading,)))
         at = FIRST + number * HOUR
-        store.add_snapshot("world", Snapshot(at, "lustre", complete=True, targets=(), hosts=hosts))
-    return store
+        store.add_snapshot("world", Snapshot(at, "lustre", True, (), hosts=tuple(hosts)))
 
 
 def grew(store: Store) -> list[tuple[str, float, int]]:
@@ -137,8 +131,7 @@ def grew(store: Store) -> list[tuple[str, float, int]]:
     ],
 )
 def test_only_what_grew_is_a_bad_transfer(
-    tmp_path: Path, counts: list[int | None], expected: list[tuple[float, int]]
+    store: Store, counts: list[int | None], expected: list[tuple[float, int]]
 ) -> None:
-    quiet: list[int | None] = [7] * len(counts)
-    with kept(tmp_path, {"oss01": counts, "oss02": quiet}) as store:
-        assert grew(store) == [("oss01", at, count) for at, count in expected]
+    keep_counts(store, {"oss01": counts, "oss02": [7] * len(counts)})
+    assert grew(store) == [("oss01", at, count) for at, count in expected]

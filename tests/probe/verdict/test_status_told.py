@@ -34,31 +34,26 @@ START = datetime(2026, 3, 2, tzinfo=UTC)
 
 
 def run_of(number: int, probe: str, **asked: object) -> Run:
-    at = START + number * timedelta(hours=1)
     parameters: dict[str, object] = {"spec": {"tasks": 4, **asked}}
     if probe.startswith("sweep-"):
         parameters["sweep"] = {"name": probe[6:], "levels": dict(asked), "round": 0}
-    return Run(
-        identifier_of(at, probe, str(asked)),
-        "tiny",
-        probe,
-        "fio",
-        RunStatus.OK,
-        at,
-        parameters=parameters,
-        samples=(Sample("write_bandwidth", 1e9, 0), Sample("read_bandwidth", 2e9, 0)),
-    )
+    samples = (Sample("write_bandwidth", 1e9, 0), Sample("read_bandwidth", 2e9, 0))
+    at = START + number * timedelta(hours=1)
+    name, status = identifier_of(at, probe, str(asked)), RunStatus.OK
+    return Run(name, "tiny", probe, "fio", status, at, parameters=parameters, samples=samples)
 
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Path:
     sizes = (65536, 2**20, 2**24)
-    runs = [run_of(n, "hourly", transfer_size_bytes=size) for n, size in enumerate(sizes)]
-    runs += [run_of(10 + n, "sweep-try", nodes=n) for n in range(1, 8)]
-    runs += [run_of(30, "nightly")]
     with Store.open(tmp_path / "t.db") as store:
-        for run in runs:
-            store.add_run(run)
+        store.add_runs(
+            [
+                *(run_of(n, "hourly", transfer_size_bytes=size) for n, size in enumerate(sizes)),
+                *(run_of(10 + n, "sweep-try", nodes=n) for n in range(1, 8)),
+                run_of(30, "nightly"),
+            ]
+        )
     return tmp_path / "t.db"
 
 
@@ -89,12 +84,10 @@ def test_a_sweep_does_not_fill_the_status(kept: Path) -> None:
     assert "sweep try of tiny: 7 runs of 7 settings (trimtab sweep SPEC.toml --no-run" in text
 
 
-def test_a_probe_that_is_only_named_like_a_sweep_is_shown(tmp_path: Path) -> None:
-    run = run_of(0, "sweep-x")
-    with Store.open(tmp_path / "t.db") as store:
-        store.add_run(replace(run, parameters={}))
-        assert [one.probe for one in status_of(store).series] == ["sweep-x", "sweep-x"]
-        assert status_of(store).sweeps == ()
+def test_a_probe_that_is_only_named_like_a_sweep_is_shown(store: Store) -> None:
+    store.add_run(replace(run_of(0, "sweep-x"), parameters={}))
+    found = status_of(store)
+    assert ([one.probe for one in found.series], found.sweeps) == (["sweep-x", "sweep-x"], ())
 
 
 @pytest.mark.cli
@@ -142,15 +135,9 @@ def keep_run(store: Store, at: datetime, *, import_key: str | None = None, **cos
 
 
 def test_a_week_is_summed_and_set_against_the_capacity(store: Store) -> None:
+    amounts = {"bytes_written": 10 * GIB, "bytes_read": 5 * GIB, "capacity_bytes": 1000 * GIB}
     for hours in range(0, 9 * 24, 24):
-        keep_run(
-            store,
-            NOW - timedelta(hours=hours),
-            bytes_written=10 * GIB,
-            bytes_read=5 * GIB,
-            node_hours=2.0,
-            capacity_bytes=1000 * GIB,
-        )
+        keep_run(store, NOW - timedelta(hours=hours), node_hours=2.0, **amounts)
     cost = cost_of(store, "s", NOW)
     assert cost.runs == 8  # both ends of the week are within
     assert (cost.bytes_written, cost.bytes_read, cost.node_hours) == (80 * GIB, 40 * GIB, 16.0)
@@ -176,21 +163,20 @@ def test_what_others_ran_is_not_our_cost(store: Store) -> None:
     assert cost_of(store, "s", NOW).runs == 0
 
 
-def test_a_site_whose_runs_all_failed_says_so_and_why(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "t.db") as store:
-        for hour, problem in enumerate(["no space left", "no space left", "killed"]):
-            at = START + timedelta(hours=hour)
-            run = Run(new_identifier(at), "s", "p", "ior", RunStatus.FAILED, at, problem=problem)
-            store.add_run(run)
-        (rejected,) = status_of(store).rejected
-        assert (rejected.probe, rejected.runs) == ("p", 3)
-        assert rejected.reason == "no space left (2 of 3)"
-        with raises(UsageError, "runs-rejected", "no space left (2 of 3)") as failure:
-            judge_site(store, Place("s", None))
-        # It has no incident that anybody can see: that is an answer, not an error.
-        search, _ = bring_up_to_date(store, Place("s", None), now=START + timedelta(days=1))
-        assert (search.explained.explanations, search.explained.judged_until) == ((), None)
-        assert search.why_none == failure.value.message
+def test_a_site_whose_runs_all_failed_says_so_and_why(store: Store) -> None:
+    for hour, problem in enumerate(["no space left", "no space left", "killed"]):
+        at = START + timedelta(hours=hour)
+        run = Run(new_identifier(at), "s", "p", "ior", RunStatus.FAILED, at, problem=problem)
+        store.add_run(run)
+    (rejected,) = status_of(store).rejected
+    assert (rejected.probe, rejected.runs) == ("p", 3)
+    assert rejected.reason == "no space left (2 of 3)"
+    with raises(UsageError, "runs-rejected", "no space left (2 of 3)") as failure:
+        judge_site(store, Place("s", None))
+    # It has no incident that anybody can see: that is an answer, not an error.
+    search, _ = bring_up_to_date(store, Place("s", None), now=START + timedelta(days=1))
+    assert (search.explained.explanations, search.explained.judged_until) == ((), None)
+    assert search.why_none == failure.value.message
 
 
 def driver() -> MemoryDriver:
