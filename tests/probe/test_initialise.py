@@ -74,10 +74,10 @@ def discovered(state: FakeLustre, mount: Path, late: list[str]) -> tuple[Discove
     def reach(nodes: Sequence[str], argv: Sequence[str], **options: Any) -> Any:
         deadlines.append(options["timeout_s"])
         answers = dict(state.fan_out(nodes, argv, **options))
+        nothing = {"stdout": b"", "stderr": b"", "exit_code": None, "timed_out": True}
         for node in [name for name in answers if name in late]:
             late.remove(node)
-            nothing = replace(answers[node], stdout=b"", stderr=b"", exit_code=None, timed_out=True)
-            answers[node] = nothing
+            answers[node] = replace(answers[node], **nothing)
         return answers
 
     names = ",".join(server.name for server in state.servers)
@@ -122,20 +122,19 @@ def test_a_directory_that_is_no_mount_point_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.system
+@loopback.needs_loop_devices("ext4")
 def test_a_mount_and_a_directory_of_it(tmp_path: Path) -> None:
-    if reason := loopback.why_no_loop_devices("ext4"):
-        pytest.skip(reason)
     with loopback.mounted(tmp_path, fs="ext4") as mounted:
         inside = mounted.mount_point / "inside"
         inside.mkdir()
-        found = discover(DraftRequest(str(mounted.mount_point))).not_found
-        assert not any("no mount point" in one for one in found)
-        (told,) = [
-            one for one in discover(DraftRequest(str(inside))).not_found if "mount point" in one
-        ]
-        assert told.startswith(
-            f"{inside} is no mount point: it is part of {mounted.mount_point} (/dev/loop"
+        of_mount, of_inside = (
+            [one for one in discover(DraftRequest(str(path))).not_found if "mount point" in one]
+            for path in (mounted.mount_point, inside)
         )
+    assert of_mount == []
+    (told,) = of_inside
+    place = f"{mounted.mount_point} (/dev/loop"
+    assert told.startswith(f"{inside} is no mount point: it is part of {place}")
 
 
 @pytest.mark.system
