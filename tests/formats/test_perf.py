@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,15 @@ def source(name: str) -> OutputFile:
     return OutputFile(path.name, path.read_bytes())
 
 
+def only(content: str | bytes, name: str = "oss1.perf") -> Measurement:
+    (one,) = read(OutputFile(name, content.encode() if isinstance(content, str) else content))
+    return one
+
+
+def of_case(name: str) -> Measurement:
+    return only(source(name).content, f"{name}.out")
+
+
 def shares(one: Measurement) -> dict[str, float]:
     found = one.reported.get("shares", {})
     assert isinstance(found, dict)
@@ -57,11 +67,9 @@ def test_five_forms_of_one_recording_say_the_same(name: str) -> None:
 
 
 def test_the_header_tells_server_time_and_version() -> None:
-    (one,) = read(source("report-header"))
+    one = of_case("report-header")
     assert (one.host, one.reported["server"], one.tool_version) == ("oss1", "oss1", "6.1.187")
-    assert one.began is not None
-    assert one.began.isoformat() == "2026-11-21T03:26:28"
-    assert (one.began.tzinfo, one.missing) == (None, ())
+    assert (one.began, one.missing) == (datetime(2026, 11, 21, 3, 26, 28), ())
 
 
 def test_a_file_may_be_named_after_the_server() -> None:
@@ -77,28 +85,25 @@ def test_a_file_may_be_named_after_the_server() -> None:
 
 def test_with_call_chains_the_function_itself_counts() -> None:
     """The first column holds what was called as well."""
-    (one,) = read(source("report-children"))
-    assert shares(one)["ext4_mb_prefetch"] == 0.4433
+    one = of_case("report-children")
     assert "entry_SYSCALL_64_after_hwframe" not in shares(one)
     assert one.reported["allocator_share_with_callees"] == pytest.approx(0.9667)
-    (other,) = read(source("report-no-children"))
-    assert shares(other)["ext4_mb_prefetch"] == 0.4433
+    for each in (one, of_case("report-no-children")):
+        assert shares(each)["ext4_mb_prefetch"] == 0.4433
 
 
 def test_a_part_of_a_machine() -> None:
-    (one,) = read(source("report-all"))
-    assert one.reported["listed_share"] == pytest.approx(0.7489)
-    assert one.reported["idle_share"] == pytest.approx(0.1003)
+    reported = of_case("report-all").reported
+    assert reported["listed_share"] == pytest.approx(0.7489)
+    assert reported["idle_share"] == pytest.approx(0.1003)
 
 
 def test_two_events() -> None:
     for name in ("report-two-events", "script-two"):
-        found = read(source(name))
-        assert [one.name for one in found] == ["cpu-clock", "task-clock"]
-        assert [one.requested["event"] for one in found] == ["cpu-clock", "task-clock"]
-    clock, task = read(source("report-two-events"))
-    assert shares(clock)["ext4_mb_prefetch"] == 0.4307
-    assert shares(task)["ext4_mb_prefetch"] == 0.4406
+        found = [(one.name, one.requested["event"]) for one in read(source(name))]
+        assert found == [("cpu-clock", "cpu-clock"), ("task-clock", "task-clock")]
+    rates = [shares(one)["ext4_mb_prefetch"] for one in read(source("report-two-events"))]
+    assert rates == [0.4307, 0.4406]
 
 
 @pytest.mark.parametrize(("name", "samples", "prefetch", "chains"), [
@@ -116,7 +121,7 @@ def test_samples_are_counted(name: str, samples: int, prefetch: int, chains: boo
 
 
 def test_samples_weigh_by_their_period() -> None:
-    text = (
+    one = only(
         "ll_ost_io01_002 12 [003] 100.000001:       3000 cycles:P: \n"
         "\tffffffffc0a1b2c3 ldiskfs_mb_good_group+0x3 ([ldiskfs])\n"
         "\tffffffffc0a1b2c4 ldiskfs_mb_regular_allocator+0x3 ([ldiskfs])\n\n"
@@ -124,10 +129,8 @@ def test_samples_weigh_by_their_period() -> None:
         "\tffffffff81000000 memcpy ([kernel.kallsyms])\n"
         "\tffffffffc0a1b2c4 osd_write+0x3 ([osd_ldiskfs])\n\n"
     )
-    (one,) = read(OutputFile("oss1.perf", text.encode()))
     assert shares(one) == {"ldiskfs_mb_good_group": 0.75, "memcpy": 0.25}
-    assert one.reported["allocator_share"] == 0.75
-    assert one.reported["allocator_share_with_callees"] == 0.75
+    assert one.reported["allocator_share"] == one.reported["allocator_share_with_callees"] == 0.75
     assert one.requested == {"event": "cycles:P"}
 
 
@@ -149,16 +152,15 @@ def test_threads_of_a_server_add_up() -> None:
 
 
 def test_a_tab_or_a_symbol_with_blanks() -> None:
-    text = (
+    one = only(
         "# Samples: 10 of event 'cycles'\n#\n# Overhead\tCommand\tSymbol\tIPC\n"
         "60.00%\tx\t[k] ldiskfs_mb_scan\t-\n40.00%\tx\t[.] std::map<int, long>::find (a b)\t-\n"
     )
-    (one,) = read(OutputFile("x", text.encode()))
     assert shares(one) == {"ldiskfs_mb_scan": 0.6, "std::map<int, long>::find (a b)": 0.4}
 
 
 def test_shares_of_more_than_all_are_not_believed() -> None:
-    (one,) = read(OutputFile("x", source("report").content.replace(b" 35.42%", b" 95.42%")))
+    one = only(source("report").content.replace(b" 35.42%", b" 95.42%"))
     assert (one.status, one.codes) == (RunStatus.FAILED, ("figures-disagree",))
     assert "159.9 %" in one.problems[0]
     assert "shares" not in one.reported
@@ -181,8 +183,7 @@ def test_events_of_a_group_are_not_told_apart() -> None:
 
 
 def test_lost_samples_are_told() -> None:
-    content = source("report").content.replace(b"Lost Samples: 0", b"Lost Samples: 1234")
-    (one,) = read(OutputFile("x", content))
+    one = only(source("report").content.replace(b"Lost Samples: 0", b"Lost Samples: 1234"))
     assert [code_of(warning) for warning in one.warnings] == ["samples-lost"]
     assert one.warnings[0].startswith("1234 ")
 
