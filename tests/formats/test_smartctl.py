@@ -6,7 +6,6 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
 from tests.formats.damage import cuts
 from tests.formats.of_formats import read_or_none, recognised
 from tests.formats.recorded import FIXTURES
@@ -83,16 +82,12 @@ def test_an_nvme_drive() -> None:
     assert measured.samples == ()
 
 
-@pytest.mark.parametrize(
-    "used",
-    [{"scsi_percentage_used_endurance_indicator": 9}, {"endurance_used": {"current_percent": 9}}],
-)
-def test_a_scsi_drive_of_old_and_new_versions(used: dict[str, object]) -> None:
-    told = read(document(SCSI, used)).reported
-    assert (told["percentage_used"], told["media_errors"], told["grown_defects"]) == (0.09, 5, 2)
-
-
-def test_an_ata_drive() -> None:
+def test_scsi_drives_of_old_and_new_versions_and_an_ata_drive() -> None:
+    old: dict[str, object] = {"scsi_percentage_used_endurance_indicator": 9}
+    for used in (old, {"endurance_used": {"current_percent": 9}}):
+        told = read(document(SCSI, used)).reported
+        assert (told["percentage_used"], told["media_errors"]) == (0.09, 5)
+        assert told["grown_defects"] == 2
     told = read(document(ATA)).reported
     assert (told["reallocated_sectors"], told["percentage_used"]) == (8, 0.12)
     assert "media_errors" not in told
