@@ -64,6 +64,11 @@ def source(judged: JudgedSite) -> str:
     return judged.judgement.notes[0]
 
 
+def rows(at: datetime, cells: str, rate: float) -> str:
+    """Return rows of one time which differ in what stands before the rate, and in the rate."""
+    return "\n".join(f"{at},{cell},{rate * len(cell)}" for cell in cells.split())
+
+
 @pytest.mark.parametrize(
     ("head", "row"),
     [
@@ -118,22 +123,12 @@ def test_times_and_values_are_found(judged: Callable[..., JudgedSite], head: str
         ("time,bw", lambda at, rate: f"{at:%H:%M},{rate}", "column-missing"),
         ("a,b,bw", lambda at, rate: f"{at:%F},{at:%H:%M},{rate}", "column-ambiguous"),
         ("date,hour,clock,bw", lambda at, rate: f"{at:%F,%H,%H:%M},{rate}", "column-ambiguous"),
-        (
-            "time,bw,iops",
-            lambda at, rate: f"{at.isoformat()},{rate},{rate / 3}",
-            "column-ambiguous",
-        ),
+        ("time,bw,iops", lambda at, rate: f"{at},{rate},{rate / 3}", "column-ambiguous"),
         ("date,bw", lambda at, rate: f"{at:%d.%m.%y},{rate}", "column-missing"),
         ("date,bw", lambda at, rate: f"{at:%d/%m/%Y %H:%M},{rate}", "time-ambiguous"),
         ("date,time,bw", lambda at, rate: f"{at:%m/%d/%Y,%I:%M %p},{rate}", "time-ambiguous"),
-        ("time;bw", lambda at, rate: f"{at.isoformat()};{rate:,.0f}", "number-ambiguous"),
-        (
-            "time,op,host,bw",
-            lambda at, rate: "\n".join(
-                f"{at.isoformat()},{op},{host},{rate}" for op in "wr" for host in "ab"
-            ),
-            "series-ambiguous",
-        ),
+        ("time;bw", lambda at, rate: f"{at};{rate:,.0f}", "number-ambiguous"),
+        ("time,op,host,bw", lambda at, rate: rows(at, "w,a w,b r,a r,b", rate), "series-ambiguous"),
     ],
 )
 def test_an_open_choice_is_refused_with_what_to_type(
@@ -147,21 +142,20 @@ def test_an_open_choice_is_refused_with_what_to_type(
         name, value = shlex.split(option)
         if value in ("COL", "ZONE") or "years of two" in hint or "large numbers" in hint:
             continue
-        field = name[2:].replace("-", "_")
-        chosen: dict[str, Any] = {field: value}
-        columns = chosen if field in ("time", "by") else {}
+        chosen: dict[str, Any] = {name[2:].replace("-", "_"): value}
+        columns = chosen if name in ("--time", "--by") else {}
         terms = FileTerms() if columns else FileTerms(**chosen)
         assert sum(frame.height for frame in judged(head, row, terms, **columns).frames.values())
+
+
+def half(at: datetime) -> int:
+    return 1 if at < TIMES[9] else 2
 
 
 @pytest.mark.parametrize(
     ("head", "row", "names"),
     [
-        (
-            "time,op,bw",
-            lambda at, rate: f"{at},write,{rate}\n{at},read,{2 * rate}",
-            ["write", "read"],
-        ),
+        ("time,op,bw", lambda at, rate: rows(at, "write read", rate), ["write", "read"]),
         (
             "time,op,bw",
             lambda at, rate: f"{at},write,{rate}\n{at + timedelta(minutes=3)},read,{2 * rate}",
@@ -169,28 +163,12 @@ def test_an_open_choice_is_refused_with_what_to_type(
         ),
         (
             "time,op,rep,bw",
-            lambda at, rate: "\n".join(
-                f"{at},{op},{rep},{rate * len(op)}" for op in ("write", "read") for rep in range(3)
-            ),
+            lambda at, rate: rows(at, "write,0 write,1 write,2 read,0 read,1 read,2", rate),
             ["write", "read"],
         ),
-        (
-            "time,ost,bw",
-            lambda at, rate: "\n".join(f"{at},{ost},{rate}" for ost in range(3)),
-            list("012"),
-        ),
-        (
-            "time,rep,bw",
-            lambda at, rate: "\n".join(f"{at},{rep},{rate}" for rep in range(3)),
-            ["FILE"],
-        ),
-        (
-            "time,version,bw",
-            lambda at, rate: (
-                f"{at},{'a' if at < TIMES[9] else 'b'},{rate if at < TIMES[9] else 2 * rate}"
-            ),
-            ["FILE"],
-        ),
+        ("time,ost,bw", lambda at, rate: rows(at, "0 1 2", rate), list("012")),
+        ("time,rep,bw", lambda at, rate: rows(at, "0 1 2", rate), ["FILE"]),
+        ("time,version,bw", lambda at, rate: f"{at},v{half(at)},{rate * half(at)}", ["FILE"]),
         ("time,host,bw", lambda at, rate: f"{at},n{TIMES.index(at) % 2},{rate}", ["FILE"]),
         (
             "_time,_field,table,_value",
@@ -206,8 +184,9 @@ def test_rows_of_a_time_that_differ_by_a_column_are_series(
     assert list(levels(result)) == names
     told = any("separates the series" in note for note in result.judgement.notes)
     assert told == (len(names) > 1)
-    assert list(levels(judged(head, row, by=""))) == ["FILE"]
-    assert not any("separates" in note for note in judged(head, row, by="").judgement.notes)
+    together = judged(head, row, by="")
+    assert list(levels(together)) == ["FILE"]
+    assert not any("separates" in note for note in together.judgement.notes)
 
 
 def test_a_wide_table_is_a_series_for_each_column(judged: Callable[..., JudgedSite]) -> None:
@@ -233,33 +212,23 @@ def test_the_same_runs_in_another_dress_are_one_series(judged: Callable[..., Jud
     def east(at: datetime) -> str:
         return (at + timedelta(hours=5)).isoformat().replace("+00:00", "+05:00")
 
+    def shuffled(at: datetime, rate: float) -> str:
+        n = order[TIMES.index(at)]
+        return "\n".join(f"{TIMES[n].isoformat()},{RATES[n] / part} MB/s" for part in (1, 2))
+
+    def in_turn(at: datetime, rate: float) -> str:
+        return f"{at.isoformat()},{rate / 2} MB/s\ntime,bw\n{at.isoformat()},{rate} MB/s"
+
+    def german(at: datetime, rate: float) -> str:
+        return f"{at:%d.%m.%Y %H:%M};{rate / 1000} GB/s\n{at:%F %T};{rate / 2000} GB/s"
+
     order = random.Random(3).sample(range(18), 18)
     dresses: list[tuple[str, Row]] = [
-        (
-            "time,bw",
-            lambda at, rate: f"{at.isoformat()},{rate} MB/s\n{at.isoformat()},{rate / 2} MB/s",
-        ),
+        ("time,bw", lambda at, rate: f"{at},{rate} MB/s\n{at},{rate / 2} MB/s"),
         ("time,bw", lambda at, rate: f"{east(at)},{rate} MB/s\n{east(at)},{rate / 2} MB/s"),
-        (
-            "time,bw",
-            lambda at, rate: (
-                f"{at.isoformat()},{rate / 2} MB/s\ntime,bw\n{at.isoformat()},{rate} MB/s"
-            ),
-        ),
-        (
-            "time;bw",
-            lambda at, rate: (
-                f"{at:%d.%m.%Y %H:%M};{rate / 1000} GB/s\n{at:%F %T};{rate / 2000} GB/s"
-            ),
-        ),
-        (
-            "time,bw",
-            lambda at, rate: "\n".join(
-                f"{TIMES[n].isoformat()},{RATES[n] / part} MB/s"
-                for part in (1, 2)
-                for n in [order[TIMES.index(at)]]
-            ),
-        ),
+        ("time,bw", in_turn),
+        ("time;bw", german),
+        ("time,bw", shuffled),
     ]
     frames = [next(iter(judged(head, row).frames.values())).drop("run") for head, row in dresses]
     assert [frame.shape for frame in frames] == [(36, 3)] * len(dresses)
@@ -314,8 +283,7 @@ def read(
 
 
 def ctime(at: datetime) -> str:
-    clock = f"{at.hour:02d}:{at.minute:02d}:{at.second:02d}"
-    return f"{DAYS[at.weekday()]} {MONTHS[at.month - 1]} {at.day:2d} {clock} {at.year}"
+    return f"{DAYS[at.weekday()]} {MONTHS[at.month - 1]} {at.day:2d} {at:%H:%M:%S} {at.year}"
 
 
 def twelve(at: datetime) -> str:
@@ -335,57 +303,43 @@ def ahead(hours: float, form: str) -> Write:
     return lambda at: at.astimezone(zone).strftime(form)
 
 
-WRITERS: dict[str, tuple[Write, timedelta]] = {
-    form: (lambda at, form=form: at.strftime(form), timedelta(seconds=1))
-    for form in (
-        "%Y-%m-%dT%H:%M:%SZ",
-        "%Y-%m-%d %H:%M:%S",
-        "%Y-%m-%d %H:%M:%S UTC",
-        "%Y-%m-%d %H:%M:%S +0000 UTC",
-        "%Y/%m/%d %H:%M:%S",
-        "%Y.%m.%d-%H.%M.%S",
-        "%Y-%m-%d_%H-%M-%S",
-        "%Y%m%d%H%M%S",
-        "%Y%m%dT%H%M%SZ",
-        "%Y%m%d-%H%M%S",
-        "%Y%m%d_%H%M%S",
-        "%Y%m%d %H:%M:%S",
-        "%d.%m.%Y %H:%M:%S",
-        "%d.%m.%Y, %H:%M:%S",
-        "%a, %d %b %Y %H:%M:%S +0000",
-        "%a, %d %b %Y %H:%M:%S GMT",
-        "%d/%b/%Y:%H:%M:%S +0000",
-        "%d-%b-%Y %H:%M:%S",
-        "%d %B %Y %H:%M:%S",
-        "%B %d, %Y %H:%M:%S",
-        "%a %b %d %H:%M:%S UTC %Y",
-        "%a %d %b %Y %I:%M:%S %p UTC",
-    )
-}
-WRITERS |= {
-    form: (lambda at, form=form: at.strftime(form), timedelta(minutes=1))
-    for form in ("%Y%m%d%H%M", "%Y-%m-%d %H:%M", "%Y%m%dT%H%M", "%d.%m.%Y %H:%M", "%Y%m%d %H:%M")
-}
-WRITERS |= {
-    "ctime": (ctime, timedelta(seconds=1)),
-    "twelve hours": (lambda at: f"{at:%Y-%m-%d} {twelve(at)}", timedelta(seconds=1)),
-    "month by name": (
-        lambda at: f"{at:%b} {at.day}, {at.year}, {twelve(at)}",
-        timedelta(seconds=1),
+SECOND = timedelta(seconds=1)
+MICROSECOND, MILLISECOND = timedelta(microseconds=1), timedelta(milliseconds=1)
+FORMATS = {
+    SECOND: (
+        *("%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S UTC"),
+        *("%Y-%m-%d %H:%M:%S +0000 UTC", "%Y/%m/%d %H:%M:%S", "%Y.%m.%d-%H.%M.%S"),
+        *("%Y-%m-%d_%H-%M-%S", "%Y%m%d%H%M%S", "%Y%m%dT%H%M%SZ", "%Y%m%d-%H%M%S"),
+        *("%Y%m%d_%H%M%S", "%Y%m%d %H:%M:%S", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y, %H:%M:%S"),
+        *("%a, %d %b %Y %H:%M:%S +0000", "%a, %d %b %Y %H:%M:%S GMT"),
+        *("%d/%b/%Y:%H:%M:%S +0000", "%d-%b-%Y %H:%M:%S", "%d %B %Y %H:%M:%S"),
+        *("%B %d, %Y %H:%M:%S", "%a %b %d %H:%M:%S UTC %Y", "%a %d %b %Y %I:%M:%S %p UTC"),
     ),
-    "east": (ahead(5.5, "%Y-%m-%d %H:%M:%S %z"), timedelta(seconds=1)),
-    "west": (ahead(-7, "%Y.%m.%d %H:%M:%S %z"), timedelta(seconds=1)),
-    "UTC and hours": (ahead(2, "%Y-%m-%dT%H:%M:%S UTC+02:00"), timedelta(seconds=1)),
-    "microseconds": (lambda at: at.strftime("%Y-%m-%d %H:%M:%S.%f"), timedelta(microseconds=1)),
-    "comma": (lambda at: at.strftime("%Y-%m-%d %H:%M:%S,%f")[:-3], timedelta(milliseconds=1)),
-    "nanoseconds": (lambda at: f"{at:%Y-%m-%dT%H:%M:%S.%f}789Z", timedelta(microseconds=1)),
-    "s": (lambda at: epoch(at, 0), timedelta(seconds=1)),
-    "s with a fraction": (lambda at: f"{epoch(at, 0)}.{at:%f}", timedelta(microseconds=1)),
-    "ms": (lambda at: epoch(at, 3), timedelta(milliseconds=1)),
-    "us": (lambda at: epoch(at, 6), timedelta(microseconds=1)),
-    "ns": (lambda at: epoch(at, 9), timedelta(microseconds=1)),
-    "date": (lambda at: at.strftime("%Y-%m-%d"), timedelta(days=1)),
-    "compact date": (lambda at: at.strftime("%Y%m%d"), timedelta(days=1)),
+    timedelta(minutes=1): (
+        *("%Y%m%d%H%M", "%Y-%m-%d %H:%M", "%Y%m%dT%H%M", "%d.%m.%Y %H:%M", "%Y%m%d %H:%M"),
+    ),
+    timedelta(days=1): ("%Y-%m-%d", "%Y%m%d"),
+}
+WRITERS: dict[str, tuple[Write, timedelta]] = {
+    form: (lambda at, form=form: at.strftime(form), step)
+    for step, forms in FORMATS.items()
+    for form in forms
+}
+WRITERS |= {
+    "ctime": (ctime, SECOND),
+    "twelve hours": (lambda at: f"{at:%Y-%m-%d} {twelve(at)}", SECOND),
+    "month by name": (lambda at: f"{at:%b} {at.day}, {at.year}, {twelve(at)}", SECOND),
+    "east": (ahead(5.5, "%Y-%m-%d %H:%M:%S %z"), SECOND),
+    "west": (ahead(-7, "%Y.%m.%d %H:%M:%S %z"), SECOND),
+    "UTC and hours": (ahead(2, "%Y-%m-%dT%H:%M:%S UTC+02:00"), SECOND),
+    "microseconds": (lambda at: at.strftime("%Y-%m-%d %H:%M:%S.%f"), MICROSECOND),
+    "comma": (lambda at: at.strftime("%Y-%m-%d %H:%M:%S,%f")[:-3], MILLISECOND),
+    "nanoseconds": (lambda at: f"{at:%Y-%m-%dT%H:%M:%S.%f}789Z", MICROSECOND),
+    "s": (lambda at: epoch(at, 0), SECOND),
+    "s with a fraction": (lambda at: f"{epoch(at, 0)}.{at:%f}", MICROSECOND),
+    "ms": (lambda at: epoch(at, 3), MILLISECOND),
+    "us": (lambda at: epoch(at, 6), MICROSECOND),
+    "ns": (lambda at: epoch(at, 9), MICROSECOND),
 }
 """What writes times, and the finest step that it writes."""
 
@@ -470,9 +424,9 @@ def test_what_is_open_is_asked_for_with_words_that_work() -> None:
         with raises(UsageError, "time-ambiguous") as caught:
             read([cell])
         suggested = re.findall("--time-format '([^']+)'", str(caught.value.hint))
-        assert len(suggested) == 2
-        assert len({tuple(read([cell], words=words)) for words in suggested}) == 2
-        assert None not in [read([cell], words=words)[0] for words in suggested]
+        meant = [read([cell], words=words)[0] for words in suggested]
+        assert len(meant) == len(set(meant)) == 2
+        assert None not in meant
     with pytest.raises(DataError, match="day first"):
         read(["13/08/2026", "08/13/2026"])
 

@@ -16,9 +16,9 @@ from tests.support.each import for_each
 from tests.support.narrow import present
 
 from trimtab.base.run import RunStatus
-from trimtab.formats.measurement import Measurement
 from trimtab.formats.prefix import streams
 from trimtab.probe.imports.import_reading import PREAMBLE_BYTES, FileReading, mains, read_file
+from trimtab.probe.imports.import_result import ImportedFile
 from trimtab.probe.imports.importer import ImportTerms, import_files
 from trimtab.probe.result_file import read_printed
 from trimtab.store.store import Store
@@ -88,15 +88,11 @@ def interleaved(*outputs: tuple[bytes, bytes]) -> bytes:
     return b"".join(line for _, line in sorted(lines, key=lambda entry: entry[0]))
 
 
-def by_name(reading: FileReading) -> dict[str | None, Measurement]:
-    return {measurement.name: measurement for measurement in reading.measurements}
-
-
 def test_every_node_of_pdsh_has_its_results(tmp_path: Path) -> None:
     reading = read(tmp_path, interleaved((b"n1: ", FIO), (b"n2: ", NORMAL), (b"n3: ", IOR)))
     (alone,) = read(tmp_path, FIO).measurements
     assert reading.kind == "fio, ior"
-    runs = by_name(reading)
+    runs = {measurement.name: measurement for measurement in reading.measurements}
     first = runs[f"n1: {alone.name}"]
     assert first.host == "n1"
     figures = [(sample.metric, sample.value) for sample in first.samples]
@@ -259,6 +255,10 @@ def report(place: Path) -> Path:
     return path
 
 
+def results_of(path: Path) -> list[str | None]:
+    return [one.name for one in read_file(str(path)).measurements]
+
+
 @pytest.mark.parametrize("name", ["run-1", "run_1", "run1", "runs/run1", "runs/run-1"])
 def test_the_run_counts_and_not_its_report(name: str, tmp_path: Path) -> None:
     shutil.copytree(RUN, tmp_path / name)
@@ -275,16 +275,14 @@ def test_the_run_counts_and_not_its_report(name: str, tmp_path: Path) -> None:
 def test_a_report_without_its_first_run_is_read_itself(name: str, tmp_path: Path) -> None:
     (tmp_path / name).mkdir(parents=True)
     shutil.copy(RUN / "summary.json", tmp_path / name)
-    reading = read_file(str(report(tmp_path)))
-    assert [one.name for one in reading.measurements] == ["run-1", "overall"]
+    assert results_of(report(tmp_path)) == ["run-1", "overall"]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"{}", b"\0" * 100, b'{"metric": 1}'])
 def test_rubbish_in_place_of_a_run_hides_no_report(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "run1").mkdir()
     (tmp_path / "run1" / "summary.json").write_bytes(content)
-    reading = read_file(str(report(tmp_path)))
-    assert [one.name for one in reading.measurements] == ["run-1", "overall"]
+    assert results_of(report(tmp_path)) == ["run-1", "overall"]
 
 
 LIMITS = (
@@ -304,6 +302,10 @@ def cut(tmp_path: Path, line: str, *, before: str = "read        11063") -> Path
     return path
 
 
+def imported(store: Store, *paths: Path) -> list[ImportedFile]:
+    return list(import_files([*map(str, paths)], ImportTerms(site="s", timezone="UTC"), store))
+
+
 @pytest.mark.cli
 @pytest.mark.parametrize("line", LIMITS)
 def test_a_run_cut_off_by_its_time_limit_is_unfinished(tmp_path: Path, line: str) -> None:
@@ -313,31 +315,24 @@ def test_a_run_cut_off_by_its_time_limit_is_unfinished(tmp_path: Path, line: str
 
 
 @pytest.mark.cli
-def test_it_counts_as_nothing_in_its_series(tmp_path: Path) -> None:
-    whole = tmp_path / "whole.out"
-    whole.write_bytes(WHOLE.read_bytes())
-    with Store.open(tmp_path / "store" / "t.db") as store:
-        terms = ImportTerms(site="s", timezone="UTC")
-        tuple(import_files([str(whole), str(cut(tmp_path, LIMITS[0]))], terms, store))
-        (series,) = store.series("s")
-        points = store.history("s", series.comparability, metric="write_bandwidth")
+def test_it_counts_as_nothing_in_its_series(tmp_path: Path, store: Store) -> None:
+    imported(store, WHOLE, cut(tmp_path, LIMITS[0]))
+    (series,) = store.series("s")
+    points = store.history("s", series.comparability, metric="write_bandwidth")
     assert [point.unfinished for point in points] == [False, True]
     assert points[1].value == 0.0
 
 
 @pytest.mark.cli
 @pytest.mark.parametrize("name", ["text-shared", "odd-sizes", "random"])
-def test_it_is_of_the_series_of_those_that_ended(tmp_path: Path, name: str) -> None:
+def test_it_is_of_the_series_of_those_that_ended(tmp_path: Path, store: Store, name: str) -> None:
     """Without results nothing but the command line tells the block size exactly."""
-    text = WHOLE.with_name(f"{name}.out").read_text()
-    whole, ended = tmp_path / "whole.out", tmp_path / "cut.out"
-    whole.write_text(text)
-    later = text.replace("Nov 21", "Nov 22").replace(" 4 MiB", " 4.00 MiB")
+    whole, ended = WHOLE.with_name(f"{name}.out"), tmp_path / "cut.out"
+    later = whole.read_text().replace("Nov 21", "Nov 22").replace(" 4 MiB", " 4.00 MiB")
     options = later[: later.index("\nwrite ")]
     ended.write_text(f"{options}\n{LIMITS[0]}\n")
-    with Store.open(tmp_path / "store" / "t.db") as store:
-        tuple(import_files([str(whole), str(ended)], ImportTerms(site="s", timezone="UTC"), store))
-        assert [series.runs for series in store.series("s")] == [2]
+    imported(store, whole, ended)
+    assert [series.runs for series in store.series("s")] == [2]
 
 
 @pytest.mark.cli
@@ -364,17 +359,14 @@ COPIED = {
 @pytest.mark.parametrize("kind", COPIED)
 def test_one_more_newline_makes_no_other_result(kind: str, tmp_path: Path, store: Store) -> None:
     content = COPIED[kind].read_bytes().rstrip(b"\n")
-    kept, results = set(), 0
     # Of text the last line counts only with its end; JSON says the same without.
     without = (b"",) if kind in ("fio", "mlperf-storage") else ()
+    files = []
     for number, end in enumerate((b"\n", b"\n\n", b"\n\n\n", *without)):
-        path = tmp_path / f"{number}.out"
-        path.write_bytes(content + end)
-        (file,) = import_files([str(path)], ImportTerms(site="s"), store)
-        kept.add(file.results[0].run)
-        results = len(file.results)
-        assert len(kept) == 1, end
-    assert len(store.runs(site="s")) == results
+        (tmp_path / f"{number}.out").write_bytes(content + end)
+        files += imported(store, tmp_path / f"{number}.out")
+        assert len({file.results[0].run for file in files}) == 1, end
+    assert len(store.runs(site="s")) == len(files[-1].results)
 
 
 @pytest.mark.cli
@@ -388,9 +380,8 @@ def test_a_copy_of_windows_is_the_same(
     copies = [content, windows] if first == b"\n" else [windows, content]
     kept = set()
     for number, copy in enumerate((*copies, windows + b"\r\n")):
-        path = tmp_path / f"{number}.out"
-        path.write_bytes(copy)
-        (file,) = import_files([str(path)], ImportTerms(site="s"), store)
+        (tmp_path / f"{number}.out").write_bytes(copy)
+        (file,) = imported(store, tmp_path / f"{number}.out")
         kept.add(tuple((result.run, result.samples) for result in file.results))
         assert file.status.value == "ok"
     assert len(kept) == 1
@@ -401,12 +392,8 @@ def test_a_text_cut_at_its_end_is_not_the_whole_one(tmp_path: Path, store: Store
     """Without its end, the last number of the only repetition may be half of one."""
     lines = COPIED["ior"].read_bytes().splitlines(keepends=True)
     last = min(place for place, line in enumerate(lines) if line.startswith(b"write "))
-    for name, content in (
-        ("cut", b"".join(lines[: last + 1]).rstrip(b"\n")),
-        ("row", b"".join(lines[: last + 1])),
-    ):
-        (tmp_path / name).write_bytes(content)
-    (first,) = import_files([str(tmp_path / "cut")], ImportTerms(site="s"), store)
-    (second,) = import_files([str(tmp_path / "row")], ImportTerms(site="s"), store)
+    (tmp_path / "cut").write_bytes(b"".join(lines[: last + 1]).rstrip(b"\n"))
+    (tmp_path / "row").write_bytes(b"".join(lines[: last + 1]))
+    ((first,), (second,)) = (imported(store, tmp_path / name) for name in ("cut", "row"))
     assert first.results[0].run != second.results[0].run
     assert second.results[0].new
