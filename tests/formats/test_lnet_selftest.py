@@ -169,8 +169,7 @@ def test_mb_that_is_known_to_be_new(proof: str | None) -> None:
 
 
 def test_nodes_that_did_not_answer() -> None:
-    text = TWO_NODES.replace("[LNet", "Failed to stat on 1 nodes\n[LNet", 1)
-    found = named(text, "clients")
+    found = named(TWO_NODES.replace("[LNet", "Failed to stat on 1 nodes\n[LNet", 1), "clients")
     assert (found.status, found.codes) == (RunStatus.PARTIAL, ("nodes-silent",))
     assert found.problems[0].startswith("1 ")
 

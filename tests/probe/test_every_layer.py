@@ -132,8 +132,7 @@ def test_from_drive_to_job(
 def test_a_job_that_never_starts_is_missing(tmp_path: Path, site: Path, slurm: Cluster) -> None:
     text = site.read_text().replace("nodes = 2\n", 'nodes = 40\npending = "3s"\n')
     site.write_text(text.replace("32MiB", "1MiB"))
-    words = ("probe", "as-a-job", "--site", site, "--json")
-    ended = trimtab(*words, store=tmp_path / "t.db")
+    ended = trimtab(*("probe", "as-a-job", "--site", site, "--json"), store=tmp_path / "t.db")
     assert ended.code == 3, ended.stderr
     run = run_of(ended.document)
     assert (run["status"], run["samples"]) == ("not_started", [])

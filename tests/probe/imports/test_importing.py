@@ -340,8 +340,7 @@ def test_a_time_that_is_said_and_one_that_is_printed_must_be_one() -> None:
 
 
 def test_a_run_without_a_time_gets_it_when_it_is_imported_with_a_zone(store: Store) -> None:
-    first = result_of(IOR, ImportTerms(site="s"), store)
-    name = present(first.run)
+    name = present(result_of(IOR, ImportTerms(site="s"), store).run)
     assert store.run(name).at is None
     again = result_of(IOR, ImportTerms(site="s", timezone="UTC"), store)
     assert not again.new

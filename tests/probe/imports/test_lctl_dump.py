@@ -344,8 +344,7 @@ def test_it_is_kept_by_the_store(store: Store) -> None:
 )
 def test_a_line_that_was_lost_or_altered_is_refused(position: int, old: str, new: str) -> None:
     lines = SPACE.splitlines(keepends=True)
-    lost = "".join(lines[:position] + lines[position + 1 :])
-    for text in (lost, SPACE.replace(old, new)):
+    for text in ("".join(lines[:position] + lines[position + 1 :]), SPACE.replace(old, new)):
         with raises(DataError, "lfs-df-unusable", "missing or was altered") as caught:
             df_snapshots(text)
         assert caught.value.line is not None

@@ -169,8 +169,7 @@ def test_a_site_whose_runs_all_failed_says_so_and_why(store: Store) -> None:
         run = Run(new_identifier(at), "s", "p", "ior", RunStatus.FAILED, at, problem=problem)
         store.add_run(run)
     (rejected,) = status_of(store).rejected
-    assert (rejected.probe, rejected.runs) == ("p", 3)
-    assert rejected.reason == "no space left (2 of 3)"
+    assert (rejected.probe, rejected.runs, rejected.reason) == ("p", 3, "no space left (2 of 3)")
     with raises(UsageError, "runs-rejected", "no space left (2 of 3)") as failure:
         judge_site(store, Place("s", None))
     # It has no incident that anybody can see: that is an answer, not an error.
