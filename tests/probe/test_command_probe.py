@@ -23,6 +23,7 @@ from tests.support.slurm import Cluster
 
 from trimtab.base.error import JobLost, NeverStarted, RefusedError, ToolError, TrimtabError, code_of
 from trimtab.base.event import new_identifier
+from trimtab.base.plain import as_dict, as_list
 from trimtab.base.run import RawOutput, RunStatus, Sample, comparability_key
 from trimtab.base.site import Site, SiteLauncher, SiteProbe
 from trimtab.base.verdict import HistoryPoint
@@ -53,6 +54,16 @@ FIO = (
     "--bs=64k", "--size=2m", "--end_fsync=1",
 )  # fmt: skip
 IOLOAD_PROBE = SiteProbe("own", benchmark="builtin", command=IOLOAD_WORDS)
+OF_RANKS = (*IOLOAD_WORDS[:1], *IOLOAD_WORDS[2:], "--run-id", "one")
+"""The generator as the ranks of a job."""
+IO500 = FIXTURES / "io500" / "io500-isc26" / "standard"
+needs_mpi = pytest.mark.usefixtures("open_mpi")
+
+
+@pytest.fixture
+def open_mpi() -> None:
+    if not isinstance(find_open_mpi(), OpenMpi):
+        pytest.skip("Open MPI is not here")
 
 
 def now() -> datetime:
@@ -118,22 +129,19 @@ def test_a_result_in_a_file_is_found_and_kept(tmp_path: Path) -> None:
     assert '"bw' in outcome.run.outputs[1].stdout.decode().splitlines()[(sample.line or 0) - 1]
 
 
+@needs_mpi
 def test_the_generator_as_the_ranks_of_an_mpi_job(tmp_path: Path) -> None:
-    if not isinstance(find_open_mpi(), OpenMpi):
-        pytest.skip("Open MPI is not here")
-    words = (*IOLOAD_WORDS[:1], *IOLOAD_WORDS[2:], "--run-id", "one")
-    outcome = run(replace(IOLOAD_PROBE, command=words, launcher="mpi", tasks_per_node=2), tmp_path)
+    probe = replace(IOLOAD_PROBE, command=OF_RANKS, launcher="mpi", tasks_per_node=2)
+    outcome = run(probe, tmp_path)
     assert (outcome.run.status, outcome.run.problem) == (RunStatus.OK, None)
-    phases: Any = outcome.run.parameters["phases"]
-    assert [(one["access"], one["tasks"], one["moved_bytes"]) for one in phases] == [
-        ("write", 2, 2 * 2**20)
-    ]
+    (phase,) = as_list(outcome.run.parameters["phases"])
+    assert (phase["access"], phase["tasks"], phase["moved_bytes"]) == ("write", 2, 2 * 2**20)
     assert outcome.run.outputs[0].argv[0].endswith("mpirun")
 
 
+@needs_mpi
+@pytest.mark.skipif(shutil.which("mdtest") is None, reason="mdtest is not on PATH")
 def test_mdtest_is_started_by_mpi_and_its_files_are_counted(tmp_path: Path) -> None:
-    if shutil.which("mdtest") is None or not isinstance(find_open_mpi(), OpenMpi):
-        pytest.skip("mdtest is not on PATH, or mpirun")
     probe = SiteProbe("names", benchmark="mdtest", tasks_per_node=2, items=300)
     outcome = run(probe, tmp_path)
     assert (outcome.run.kind, outcome.run.status) == ("mdtest", RunStatus.OK)
@@ -146,31 +154,26 @@ def test_mdtest_is_started_by_mpi_and_its_files_are_counted(tmp_path: Path) -> N
     assert comparability_key(more.run) == comparability_key(outcome.run)
 
 
-@pytest.mark.system
 def test_a_command_is_a_step_of_a_batch_job(tmp_path: Path, slurm: Cluster) -> None:
+    queue = SiteLauncher("queue", "slurm", {"partition": "main"})
     place = tmp_path / "fs"
     place.mkdir()
-    queue = SiteLauncher("queue", "slurm", {"partition": "main"})
-    site = Site("s", "local", str(place), launchers=(queue,))
-    words = (*IOLOAD_WORDS[:1], *IOLOAD_WORDS[2:], "--run-id", "one")
-    probe = replace(
-        IOLOAD_PROBE, command=words, launcher="queue", nodes=2, tasks_per_node=1, timeout_s=60.0
-    )
-    outcome = run(probe, place, SiteProbeRunner(site, now))
+    runner = SiteProbeRunner(Site("s", "local", str(place), launchers=(queue,)), now)
+    job: Any = {"launcher": "queue", "nodes": 2, "tasks_per_node": 1, "timeout_s": 60.0}
+    probe = replace(IOLOAD_PROBE, command=OF_RANKS, **job)
+    outcome = run(probe, place, runner)
     assert (outcome.run.status, outcome.run.problem) == (RunStatus.OK, None)
-    phases: Any = outcome.run.parameters["phases"]
-    assert [(one["tasks"], one["moved_bytes"]) for one in phases] == [(2, 2 * 2**20)]
-    job: Any = outcome.run.parameters["job"]
-    assert len(job["nodes"]) == 2
+    (phase,) = as_list(outcome.run.parameters["phases"])
+    assert (phase["tasks"], phase["moved_bytes"]) == (2, 2 * 2**20)
+    assert len(as_list(as_dict(outcome.run.parameters["job"])["nodes"])) == 2
     hung = replace(probe, command=("sleep", "100"), timeout_s=1.0)
-    assert run(hung, place, SiteProbeRunner(site, now)).run.status is RunStatus.UNFINISHED
+    assert run(hung, place, runner).run.status is RunStatus.UNFINISHED
     assert slurm.queue() == []
 
 
 def test_several_results_are_several_runs(tmp_path: Path) -> None:
     """The files of a real IO500, put where the command would have put them."""
-    place = FIXTURES / "io500" / "io500-isc26" / "standard"
-    script = f"mkdir -p $1/results/2026 && cp {place}/result*.txt $1/results/2026/"
+    script = f"mkdir -p $1/results/2026 && cp {IO500}/result*.txt $1/results/2026/"
     outcome = run(shell(script, benchmark="io500", output="results/**/result*.txt"), tmp_path)
     labels = [one.label for one in outcome.run.outputs]
     assert labels == ["command", "results/2026/result_summary.txt", "results/2026/result.txt"]
@@ -393,16 +396,15 @@ def test_a_directory_that_cannot_be_removed_is_said(tmp_path: Path) -> None:
     assert "(fixed: Operation not permitted" in (outcome.run.problem or "")
 
 
+@needs_mpi
 def test_mdtest_may_not_take_all_inodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trimtab.reach.bounded import free_space
+
     program = tmp_path / "mdtest"
     program.write_text("#!/bin/sh\necho mdtest-4.0.0 was launched with 1 total task\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    if not isinstance(find_open_mpi(), OpenMpi):
-        pytest.skip("Open MPI is not here")
     probe = SiteProbe("names", benchmark="mdtest", tasks_per_node=4, items=100)
-    from trimtab.reach.bounded import free_space
-
     spec, _ = command_of(probe, "local", str(tmp_path), replace(THIS_HOST, processors=2))
     space = free_space("/")._replace(inodes=10**6, inodes_free=2000)
     refuse_too_many(spec, space)
@@ -449,41 +451,42 @@ def _site(tmp_path: Path, table: str) -> Path:
     return file
 
 
+def _kept(tmp_path: Path) -> list[dict[str, Any]]:
+    ended = trimtab("runs", "--json", "--top", 100, store=tmp_path / "t.db")
+    return ended.document["runs"]
+
+
 @pytest.mark.cli
 def test_every_result_is_kept_and_told(tmp_path: Path) -> None:
-    place = FIXTURES / "io500" / "io500-isc26" / "standard"
     file = _site(
         tmp_path,
         "[probe.all]\nbenchmark = 'io500'\noutput = 'result_summary.txt'\n"
-        f"command = ['cp', '{place}/result_summary.txt', '{place}/result.txt', '{{directory}}']\n",
+        f"command = ['cp', '{IO500}/result_summary.txt', '{IO500}/result.txt', '{{directory}}']\n",
     )
-    store = tmp_path / "t.db"
-    ended = trimtab("probe", "all", "--site", file, "--json", store=store)
+    words, store = ("probe", "all", "--site", file), tmp_path / "t.db"
+    ended = trimtab(*words, "--json", store=store)
     assert ended.code in (0, 3), ended.stderr
     told = ended.document["runs"]
     assert told[0]["probe"] == "all"
     assert "all: score" in {one["probe"] for one in told}
-    kept = trimtab("runs", "--json", "--top", 100, store=store).document["runs"]
-    assert {one["id"] for one in kept} == {one["id"] for one in told}
-    text = trimtab("probe", "all", "--site", file, store=store)
-    assert "all: score" in text.stdout
-    assert "bytes written not known" in text.stdout
-    status = trimtab("status", store=store).stdout.split()
-    assert "do not tell what they wrote" in " ".join(status)
+    assert {one["id"] for one in _kept(tmp_path)} == {one["id"] for one in told}
+    text = trimtab(*words, store=store).stdout
+    assert "all: score" in text
+    assert "bytes written not known" in text
+    status = " ".join(trimtab("status", store=store).stdout.split())
+    assert "do not tell what they wrote" in status
 
 
 @pytest.mark.cli
 def test_the_watch_keeps_every_result(tmp_path: Path) -> None:
-    place = FIXTURES / "io500" / "io500-isc26" / "standard"
     file = _site(
         tmp_path,
         "[probe.all]\nbenchmark = 'io500'\nschedule = 'every 1s'\n"
-        f"command = ['cat', '{place}/result_summary.txt']\ntimeout = '900ms'\n",
+        f"command = ['cat', '{IO500}/result_summary.txt']\ntimeout = '900ms'\n",
     )
     ended = trimtab("watch", file, "--once", store=tmp_path / "t.db")
     assert ended.code in (0, 3), ended.stderr  # IO500 itself calls this short run invalid
-    kept = trimtab("runs", "--json", "--top", 100, store=tmp_path / "t.db").document["runs"]
-    assert {"all", "all: score"} <= {one["probe"] for one in kept}
+    assert {"all", "all: score"} <= {one["probe"] for one in _kept(tmp_path)}
 
 
 @pytest.mark.cli
@@ -493,10 +496,9 @@ def test_a_probe_that_is_stopped_leaves_nothing(tmp_path: Path) -> None:
         "[probe.slow]\ncommand = ['sh', '-c', 'mkdir -p $1/a/b; touch $1/a/b/c; sleep 97', "
         "'sh', '{directory}']\n",
     )
-    environment = {**os.environ, "TRIMTAB_STORE": str(tmp_path / "t.db")}
     process = subprocess.Popen(
         [str(TRIMTAB), "probe", "slow", "--site", str(file)],
-        env=environment,
+        env={**os.environ, "TRIMTAB_STORE": str(tmp_path / "t.db")},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -505,14 +507,16 @@ def test_a_probe_that_is_stopped_leaves_nothing(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
     assert list((tmp_path / "fs").iterdir()) == []
-    (kept,) = trimtab("runs", "--json", store=tmp_path / "t.db").document["runs"]
+    (kept,) = _kept(tmp_path)
     assert (kept["status"], kept["samples"]) == ("failed", [])
 
 
 def test_what_cannot_be_started_is_told_before(tmp_path: Path) -> None:
-    site = Site("s", "local", str(tmp_path), probes=(SiteProbe("a", command=("no-such-one",)),))
-    (found,) = [one for one in validate(site) if one.what == "probe a"]
-    assert (found.ok, found.detail) == (False, "no-such-one is not a program on this host")
-    site = replace(site, probes=(shell("true"),))
-    (found,) = [one for one in validate(site) if one.what == "probe own"]
-    assert (found.ok, found.detail.split(",")[0]) == (True, "auto")
+    absent = SiteProbe("own", command=("no-such-one",))
+    for probe, ok, detail in (
+        (absent, False, "no-such-one is not a program on this host"),
+        (shell("true"), True, "auto"),
+    ):
+        site = Site("s", "local", str(tmp_path), probes=(probe,))
+        (found,) = [one for one in validate(site) if one.what == "probe own"]
+        assert (found.ok, found.detail.split(",")[0]) == (ok, detail)
