@@ -22,6 +22,7 @@ from tests.show.conftest import run, samples
 from tests.support.codes import raises
 from tests.support.command import TRIMTAB, trimtab
 from tests.support.counts import repetitions, seeded
+from tests.support.narrow import present
 
 from trimtab.base.error import RefusedError, UsageError
 from trimtab.base.filesystem import find_mount, parse_mountinfo
@@ -170,12 +171,10 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Client:
         text = read(self, path, **limits)
         if path != MOUNT_TABLE or isinstance(text, NotAvailable):
             return text
-        above = find_mount(parse_mountinfo(text), str(mount))
-        assert above is not None
-        source = f"10.0.2.15@tcp:/{state.file_system}"
+        above = present(find_mount(parse_mountinfo(text), str(mount)))
         return (
             f"{text}\n9000 {above.mount_id} {above.device_number} / {mount} rw,relatime - "
-            f"lustre {source} rw,flock\n"
+            f"lustre 10.0.2.15@tcp:/{state.file_system} rw,flock\n"
         )
 
     monkeypatch.setattr(Host, "read_text", read_text)

@@ -15,13 +15,10 @@ REPORT = Path(__file__).parents[2] / "fixtures/ior/4.0.0/text-shared.out"
 
 
 def test_two_files_of_a_tool_are_compared_without_a_store(tmp_path: Path) -> None:
-    copy = tmp_path / "later.out"
+    copy, store = tmp_path / "later.out", tmp_path / "none.db"
     copy.write_bytes(REPORT.read_bytes())
-    store = tmp_path / "none.db"
     result = compare_sides(CompareRequest(str(REPORT), str(copy), store_url=str(store)))
-    ratios = [effect.ratio for series in result.series for effect in series.effects]
-    assert ratios
-    assert set(ratios) == {1.0}
+    assert {effect.ratio for series in result.series for effect in series.effects} == {1.0}
     assert not store.exists()
 
 

@@ -69,8 +69,7 @@ def test_encodings_and_archives_are_undone() -> None:
     for encoding in ("utf-8", "utf-16", "latin-1"):
         assert read(text.encode(encoding)).frame.columns == ["Zeit", "Größe"]
     assert unpacked(gzip.compress(text.encode()), "FILE") == text.encode()
-    frame = pl.DataFrame({"at": [1, 2]})
-    stream = io.BytesIO()
+    frame, stream = pl.DataFrame({"at": [1, 2]}), io.BytesIO()
     frame.write_parquet(stream)
     assert read(stream.getvalue()).frame.equals(frame)
 
@@ -96,9 +95,17 @@ def test_annotations_of_influxdb_are_comments() -> None:
     assert list(table.lines) == [5, 6, 12, 13]
 
 
-def test_columns_without_a_name_or_with_the_same_get_one() -> None:
-    table = read(",time,bw,bw\n0,2026-08-01,1,2\n")
-    assert table.frame.columns == ["column 1", "time", "bw", "bw 2"]
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        (",time,bw,bw\n0,2026-08-01,1,2\n", ["column 1", "time", "bw", "bw 2"]),
+        ("time,0,1\n2026-08-01,0,1\n2026-08-02,1,0\n", ["time", "0", "1"]),
+    ],
+)
+def test_names_that_are_missing_the_same_or_numbers_are_a_head(
+    text: str, columns: list[str]
+) -> None:
+    assert read(text).frame.columns == columns
 
 
 @pytest.mark.parametrize(
@@ -116,10 +123,6 @@ def test_a_missing_head_is_told_with_the_line_to_add(rows: str, head: str) -> No
         read(rows)
     assert str(caught.value.hint).endswith(head)
     assert read(f"{head}\n{rows}").frame.height == rows.count("\n")
-
-
-def test_names_that_are_numbers_are_a_head() -> None:
-    assert read("time,0,1\n2026-08-01,0,1\n2026-08-02,1,0\n").frame.columns == ["time", "0", "1"]
 
 
 @pytest.mark.parametrize(
@@ -174,10 +177,9 @@ def test_numbers_of_rows_need_no_name(first: int) -> None:
 
 
 def test_one_cell_too_many_is_no_number_of_a_row() -> None:
-    with pytest.raises(DataError, match="3 fields, and the head has 2"):
-        read("time,bw\n2026-08-01,12,5\n2026-08-02,13,5\n")
-    with pytest.raises(DataError, match="3 fields, and the head has 2"):
-        read("run,bw\n1,12,5\n3,13,5\n")
+    for text in ("time,bw\n2026-08-01,12,5\n2026-08-02,13,5\n", "run,bw\n1,12,5\n3,13,5\n"):
+        with pytest.raises(DataError, match="3 fields, and the head has 2"):
+            read(text)
 
 
 def numbers_of(

@@ -45,18 +45,10 @@ def small_site(path: Path, seed: int = 1) -> Path:
     """Keep a site with a loss of a fifth, and surveys with a slow target."""
     values = np.random.default_rng(seed).normal(1e9, 2e7, HOURS)
     values[HOURS // 2 :] *= 0.8
-    surveys = [
-        (
-            hour(24 * day + 0.5),
-            {
-                "write_bandwidth": {
-                    f"OST{target:04}": 2e8 * (0.5 if target == 3 and day > 10 else 1.0)
-                    for target in range(8)
-                }
-            },
-        )
-        for day in range(HOURS // 24)
-    ]
+    surveys = []
+    for day in range(HOURS // 24):
+        of = {f"OST{n:04}": 2e8 * (0.5 if n == 3 and day > 10 else 1.0) for n in range(8)}
+        surveys.append((hour(24 * day + 0.5), {"write_bandwidth": of}))
     series = {"write_bandwidth": values, "read_bandwidth": values * 1.5}
     return SmallSite(series, surveys).keep(path)
 
@@ -82,17 +74,13 @@ def answers(store: Store, place: Place = PLACE) -> tuple[str, ...]:
     """Return all that readers ask for, as it is printed."""
     limits = place.limits
     explained = incidents_of(store, place, now=hour(HOURS))
-    return tuple(
-        map(
-            dumps,
-            (
-                status_of(store, SITE, goal=limits.cov, window_s=limits.window_s),
-                judge_site(store, place).judgement,
-                whole_standing(store, place),
-                replace(explained, store="", judged_at=hour(HOURS), bases={}),
-            ),
-        )
+    asked = (
+        status_of(store, SITE, goal=limits.cov, window_s=limits.window_s),
+        judge_site(store, place).judgement,
+        whole_standing(store, place),
+        replace(explained, store="", judged_at=hour(HOURS), bases={}),
     )
+    return tuple(map(dumps, asked))
 
 
 def from_nothing(store: Store, place: Place = PLACE) -> tuple[str, ...]:
