@@ -11,6 +11,7 @@ from dataclasses import replace
 from importlib import import_module
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,6 +31,7 @@ from tests.formats.of_formats import (
 from tests.formats.recorded import FIXTURES, REAL_DATA
 from tests.support.codes import raises
 from tests.support.each import for_each
+from tests.support.narrow import instance
 
 import trimtab.formats as package
 from trimtab.base.error import UsageError
@@ -266,15 +268,18 @@ def test_auto_takes_what_the_field_compares_by_first() -> None:
     assert [phases_of(name).launchers[0] for name in order] == ["mpi", "local", "local", "local"]
 
 
-def test_every_adapter_has_its_line() -> None:
+def test_every_adapter_has_its_line_and_the_name_in_it() -> None:
     """An adapter is a file or folder beside the table that has ``FORMAT``."""
     modules = [
         import_module(f"{package.__name__}.{path.stem}")
         for path in Path(package.__file__).parent.iterdir()
         if not path.name.startswith("__")
     ]
-    adapters = {module.__name__ for module in modules if hasattr(module, "FORMAT")}
-    assert {benchmark.adapter for benchmark in TABLE} == adapters
+    adapters = {
+        module.__name__: module.FORMAT.kind for module in modules if hasattr(module, "FORMAT")
+    }
+    assert {benchmark.adapter: benchmark.name for benchmark in TABLE} == adapters
+    assert len(BENCHMARKS) == len(TABLE) == len(formats())
     phased = {module.PHASES.name for module in modules if hasattr(module, "PHASES")}
     assert set(names("phases")) == phased
 
@@ -288,12 +293,6 @@ def test_options_of_a_probe_reach_every_benchmark_or_are_refused() -> None:
         refused = replace(spec, options={reserved: "4k"})
         with raises(UsageError, "option-reserved"):
             phases.arguments(PhaseRequest(refused, "write", "p", "/x"))
-
-
-def test_a_format_has_the_name_of_its_line() -> None:
-    for benchmark in TABLE:
-        assert import_module(benchmark.adapter).FORMAT.kind == benchmark.name
-    assert len(BENCHMARKS) == len(TABLE) == len(formats())
 
 
 @pytest.mark.system
@@ -321,44 +320,43 @@ def test_a_probe_of_one_command_is_mdtest_alone() -> None:
     assert [*names("one command")] == ["mdtest"]
 
 
+def found(name: str, path: str | None = None) -> Tool | NotAvailable:
+    """Return what is found of a benchmark that prints its version."""
+    return find(name, lambda argv: RawOutput("version", argv, VERSIONS[name]), path=path)
+
+
+def program(place: Path, name: str) -> Path:
+    """Put a program there."""
+    path = place / name
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
 @pytest.mark.parametrize("name", VERSIONS)
-def test_found_on_the_path(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / phases_of(name).programs[0]
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
+def test_found_on_the_path_or_where_it_is_said_to_be(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = program(tmp_path, phases_of(name).programs[0])
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = find(name, lambda argv: RawOutput("version", argv, VERSIONS[name]))
-    assert isinstance(found, Tool)
-    assert (found.name, found.path) == (name, str(program))
-    assert found.version.encode() in VERSIONS[name]
+    tool = instance(Tool, found(name))
+    assert (tool.name, tool.path) == (name, str(path))
+    assert tool.version.encode() in VERSIONS[name]
+    assert instance(Tool, found(name, "/opt/tool")).path == "/opt/tool"
 
 
 @pytest.mark.parametrize("name", VERSIONS)
 def test_missing_is_an_answer(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    found = find(name, lambda argv: RawOutput("version", argv, VERSIONS[name]))
-    assert found == NotAvailable(f"{phases_of(name).programs[0]} is not on PATH")
+    assert found(name) == NotAvailable(f"{phases_of(name).programs[0]} is not on PATH")
 
 
-@pytest.mark.parametrize("name", VERSIONS)
-def test_given_path_is_taken(name: str) -> None:
-    found = find(name, lambda argv: RawOutput("version", argv, VERSIONS[name]), path="/opt/tool")
-    assert isinstance(found, Tool)
-    assert found.path == "/opt/tool"
-
-
-def test_our_own_is_found_beside_its_python(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = tmp_path / "trimtab-ioload"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
+def test_our_own_is_found_beside_its_python(tmp_path: Path, monkeypatch: Any) -> None:
+    path = program(tmp_path, "trimtab-ioload")
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    found = find("builtin", lambda argv: RawOutput("version", argv, VERSIONS["builtin"]))
-    assert isinstance(found, Tool)
-    assert found.path == str(program)
+    assert instance(Tool, found("builtin")).path == str(path)
 
 
 def test_unknown_benchmark_is_a_bug() -> None:
