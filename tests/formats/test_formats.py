@@ -16,18 +16,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.formats import of_formats
 from tests.formats.damage import cuts, sampled
-from tests.formats.of_formats import (
-    Key,
-    check_changed,
-    check_cut,
-    check_line_ends,
-    check_rubbish,
-    read_or_none,
-    recognised,
-    source,
-    values,
-)
+from tests.formats.of_formats import Key, read_or_none, recognised, source, values
 from tests.formats.recorded import FIXTURES, REAL_DATA
 from tests.support.codes import raises
 from tests.support.each import for_each
@@ -89,7 +80,7 @@ def test_every_format_has_files_of_its_own_here(form: OutputFormat) -> None:
 
 @pytest.mark.parametrize("form", formats(), ids=ids)
 def test_rubbish_gives_no_numbers(form: OutputFormat) -> None:
-    check_rubbish(form)
+    of_formats.check_rubbish(form)
 
 
 @pytest.mark.parametrize("form", formats(), ids=ids)
@@ -126,10 +117,10 @@ def test_a_damaged_file_gives_no_other_number(path: Path) -> None:
     for form in formats():
         if form.recognises(whole):
             if read_or_none(form, whole) is not None:
-                check_line_ends(form, source(path))
+                of_formats.check_line_ends(form, source(path))
                 if path.stem not in OF_SEVERAL:
-                    check_cut(form, whole, as_whole=as_whole(form.kind, whole.content))
-            check_changed(form, source(path), seed=len(whole.content))
+                    of_formats.check_cut(form, whole, as_whole=as_whole(form.kind, whole.content))
+            of_formats.check_changed(form, source(path), seed=len(whole.content))
 
 
 @pytest.mark.parametrize("form", formats(), ids=ids)

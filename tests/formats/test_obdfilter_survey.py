@@ -12,17 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats import of_formats
 from tests.formats.damage import sampled
-from tests.formats.of_formats import (
-    believed,
-    by_name,
-    check_cut,
-    figure,
-    read_or_none,
-    recognised,
-    samples,
-    source,
-    values,
-)
+from tests.formats.of_formats import believed, figure, source, values
 from tests.formats.recorded import FIXTURES, REAL_DATA
 from tests.formats.survey_files import survey_files
 from tests.support.codes import raises
@@ -145,7 +135,7 @@ def test_what_it_prints_is_the_same_result_as_its_summary() -> None:
 def test_a_line_that_is_not_whole_is_no_copy_of_another() -> None:
     made = survey_files(2)
     for end in range(len(made.summary) - 1):
-        for one in read_or_none(FORMAT, OutputFile("x", made.summary[:end])) or ():
+        for one in of_formats.read_or_none(FORMAT, OutputFile("x", made.summary[:end])) or ():
             assert one.identity is None
 
 
@@ -323,7 +313,7 @@ def test_a_changed_digit_gives_no_believed_figure_of_another_size(data: st.DataO
     at = data.draw(st.sampled_from(digits))
     digit = data.draw(st.sampled_from([one for one in "0123456789" if one != text[at]]))
     changed = OutputFile("a.detail", f"{text[:at]}{digit}{text[at + 1 :]}".encode())
-    for key, value in values(read_or_none(FORMAT, changed) or ()).items():
+    for key, value in values(of_formats.read_or_none(FORMAT, changed) or ()).items():
         assert value == pytest.approx(right[key], rel=1e-4)
 
 
@@ -343,7 +333,7 @@ def _writes(text: str) -> list[int]:
 
 
 def _believed(text: str) -> list[float]:
-    found = read_or_none(FORMAT, OutputFile("a.summary", text.encode())) or ()
+    found = of_formats.read_or_none(FORMAT, OutputFile("a.summary", text.encode())) or ()
     samples = [sample for one in found for sample in one.samples if sample.believed]
     return [sample.value for sample in samples if sample.value is not None]
 
@@ -355,7 +345,7 @@ def recorded(survey: str, name: str) -> OutputFile:
 
 def read_survey(form: OutputFormat, text: str) -> tuple[Measurement, ...]:
     source = OutputFile("survey.txt", text.encode())
-    assert recognised(source) == [form.kind]
+    assert of_formats.recognised(source) == [form.kind]
     return form.read(source)
 
 
@@ -440,7 +430,7 @@ MDTS = (
 
 
 def test_mds_survey_has_a_result_for_each_number_of_threads() -> None:
-    measured = by_name(read_survey(mds_survey.FORMAT, MDTS))
+    measured = of_formats.by_name(read_survey(mds_survey.FORMAT, MDTS))
     assert [*measured] == ["dir 4 thr 4", "dir 4 thr 8"]
     for name, create, destroy, line in (
         ("dir 4 thr 4", 5652.05, 5797.79, 2),
@@ -462,7 +452,7 @@ def test_mds_survey_of_several_mdts_has_the_rate_of_one() -> None:
     assert believed(measured, "file_attribute_rate") == [4527.62]
     (old, _) = read_survey(mds_survey.FORMAT, MDTS.replace("mdt 1", "mdt 2"))
     assert old.warnings == ("with 2 MDTs the script prints the rate of the first",)
-    assert samples(old, None, "interval_max") == []
+    assert of_formats.samples(old, None, "interval_max") == []
 
 
 def test_mds_survey_with_an_error() -> None:
@@ -504,7 +494,7 @@ Finished lst-survey - Wed 19 Oct 2022 01:28:08 PM MDT
 
 
 def test_lst_survey_reads_what_servers_send() -> None:
-    measured = by_name(read_survey(lst_survey.FORMAT, NETWORK))
+    measured = of_formats.by_name(read_survey(lst_survey.FORMAT, NETWORK))
     assert {name: believed(one, "read_bandwidth") for name, one in measured.items()} == {
         "read 4k": [608 * MIB], "read 1m": [14405 * MIB], "write 1m": [], "ping": [],
     }  # fmt: skip
@@ -569,7 +559,7 @@ def test_lst_survey_that_broke_off() -> None:
 
 @sampled
 def test_lst_survey_cut() -> None:
-    check_cut(lst_survey.FORMAT, OutputFile("x", NETWORK.encode()))
+    of_formats.check_cut(lst_survey.FORMAT, OutputFile("x", NETWORK.encode()))
 
 
 def test_the_case_of_three_surveys() -> None:
@@ -582,4 +572,4 @@ def test_the_case_of_three_surveys() -> None:
         "survey.txt": "lst-survey",
     }
     for name, kind in kinds.items():
-        assert recognised(OutputFile(name, (folder / name).read_bytes())) == [kind]
+        assert of_formats.recognised(OutputFile(name, (folder / name).read_bytes())) == [kind]

@@ -22,17 +22,11 @@ from tests.support.codes import raises
 
 from trimtab.base.error import DataError, TrimtabError, UsageError
 from trimtab.judge.command import judge_command
+from trimtab.probe.imports import written_time
 from trimtab.probe.imports.series_file import FileTerms, judge_file
 from trimtab.probe.imports.table_column import NamedColumns, name_words, with_clock
 from trimtab.probe.imports.text_table import read_table
-from trimtab.probe.imports.written_time import (
-    FORMS,
-    is_clock,
-    is_time,
-    joined,
-    read_times,
-    texts_of,
-)
+from trimtab.probe.imports.written_time import FORMS, joined, read_times, texts_of
 from trimtab.probe.verdict.site_judgement import JudgedSite
 
 FIRST = datetime(2026, 8, 1, 6, tzinfo=UTC)
@@ -481,10 +475,10 @@ def test_columns_of_dates_and_of_times_of_day_are_joined() -> None:
     for clock in ("06:00", "6:00:00 AM", "6", "06", "0600", "060000"):
         column = joined([texts_of(pl.Series(days)), texts_of(pl.Series([clock] * len(days)))])
         assert read_times(column, "UTC")["at"].to_list() == [SIX] * len(days)
-    assert is_clock(pl.Series(["06:00", "23:59:59.5"]), by_name=False)
-    assert is_clock(pl.Series(["6", "23"]), by_name=True)
-    assert not is_clock(pl.Series(["6", "23"]), by_name=False)
-    assert not is_clock(pl.Series(["06:00", "x"]), by_name=True)
+    assert written_time.is_clock(pl.Series(["06:00", "23:59:59.5"]), by_name=False)
+    assert written_time.is_clock(pl.Series(["6", "23"]), by_name=True)
+    assert not written_time.is_clock(pl.Series(["6", "23"]), by_name=False)
+    assert not written_time.is_clock(pl.Series(["06:00", "x"]), by_name=True)
 
 
 def test_typed_columns_are_times_as_well() -> None:
@@ -508,4 +502,4 @@ def test_typed_columns_are_times_as_well() -> None:
 def test_any_text_is_a_time_or_none(cells: list[str]) -> None:
     with suppress(TrimtabError):
         read(cells)
-    assert all(isinstance(is_time(cell), bool) for cell in cells)
+    assert all(isinstance(written_time.is_time(cell), bool) for cell in cells)

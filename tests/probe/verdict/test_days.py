@@ -29,15 +29,9 @@ from trimtab.base.incident import Explanation
 from trimtab.base.plain import as_dict, as_list
 from trimtab.base.snapshot import HostSnapshot, Reading, Snapshot
 from trimtab.probe.imports.importer import ImportTerms, import_files
+from trimtab.probe.verdict import incident_search
 from trimtab.probe.verdict.incident_question import FactsQuestion, StoreTelemetry
-from trimtab.probe.verdict.incident_search import (
-    Explained,
-    explain_at,
-    incidents_of,
-    keep_incidents,
-    search,
-    still_holds,
-)
+from trimtab.probe.verdict.incident_search import Explained, explain_at, search
 from trimtab.site.place import Place
 from trimtab.store.kept import KeptIncident
 from trimtab.store.store import Store
@@ -86,7 +80,11 @@ def test_a_date_outside_the_record_is_refused_its_first_and_last_day_are_not(
 def test_until_a_date_includes_that_day_and_since_begins_it(of_days: Store) -> None:
     def found(since: str | None = None, until: str | None = None) -> int:
         now = hour(24 * 21)
-        return len(incidents_of(of_days, PLACE, now=now, since=since, until=until).explanations)
+        return len(
+            incident_search.incidents_of(
+                of_days, PLACE, now=now, since=since, until=until
+            ).explanations
+        )
 
     day_before, day_after = (f"{hour(BAD[0]) + timedelta(days=days):%Y-%m-%d}" for days in (-1, 1))
     assert (found(until=DAY), found(until=day_before)) == (1, 0)
@@ -171,7 +169,7 @@ def kept_by(explained: Explained, path: Path) -> tuple[KeptIncident, ...]:
     """Return what a store keeps of a look."""
     with Store.open(path) as store:
         store.ensure_site(explained.site)
-        assert keep_incidents(store, explained) is None
+        assert incident_search.keep_incidents(store, explained) is None
         return store.incidents(explained.site)
 
 
@@ -266,12 +264,16 @@ def test_what_ended_long_ago_is_not_explained_again(tmp_path: Path) -> None:
 
         # Where it is placed elsewhere, or something else is known of its hours, it is explained.
         incident, basis = before.incident, first.bases[name].basis
-        assert still_holds(incident, basis, incident, basis)
+        assert incident_search.still_holds(incident, basis, incident, basis)
         removed = replace(basis, digest="", snapshots=0, are_removed=True)
-        assert still_holds(incident, basis, incident, removed)
-        assert not still_holds(incident, basis, incident, replace(removed, are_removed=False))
-        assert not still_holds(incident, basis, incident, replace(basis, digest=""))
-        assert not still_holds(incident, basis, replace(incident, effect=0.1), removed)
+        assert incident_search.still_holds(incident, basis, incident, removed)
+        assert not incident_search.still_holds(
+            incident, basis, incident, replace(removed, are_removed=False)
+        )
+        assert not incident_search.still_holds(incident, basis, incident, replace(basis, digest=""))
+        assert not incident_search.still_holds(
+            incident, basis, replace(incident, effect=0.1), removed
+        )
 
 
 def explanation_of(explained: Explained, name: str) -> Explanation:
