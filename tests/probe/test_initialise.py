@@ -18,7 +18,10 @@ from trimtab.base.error import ToolError, UsageError
 from trimtab.base.filesystem import find_mount, parse_mountinfo
 from trimtab.probe.site_draft import Discovery, DraftRequest, discover
 
+pytestmark = pytest.mark.system
 
+
+@pytest.mark.unit
 @pytest.mark.parametrize("name", ["Bad Name", "", "-a", "a" * 65, "a\n", "../x", "\x1b[1m"])
 def test_a_bad_name_is_told_as_the_fault_of_its_option(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match=r"^--name: '.*' is not a name$") as caught:
@@ -27,7 +30,6 @@ def test_a_bad_name_is_told_as_the_fault_of_its_option(tmp_path: Path, name: str
     assert caught.value.message.isprintable()
 
 
-@pytest.mark.system
 def test_a_good_name_is_taken(tmp_path: Path) -> None:
     assert discover(DraftRequest(str(tmp_path), name="a-1")).site.name == "a-1"
 
@@ -41,7 +43,6 @@ OF_LUSTRE = [
 ]
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("given", OF_LUSTRE)
 @pytest.mark.parametrize("driver", [None, "local"])
 def test_options_of_lustre_need_lustre(tmp_path: Path, given: dict, driver: str | None) -> None:
@@ -49,7 +50,6 @@ def test_options_of_lustre_need_lustre(tmp_path: Path, given: dict, driver: str 
         discover(DraftRequest(str(tmp_path), driver=driver, **given))
 
 
-@pytest.mark.system
 def test_with_driver_lustre_they_stay_allowed(tmp_path: Path) -> None:
     mount = tmp_path / "scratch"
     mount.mkdir()
@@ -85,7 +85,6 @@ def discovered(state: FakeLustre, mount: Path, late: list[str]) -> tuple[Discove
     return discover(wanted, execute=state.execute, reach=reach), deadlines
 
 
-@pytest.mark.system
 def test_a_server_that_is_late_is_asked_again(tmp_path: Path) -> None:
     state = FakeLustre.pair(mount=str(tmp_path))
     at_once, (usual,) = discovered(state, tmp_path, [])
@@ -97,7 +96,6 @@ def test_a_server_that_is_late_is_asked_again(tmp_path: Path) -> None:
     assert discovery.site.servers.timeout_s > at_once.site.servers.timeout_s
 
 
-@pytest.mark.system
 def test_without_the_answer_of_a_server_there_is_no_site_file(tmp_path: Path) -> None:
     state = FakeLustre.pair(mount=str(tmp_path))
     with pytest.raises(ToolError, match=r"^mds1 did not answer: ") as caught:
@@ -106,7 +104,6 @@ def test_without_the_answer_of_a_server_there_is_no_site_file(tmp_path: Path) ->
     assert "it would lack what mds1 serves" in (caught.value.hint or "")
 
 
-@pytest.mark.system
 def test_a_directory_that_is_no_mount_point_is_told(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
@@ -121,7 +118,6 @@ def test_a_directory_that_is_no_mount_point_is_told(tmp_path: Path) -> None:
         assert not any("no mount point" in one for one in discover(DraftRequest(path)).not_found)
 
 
-@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_a_mount_and_a_directory_of_it(tmp_path: Path) -> None:
     with loopback.mounted(tmp_path, fs="ext4") as mounted:
@@ -137,7 +133,6 @@ def test_a_mount_and_a_directory_of_it(tmp_path: Path) -> None:
     assert told.startswith(f"{inside} is no mount point: it is part of {place}")
 
 
-@pytest.mark.system
 def test_init_tells_people(tmp_path: Path) -> None:
     file, store = tmp_path / "here.toml", tmp_path / "t.db"
 
