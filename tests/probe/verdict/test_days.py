@@ -120,9 +120,9 @@ def keep_counts(store: Store, counts: dict[str, list[int | None]]) -> None:
     for number in range(max(map(len, counts.values()))):
         hosts = []
         for host, of_host in counts.items():
-            reading = Reading(name, of_host[number], "dmesg")
-            if of_host[number] is None:
-                reading = Reading(name, None, reason="it does not answer")
+            silent = of_host[number] is None
+            why = "it does not answer" if silent else None
+            reading = Reading(name, of_host[number], None if silent else "dmesg", why)
             hosts.append(HostSnapshot(host, "server", readings=(reading,)))
         at = FIRST + number * HOUR
         store.add_snapshot("world", Snapshot(at, "lustre", True, (), hosts=tuple(hosts)))
