@@ -306,7 +306,9 @@ def test_units_of_published_results(text, mean, unit):
     assert (found.mean, found.unit) == (pytest.approx(mean), unit)
 
 
-@pytest.mark.parametrize("text", ["1±1/1 s", "0±1/5 s", "1±1/5 MB/s extra", "±", "1±1/0 s"])
+@pytest.mark.parametrize(
+    "text", ["1±1/1 s", "0±1/5 s", "1±1/5 parsec", "1±1 s", "1±1/5 MB/s extra", "±", "1±1/0 s"]
+)
 def test_published_results_that_are_not(text):
     with pytest.raises(UsageError):
         published(text)
