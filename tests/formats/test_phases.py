@@ -318,7 +318,7 @@ def test_buffered_instead_of_direct_is_said() -> None:
     assert warning.endswith("tmpfs ignores it")
 
 
-def with_phase(name: str = "write-direct", **changes: Any) -> Measurement:
+def with_phase(changes: dict[str, Any], name: str = "write-direct") -> Measurement:
     """Return what is read of a report whose phase was changed."""
     document = report(name)
     document["phases"][0] |= changes
@@ -327,7 +327,7 @@ def with_phase(name: str = "write-direct", **changes: Any) -> Measurement:
 
 def test_data_that_came_back_wrong_is_a_failure() -> None:
     verify = {"checked_bytes": 1, "mismatches": 2, "first_mismatch": None}
-    measured = with_phase("read-direct", verify=verify)
+    measured = with_phase({"verify": verify}, "read-direct")
     assert (measured.status, measured.codes) == (RunStatus.FAILED, ("data-corrupt",))
     assert not measured.samples[0].believed
 
@@ -335,7 +335,7 @@ def test_data_that_came_back_wrong_is_a_failure() -> None:
 @for_each("key", ["bytes", "elapsed_s", "bandwidth_bytes_per_s"])
 @for_each("value", [0, -1, None, "many", float("nan"), float("inf"), True])
 def test_figures_that_cannot_be_are_not_believed(key: str, value: object) -> None:
-    measured = with_phase(**{key: value})
+    measured = with_phase({key: value})
     damage.check_sane(measured)
     assert not measured.samples[0].believed
 
@@ -343,7 +343,7 @@ def test_figures_that_cannot_be_are_not_believed(key: str, value: object) -> Non
 @for_each("key", ["latency", "timeline", "per_task", "verify", "access", "status"])
 @for_each("value", [None, 3, "x", [], [[1]], {"tasks": [["x"]], "interval_s": 1}])
 def test_other_shapes_never_raise(key: str, value: object) -> None:
-    damage.check_sane(with_phase(**{key: value}))
+    damage.check_sane(with_phase({key: value}))
 
 
 @sampled

@@ -376,7 +376,7 @@ def test_files_of_published_results(tmp_path):
         path = tmp_path / f"{name}.toml"
         path.write_text(TABLES.format(mean=mean, window=window))
         paths.append(str(path))
-    result = compare_sides(CompareRequest(*paths))
+    result = compare_sides(CompareRequest(paths[0], paths[1]))
     metrics = [one.effects[0].metric for one in result.series]
     assert metrics == ["write_bandwidth", "read_bandwidth"]
     first = result.series[0]
