@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.show.pages import swept_policies
-from tests.show.purge_pages import TIB, USAGE, horizon_answer_of
+from tests.show.pages import TIB, USAGE, horizon_answer_of, swept_policies
 from tests.support.codes import raises
 
 from trimtab.base.error import Message, UsageError
