@@ -24,6 +24,7 @@ from tests.show.pages import (
     sweep_analysis,
     swept_policies,
 )
+from tests.show.test_document import a_sizing
 from tests.support.screens import Lines, Screen, in_utc, too_wide
 from tests.watch.alert.parcels_of import NOON, alert
 
@@ -68,14 +69,10 @@ from trimtab.store.command import copied_document
 from trimtab.store.maintenance import Copied
 from trimtab.store.slot import ItemState, Lease, Slot, SlotState, WatchState
 from trimtab.store.store_document import StoreCopyDocument
-from trimtab.twin.drive_preset import preset
 from trimtab.twin.page import scenario_document, scenarios_document
 from trimtab.twin.scenario_file import load_scenario, preset_names
-from trimtab.twin.whatif.ost_amplification import MiniatureSize
 from trimtab.twin.whatif.page_whatif import whatif_document
 from trimtab.twin.whatif.screen_size import size_document
-from trimtab.twin.whatif.sizing import size
-from trimtab.twin.whatif.sizing_request import SizingRequest
 from trimtab.watch.alert.receiver import ReceiverRow
 from trimtab.watch.page import alerts_document, state_document, trial_document
 
@@ -111,14 +108,6 @@ def _sweep() -> None:
     state = SweepState(cast(Any, sweep), (), ())
     document = sweep_document("sizes", "scratch", sweep_analysis(), extent_sections(state))
     print_document(document, ["store: STORE"])
-
-
-def _size() -> Document:
-    asked = SizingRequest(
-        daily_writes_bytes=2.5e15, drive=preset("pm1733").model, osts=274, limit=0.9,
-        write_bytes_per_s=9e12,
-    )  # fmt: skip
-    return size_document(size(asked, miniature=MiniatureSize(4, 32, 1)))
 
 
 def _import() -> Document:
@@ -241,7 +230,7 @@ RESULTS: dict[str, Screen] = {
     "purge horizon": _horizon,
     "purge query": _query,
     "purge report": lambda: runs_document(purge_runs(), "/var/lib/trimtab"),
-    "size": _size,
+    "size": lambda: size_document(a_sizing()),
     "sweep": _sweep,
     "twin list": lambda: scenarios_document([*map(load_scenario, preset_names())]),
     "twin show": lambda: scenario_document(load_scenario("perlmutter")),

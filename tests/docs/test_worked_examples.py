@@ -256,8 +256,7 @@ def test_the_files_that_the_page_names_are_those_that_a_run_leaves(tmp_path: Pat
 
 
 def test_the_formula_beside_the_example() -> None:
-    said = re.search(r"formula +([0-9.]+), the simulation", PAGES["twin"])
-    assert said is not None
+    said = known(re.search(r"formula +([0-9.]+), the simulation", PAGES["twin"]))
     # What the closed form gives, apart from the reserve that the command corrects for.
     assert greedy(effective_spare(0.12, 0.75), 256) == pytest.approx(float(said[1]), rel=0.002)
 

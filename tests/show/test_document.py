@@ -10,6 +10,7 @@ import click
 import polars as pl
 import pytest
 from tests.support.command import trimtab
+from tests.support.known import known
 from tests.support.screens import Lines, too_wide
 
 from trimtab.answers.page import targets_document
@@ -43,8 +44,7 @@ def a_section(count: int, first: int = 8) -> Section:
 
 
 def test_values_of_facts_are_never_broken(on_screen: Lines):
-    made = facts([("place", LONG_PATH), ("id", "7")])
-    assert made is not None
+    made = known(facts([("place", LONG_PATH), ("id", "7")]))
     assert made.columns == FACTS
     lines = on_screen(Document("There it is.", (Section(tables=(made,)),)))
     assert lines == ["There it is.", f"  place  {LONG_PATH}", "  id     7"]
@@ -182,16 +182,18 @@ def test_a_long_mount_point_is_folded_and_not_cut(on_screen: Lines, width: int) 
     assert together(f"{name}: {LONG[0].text}") in together("".join(lines))
 
 
-COARSE = MiniatureSize(groups=4, superblock_units=32, seeds=1)
-
-
-@pytest.fixture(scope="module")
-def found() -> Sizing:
+def a_sizing() -> Sizing:
+    """Return what is found for a system of 274 OSTs."""
     asked = SizingRequest(
         daily_writes_bytes=2.5e15, drive=preset("pm1733").model, osts=274, limit=0.9,
         write_bytes_per_s=9e12,
     )  # fmt: skip
-    return size(asked, miniature=COARSE)
+    return size(asked, miniature=MiniatureSize(groups=4, superblock_units=32, seeds=1))
+
+
+@pytest.fixture(scope="module")
+def found() -> Sizing:
+    return a_sizing()
 
 
 def test_figures_stand_in_peoples_units(found, on_screen: Lines):

@@ -64,8 +64,7 @@ def test_the_printed_link_opens_the_dashboard(store):
     ) as process:
         assert process.stdout is not None
         try:
-            link = re.search(r"http://\S+", process.stdout.readline())
-            assert link is not None
+            link = known(re.search(r"http://\S+", process.stdout.readline()))
             root = link[0].partition("/enter")[0]
             assert fetched(f"{root}/api/v1/sites")[0] == 401
             _, headers, _ = fetched(link[0])
@@ -225,8 +224,7 @@ def test_nginx_signs_people_in_and_forges_nothing(proxied, desk):
     assert direct.status_code == 401
     # A change, from the page of an admin.
     text = client.get(f"/s/{SITE}/actions", headers=bob).text
-    token = re.search(r'name="csrf" value="(\w+)"', text)
-    assert token is not None
+    token = known(re.search(r'name="csrf" value="(\w+)"', text))
     form = {"kind": "note", "detail": "by nginx", "csrf": token[1]}
     origin = {"Origin": str(client.base_url).rstrip("/")}
     log = f"/s/{SITE}/log"
