@@ -307,10 +307,7 @@ def test_stretches_around_a_change_of_the_log_book_are_offered(client, desk, ser
 
 
 def test_the_figures_of_days_hold_what_was_judged(desk, series):
-    judgement, frame = (
-        desk.series(SITE, series),
-        frame_of_runs(desk.runs(SITE, series)),
-    )
+    judgement, frame = desk.series(SITE, series), frame_of_runs(desk.runs(SITE, series))
     chart = series_chart.days_cov_chart(judgement, "x")
     assert chart is not None
     rows = [row for layer in chart.specification["layer"] for row in layer["data"]["values"]]
