@@ -227,6 +227,7 @@ def test_no_value_is_a_reason_and_no_zero():
     assert figure_text(figure) == "- (nobody knows)"
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
