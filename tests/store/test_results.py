@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.show.pages import swept_policies
-from tests.show.purge_pages import TIB, USAGE, horizon_answer_of
+from tests.show.pages import TIB, USAGE, horizon_answer_of, swept_policies
 from tests.store.values import a_run
 from tests.support.codes import raises
 from tests.watch.alert.parcels_of import NOON, alert

@@ -1,9 +1,12 @@
-"""What is wrong with a TOML file: one error, its lines and places, and what was meant."""
+"""What an error says: its code, its lines and places in a TOML file, and what was meant."""
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
+from trimtab.base.error import DataError, JobLost, Message, ToolError, UsageError, code_of
 from trimtab.base.toml_problem import (
     SHOWN_PROBLEMS,
     Lines,
@@ -12,6 +15,35 @@ from trimtab.base.toml_problem import (
     key_lines,
     unknown_key,
 )
+
+
+def test_a_code_survives_another_process():
+    message = pickle.loads(pickle.dumps(Message("too-few-runs", "3 of at least 24 runs")))
+    assert (message, message.code) == ("3 of at least 24 runs", "too-few-runs")
+
+
+@pytest.mark.parametrize("code", ["", "Too-few", "too_few", "-few", "few-", "too--few", "zu wenig"])
+def test_codes_have_one_form(code):
+    with pytest.raises(ValueError, match="no code"):
+        Message(code, "text")
+
+
+def test_plain_text_has_no_code():
+    assert code_of("as read from a store") is None
+    assert code_of(None) is None
+
+
+def test_an_error_has_the_code_it_was_given_else_its_message_s_else_its_class_s():
+    assert UsageError("no such site", code="site-unknown").code == "site-unknown"
+    assert UsageError(Message("site-unknown", "no such site")).code == "site-unknown"
+    assert ToolError("it failed").code == "tool-failed"
+    assert JobLost("node failed", state="NODE_FAIL").code == "job-lost"
+
+
+def test_a_data_error_keeps_its_code_when_its_file_becomes_known():
+    error = DataError("not a number", line=3, code="not-a-number").of("results.csv")
+    assert (error.code, error.message) == ("not-a-number", "results.csv:3: not a number")
+
 
 NOWHERE = Lines()
 
@@ -68,13 +100,9 @@ user = 1
 
 
 def test_tables_of_a_list_go_by_their_number() -> None:
-    lines = key_lines(TEXT)
-    assert lines.line_of(("exempt", "0", "user")) == 5
-    assert lines.line_of(("exempt", "1")) == 6
-    assert lines.line_of(("exempt", "1", "user")) == 7
-    assert lines.line_of(("exempt", "1", "more", "x")) == 9
-    assert lines.line_of(("other", "user")) == 11
-    assert lines.line_of(("policy", "name")) == 2
+    keys = ("exempt.0.user", "exempt.1", "exempt.1.user", "exempt.1.more.x", "other.user")
+    lines = [key_lines(TEXT).line_of(tuple(key.split("."))) for key in (*keys, "policy.name")]
+    assert lines == [5, 6, 7, 9, 11, 2]
 
 
 @pytest.mark.parametrize(
@@ -98,16 +126,12 @@ def test_lines_are_found_whatever_the_writing() -> None:
         '# [limits]\n"site" . name = "a"\nsite.text = """\n[limits]\ncov = 1\n"""\r\n'
         "  [ limits ]  # x\n\tcov=2\n'full.ness' = 1\n[[list]]\n[a.'b.c'.d]\nx = 1\n"
     )
-    line_of = key_lines(text).line_of
-    assert line_of(("site", "name")) == 2
-    assert line_of(("site", "text")) == 3
-    assert line_of(("limits",)) == 7
-    assert line_of(("limits", "cov")) == 8
-    assert line_of(("limits", "full.ness")) == 9
-    assert line_of(("limits", "absent", "deeper")) == 7
-    assert line_of(("a", "b.c", "d", "x")) == 12
-    assert line_of(("a",)) == 11
-    assert line_of(("nowhere",)) is None
+    expected = {
+        ("site", "name"): 2, ("site", "text"): 3, ("limits",): 7, ("limits", "cov"): 8,
+        ("limits", "full.ness"): 9, ("limits", "absent", "deeper"): 7, ("a", "b.c", "d", "x"): 12,
+        ("a",): 11, ("nowhere",): None,
+    }  # fmt: skip
+    assert {key: key_lines(text).line_of(key) for key in expected} == expected
 
 
 @pytest.mark.parametrize(
