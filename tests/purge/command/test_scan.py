@@ -1,8 +1,9 @@
-"""A scan that is stopped by a signal says so, and the same command goes on with it."""
+"""A scan that a signal stops, or whose mount hangs, says so and leaves nothing half done."""
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.support import silent_fuse
+from tests.support.command import trimtab
+from tests.support.polling import eventually
 
 pytestmark = pytest.mark.system
 
@@ -30,9 +34,7 @@ def test_a_scan_goes_on_where_it_was_stopped(tmp_path):
             (directory / f"f{file}").touch()
     slow = _command(root, index, "--checkpoint", "0.2s", "--calls-per-second", "400")
     with subprocess.Popen(slow, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as scan:
-        deadline = time.monotonic() + 60
-        while not index.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        eventually(index.exists)
         time.sleep(1.0)
         scan.send_signal(signal.SIGINT)
         _, complaint = scan.communicate(timeout=60)
@@ -43,7 +45,20 @@ def test_a_scan_goes_on_where_it_was_stopped(tmp_path):
     ended = subprocess.run(_command(root, index, "--json"), capture_output=True, check=False)
     assert ended.returncode == 0, ended.stderr
     document = json.loads(ended.stdout)
-    assert document["complete"]
-    assert document["names"] == DIRECTORIES * (FILES + 1)
+    assert (document["complete"], document["names"]) == (True, DIRECTORIES * (FILES + 1))
     again = subprocess.run(_command(root, index), capture_output=True, check=False)
     assert again.returncode == 2
+
+
+@pytest.mark.skipif(silent_fuse.why_not() is not None, reason=silent_fuse.why_not() or "")
+def test_a_scan_of_a_dead_mount_ends(tmp_path):
+    root, index = tmp_path / "root", tmp_path / "index"
+    root.mkdir()
+    with silent_fuse.silent_mount(root, mute=True):
+        scan = ("purge", "scan", root, "--index", index)
+        ended = trimtab(*scan, store=Path(os.devnull), timeout_s=90.0)
+    assert ended.code == 3
+    for words in ("the scan was not begun", "hint: "):
+        assert words in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert not index.exists()
