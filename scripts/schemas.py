@@ -2,7 +2,7 @@
 
 ``make docs`` writes them beside the pages. What is committed is the fingerprint of each, in
 `FINGERPRINTS`: what changes there changes what programs read, and belongs into ``CHANGELOG.md``.
-``tests/show/test_schemas.py`` compares them with the code.
+``tests/show/test_encode.py`` compares them with the code.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.act.lustre_site import run_command
+from tests.fake_lustre.state import FakeLustre
 from tests.support.codes import raises
 from tests.support.memory_driver import MemoryDriver, MemoryTarget
 
@@ -27,7 +29,7 @@ from trimtab.act.action_journal import (
 from trimtab.act.apply import ActingSurroundings, apply, ranges
 from trimtab.act.safeguard import DeadMan, Pacing, dead_man
 from trimtab.act.session import recover
-from trimtab.base.action import ActionKind, Instruction, Outcome, Plan
+from trimtab.base.action import Action, ActionKind, Instruction, Outcome, Plan
 from trimtab.base.error import DataError, Message, RefusedError, ToolError, TrimtabError
 from trimtab.base.site_policy import TrimPolicy
 from trimtab.base.snapshot import NotAvailable, Setting, Snapshot
@@ -58,6 +60,9 @@ def instruction(target: str = "OST0000", **changes: Any) -> Instruction:
     return Instruction(kind, target, Message("differs", "2000 is not 0"), **(values | changes))
 
 
+TRIM = instruction(kind=ActionKind.TRIM)
+
+
 def plan(*instructions: Instruction, **changes: Any) -> Plan:
     return Plan(SITE, "tunables", NOW, NOW, instructions, **changes)
 
@@ -75,10 +80,7 @@ def surroundings(
     range_bytes: int = TIB,
     sleep: Callable[[float], None] = lambda seconds: None,
 ) -> Iterator[ActingSurroundings]:
-    with (
-        Store.open(directory / "t.db") as store,
-        opened(directory / "actions", SITE) as journal,
-    ):
+    with Store.open(directory / "t.db") as store, opened(directory / "actions", SITE) as journal:
         clock = Clock()
         recover(journal, store, of, SITE, NOW)
         token = store.take_right(
@@ -98,14 +100,26 @@ def surroundings(
         )
 
 
+def done_in(
+    directory: Path, of: MemoryDriver, *instructions: Instruction, **options: Any
+) -> tuple[Action, ...]:
+    """Return what came of a plan of these instructions, by default of one."""
+    with surroundings(directory, of, **options) as around:
+        return apply(plan(*(instructions or (instruction(),))), around)
+
+
+def overtake(around: ActingSurroundings) -> None:
+    """Let another process take the right to act."""
+    end = NOW + timedelta(hours=1)
+    around.store.take_right(SITE, "other", now=NOW, until=end, gone=lambda _: True)
+
+
 def lines_of(directory: Path) -> list[str]:
     with opened(directory / "actions", SITE) as journal:
         return [line.do for line in journal.lines]
 
 
-def test_what_is_done_is_journalled_before_and_after_and_kept_in_the_ledger(
-    tmp_path: Path,
-) -> None:
+def test_what_is_done_is_journalled_before_and_after_and_kept_in_the_ledger(tmp_path: Path) -> None:
     memory = driver()
     seen: list[list[str]] = []
     written = memory.set
@@ -139,8 +153,7 @@ def test_what_no_longer_holds_is_not_written(
 ) -> None:
     memory = driver()
     before = dict(memory.state["OST0000"].settings)
-    with surroundings(tmp_path, memory) as around:
-        (action,) = apply(plan(instruction(**changes)), around)
+    (action,) = done_in(tmp_path, memory, instruction(**changes))
     assert action.outcome is outcome
     assert action.detail
     assert memory.state["OST0000"].settings == before
@@ -165,8 +178,7 @@ def test_a_failure_is_told_for_what_it_is(
         raise error
 
     memory.set = fails  # type: ignore[method-assign]
-    with surroundings(tmp_path, memory) as around:
-        (action,) = apply(plan(instruction()), around)
+    (action,) = done_in(tmp_path, memory)
     assert action.outcome is outcome
     # What the setting was left at: the way back knows it by that.
     assert action.found == ("2000" if outcome is Outcome.NOT_STORED else None)
@@ -176,8 +188,7 @@ def test_a_stage_waits_for_all_of_the_one_before(tmp_path: Path) -> None:
     memory = driver("OST0000", "OST0001", "OST0002")
     memory.state["OST0001"].settings[SETTING] = "1"
     stages = [instruction(f"OST000{number}", stage=number > 1) for number in range(3)]
-    with surroundings(tmp_path, memory) as around:
-        actions = apply(plan(*stages), around)
+    actions = done_in(tmp_path, memory, *stages)
     assert [action.outcome for action in actions] == [Outcome.DONE, Outcome.CHANGED]
     assert memory.state["OST0002"].settings[SETTING] == "2000"
 
@@ -211,9 +222,7 @@ def test_a_plan_that_is_held_changes_nothing(tmp_path: Path) -> None:
 def test_who_has_lost_the_right_does_nothing_more(tmp_path: Path) -> None:
     memory = driver()
     with surroundings(tmp_path, memory) as around:
-        around.store.take_right(
-            SITE, "other", now=NOW, until=NOW + timedelta(hours=1), gone=lambda _: True
-        )
+        overtake(around)
         with raises(RefusedError, "right-lost"):
             apply(plan(instruction()), around)
     assert memory.state["OST0000"].settings[SETTING] == "2000"
@@ -226,14 +235,12 @@ def test_a_trim_keeps_the_right_and_ends_where_it_is_lost(tmp_path: Path) -> Non
 
         def overtaken(target: str, start: int = 0, length: int | None = None):
             if start == TIB // 4:
-                around.store.take_right(
-                    SITE, "other", now=NOW, until=NOW + timedelta(hours=1), gone=lambda _: True
-                )
+                overtake(around)
             return trim(target, start, length)
 
         memory.trim = overtaken  # type: ignore[method-assign]
         with raises(RefusedError, "right-lost"):
-            apply(plan(instruction(kind=ActionKind.TRIM)), around)
+            apply(plan(TRIM), around)
     assert lines_of(tmp_path) == ["apply", "begin", "range", "range"]
     with surroundings(tmp_path, memory) as around:
         assert around.store.actions(SITE)[0].facts == {"interrupted": "killed"}
@@ -260,7 +267,7 @@ def test_close_open_reset_and_trim(tmp_path: Path) -> None:
             plan(
                 instruction(kind=ActionKind.RESET_ALLOCATOR),
                 instruction(kind=ActionKind.OPEN),
-                instruction(kind=ActionKind.TRIM),
+                TRIM,
             ),
             around,
         )
@@ -294,7 +301,7 @@ def test_a_counter_of_discards_that_lags_is_waited_for(
     memory.snapshot = lagging  # type: ignore[method-assign]
     with surroundings(tmp_path, memory, sleep=slept.append) as around:
         hurried = replace(around, gives_way=lambda seconds: hurry and seconds > 0)
-        (action,) = apply(plan(instruction(kind=ActionKind.TRIM)), hurried)
+        (action,) = apply(plan(TRIM), hurried)
     assert (action.outcome, action.facts["effect"]) == (Outcome.DONE, effect)
     assert sum(slept) <= 25
 
@@ -311,12 +318,11 @@ def test_a_trim_that_was_interrupted_goes_on(tmp_path: Path, ranges_before: int)
         return trim(target, start, length)
 
     memory.trim = dying  # type: ignore[method-assign]
-    with surroundings(tmp_path, memory, range_bytes=TIB // 4) as around:
-        (action,) = apply(plan(instruction(kind=ActionKind.TRIM)), around)
+    (action,) = done_in(tmp_path, memory, TRIM, range_bytes=TIB // 4)
     assert action.outcome is Outcome.UNREACHABLE
     memory.trim = lambda *arguments: (calls.append(arguments[1]), trim(*arguments))[1]  # type: ignore[method-assign]
     with surroundings(tmp_path, memory, range_bytes=TIB // 4) as around:
-        (action,) = apply(plan(instruction(kind=ActionKind.TRIM)), around)
+        (action,) = apply(plan(TRIM), around)
         assert action.outcome is Outcome.DONE
     assert calls == [0, TIB // 4, TIB // 2, 3 * TIB // 4]
     with surroundings(tmp_path, memory) as around:
@@ -344,8 +350,7 @@ def test_a_trim_pauses_while_writes_are_slow(tmp_path: Path) -> None:
         return trim(target, start, length)
 
     memory.trim = slowing  # type: ignore[method-assign]
-    with surroundings(tmp_path, memory, range_bytes=TIB // 2, sleep=slept.append) as around:
-        apply(plan(instruction(kind=ActionKind.TRIM)), around)
+    done_in(tmp_path, memory, TRIM, range_bytes=TIB // 2, sleep=slept.append)
     assert slept == [5.0, 300.0]
 
 
@@ -378,16 +383,14 @@ def test_what_a_killed_process_left_open_is_settled(
 
 
 def test_the_ledger_is_filled_from_the_journal(tmp_path: Path) -> None:
-    with surroundings(tmp_path, driver()) as around:
-        (action,) = apply(plan(instruction()), around)
+    (action,) = done_in(tmp_path, driver())
     (tmp_path / "t.db").unlink()
     with surroundings(tmp_path, driver()) as around:
         assert around.store.actions(SITE) == (action,)
 
 
 def test_a_journal_that_was_changed_changes_nothing_more(tmp_path: Path) -> None:
-    with surroundings(tmp_path, driver()) as around:
-        apply(plan(instruction()), around)
+    done_in(tmp_path, driver())
     path = tmp_path / "actions" / f"{SITE}.journal.jsonl"
     path.write_text(path.read_text().replace('"before":"2000"', '"before":"2001"'))
     with raises(DataError, "journal-changed"), surroundings(tmp_path, driver()):
@@ -455,26 +458,22 @@ def test_what_a_server_is_going_to_put_back_is_not_called_done(tmp_path: Path) -
             return NotAvailable("this driver has lost its server")
 
     memory = Mute(MemoryTarget("OST0000"))
-    with surroundings(tmp_path, memory) as around:
-        (done,) = apply(plan(instruction()), around)
+    (done,) = done_in(tmp_path, memory)
     memory.dead_man_s = 60.0
-    with surroundings(tmp_path, memory) as around:
-        (open_end,) = apply(plan(instruction(before="0", value="1")), around)
+    (open_end,) = done_in(tmp_path, memory, instruction(before="0", value="1"))
     assert (done.outcome, open_end.outcome) == (Outcome.DONE, Outcome.UNKNOWN)
     assert "lost its server" in str(open_end.detail)
 
 
 def test_a_permanent_setting_needs_a_driver_that_can(tmp_path: Path) -> None:
     memory = driver()
-    with surroundings(tmp_path, memory) as around:
-        (action,) = apply(plan(instruction(permanent=True)), around)
+    (action,) = done_in(tmp_path, memory, instruction(permanent=True))
     assert memory.state["OST0000"].permanent == {SETTING: "0"}
     assert action.outcome is Outcome.DONE
 
     memory.capabilities = memory.capabilities - {"permanent"}
     before = dict(memory.state["OST0000"].settings)
-    with surroundings(tmp_path, memory) as around:
-        (action,) = apply(plan(instruction(before="0", value="1", permanent=True)), around)
+    (action,) = done_in(tmp_path, memory, instruction(before="0", value="1", permanent=True))
     assert action.outcome is Outcome.SKIPPED
     assert memory.state["OST0000"].settings == before
 
@@ -496,9 +495,46 @@ def test_a_killed_change_is_open_while_its_server_may_put_it_back(
     with opened(tmp_path / "actions", SITE) as journal:
         journal.write(ApplyLine(begun.at, SITE, "tunables", "p", "me", 1, "0"))
         journal.write(begun)
-    with (
-        Store.open(tmp_path / "t.db") as store,
-        opened(tmp_path / "actions", SITE) as journal,
-    ):
+    with Store.open(tmp_path / "t.db") as store, opened(tmp_path / "actions", SITE) as journal:
         (action,) = recover(journal, store, memory, SITE, NOW)
     assert action.outcome is outcome
+
+
+# The commands that act, through real processes: ssh, the collector and the writing program.
+
+PRIO = "lod.scratch-MDT0000-mdtlov.qos_prio_free"
+SSH_SITE = """\
+[site]
+name = "fake"
+driver = "lustre"
+path = "/scratch"
+file_system = "scratch"
+
+[servers]
+oss = "lustre1"
+
+[servers.ssh]
+command = "{ssh}"
+
+[policy.tunables]
+settings = {{qos_prio_free = "80%"}}
+"""
+
+
+@pytest.mark.calibration
+def test_a_setting_is_written_over_ssh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installed = FakeLustre.small(mount="/scratch").install(tmp_path / "lustre")
+    monkeypatch.setenv("PATH", installed.path)
+    site = tmp_path / "fake.toml"
+    site.write_text(SSH_SITE.format(ssh=installed.ssh[0]))
+    store = str(tmp_path / "t.db")
+    done = run_command(capsys, "tune", str(site), "--apply", "--store", store)
+    assert [action["outcome"] for action in done["actions"]] == ["done"]
+    with installed.changing() as state:
+        (server,) = state.servers
+        assert state.lctl(server.name, ["get_param", "-n", PRIO]).stdout == "80%\n"
+        steps = [line.split(": ")[1].split()[0] for line in server.log]
+        assert steps == ["begun", "done", "confirmed"]
+        assert list(server.kept) == [f"{state.file_system}.token"]

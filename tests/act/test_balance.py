@@ -13,12 +13,15 @@ from tests.act.world import (
     UNREADABLE,
     action,
     carried_out,
+    closing,
     codes,
     held_by,
     ost,
+    retaken,
     seen,
     site,
     snapshot,
+    targets_in,
     writes,
 )
 from tests.support.each import for_each
@@ -33,11 +36,6 @@ CLOSE, OPEN = ActionKind.CLOSE, ActionKind.OPEN
 HALF = BalancePolicy(most_closed=0.5)
 OURS: dict[str, Any] = {"settings": {CREATE: "0"}, "create_enabled": False}
 DAY_S = 86400.0
-
-
-def closing(target, age_s=DAY_S, **changes):
-    keys: dict[str, Any] = {"setting": CREATE, "before": "20000", "value": "0", "policy": "balance"}
-    return action(CLOSE, target, age_s, **(keys | changes))
 
 
 def opening(target, age_s, **changes):
@@ -63,10 +61,7 @@ def full(number, fullness, **changes):
         (full(0, 0.75), []),
         (full(0, 0.999), [("close", "OST0000", "0")]),
         (full(0, None), []),
-        (
-            full(0, 0.8, settings={"obdfilter/no_create": "0"}),
-            [("close", "OST0000", "1")],
-        ),
+        (full(0, 0.8, settings={"obdfilter/no_create": "0"}), [("close", "OST0000", "1")]),
         (full(0, 0.8, settings={}), [("close", "OST0000", None)]),
     ],
 )
@@ -108,11 +103,7 @@ def test_a_closing_carries_the_value_of_before_and_the_mechanism_that_the_policy
         (full(0, 0.8, labelled={("server", None): None}), (), "server-unknown"),
         (full(0, 0.8, create_enabled=None), (), "creation-unknown"),
         (full(0, 0.8, settings={CREATE: UNREADABLE}), (), "setting-unreadable"),
-        (
-            full(0, 0.8, labelled={("create_enabled", "MDT0001"): False}),
-            (),
-            "closed-by-others",
-        ),
+        (full(0, 0.8, labelled={("create_enabled", "MDT0001"): False}), (), "closed-by-others"),
         (full(0, 0.8), (opening("OST0000", 3599),), "dwell"),
         (full(0, 0.8), (closing("OST0000", 3000, outcome=Outcome.REFUSED),), "dwell"),
         (
@@ -169,10 +160,7 @@ def test_the_value_of_before_is_restored(before, value):
         (ost(0, 0.5, **OURS), (closing("OST0000", outcome=Outcome.REFUSED),)),
         (ost(0, 0.5, **OURS), (closing("OST0000"), opening("OST0000", 9000))),
         # A failover lost Trimtab's; something else closes it now.
-        (
-            ost(0, 0.5, create_enabled=False, settings={CREATE: "20000"}),
-            (closing("OST0000"),),
-        ),
+        (ost(0, 0.5, create_enabled=False, settings={CREATE: "20000"}), (closing("OST0000"),)),
     ],
 )
 def test_what_others_closed_is_never_opened(target, actions):
@@ -289,8 +277,7 @@ def test_a_target_without_space_is_not_opened_for_layouts():
 
 def test_an_incomplete_snapshot_opens_and_does_not_close():
     observed = world(ost(0, 0.6, **OURS), full(1, 0.8), actions=(closing("OST0000"),))
-    assert observed.snapshot is not None
-    half = replace(observed, snapshot=replace(observed.snapshot, complete=False))
+    half = retaken(observed, complete=False)
     plan = decide(half, NOW)
     assert writes(plan) == [("open", "OST0000", "20000")]
     assert codes(plan) == {("OST0001", None): "snapshot-incomplete"}
@@ -302,8 +289,7 @@ def test_an_incomplete_snapshot_opens_and_does_not_close():
 def test_the_hour_bounds_closings():
     targets = [full(number, 0.8) for number in range(3)]
     where = site(most_per_hour=2)
-    observed = replace(world(*targets), site=where)
-    plan = decide(observed, NOW)
+    plan = decide(replace(world(*targets), site=where), NOW)
     assert [row.target for row in plan.instructions] == ["OST0000", "OST0001"]
     assert codes(plan) == {("OST0002", None): "too-many-actions"}
 
@@ -348,8 +334,7 @@ def drawn(rows, policy, pools, limits):
     groups = {f"p{n}": frozenset(names[i] for i in pool if i < len(names))
               for n, pool in enumerate(pools)}  # fmt: skip
     groups = {name: members for name, members in groups.items() if members}
-    where = site(limits, balance=policy)
-    return seen(targets, where, actions=tuple(actions), pools=groups)
+    return seen(targets, site(limits, balance=policy), actions=tuple(actions), pools=groups)
 
 
 SITES = st.builds(
@@ -383,8 +368,7 @@ def unusable(observed, members):
 @given(SITES)
 def test_never_more_closed_than_any_cap(observed):
     after = carried_out(observed, plan := decide(observed, NOW), NOW)
-    assert after.snapshot is not None
-    policy, names = observed.site.policies.balance, {s.target.name for s in after.snapshot.targets}
+    policy, names = observed.site.policies.balance, {s.target.name for s in targets_in(after)}
     closed = {row.target for row in plan.instructions if row.kind is CLOSE}
     for members in (names, *observed.pools.values()):
         if not closed & set(members):
@@ -417,11 +401,9 @@ def test_what_was_done_asks_for_nothing_more_within_the_dwell(observed):
     for step in range(3):
         at = NOW + timedelta(minutes=step)
         observed = carried_out(observed, decide(observed, at), at)
-    assert observed.snapshot is not None
     changed = {row.instruction.target for row in observed.actions if row.at >= NOW}
     at = NOW + timedelta(minutes=5)
-    plan = decide(replace(observed, snapshot=replace(observed.snapshot, at=at)), at)
-    assert not {row.target for row in plan.instructions} & changed
+    assert not {row.target for row in decide(retaken(observed, at=at), at).instructions} & changed
 
 
 @given(SITES, st.randoms())

@@ -83,8 +83,7 @@ def test_settings_are_shown_set_and_taken_back(looped: Looped) -> None:
     other = looped.document("tune", "looped", "--apply", "--plan", "0" * 16, code=4)
     assert other["error"]["code"] == "plan-changed"
     assert {name: looped.queue(name) for name in before} == before
-    plan = planned["plan"]["id"]
-    applied = looped.document("tune", "looped", "--apply", "--plan", plan)
+    applied = looped.document("tune", "looped", "--apply", "--plan", planned["plan"]["id"])
     assert [each["outcome"] for each in applied["actions"]] == ["done", "done"]
     assert (looped.queue("read_ahead_kb"), looped.queue("wbt_lat_usec")) == ("64", "0")
     assert looped.document("tune", "looped", "--apply")["actions"] == []

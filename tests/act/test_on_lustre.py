@@ -62,8 +62,7 @@ def test_a_setting_goes_from_one_target_to_all_and_back(lustre: LustreSite) -> N
     planned = lustre.run("tune", "fake")["plan"]
     assert [each["target"] for each in planned["instructions"]] == ["MDT0000"]
     assert lustre.writes() == []
-    applied = lustre.run("tune", "fake", "--apply", "--plan", planned["id"])
-    assert outcomes(applied) == ["done"]
+    assert outcomes(lustre.run("tune", "fake", "--apply", "--plan", planned["id"])) == ["done"]
     assert outcomes(lustre.run("tune", "fake", "--apply")) == ["done"]
     assert lustre.run("tune", "fake", "--apply")["actions"] == []
     lustre.fake.pass_time(1000.0)  # confirmed: nothing is put back
@@ -231,11 +230,7 @@ SURVEYED = f"{REQUESTS}survey = true\n"
     ids=["unchanged", "slower", "failed once"],
 )
 def test_the_first_target_is_surveyed_before_and_after_its_change(
-    lustre: LustreSite,
-    monkeypatch: pytest.MonkeyPatch,
-    how: dict,
-    surveys: int,
-    then: str,
+    lustre: LustreSite, monkeypatch: pytest.MonkeyPatch, how: dict, surveys: int, then: str
 ) -> None:
     stand_in = Surveys(lustre, **how)
     monkeypatch.setattr(first_target, "prepare", stand_in.prepare)
@@ -462,3 +457,55 @@ def test_a_target_that_failed_over_is_open_again_and_closed_again(lustre: Lustre
     assert not lustre.fake.target(OST).no_create
     assert outcomes(lustre.run("balance", "fake", "--apply")) == ["done"]
     assert lustre.fake.target(OST).no_create
+
+
+# What is still changed on a fake Lustre of which a part is lost, by the commands that act.
+
+POLICY = '[policy.balance]\nmost_closed = "50%"\n'
+FIRST, LAST = "OST0000", "OST0007"
+
+
+@pytest.mark.parametrize(
+    ("part", "closed", "why"),
+    [
+        (LAST, [FIRST], "pool second: no current state of OST0007"),
+        ("MDT0001", [], "the snapshot is incomplete"),
+    ],
+)
+def test_a_lost_part_stops_what_rests_on_it_and_nothing_else(
+    lustre: LustreSite, part: str, closed: list[str], why: str
+) -> None:
+    names = [target.name for target in lustre.fake.osts]
+    lustre.fake.pools = {"first": names[:4], "second": names[4:]}
+    lustre.write_site(POLICY)
+    for name, fullness in ((FIRST, 0.9), ("OST0004", 0.92)):
+        lustre.fake.target(name).untrimmed_bytes = GIB
+        fill(lustre, name, fullness)
+    lustre.fake.target(part).up = False
+    assert outcomes(lustre.run("trim", "fake", "--targets", FIRST, "--apply")) == ["done"]
+    assert lustre.fake.target(FIRST).untrimmed_bytes == 0
+    plan = lustre.run("balance", "fake", *(["--apply"] if closed else []))["plan"]
+    assert [row["target"] for row in plan["instructions"]] == closed
+    assert all(row["reason"].startswith(why) for row in plan["untouched"])
+    assert len(plan["untouched"]) == 2 - len(closed)
+    assert all(count == 0 for count in counts(lustre, FIRST)) is bool(closed)
+    assert all(count == 20000 for count in counts(lustre, "OST0004"))
+
+
+def test_a_list_of_pools_that_cannot_be_read_closes_nothing(
+    lustre: LustreSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lustre.write_site(POLICY)
+    fill(lustre, FIRST, 0.9)
+    execute = lustre.fake.execute
+
+    def without_pools(argv, **options):
+        if tuple(argv[:2]) == ("lfs", "pool_list"):
+            argv = ("lfs", "pool_list", "another")
+        return execute(argv, **options)
+
+    monkeypatch.setattr(lustre.fake, "execute", without_pools)
+    plan = lustre.run("balance", "fake")["plan"]
+    assert plan["instructions"] == []
+    (left,) = plan["untouched"]
+    assert left["reason"].startswith("members of pools unknown: lfs pool_list")

@@ -14,6 +14,7 @@ from tests.act.world import (
     codes,
     held_by,
     ost,
+    retaken,
     seen,
     site,
     snapshot,
@@ -87,16 +88,12 @@ def test_due(target, actions, code):
     assert plan.untouched == ()
 
 
-@for_each(
-    "before, due",
-    [(15 * TIB, True), (18 * TIB, False), (25 * TIB, True), (None, False)],
-)
+@for_each("before, due", [(15 * TIB, True), (18 * TIB, False), (25 * TIB, True), (None, False)])
 def test_without_a_noted_counter_the_rate_since_the_baseline_counts(before, due):
     """Trimmed 4 hours ago, the baseline is 2 hours old: twice what was written since."""
     target = ost(0, bytes_written_total=20 * TIB, last_trim_at=ago(4 * 3600).isoformat())
     baseline = snapshot([ost(0, bytes_written_total=before)], age_s=7200)
-    plan = decide(seen([target], baseline=baseline), NOW)
-    assert bool(plan.instructions) is due
+    assert bool(decide(seen([target], baseline=baseline), NOW).instructions) is due
 
 
 @for_each(
@@ -169,8 +166,7 @@ def test_written_since_is_a_lower_bound_whatever_happened(
     )  # fmt: skip
     last = trim("OST0000", clock - trimmed_at + 30, bytes_written_total=str(noted))
     last = replace(last, instruction=replace(last.instruction, server=f"oss{noted_by}"))
-    observed = seen([target], actions=(last,))
-    written = written_since(observed, target, last, ended_at(last))
+    written = written_since(seen([target], actions=(last,)), target, last, ended_at(last))
     if written is None:
         assert server != noted_by
         assert not known_session
@@ -255,9 +251,7 @@ def test_the_window_is_in_the_time_of_the_site(at, begins):
     hour, minute = map(int, at.split(":"))
     now = datetime(2026, 11, 24, hour, minute, tzinfo=UTC) - timedelta(hours=1)
     where = replace(site(trim=TrimPolicy(window=Window(1350, 240))), timezone="Europe/Berlin")
-    observed = seen([ost(0)], where)
-    assert observed.snapshot is not None
-    plan = decide(replace(observed, snapshot=replace(observed.snapshot, at=now)), now)
+    plan = decide(retaken(seen([ost(0)], where), at=now), now)
     assert bool(plan.instructions) is begins
     assert codes(plan) == ({} if begins else {("OST0000", None): "outside-window"})
 

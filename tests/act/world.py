@@ -1,13 +1,18 @@
-"""A site of a few targets at one time, and its ledger, as controllers see them."""
+"""A site of a few targets at one time, its ledger and its store, as controllers see them."""
 
-from collections.abc import Iterable, Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from trimtab.act.decide.site_observed import SiteObserved
 from trimtab.base.action import Action, ActionKind, Instruction, Outcome, Plan
-from trimtab.base.error import Message
+from trimtab.base.error import Message, RefusedError
+from trimtab.base.event import Event, EventKind
 from trimtab.base.site import Servers, Site, SiteLimits
 from trimtab.base.site_policy import Policies
 from trimtab.base.snapshot import (
@@ -19,6 +24,10 @@ from trimtab.base.snapshot import (
     TargetSnapshot,
     not_available,
 )
+from trimtab.store.kept import Sums
+from trimtab.store.slot import Slot
+
+# A site of a few targets at one time, and its ledger, as controllers see them.
 
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 TIB = 2**40
@@ -129,6 +138,12 @@ def action(
     )  # fmt: skip
 
 
+def closing(target: str = "OST0000", age_s: float = 86400.0, **changes: Any) -> Action:
+    """Return the closing of a target by balance; a day ago, unless said otherwise."""
+    keys: dict[str, Any] = {"setting": CREATE, "before": "20000", "value": "0", "policy": "balance"}
+    return action(ActionKind.CLOSE, target, age_s, **(keys | changes))
+
+
 def codes(plan: Plan) -> dict[tuple[str, str | None], str]:
     """Return the code of each reason to leave something as it is."""
     return {(row.target, row.setting): row.reason.code for row in plan.untouched}
@@ -142,10 +157,21 @@ def writes(plan: Plan) -> list[tuple[str, str, str | None]]:
     return [(row.kind.value, row.target, row.value) for row in plan.instructions]
 
 
+def targets_in(observed: SiteObserved) -> tuple[TargetSnapshot, ...]:
+    """Return the targets of the snapshot that there is."""
+    assert observed.snapshot is not None
+    return observed.snapshot.targets
+
+
+def retaken(observed: SiteObserved, **changes: Any) -> SiteObserved:
+    """Return a site whose snapshot differs so."""
+    assert observed.snapshot is not None
+    return replace(observed, snapshot=replace(observed.snapshot, **changes))
+
+
 def carried_out(observed: SiteObserved, plan: Plan, at: datetime) -> SiteObserved:
     """Return the site after every instruction of a plan was done, and read at that time."""
-    assert observed.snapshot is not None
-    targets = {row.target.name: row for row in observed.snapshot.targets}
+    targets = {row.target.name: row for row in targets_in(observed)}
     rows = list(observed.actions)
     for instruction in plan.instructions:
         targets[instruction.target] = _changed(targets[instruction.target], instruction)
@@ -155,8 +181,8 @@ def carried_out(observed: SiteObserved, plan: Plan, at: datetime) -> SiteObserve
                 at, Outcome.DONE, instruction.value,
             )
         )  # fmt: skip
-    read = replace(observed.snapshot, at=at, targets=tuple(targets.values()))
-    return replace(observed, snapshot=read, actions=tuple(rows))
+    read = retaken(observed, at=at, targets=tuple(targets.values()))
+    return replace(read, actions=tuple(rows))
 
 
 def _changed(row: TargetSnapshot, instruction: Instruction) -> TargetSnapshot:
@@ -174,3 +200,130 @@ def _changed(row: TargetSnapshot, instruction: Instruction) -> TargetSnapshot:
             for reading in readings
         )
     return replace(row, readings=readings, settings=settings)
+
+
+# What acting needs of a store, in memory: tests of the store itself are in ``tests/store``.
+
+
+class MemoryStore:
+    """A store that many processes open, one after another; what was written stays."""
+
+    def __init__(self, path: Path) -> None:
+        self.location = SimpleNamespace(path=path)
+        self._events: list[Event] = []
+        self._actions: dict[str, Action] = {}
+        self._snapshots: list[Snapshot] = []
+        self._right: tuple[int, str | None, datetime | None] = (0, None, None)
+
+    def __enter__(self) -> MemoryStore:
+        """Open it."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close it."""
+
+    def incidents(self, site: str) -> tuple[()]:
+        """Return no incident: none was ever searched for."""
+        return ()
+
+    def sums(self, site: str) -> Sums:
+        """Return no sum: so short a record is judged anew."""
+        return Sums()
+
+    def series(self, site: str) -> tuple[()]:
+        """Return no series: no run is kept."""
+        return ()
+
+    def judged(self, site: str) -> None:
+        """Return when incidents were searched for: never."""
+
+    def take_right(
+        self, site: str, holder: str, *, now: datetime, until: datetime, gone: Callable[[str], bool]
+    ) -> int:
+        """Take the right to act."""
+        token, other, end = self._right
+        taken = other is not None and end is not None and end > now
+        if taken and other != holder and not gone(str(other)):
+            raise RefusedError("another process has it", code="site-acted-on-elsewhere")
+        self._right = (token + 1, holder, until)
+        return token + 1
+
+    def renew_right(self, site: str, token: int, until: datetime) -> bool:
+        """Put off its end, where the token is the newest."""
+        newest, holder, _ = self._right
+        if newest == token and holder is not None:
+            self._right = (token, holder, until)
+            return True
+        return False
+
+    def release_right(self, site: str, token: int) -> None:
+        """Give it back."""
+        if self._right[0] == token:
+            self._right = (token, None, None)
+
+    def put_action(self, action: Action) -> None:
+        """Keep an action in place of what has its id."""
+        self._actions[action.id] = action
+
+    def actions(
+        self,
+        site: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        kinds: Collection[ActionKind] | None = None,
+    ) -> tuple[Action, ...]:
+        """Return actions by the time at which they began."""
+        chosen = (
+            action
+            for action in self._actions.values()
+            if (since is None or action.at >= since)
+            and (until is None or action.at <= until)
+            and (kinds is None or action.instruction.kind in kinds)
+        )
+        return tuple(sorted(chosen, key=lambda action: action.at))
+
+    def add_event(self, event: Event) -> None:
+        """Keep an event."""
+        self._events.append(event)
+
+    def events(
+        self,
+        *,
+        site: str,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        kinds: Collection[EventKind] = (),
+    ) -> tuple[Event, ...]:
+        """Return events that began within a stretch, of all kinds or of some."""
+        return tuple(
+            event
+            for event in self._events
+            if (since is None or event.at >= since)
+            and (until is None or event.at <= until)
+            and (not kinds or event.kind in kinds)
+        )
+
+    def slots(self, site: str, **_which: object) -> tuple[Slot, ...]:
+        """Return no slot: nothing is scheduled here."""
+        return ()
+
+    def add_snapshot(self, site: str, snapshot: Snapshot) -> None:
+        """Keep a snapshot."""
+        self._snapshots.append(snapshot)
+
+    def latest_snapshot(self, site: str, at: datetime | None = None) -> Snapshot | None:
+        """Return the newest, up to a time."""
+        until = (kept for kept in self._snapshots if at is None or kept.at <= at)
+        return max(until, key=lambda kept: kept.at, default=None)
+
+    def ensure_site(self, name: str, **facts: Any) -> None:
+        """Know a site already."""
+
+    def open_slots(self, site: str) -> tuple[Any, ...]:
+        """Return that no probe runs."""
+        return ()
+
+    def last_survey(self, site: str) -> tuple[Any, ...]:
+        """Return that there was none."""
+        return ()

@@ -9,6 +9,7 @@ import pytest
 from tests.fake_lustre.state import FakeLustre
 from tests.reach.lustre.test_troubles import CASES
 from tests.support.each import for_each
+from tests.support.known import known
 
 from trimtab.answers.site_overview import PurgeOverview, glance_of, overview, present_of
 from trimtab.base.site import Servers, Site
@@ -19,6 +20,7 @@ from trimtab.probe.verdict.site_status import status_of
 from trimtab.reach.lustre.lustre_driver import LustreDriver
 from trimtab.site.place import Place
 from trimtab.store.store import Store
+from trimtab.watch.alert.alert_decision import decide
 from trimtab.watch.alert.alert_table import STATES
 from trimtab.watch.alert.alert_view import observe
 from trimtab.watch.watch_state import watch_state
@@ -29,10 +31,13 @@ STATES_OF_A_TARGET = (
 )  # fmt: skip
 
 
-def _site(fake: FakeLustre) -> Site:
+def served(fake: FakeLustre) -> tuple[Site, LustreDriver]:
+    """Return the site of a stand-in for Lustre, and what reads it."""
     servers = tuple(one.name for one in fake.servers)
     home = {target.name: target.home for target in fake.targets}
-    return Site("fake", "lustre", "/scratch", servers=Servers(oss=servers, home=home, sudo=True))
+    site = Site("fake", "lustre", "/scratch", servers=Servers(oss=servers, home=home, sudo=True))
+    how = {"execute": fake.execute, "fan_out": fake.fan_out}
+    return site, LustreDriver("/scratch", fake.file_system, site.servers, **how)  # type: ignore[arg-type]
 
 
 @for_each("state", STATES_OF_A_TARGET)
@@ -40,11 +45,8 @@ def test_no_two_commands_contradict_each_other(state: str, tmp_path: Path) -> No
     fake = FakeLustre.pair()
     for target in fake.targets:
         target.wbt_us = 0
-    site, change = _site(fake), CASES[state][0]
-    change(fake)
-    driver = LustreDriver(
-        "/scratch", fake.file_system, site.servers, execute=fake.execute, fan_out=fake.fan_out
-    )
+    site, driver = served(fake)
+    CASES[state][0](fake)
     driver.snapshot(AT)  # only the first lfs df after a loss complains of it
     with Store.open(tmp_path / f"{state.replace(' ', '-')}.db") as store:
         store.ensure_site(site.name)
@@ -59,15 +61,13 @@ def test_no_two_commands_contradict_each_other(state: str, tmp_path: Path) -> No
         glance = glance_of(store, place, status, standing)
         page = overview(glance, present_of(store, place, AT, watch_state(site, store, AT), purge))
         (view,) = observe(site, store, AT).snapshots
-    assert of_targets.state is not None
     said = {
         target.name: tuple(str(trouble.text) for trouble in target.troubles)
-        for target in of_targets.state.targets
+        for target in known(of_targets.state).targets
     }
     assert {each.name: each.troubles for each in page.targets} == said
-    assert {
-        name: tuple(str(each.text) for each in view.places[name].troubles) for name in said
-    } == (said)
+    places = {name: view.places[name].troubles for name in said}
+    assert {name: tuple(str(each.text) for each in those) for name, those in places.items()} == said
     titles = [each.title for each in page.troubles]
     assert [each.title for each in site_troubles(of_status)] == titles
     assert [each.title for each in site_troubles(of_targets)] == titles
@@ -85,13 +85,8 @@ def test_no_two_commands_contradict_each_other(state: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("state", ["unmounted", "OSS dead"])
 def test_a_lost_target_is_an_alert_with_the_first_snapshot(state: str, tmp_path: Path) -> None:
-    from trimtab.watch.alert.alert_decision import decide
-
     fake = FakeLustre.pair()
-    site = _site(fake)
-    driver = LustreDriver(
-        "/scratch", fake.file_system, site.servers, execute=fake.execute, fan_out=fake.fan_out
-    )
+    site, driver = served(fake)
     with Store.open(tmp_path / "t.db") as store:
         store.ensure_site(site.name)
         store.add_snapshot(site.name, driver.snapshot(AT))

@@ -1,7 +1,5 @@
 """What `trimtab.judge.change` tells where the truth is known."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -27,6 +25,7 @@ def tolerance(step: float) -> timedelta:
 
 
 YEAR_H = 8766.0
+AGAINST = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +156,17 @@ def speaks_against_ratio(
     weighted by ``ratio``: the comparison of two Poisson rates.
     """
     share = ratio * years / (ratio * years + base_years)
-    return count > 0 and 1 - binomial_at_most(count - 1, count + base, share) < 0.05
+    return count > 0 and 1 - binomial_at_most(count - 1, count + base, share) < AGAINST
+
+
+def speaks_against_share(hits: int, of: int, share: float) -> bool:
+    """Return whether so few hits or fewer had a chance under 5 %, were ``share`` the truth."""
+    return binomial_at_most(hits, of, share) < AGAINST
+
+
+def speaks_against_rate(count: int, allowed: float) -> bool:
+    """Return whether so many events or more had a chance under 5 %, were ``allowed`` the mean."""
+    return count > 0 and 1 - poisson_at_most(count - 1, allowed) < AGAINST
 
 
 def binomial_at_most(hits: int, of: int, share: float) -> float:
@@ -281,8 +290,7 @@ def habit_step(name: str, step: float, seed: int) -> StepSeen:
     scale = max(1, habit.every_min // DAY_MIN)
     history = scale * (60 + 28 * (seed % 6))
     steps = ((history + 7 * seed % 24 / 24, 1 + step),)
-    world = World(seed, cov=0.03, phi=0.5, steps=steps)
-    return step_seen(habit, history + 60 * scale, world)
+    return step_seen(habit, history + 60 * scale, World(seed, cov=0.03, phi=0.5, steps=steps))
 
 
 def _off(point: ChangePoint, shown: datetime) -> timedelta:

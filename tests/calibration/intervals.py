@@ -1,7 +1,5 @@
 """How often an interval holds what it is said to hold, on series whose truth is known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta

@@ -10,12 +10,10 @@ examiner must not share a mistake with what it examines.
         frame = case.make(seed=1)
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import os
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -87,11 +85,7 @@ def frame(
     times = [START + timedelta(seconds=step_s * index) for index in range(n)]
     return pl.DataFrame(
         {"at": times, "value": kept, "unfinished": ended},
-        schema={
-            "at": pl.Datetime("us", "UTC"),
-            "value": pl.Float64,
-            "unfinished": pl.Boolean,
-        },
+        schema={"at": pl.Datetime("us", "UTC"), "value": pl.Float64, "unfinished": pl.Boolean},
     )
 
 
@@ -160,17 +154,9 @@ def step_cases(
 
     The step falls on a morning: an odd hour, so that no day and no week ends with it.
     """
-    at = before_hours + 7
+    at, end = before_hours + 7, before_hours + 7 + after_hours
     return [
-        Case(
-            f"{kind}, phi {phi}, step {step:+.0%}",
-            kind,
-            phi,
-            at + after_hours,
-            at,
-            step,
-            _maker(kind, phi),
-        )
+        Case(f"{kind}, phi {phi}, step {step:+.0%}", kind, phi, end, at, step, _maker(kind, phi))
         for kind in kinds
         for phi in phis
         for step in steps
@@ -282,8 +268,3 @@ def _of_real(n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
     starts = rng.integers(0, len(residuals), -(-n // block))
     places = (starts[:, None] + np.arange(block)).ravel()[:n] % len(residuals)
     return LEVEL_BYTES_PER_S * np.exp(residuals[places]), np.zeros(n)
-
-
-def probes_by_system() -> Counter[str]:
-    """Return how many real probes each file system gives: what a reader of the tables asks."""
-    return Counter(name.split()[0] for name, _ in real_residuals())

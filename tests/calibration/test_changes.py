@@ -18,8 +18,9 @@ from functools import cache
 import pytest
 from tests.calibration.changes import (
     alarms,
-    binomial_at_most,
     poisson_at_most,
+    speaks_against_rate,
+    speaks_against_share,
     told,
 )
 from tests.calibration.series import KINDS, PHIS, null_cases, real_residuals, step_cases
@@ -28,17 +29,6 @@ from tests.support.counts import repetitions
 YEARS = repetitions(gate=1, soak=10)
 STEPS = repetitions(gate=12, soak=200)
 CONFIRMED_PER_YEAR, SUSPECTS_PER_YEAR = 1.0, 12.0
-AGAINST = 0.05
-
-
-def speaks_against_rate(count, allowed):
-    """Whether so many events or more had a chance under 5 %, were ``allowed`` the mean."""
-    return count > 0 and 1 - poisson_at_most(count - 1, allowed) < AGAINST
-
-
-def speaks_against_share(hits, of, share):
-    """Whether so few hits or fewer had a chance under 5 %, were ``share`` the truth."""
-    return binomial_at_most(hits, of, share) < AGAINST
 
 
 @cache
@@ -54,28 +44,26 @@ def found_in(name, series_years):
     return alarms(case, range(1000, 1000 + series_years))
 
 
-def pooled(names, series_years):
-    found = [found_in(name, series_years) for name in names]
+def hold_few(found):
+    """Require few false alarms, all series together."""
     years = sum(one.series_years for one in found)
-    return years, sum(one.confirmed for one in found), sum(one.suspects for one in found)
+    confirmed, suspects = (sum(one.confirmed for one in found), sum(one.suspects for one in found))
+    assert not speaks_against_rate(confirmed, CONFIRMED_PER_YEAR * years), (confirmed, years)
+    assert not speaks_against_rate(suspects, SUSPECTS_PER_YEAR * years), (suspects, years)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("series_years", YEARS)
 def test_where_nothing_happens_little_is_told(kind, series_years):
     """Each kind of noise, all autocorrelations together: four series-years in the gate."""
-    years, confirmed, suspects = pooled([f"{kind}, phi {phi}" for phi in PHIS], series_years)
-    assert not speaks_against_rate(confirmed, CONFIRMED_PER_YEAR * years), (confirmed, years)
-    assert not speaks_against_rate(suspects, SUSPECTS_PER_YEAR * years), (suspects, years)
+    hold_few([found_in(f"{kind}, phi {phi}", series_years) for phi in PHIS])
 
 
 @pytest.mark.parametrize("phi", PHIS)
 @pytest.mark.parametrize("series_years", YEARS)
 def test_nor_at_any_autocorrelation(phi, series_years):
     """The same series the other way round: six series-years of each autocorrelation."""
-    years, confirmed, suspects = pooled([f"{kind}, phi {phi}" for kind in KINDS], series_years)
-    assert not speaks_against_rate(confirmed, CONFIRMED_PER_YEAR * years), (confirmed, years)
-    assert not speaks_against_rate(suspects, SUSPECTS_PER_YEAR * years), (suspects, years)
+    hold_few([found_in(f"{kind}, phi {phi}", series_years) for kind in KINDS])
 
 
 @pytest.mark.parametrize("series_years", YEARS)
@@ -83,9 +71,7 @@ def test_nor_under_the_noise_of_real_systems(series_years):
     if not real_residuals():
         pytest.skip("no recorded data (set TRIMTAB_REAL_DATA)")
     (case,) = (one for one in null_cases() if one.kind == "tokio")
-    found = alarms(case, range(2 * series_years))
-    assert not speaks_against_rate(found.confirmed, CONFIRMED_PER_YEAR * found.series_years), found
-    assert not speaks_against_rate(found.suspects, SUSPECTS_PER_YEAR * found.series_years), found
+    hold_few([alarms(case, range(2 * series_years))])
 
 
 @pytest.mark.parametrize("step", [-0.08, 0.08])
@@ -111,9 +97,5 @@ def test_what_is_told_of_a_step_is_about_its_size(steps):
 def test_the_bounds_are_those_of_poisson_and_binomial():
     assert poisson_at_most(0, 3.0) == pytest.approx(math.exp(-3))
     assert [speaks_against_rate(count, 4.0) for count in (0, 8, 9)] == [False, False, True]
-    assert [speaks_against_share(hits, 16, 0.9) for hits in (16, 13, 12, 11)] == [
-        False,
-        False,
-        False,
-        True,
-    ]
+    against = [speaks_against_share(hits, 16, 0.9) for hits in (16, 13, 12, 11)]
+    assert against == [False, False, False, True]

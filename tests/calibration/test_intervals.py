@@ -4,6 +4,8 @@ Nominal 95 %. With 400 windows a coverage of 93 % is known to 1.3 %: an interval
 90 % would pass one case in fifty, and there are twelve of them.
 """
 
+from itertools import product
+
 import numpy as np
 import pytest
 from tests.calibration.intervals import cov_coverage, ratio_coverage, true_cov, values_of
@@ -52,11 +54,8 @@ def test_before_and_after_holds_what_it_says_from_a_week_a_side_on(pairs):
 
     360 pairs: a coverage of 95.5 % passes in 98 of 100 draws of seeds, one of 90 % in two.
     """
-    held = [
-        ratio_coverage(kind, 168, phi, count=pairs).held
-        for kind in ("normal", "t3", "dips")
-        for phi in (0.5, 0.7)
-    ]
+    noises = product(("normal", "t3", "dips"), (0.5, 0.7))
+    held = [ratio_coverage(kind, 168, phi, count=pairs).held for kind, phi in noises]
     assert sum(held) / len(held) >= 0.93
 
 

@@ -20,20 +20,18 @@ def test_the_page_is_what_the_results_give():
     assert made.returncode == 0, "run scripts/calibration_page.py"
 
 
-def test_the_measured_rates_keep_what_the_page_claims():
-    result = json.loads((ROOT / "benchmarks" / "results" / "calibration.json").read_text())
+@pytest.fixture(scope="module")
+def result():
+    return json.loads((ROOT / "benchmarks" / "results" / "calibration.json").read_text())
+
+
+def test_the_measured_rates_keep_what_the_page_claims(result):
     for row in result["false_alarms"]["rows"]:
         assert row["confirmed_per_year"] <= 1, row
         assert row["suspects_per_year"] <= 12, row
-    (eight,), (four,) = (
-        [
-            row
-            for row in result["power"]["rows"]
-            if (row["kind"], row["phi"], row["step"]) == ("normal", 0.5, step)
-            and row["history_h"] > 168
-        ]
-        for step in (-0.08, -0.04)
-    )
+    long = [row for row in result["power"]["rows"] if row["history_h"] > 168]
+    normal = [row for row in long if (row["kind"], row["phi"]) == ("normal", 0.5)]
+    (eight,), (four,) = ([row for row in normal if row["step"] == step] for step in (-0.08, -0.04))
     assert eight["both"] >= 0.9 * eight["series"]
     assert four["confirmed_14d"] >= 0.8 * four["series"]
     for row in result["cov_intervals"]["rows"]:
@@ -41,8 +39,7 @@ def test_the_measured_rates_keep_what_the_page_claims():
             assert row["held"] >= 0.93, row
 
 
-def test_the_measured_rates_keep_what_is_claimed_of_every_habit():
-    result = json.loads((ROOT / "benchmarks" / "results" / "calibration.json").read_text())
+def test_the_measured_rates_keep_what_is_claimed_of_every_habit(result):
     rows = result["habit_alarms"]["rows"]
     for phis in HABIT_PHIS:
         base = pooled_alarms(rows, "hourly", phis)
@@ -55,8 +52,7 @@ def test_the_measured_rates_keep_what_is_claimed_of_every_habit():
             assert row["placed"] >= 0.8 * row["series"], row
 
 
-def test_the_measured_coverage_of_ratios_is_complete_and_holds_from_a_week_on():
-    result = json.loads((ROOT / "benchmarks" / "results" / "calibration.json").read_text())
+def test_the_measured_coverage_of_ratios_is_complete_and_holds_from_a_week_on(result):
     rows = [row for row in result["ratio_intervals"]["rows"] if row["kind"] == "normal"]
     held = {(row["n"], row["phi"]): row["held"] for row in rows}
     sizes, memories = {n for n, _ in held}, {phi for _, phi in held}

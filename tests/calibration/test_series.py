@@ -30,20 +30,16 @@ def test_tails_are_as_heavy_as_they_are_called():
 @pytest.mark.parametrize("case", series.null_cases(), ids=lambda case: case.name)
 def test_a_null_series_has_one_level(case):
     frame = case.make(seed=1)
-    assert frame.schema == {
-        "at": pl.Datetime("us", "UTC"),
-        "value": pl.Float64,
-        "unfinished": pl.Boolean,
-    }
+    at = pl.Datetime("us", "UTC")
+    assert frame.schema == {"at": at, "value": pl.Float64, "unfinished": pl.Boolean}
     assert frame.equals(case.make(seed=1))
     assert not frame.equals(case.make(seed=2))
     assert frame["at"].is_sorted()
     assert len(frame) == series.YEAR_HOURS
     assert (frame["value"].is_null() == frame["unfinished"]).all()
     first, second = frame.head(4368)["value"], frame.tail(4368)["value"]
-    assert np.nanmedian(second.to_numpy()) / np.nanmedian(first.to_numpy()) == pytest.approx(
-        1, abs=0.05
-    )
+    medians = [np.nanmedian(half.to_numpy()) for half in (first, second)]
+    assert medians[1] / medians[0] == pytest.approx(1, abs=0.05)
 
 
 def test_what_the_kinds_add_is_there():
@@ -62,8 +58,9 @@ def test_a_step_is_as_large_and_where_it_is_said_to_be(case):
     ratios = []
     for seed in range(20):
         frame = case.make(seed)
-        after = frame.filter(pl.col("at") >= case.changed_at)["value"].mean()
-        ratios.append(after / frame.filter(pl.col("at") < case.changed_at)["value"].mean())
+        is_after = pl.col("at") >= case.changed_at
+        before, after = (frame.filter(side)["value"].mean() for side in (~is_after, is_after))
+        ratios.append(after / before)
     assert np.mean(ratios) - 1 == pytest.approx(case.step, abs=0.006)
 
 

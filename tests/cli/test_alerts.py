@@ -18,9 +18,8 @@ from trimtab.store.store import Store
 
 
 def site_file(directory: Path, more: str = "") -> Path:
-    (directory / "scratch").mkdir(exist_ok=True)
-    file = directory / "scratch.toml"
-    path = directory / "scratch"
+    file, path = directory / "scratch.toml", directory / "scratch"
+    path.mkdir(exist_ok=True)
     file.write_text(f'[site]\nname = "scratch"\ndriver = "local"\npath = "{path}"\n{more}')
     return file
 

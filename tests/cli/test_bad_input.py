@@ -7,8 +7,9 @@ import shutil
 import sqlite3
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,18 @@ def target(tmp_path: Path) -> Path:
     directory = tmp_path / "target"
     directory.mkdir()
     return directory
+
+
+@pytest.fixture
+def check(store: Path, target: Path) -> Callable[..., Ended]:
+    """Return what checks the target with ``--json``."""
+    return partial(trimtab, "check", target, "--json", store=store)
+
+
+@pytest.fixture
+def seen(check: Callable[..., Ended]) -> None:
+    """Have a store in which the target was looked at."""
+    assert check("--no-probe").code == 0
 
 
 def assert_clear(ended: Ended, exit_code: int, code: str | None = None, *named: object) -> None:
@@ -71,17 +84,16 @@ def test_hostile_names_do_not_steer_the_terminal(store, target):
     assert ended.code == 0, ended.stderr
     assert "\x1b" not in ended.stdout + ended.stderr
     assert trimtab("check", hostile, "--no-probe", "--json", store=store).document["path"]
-    arguments = ("check", hostile, *SHORT, "--probe", "builtin", "--json")
-    (run,) = trimtab(*arguments, store=store).document["runs"]
+    words = ("check", hostile, *SHORT, "--probe", "builtin", "--json")
+    (run,) = trimtab(*words, store=store).document["runs"]
     for command in (("runs",), ("status",), ("show", run["id"])):
         assert trimtab(*command, store=store).code == 0
         assert trimtab(*command, "--json", store=store).document
-    for line in trimtab("show", run["id"], store=store).stdout.splitlines():
-        assert not line.startswith("b ")
+    lines = trimtab("show", run["id"], store=store).stdout.splitlines()
+    assert not [line for line in lines if line.startswith("b ")]
 
 
 @needs_root
-@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_a_read_only_file_system_is_looked_at_and_not_probed(store, tmp_path):
     with loopback.mounted(tmp_path, options="ro") as mount:
@@ -93,7 +105,6 @@ def test_a_read_only_file_system_is_looked_at_and_not_probed(store, tmp_path):
 
 
 @needs_root
-@pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_a_full_file_system_is_refused_and_still_explained(store, tmp_path):
     with loopback.mounted(tmp_path) as mount:
@@ -119,19 +130,15 @@ def test_a_path_without_permission(store, target, tmp_path):
 
 def _without_capabilities(*arguments: object, store: Path) -> Ended:
     """Run trimtab as a root that may not override permissions: as anybody else."""
-    drop = ("setpriv", "--inh-caps=-all", "--bounding-set=-all")
+    words = ["setpriv", "--inh-caps=-all", "--bounding-set=-all", TRIMTAB, *arguments]
+    environment = {**os.environ, "TRIMTAB_STORE": str(store)}
     ended = subprocess.run(
-        [*drop, str(TRIMTAB), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "TRIMTAB_STORE": str(store)},
+        [*map(str, words)], capture_output=True, text=True, check=False, env=environment
     )
     return Ended(ended.returncode, ended.stdout, ended.stderr)
 
 
 @needs_root
-@pytest.mark.system
 def test_a_file_system_that_does_not_answer(store, tmp_path):
     reason = silent_fuse.why_not()
     if reason:
@@ -145,28 +152,26 @@ def test_a_file_system_that_does_not_answer(store, tmp_path):
 # The store
 
 
-def test_a_corrupt_store_measures_nothing(store, target):
+def test_a_corrupt_store_measures_nothing(store, target, check):
     store.parent.mkdir()
     store.write_bytes(b"this is no database" * 1000)
-    ended = trimtab("check", target, *SHORT, "--json", store=store)
-    assert_clear(ended, 5, "store-damaged", store)
+    assert_clear(check(*SHORT), 5, "store-damaged", store)
     assert store.read_bytes() == b"this is no database" * 1000
     assert list(target.iterdir()) == []
 
 
+@pytest.mark.usefixtures("seen")
 def test_a_store_of_a_newer_version_is_left_alone(store, target):
-    assert trimtab("check", target, "--no-probe", store=store).code == 0
-    with sqlite3.connect(store) as database:
+    with closing(sqlite3.connect(store)) as database, database:
         database.execute("UPDATE trimtab_schema SET version_num = '9999'")
-    database.close()
     for command in (("check", target, "--no-probe"), ("status",), ("runs",)):
         assert_clear(trimtab(*command, "--json", store=store), 5, "store-revision-unknown", store)
 
 
+@pytest.mark.usefixtures("seen")
 @pytest.mark.parametrize("revision", ["0001", "0007"])
 def test_a_store_of_an_unreleased_version_is_left_alone(store, target, revision):
     """Its revisions had the numbers of today's: the first of them is not this one."""
-    assert trimtab("check", target, "--no-probe", store=store).code == 0
     with closing(sqlite3.connect(store)) as database, database:
         database.execute("ALTER TABLE trimtab_schema RENAME TO trimtab_revision")
         database.execute("UPDATE trimtab_revision SET version_num = ?", [revision])
@@ -190,18 +195,15 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(disk)], check=True)
 
 
-@pytest.mark.system
 def test_a_store_on_a_full_disk_measures_nothing(small_disk, target):
     store = small_disk / "trimtab.db"
     assert trimtab("check", target, "--no-probe", store=store).code == 0
     subprocess.run(["dd", "if=/dev/zero", f"of={small_disk}/filler", "bs=4k"], check=False)
-    assert_clear(
-        trimtab("check", target, *SHORT, "--json", store=store), 5, "store-disk-full", store
-    )
+    ended = trimtab("check", target, *SHORT, "--json", store=store)
+    assert_clear(ended, 5, "store-disk-full", store)
     assert list(target.iterdir()) == []
 
 
-@pytest.mark.system
 def test_a_disk_that_fills_up_while_measuring_loses_no_result(small_disk, target, tmp_path):
     """The result that cannot be kept is still printed, and the report still written."""
     store, report = small_disk / "trimtab.db", tmp_path / "report.html"
@@ -221,8 +223,8 @@ def test_a_disk_that_fills_up_while_measuring_loses_no_result(small_disk, target
     assert trimtab("status", store=store).code == 0
 
 
-def test_an_unreachable_report_is_refused_before_measuring(store, target):
-    ended = trimtab("check", target, "--json", "--out", target / "no" / "r.html", store=store)
+def test_an_unreachable_report_is_refused_before_measuring(target, check):
+    ended = check("--out", target / "no" / "r.html")
     assert_clear(ended, 2, "directory-missing", target / "no")
     assert not list(target.iterdir())
 
@@ -254,9 +256,8 @@ def fake_fio(directory: Path, script: str) -> str:
     ],
     ids=["rubbish", "random bytes", "nothing", "exits 1", "is killed", "1 GiB", "no jobs"],
 )
-def test_a_tool_that_fails(script, named, store, target, tmp_path):
-    path = fake_fio(tmp_path / "bin", script)
-    ended = trimtab("check", target, "--probe", "fio", *SHORT, "--json", store=store, PATH=path)
+def test_a_tool_that_fails(script, named, store, target, check, tmp_path):
+    ended = check("--probe", "fio", *SHORT, PATH=fake_fio(tmp_path / "bin", script))
     assert_clear(ended, 3, "probe-failed", "write 0", *named)
     (run,) = ended.document["runs"]
     assert run["status"] in {"failed", "invalid_workload"}
@@ -267,23 +268,22 @@ def test_a_tool_that_fails(script, named, store, target, tmp_path):
 
 
 @pytest.mark.parametrize("script", ["sleep 600", "trap '' TERM; sleep 600 & wait; sleep 600"])
-def test_a_tool_that_hangs_counts_as_unfinished(script, store, target, tmp_path):
+def test_a_tool_that_hangs_counts_as_unfinished(script, target, check, tmp_path):
     path = fake_fio(tmp_path / "bin", script)
-    arguments = ("check", target, "--probe", "fio", *SHORT, "--timeout", "2s", "--json")
-    ended = trimtab(*arguments, store=store, timeout_s=60.0, PATH=path)
+    ended = check("--probe", "fio", *SHORT, "--timeout", "2s", timeout_s=60.0, PATH=path)
     assert_clear(ended, 3, "probe-unfinished")
     (run,) = ended.document["runs"]
     assert run["status"] == "unfinished"
     assert list(target.iterdir()) == []
 
 
-def test_a_run_of_another_workload_is_kept_and_never_judged(store, target, tmp_path):
+def test_a_run_of_another_workload_is_kept_and_never_judged(store, check, tmp_path):
     fio = shutil.which("fio")
     if fio is None:
         pytest.skip("fio is not installed")
     # It does half of what is asked: transfers of another size.
     path = fake_fio(tmp_path / "bin", f'exec {fio} "$@" --bs=512k')
-    ended = trimtab("check", target, "--probe", "fio", *SHORT, "--json", store=store, PATH=path)
+    ended = check("--probe", "fio", *SHORT, PATH=path)
     assert_clear(ended, 3, "probe-invalid-workload")
     (run,) = ended.document["runs"]
     assert run["status"] == "invalid_workload"
@@ -293,8 +293,8 @@ def test_a_run_of_another_workload_is_kept_and_never_judged(store, target, tmp_p
     assert shown["status"] == "invalid_workload"
 
 
-def test_a_tool_that_is_missing(store, target, tmp_path):
-    ended = trimtab("check", target, "--probe", "fio", "--json", store=store, PATH=str(tmp_path))
+def test_a_tool_that_is_missing(check, tmp_path):
+    ended = check("--probe", "fio", PATH=str(tmp_path))
     assert_clear(ended, 3, "no-benchmark", "fio")
     assert ended.document["targets"]
 
@@ -318,14 +318,13 @@ def test_a_tool_that_is_missing(store, target, tmp_path):
         (("--repetitions", "200000000"), "usage"),
     ],
 )
-def test_wrong_options(arguments, code, store, target):
-    assert_clear(trimtab("check", target, *arguments, "--json", store=store), 2, code)
+def test_wrong_options(arguments, code, target, check):
+    assert_clear(check(*arguments), 2, code)
     assert list(target.iterdir()) == []
 
 
-def test_more_space_than_there_is_is_refused(store, target):
-    ended = trimtab("check", target, "--space", "1000TiB", "--json", store=store)
-    assert_clear(ended, 4, "space-too-small")
+def test_more_space_than_there_is_is_refused(check):
+    assert_clear(check("--space", "1000TiB"), 4, "space-too-small")
 
 
 def test_a_store_that_is_not_there_is_not_made_by_looking(store):
@@ -348,32 +347,26 @@ def test_unknown_runs_and_sites(store, target, tmp_path):
     assert trimtab("status", target, store=store).code == 0
 
 
-def test_output_that_cannot_be_written(store, target):
-    assert trimtab("check", target, "--no-probe", store=store).code == 0
+@pytest.mark.usefixtures("seen")
+def test_output_that_cannot_be_written(store):
     for redirect, code in ((">&-", 0), (">/dev/full", 5)):
-        ended = subprocess.run(
-            ["sh", "-c", f'exec "$0" runs --store "$1" {redirect}', str(TRIMTAB), str(store)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        words = ["sh", "-c", f'exec "$0" runs --store "$1" {redirect}', str(TRIMTAB), str(store)]
+        ended = subprocess.run(words, capture_output=True, text=True, check=False)
         assert "Traceback" not in ended.stderr
         assert ended.returncode == code, ended.stderr
 
 
 def test_names_that_the_terminal_cannot_show(store, tmp_path):
-    target = tmp_path / "é日"
-    target.mkdir()
-    ended = installed(
-        "check", target, "--no-probe", store=store, PYTHONIOENCODING="ascii", LC_ALL="C"
-    )
+    (tmp_path / "é日").mkdir()
+    words = ("check", tmp_path / "é日", "--no-probe")
+    ended = installed(*words, store=store, PYTHONIOENCODING="ascii", LC_ALL="C")
     assert ended.code == 0, ended.stderr
 
 
-def test_a_spec_of_another_version_is_passed_over(store, target):
-    assert trimtab("check", target, *SHORT, "--probe", "builtin", store=store).code == 0
+def test_a_spec_of_another_version_is_passed_over(store, check):
+    assert check(*SHORT, "--probe", "builtin").code == 0
     with Store.open(store) as opened, opened._writing() as connection:
         words = {"spec": {"tasks": 1, "new": 2}}
         connection.execute(schema.run.update().values(parameters=words))
         checksum.resum(connection, schema.run)
-    assert trimtab("check", target, *SHORT, "--probe", "builtin", store=store).code == 0
+    assert check(*SHORT, "--probe", "builtin").code == 0

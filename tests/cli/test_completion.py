@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import subprocess
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import click
 import pytest
 from tests.support.command import TRIMTAB, trimtab
+from tests.support.known import known
 
 from trimtab.cli import COMMANDS
 
@@ -89,11 +90,9 @@ def test_a_mistyped_site_gets_a_suggestion(command: str, tmp_path: Path) -> None
 
 
 def test_every_command_has_a_man_page_with_its_options(tmp_path: Path) -> None:
-    spec = importlib.util.spec_from_file_location("shell_files", ROOT / "scripts/shell_files.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    spec = known(spec_from_file_location("shell_files", ROOT / "scripts/shell_files.py"))
+    module = module_from_spec(spec)
+    known(spec.loader).exec_module(module)
     written = module.write(tmp_path)
     pages = {path.stem: path.read_text() for path in written if path.suffix == ".1"}
     assert {f"trimtab-{name}" for name in COMMANDS} <= set(pages)

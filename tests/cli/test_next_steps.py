@@ -191,18 +191,10 @@ NO_ADVICE = re.compile(r"(?m)^(?:Usage:|#).*")
 PLACEHOLDER = re.compile(r"[A-Z]+(?:\.toml)?")
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        nothing,
-        a_snapshot_alone,
-        with_incidents,
-        a_path,
-        a_site_file,
-        a_twin,
-        a_purge_index,
-    ],
-)
+WORLDS = (nothing, a_snapshot_alone, with_incidents, a_path, a_site_file, a_twin, a_purge_index)
+
+
+@pytest.mark.parametrize("make", WORLDS)
 def test_every_command_that_a_screen_prints_works_on_its_store(
     make: Callable[[Path], World], tmp_path: Path, home: Path
 ) -> None:

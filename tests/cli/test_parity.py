@@ -8,13 +8,17 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from unittest.mock import Mock
 
 import click
 import pytest
 from click.testing import CliRunner
 from tests.support.command import TRIMTAB, installed, trimtab
 from tests.support.documents import misfits
+from tests.support.known import known
 
+from trimtab import cli
+from trimtab.base.error import install_command
 from trimtab.cli import COMMANDS
 from trimtab.cli import trimtab as root
 from trimtab.show import command_options
@@ -22,15 +26,7 @@ from trimtab.show.command_group import loaded
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {
-    "polars",
-    "scipy",
-    "numpy",
-    "altair",
-    "pydantic",
-    "sqlalchemy",
-    "alembic",
-    "rich",
-    "jinja2",
+    *("polars", "scipy", "numpy", "altair", "pydantic", "sqlalchemy", "alembic", "rich", "jinja2"),
 }
 
 
@@ -53,6 +49,9 @@ def test_help(name):
     assert command.help
     for option in command.params:
         assert option.param_type_name == "argument" or option.help, f"{name} {option.name}"
+    for words, each in subcommands(name, command):
+        # Rows and files have one word each.
+        assert {"limit", "report"}.isdisjoint(long_option_names(each)), words
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -81,11 +80,11 @@ def subcommands(words, command):
 
 def long_option_names(command):
     """Return the names of all options, that of the help too, without their dashes."""
-    parameters = command.get_params(click.Context(root))
+    options = command.get_params(click.Context(root))
     return [
-        max(parameter.opts, key=len).removeprefix("--")
-        for parameter in parameters
-        if isinstance(parameter, click.Option)
+        max(option.opts, key=len).removeprefix("--")
+        for option in options
+        if isinstance(option, click.Option)
     ]
 
 
@@ -111,8 +110,8 @@ LONG_COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("words", LONG_COMMANDS)
-def test_more_than_twelve_options_stand_in_groups(words):
+@pytest.mark.parametrize("words", sorted({*LONG_COMMANDS, *command_options.OPTION_GROUPS}))
+def test_more_than_twelve_options_and_no_fewer_stand_in_groups(words):
     groups = [names.split() for names in command_options.OPTION_GROUPS[words].values()]
     grouped = [name for names in groups for name in names]
     assert set(grouped) - set(command_options.OUTPUT.split()) <= set(
@@ -127,16 +126,6 @@ def test_more_than_twelve_options_stand_in_groups(words):
     assert re.findall(r"^  (?:-h, )?--([a-z-]+)", listed, re.M) == [
         name for name in grouped if name in long_option_names(LONG_COMMANDS[words])
     ]
-
-
-def test_only_commands_of_many_options_have_groups():
-    assert set(command_options.OPTION_GROUPS) == set(LONG_COMMANDS)
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_rows_and_files_have_one_word_each(name):
-    for words, command in subcommands(name, loaded(COMMANDS[name][0])):
-        assert {"limit", "report"}.isdisjoint(long_option_names(command)), words
 
 
 @pytest.mark.parametrize(
@@ -269,14 +258,8 @@ def test_status_loads_neither_frames_nor_statistics_nor_models(store, tmp_path, 
     if not has_snapshot:
         forbidden |= {"polars", "numpy"}
     assert modules & forbidden == set()
-    idle = (
-        "reach.local",
-        "reach.lustre",
-        "reach.slurm_job",
-        "formats.phase",
-        "explain.finding_table",
-    )
-    idle += ("purge", "twin")
+    reached = ("reach.local", "reach.lustre", "reach.slurm_job")
+    idle = (*reached, "formats.phase", "explain.finding_table", "purge", "twin")
     assert within(modules, *idle) == []
 
 
@@ -304,27 +287,33 @@ def test_unknown_commands_are_wrong_use(store):
 
 
 def test_output_that_nobody_reads_is_no_error(store):
-    process = subprocess.Popen(
-        [str(TRIMTAB), "runs", "--store", str(store)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    process.stdout.close()
+    argv, pipe = [str(TRIMTAB), "runs", "--store", str(store)], subprocess.PIPE
+    process = subprocess.Popen(argv, stdout=pipe, stderr=pipe)
+    known(process.stdout).close()
     _, complaint = process.communicate(timeout=60)
     assert b"Traceback" not in complaint
     assert process.returncode == 0, complaint
 
 
 def test_show_prints_the_raw_output_byte_for_byte(store):
-    runs = trimtab("runs", "--probe", "check", "--json", store=store).document["runs"]
-    run = runs[-1]
+    run = trimtab("runs", "--probe", "check", "--json", store=store).document["runs"][-1]
     shown = trimtab("show", run["id"][:13], "--json", store=store).document
     assert len(shown["outputs"]) == 2
     raw = trimtab("show", run["id"], "--output", 0, store=store).stdout
     assert json.loads(raw)["phases"][0]["access"] == "write"
     assert len(raw.encode()) == shown["outputs"][0]["stdout_bytes"]
-    lines = raw.splitlines()
     for sample in shown["run"]["samples"]:
         assert sample["output"] in {0, 1}
-        assert sample["line"] <= len(lines) or sample["output"] == 1
+        assert sample["line"] <= len(raw.splitlines()) or sample["output"] == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "known"), [("altair", True), ("vl_convert", True), ("x", False)]
+)
+def test_a_page_without_charts_names_the_extra(module, known, monkeypatch, capsys):
+    missing = ModuleNotFoundError(f"No module named {module!r}", name=module)
+    monkeypatch.setattr(cli.trimtab, "invoke", Mock(side_effect=missing))
+    with pytest.raises(SystemExit if known else ModuleNotFoundError) as ended:
+        cli.main(["status"])
+    assert not known or ended.value.code == 2
+    assert (install_command("charts") in capsys.readouterr().err) == known

@@ -1,30 +1,39 @@
-"""Screens of results that need no store: each at three widths, none wider than its terminal."""
+"""Screens that need no store, at three widths: none is wider than its terminal."""
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import polars as pl
 import pytest
-from rich.cells import cell_len
 from syrupy.assertion import SnapshotAssertion
-from tests.cli.test_screens import WIDTHS, printed
+from tests.cli.test_screens import WIDTHS
 from tests.show.conftest import full_result
-from tests.show.pages import EXAMPLES, sweep_analysis, swept_policies
-from tests.show.purge_pages import USAGE, horizon_answer_of, purge_runs
+from tests.show.pages import (
+    EXAMPLES,
+    USAGE,
+    horizon_answer_of,
+    purge_runs,
+    sweep_analysis,
+    swept_policies,
+)
+from tests.show.test_document import a_sizing
+from tests.support.screens import Lines, Screen, in_utc, too_wide
+from tests.watch.alert.parcels_of import NOON, alert
 
 from trimtab.act.page import ledger_document, plan_document
 from trimtab.base.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
+from trimtab.base.alert import Delivery, DeliveryState
 from trimtab.base.error import Message
 from trimtab.base.run import Sample
-from trimtab.base.site import Site
+from trimtab.base.site import Checked, Servers, Site
 from trimtab.explain.status import SiteStanding
 from trimtab.judge.comparison_result import PlanEffect
 from trimtab.judge.ladder_analysis import build_ladder
@@ -35,27 +44,40 @@ from trimtab.probe.imports.page import Tally, imported_document
 from trimtab.probe.ladder import of_file
 from trimtab.probe.ladder_file import load_ladder
 from trimtab.probe.page_ladder import ladder_document
+from trimtab.probe.page_site import (
+    found_sections,
+    installed_document,
+    site_document,
+    written_document,
+)
 from trimtab.probe.page_sweep import extent_sections, sweep_document
+from trimtab.probe.site_draft import Discovery
 from trimtab.probe.sweep import SweepState
 from trimtab.purge.horizon.age_curve import Freed
+from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.horizon.horizon_answer import HorizonResult
 from trimtab.purge.horizon.page import horizon_document, runs_document
 from trimtab.purge.index.index_query import QueryAnswer
 from trimtab.purge.index.screen import answer_document
+from trimtab.purge.plan.screen import armed_document, notified_document
+from trimtab.purge.plan.screen import plan_document as purge_plan_document
+from trimtab.purge.run.recovery import AsideFile
+from trimtab.purge.run.screen import recovered_document
 from trimtab.show.command_options import Extent
 from trimtab.show.document import Document, Section, row, table
 from trimtab.show.screen_document import SCREEN_LINES, print_document
+from trimtab.store.command import copied_document
+from trimtab.store.maintenance import Copied
 from trimtab.store.slot import ItemState, Lease, Slot, SlotState, WatchState
-from trimtab.twin.drive_preset import preset
+from trimtab.store.store_document import StoreCopyDocument
 from trimtab.twin.page import scenario_document, scenarios_document
 from trimtab.twin.scenario_file import load_scenario, preset_names
-from trimtab.twin.whatif.ost_amplification import MiniatureSize
 from trimtab.twin.whatif.page_whatif import whatif_document
 from trimtab.twin.whatif.screen_size import size_document
-from trimtab.twin.whatif.sizing import size
-from trimtab.twin.whatif.sizing_request import SizingRequest
-from trimtab.watch.page import state_document
+from trimtab.watch.alert.receiver import ReceiverRow
+from trimtab.watch.page import alerts_document, state_document, trial_document
 
+pytestmark = pytest.mark.cli
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 
 
@@ -89,15 +111,7 @@ def _sweep() -> None:
     print_document(document, ["store: STORE"])
 
 
-def _size() -> None:
-    asked = SizingRequest(
-        daily_writes_bytes=2.5e15, drive=preset("pm1733").model, osts=274, limit=0.9,
-        write_bytes_per_s=9e12,
-    )  # fmt: skip
-    print_document(size_document(size(asked, miniature=MiniatureSize(4, 32, 1))))
-
-
-def _import() -> None:
+def _import() -> Document:
     rate = Sample("write_bandwidth", 2.5e9)
     result = Imported("write", FileStatus.OK, None, (rate,), run="r", new=True, site="scratch")
     results = (*(result,) * 5, replace(result, site="home"))
@@ -109,20 +123,19 @@ def _import() -> None:
     )
     tally = Tally()
     assert len(list(tally.of(files))) == len(files)
-    print_document(imported_document(tally, "scratch.db"))
+    return imported_document(tally, "scratch.db")
 
 
-def _query() -> None:
+def _query() -> Document:
     held = [3 * 2**50, 2**40, 0]
     columns = {"user": ["anna", "bert", "carl"], "files": [2_100_000, 17, 1]}
     columns |= {"allocated_bytes": held, "share": [n / sum(held) for n in held]}
     answer = QueryAnswer(pl.DataFrame(columns), cut_off=False, notes=("The index is 6 h old.",))
-    print_document(answer_document(answer))
+    return answer_document(answer)
 
 
 WBT = "drives/queue/wbt_lat_usec"
 LOOPS = "ldiskfs/md0/mb_c1_threshold"
-SITE = Site("scratch", "lustre", "/scratch")
 
 
 def _instructions(kind: ActionKind, why: Message, *settings: str | None) -> tuple[Instruction, ...]:
@@ -160,13 +173,14 @@ _PLANS = {
 }  # fmt: skip
 
 
+TUNE = _PLANS["tune"]
 STANDING = SiteStanding("scratch", searched=True)
 
 
-def _planned(policy: str) -> None:
+def _planned(policy: str) -> Document:
     plan = _PLANS[policy]
     apply = f"trimtab {policy} scratch --apply --plan {plan.id}"
-    print_document(plan_document(plan, where="scratch", command=apply))
+    return plan_document(plan, where="scratch", command=apply)
 
 
 def _actions(plan: Plan) -> list[Action]:
@@ -182,19 +196,14 @@ def _actions(plan: Plan) -> list[Action]:
     ]  # fmt: skip
 
 
-def _applied() -> None:
-    plan = _PLANS["tune"]
-    print_document(plan_document(plan, _actions(plan), where="scratch"))
-
-
-def _ledger() -> None:
+def _ledger() -> Document:
     actions = _actions(_PLANS["balance"]) + _actions(_PLANS["revert"])
     why = Message("too-recent", "no run is there yet")
     effects = [PlanEffect(plan.id, DAY, reason=why) for plan in _PLANS.values()]
-    print_document(ledger_document("scratch", actions, effects, where="scratch"))
+    return ledger_document("scratch", actions, effects, where="scratch")
 
 
-def _watch() -> None:
+def _watch() -> Document:
     due = datetime(2026, 11, 20, 8, tzinfo=UTC)
     hour = timedelta(hours=1)
     failed = Slot("scratch", "probe:hourly", due, SlotState.FAILED, detail="oss3 did not answer")
@@ -205,65 +214,40 @@ def _watch() -> None:
     )
     lease = Lease("scratch", "client7, process 4711", due - 30 * hour, due + hour)
     state = WatchState("scratch", "scratch.db", due, lease, items)
-    print_document(state_document(state, None, STANDING))
+    return state_document(state, None, STANDING)
 
 
-SCREENS: dict[str, Callable[[], None]] = {
+RESULTS: dict[str, Screen] = {
     "actions": _ledger,
-    "actions of none": lambda: print_document(ledger_document("scratch", (), ())),
+    "actions of none": ledger_document("scratch", (), ()),
     "balance": partial(_planned, "balance"),
     "revert": partial(_planned, "revert"),
     "trim": partial(_planned, "trim"),
     "tune": partial(_planned, "tune"),
-    "tune applied": _applied,
-    "check": lambda: print_document(check_document(full_result())),
+    "tune applied": lambda: plan_document(TUNE, _actions(TUNE), where="scratch"),
+    "check": lambda: check_document(full_result()),
     "import": _import,
-    "ladder": lambda: print_document(_ladder()),
-    "purge horizon": lambda: print_document(_horizon()),
+    "ladder": _ladder,
+    "purge horizon": _horizon,
     "purge query": _query,
-    "purge report": lambda: print_document(runs_document(purge_runs(), "/var/lib/trimtab")),
-    "size": _size,
+    "purge report": lambda: runs_document(purge_runs(), "/var/lib/trimtab"),
+    "size": lambda: size_document(a_sizing()),
     "sweep": _sweep,
-    "twin list": lambda: print_document(scenarios_document([*map(load_scenario, preset_names())])),
-    "twin show": lambda: print_document(scenario_document(load_scenario("perlmutter"))),
+    "twin list": lambda: scenarios_document([*map(load_scenario, preset_names())]),
+    "twin show": lambda: scenario_document(load_scenario("perlmutter")),
     "watch": _watch,
-    "whatif": lambda: print_document(_whatif()),
+    "whatif": _whatif,
 }
 
 
-@pytest.mark.cli
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", SCREENS)
-def test_a_screen_fits_its_terminal(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    snapshot: SnapshotAssertion,
-    name: str,
-    width: int,
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", "UTC")
-        time.tzset()
-        lines = printed(SCREENS[name], capsys, monkeypatch, width=width)
-    time.tzset()
-    assert len(lines) <= SCREEN_LINES
-    assert [line for line in lines if cell_len(line) > width] == []
-    assert "\n".join(lines) == snapshot
-
-
-@pytest.mark.cli
 @pytest.mark.parametrize("width", [40, 56, 80, 120, 200])
 @pytest.mark.parametrize("made", [_horizon, _ladder, _whatif])
 def test_with_all_a_document_has_every_cell_at_every_width(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    made: Callable[[], Document],
-    width: int,
+    on_screen: Lines, made: Callable[[], Document], width: int
 ) -> None:
     document = made()
-    show, everything = partial(print_document, document), Extent(everything=True)
-    lines = printed(show, capsys, monkeypatch, width=width, extent=everything)
-    assert [line for line in lines if cell_len(line) > width] == []
+    lines = on_screen(document, width=width, extent=Extent(everything=True))
+    assert too_wide(lines, width) == []
     shown = Counter("".join("".join(lines).split()))
     tables = [table for section in document.sections for table in section.tables if table]
     wanted = Counter("".join(
@@ -272,9 +256,8 @@ def test_with_all_a_document_has_every_cell_at_every_width(
     assert wanted - shown == Counter()
 
 
-@pytest.mark.cli
 def test_a_section_has_its_title_where_anything_beside_charts_is_to_be_read(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    on_screen: Lines,
 ) -> None:
     folds = (("more", table(("what",), [row("a row")])),)
     sections = (
@@ -283,11 +266,175 @@ def test_a_section_has_its_title_where_anything_beside_charts_is_to_be_read(
         Section("Opened", folds=folds),
     )
     document = Document("An answer.", sections, kind="check", heading="scratch", subtitle="now")
-    show = partial(print_document, document)
-    lines = "\n".join(printed(show, capsys, monkeypatch, width=80))
+    lines = "\n".join(on_screen(document))
     assert "Repair\n    systemctl start fstrim.timer" in lines
     assert "Drawn" not in lines
     assert "Opened" not in lines
-    everything = printed(show, capsys, monkeypatch, width=80, extent=Extent(everything=True))
-    assert "Opened" in everything
+    assert "Opened" in on_screen(document, extent=Extent(everything=True))
     assert [section.is_empty for section in sections] == [False, True, False]
+
+
+DAY_S = 86400
+PLAN = Path("/var/lib/trimtab/purge/scratch.plan")
+USERS = tuple(
+    SimpleNamespace(
+        uid=4_000_000_000 + number, files=1000 * number, allocated_bytes=number * 2**40,
+        held_bytes=None if number == 3 else 9 * number * 2**40,
+        oldest_use_s=DAY.timestamp() - 900 * DAY_S, newest_use_s=DAY.timestamp() - 90 * DAY_S,
+    )
+    for number in range(1, 31)
+)  # fmt: skip
+PURGE = cast(
+    Any,
+    SimpleNamespace(
+        id="01a1a0e2-ff6e-76a4-b07c-02e49591dc3c",
+        file_system=SimpleNamespace(root="/scratch"),
+        candidates=SimpleNamespace(files=465_000, users=USERS, allocated_bytes=465 * 2**40),
+        horizon=SimpleNamespace(target=0.7, words=("The file system is 80.0 % full.",)),
+        rules=SimpleNamespace(words=("Open files are kept.",)),
+        notice_s=14 * DAY_S,
+        before=DAY - timedelta(days=90),
+        expires_at=DAY + timedelta(days=28),
+    ),
+)
+PUBLICATION = SimpleNamespace(
+    lists=tuple(SimpleNamespace(new_files=100) for _ in USERS), directory="/var/lists/2026-11-20",
+    published_at=DAY, not_before=DAY + timedelta(days=14),
+)  # fmt: skip
+LOADED = SimpleNamespace(plan=PURGE, directory=PLAN, publication=PUBLICATION)
+KEY = "/etc/trimtab/purge.key"
+NOTES = ("No site is named: whether reads are recorded is not known (--site NAME).",)
+
+
+def _plan(status: HorizonStatus, **changes: object) -> Document:
+    horizon = SimpleNamespace(answer=SimpleNamespace(published=SimpleNamespace(status=status)))
+    made = SimpleNamespace(directory=PLAN, plan=PURGE, horizon=horizon, new_key=True, notes=NOTES)
+    vars(made).update(changes)
+    return purge_plan_document(cast(Any, made), cast(Any, SimpleNamespace(key=KEY)))
+
+
+def _notified(*, fresh: bool) -> Document:
+    failures = tuple(
+        SimpleNamespace(account=f"user{n}", uid=n, reason="mailbox unavailable") for n in range(20)
+    )
+    mails = SimpleNamespace(sent=10, sent_before=0, failures=failures, unclear=())
+    published = SimpleNamespace(loaded=LOADED, publication=PUBLICATION, fresh=fresh, notes=())
+    told = cast(Any, mails if fresh else None)
+    return notified_document(cast(Any, published), told, NOTES)
+
+
+def _armed(effective_at: datetime | None, loaded: object = LOADED) -> Document:
+    by = SimpleNamespace(name="olga", person=1001)
+    armed = SimpleNamespace(loaded=loaded, by=by, effective_at=effective_at)
+    return armed_document(cast(Any, armed))
+
+
+def _recovered(count: int) -> Document:
+    fates = ("waits", "waits", "name_taken")
+    files = tuple(
+        AsideFile(
+            b".trimtab-purge-1", b".trimtab-purge-1/%d" % n, b"projects/m1234/run %d/restart" % n,
+            n, 4_000_000_001, 2**30, fates[n % 3],
+        )
+        for n in range(count)
+    )  # fmt: skip
+    interrupted = (PURGE.id,) if count else ()
+    recovered = SimpleNamespace(root="/scratch", files=files, interrupted=interrupted)
+    return recovered_document(cast(Any, recovered))
+
+
+def _alerts() -> Document:
+    states = (DeliveryState.DELIVERED, DeliveryState.WAITING)
+    alerts = [
+        alert(
+            number, at=NOON + timedelta(hours=number),
+            deliveries=(
+                Delivery("mail", states[number % 2], NOON), Delivery("chat", states[0], NOON),
+            ),
+        )
+        for number in range(30)
+    ]  # fmt: skip
+    return alerts_document(STANDING, alerts)
+
+
+def _written() -> Document:
+    discovery = Discovery(SITE, list(FOUND), ["no flash: oss3"])
+    return written_document("scratch.toml", "scratch", found_sections(discovery))
+
+
+SITE = Site(
+    "scratch", "lustre", "/scratch", source="/etc/trimtab/sites/scratch.toml",
+    servers=Servers(mds=("mds1", "mds2"), oss=("oss1", "oss2", "oss3")),
+)  # fmt: skip
+CHECKED = (
+    Checked("path /scratch", True, "lustre 10.0.0.1@o2ib:/scratch"),
+    Checked("server oss3", False, "no answer within 20.0 s"),
+    Checked("probe hourly", None, "ior is looked for on the nodes of its job"),
+)
+FOUND = ("Lustre 2.15.5, file system scratch", "4 OSTs and 2 MDTs")
+INSTALLED = ("/etc/trimtab/sites/scratch.toml", "/etc/systemd/system/trimtab-watch@.service")
+COPIED = StoreCopyDocument(
+    "scratch.db", "postgresql://trimtab@db/trimtab",
+    Copied({"run": 70_000, "sample": 1_792_000, "snapshot": 6751}, 75_600, ("ab" * 32,), {}),
+)  # fmt: skip
+REFUSED = Message("receiver-unreachable", "it cannot be reached: Connection refused")
+TRIED = (ReceiverRow("mail", True), ReceiverRow("chat", False, REFUSED))
+
+STEPS: dict[str, Screen] = {
+    "alerts": _alerts,
+    "alerts of none": alerts_document(STANDING, ()),
+    "alerts test": trial_document("scratch", TRIED),
+    "init": _written,
+    "init installed": installed_document("scratch", INSTALLED, ("systemctl daemon-reload",)),
+    "purge arm": partial(_armed, DAY + timedelta(days=1)),
+    "purge arm of two": partial(_armed, None),
+    "purge notify": partial(_notified, fresh=True),
+    "purge notify again": partial(_notified, fresh=False),
+    "purge plan": partial(_plan, HorizonStatus.REACHED),
+    "purge plan out of reach": partial(_plan, HorizonStatus.OUT_OF_REACH),
+    "purge recover": partial(_recovered, 40),
+    "purge recover of none": partial(_recovered, 0),
+    "site": site_document(SITE, ("[limits] cov is 0.3: most sites hold 0.1",), ()),
+    "site validated": site_document(SITE, (), CHECKED),
+    "store copy": copied_document(COPIED),
+}
+SCREENS = RESULTS | STEPS
+
+
+@pytest.fixture(autouse=True)
+def _in_utc() -> Iterator[None]:
+    with in_utc():
+        yield
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", SCREENS)
+def test_a_screen_fits_its_terminal(
+    on_screen: Lines, snapshot: SnapshotAssertion, name: str, width: int
+) -> None:
+    lines = on_screen(SCREENS[name], width=width)
+    assert len(lines) <= SCREEN_LINES
+    assert too_wide(lines, width) == []
+    assert "\n".join(lines) == snapshot
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_brief_is_the_answer_alone(on_screen: Lines, name: str) -> None:
+    usual, brief = (
+        on_screen(STEPS[name], width=400, extent=Extent(brief=b)) for b in (False, True)
+    )
+    assert brief == usual[:1]
+    assert brief[0].endswith(".")
+
+
+def test_a_plan_says_its_target_as_it_was_set_and_that_nobody_is_given_notice(
+    on_screen: Lines,
+) -> None:
+    horizon = SimpleNamespace(target=0.005, words=())
+    plan = SimpleNamespace(**{**vars(PURGE), "horizon": horizon, "notice_s": 0})
+    said = " ".join(on_screen(_plan(HorizonStatus.OUT_OF_REACH, plan=plan), width=400))
+    assert "as soon as it is published and armed: the plan has no notice period" in said
+    assert "that does not reach 0.5 %." in said
+    loaded = SimpleNamespace(plan=plan, directory=PLAN, publication=PUBLICATION)
+    armed = " ".join(on_screen(_armed(DAY, loaded), width=400))
+    assert "no notice period: users cannot object" in armed

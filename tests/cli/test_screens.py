@@ -7,22 +7,19 @@ longer than `SCREEN_LINES`. What differs between hosts and runs is replaced.
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-import click
 import pytest
-from rich.cells import cell_len
 from syrupy.assertion import SnapshotAssertion
 from tests.incidents.generate import make_world
 from tests.incidents.world import START, Incident, Spec
-from tests.show.test_targets_table import AT, LONG, target
+from tests.show.test_document import AT, LONG, target
 from tests.support.kept_world import keep_world
+from tests.support.screens import Lines, Screen, in_utc, too_wide
 
 from trimtab.answers.page import (
     correlated_document,
@@ -32,10 +29,8 @@ from trimtab.answers.page import (
     targets_document,
 )
 from trimtab.answers.site_correlation import correlate_site
-from trimtab.base.code_version import __version__
 from trimtab.base.finding import Severity
 from trimtab.base.snapshot import Snapshot
-from trimtab.cli import trimtab
 from trimtab.explain.hint import JobRequest, Mpi, advise
 from trimtab.explain.page import incidents_document, moment_document
 from trimtab.explain.screen import print_hints
@@ -48,8 +43,8 @@ from trimtab.probe.verdict.incident_search import explain_at, incidents_of, keep
 from trimtab.probe.verdict.site_judgement import judge_site
 from trimtab.probe.verdict.site_standing import standing_of, standings_of, with_series
 from trimtab.probe.verdict.site_status import status_of
-from trimtab.show.command_options import _EXTENT, Extent
-from trimtab.show.screen_document import SCREEN_LINES, print_document
+from trimtab.show.command_options import Extent
+from trimtab.show.screen_document import SCREEN_LINES
 from trimtab.site.command import events_document
 from trimtab.site.place import Place
 from trimtab.store.page import run_document, runs_document
@@ -58,15 +53,14 @@ from trimtab.store.store_document import show_run
 
 pytestmark = pytest.mark.cli
 
-Print = Callable[[], None]
+Screens = Mapping[str, Screen]
 WIDTHS = (70, 100, 160)
 CHANGED = START + timedelta(days=6.2)
-_IDENTIFIER = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 
 
 @pytest.fixture(scope="module")
-def screens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Print]]:
-    """Yield the printers of all screens of nine days of a small site, checksums turned on."""
+def screens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Screens]:
+    """Yield all screens of nine days of a small site, checksums turned on."""
     directory = tmp_path_factory.mktemp("screens")
     change = Incident("configuration-change", 6.1, None, 0.9, "checksums")
     world = make_world(Spec(seed=11, days=9, osts=4, incidents=(change,)))
@@ -74,15 +68,12 @@ def screens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, P
         # The last bits differ from processor to processor, and intervals are seeded by the values.
         run["values"] = {metric: float(round(value)) for metric, value in run["values"].items()}
     path = keep_world(world, directory / "t.db")
-    with pytest.MonkeyPatch.context() as patch, Store.open(path) as store:
-        patch.setenv("TZ", "UTC")
-        time.tzset()
+    with in_utc() as patch, Store.open(path) as store:
         patch.chdir(directory)
         yield _screens(store, directory)
-    time.tzset()
 
 
-def _screens(store: Store, directory: Path) -> dict[str, Print]:
+def _screens(store: Store, directory: Path) -> dict[str, Screen]:
     place = Place("world", None)
     explained = incidents_of(store, place, now=START + timedelta(days=9))
     keep_incidents(store, explained)
@@ -102,40 +93,27 @@ def _screens(store: Store, directory: Path) -> dict[str, Print]:
     days = "world@2026-03-02..2026-03-07", "world@2026-03-08..2026-03-11"
     compared = compare_sides(CompareRequest(*days, store_url=str(directory / "t.db")))
     _write_series(directory / "series.csv")
+    moment = known.moment, known.explanations, known.lone_runs, known.speeds
     return {
-        "status": partial(
-            print_document, status_document(known_status, standings_of(store, known_status))
+        "status": status_document(known_status, standings_of(store, known_status)),
+        "judge": judge_document(judgement, {}, None, of_judgement),
+        "judge of a file": judge_document(judge_file("series.csv").judgement, {}),
+        "incidents": incidents_document(
+            explained.explanations, explained.standing, explained.lone_runs,
+            with_series(searched, known_status),
         ),
-        "judge": partial(print_document, judge_document(judgement, {}, None, of_judgement)),
-        "judge of a file": partial(
-            print_document, judge_document(judge_file("series.csv").judgement, {})
-        ),
-        "incidents": partial(
-            print_document,
-            incidents_document(
-                explained.explanations,
-                explained.standing,
-                explained.lone_runs,
-                with_series(searched, known_status),
-            ),
-        ),
-        "explain": partial(
-            print_document,
-            moment_document(known.moment, known.explanations, known.lone_runs, known.speeds),
-        ),
-        "correlate": partial(print_document, correlated_document(correlate_site(store, place))),
-        "compare": partial(print_document, compare_document(compared)),
-        "targets": partial(print_document, targets_document(standing)),
-        "targets alike": partial(print_document, targets_document(of_many)),
-        "targets TARGET": partial(print_document, target_document(site_state, targets[1])),
-        "snapshot": partial(print_document, snapshot_document(runs[0].id, "STORE", standing)),
-        "runs": partial(print_document, runs_document(runs, requested=5)),
-        "show": partial(
-            print_document, run_document(replace(show_run(store, runs[0].id), store="STORE"))
-        ),
-        "event list": partial(print_document, events_document(store.events(site="world"), 30)),
+        "explain": moment_document(*moment),
+        "correlate": correlated_document(correlate_site(store, place)),
+        "compare": compare_document(compared),
+        "targets": targets_document(standing),
+        "targets alike": targets_document(of_many),
+        "targets TARGET": target_document(site_state, targets[1]),
+        "snapshot": snapshot_document(runs[0].id, "STORE", standing),
+        "runs": runs_document(runs, requested=5),
+        "show": run_document(replace(show_run(store, runs[0].id), store="STORE")),
+        "event list": events_document(store.events(site="world"), 30),
         "hints": partial(print_hints, job, advise(job), "DIRECTORY"),
-    }
+    }  # fmt: skip
 
 
 def _write_series(path: Path) -> None:
@@ -146,61 +124,27 @@ def _write_series(path: Path) -> None:
     path.write_text("\n".join(["time,write_bandwidth", *lines, ""]))
 
 
-def printed(
-    screen: Print,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    width: int,
-    extent: Extent | None = None,
-) -> list[str]:
-    """Return the lines of a screen on a terminal of this width."""
-    monkeypatch.setenv("COLUMNS", str(width))
-    with ExitStack() as stack:
-        context = stack.enter_context(click.Context(trimtab))
-        context.meta[_EXTENT] = extent or Extent()
-        screen()
-    text = capsys.readouterr().out.replace(__version__, "VERSION")
-    return [line.rstrip() for line in _IDENTIFIER.sub("IDENTIFIER", text).splitlines()]
-
-
 NAMES = (
     *("status", "judge", "judge of a file", "incidents", "explain", "correlate", "compare"),
-    *(
-        "targets",
-        "targets alike",
-        "targets TARGET",
-        "snapshot",
-        "runs",
-        "show",
-        "event list",
-        "hints",
-    ),
+    *("targets", "targets alike", "targets TARGET", "snapshot", "runs", "show", "event list"),
+    "hints",
 )
-LONG_ONES = {"show", "hints"}
-"""Screens without a limit."""
 _INTERVAL = re.compile(r"(?<=\()[-+][0-9.]+(?= to)|[-+][0-9.]+(?= %\))")
 """Of resampled runs: the logarithm of numpy differs between processors in its last bit, and an
 interval may be a step of the resampling wider by that."""
 PASTED = {"show", "hints"}
-"""Screens with commands and paths to copy, which are never broken."""
+"""Screens without a limit, with commands and paths to copy, which are never broken."""
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_screen_fits_its_terminal(
-    screens: Mapping[str, Print],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    snapshot: SnapshotAssertion,
-    name: str,
-    width: int,
+    screens: Screens, on_screen: Lines, snapshot: SnapshotAssertion, name: str, width: int
 ) -> None:
-    lines = printed(screens[name], capsys, monkeypatch, width=width)
+    lines = on_screen(screens[name], width=width)
     if name not in PASTED:
-        assert [line for line in lines if cell_len(line) > width] == []
+        assert too_wide(lines, width) == []
         assert not any("\N{HORIZONTAL ELLIPSIS}" in line for line in lines)
-    if name not in LONG_ONES:
         assert len(lines) <= SCREEN_LINES
     shown = "\n".join(lines)
     assert (_INTERVAL.sub("END", shown) if name == "compare" else shown) == snapshot
@@ -208,37 +152,26 @@ def test_a_screen_fits_its_terminal(
 
 @pytest.mark.parametrize("name", ["status", "judge", "incidents", "explain", "targets"])
 def test_brief_is_the_first_line_and_all_has_everything(
-    screens: Mapping[str, Print],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
+    screens: Screens, on_screen: Lines, name: str
 ) -> None:
-    show = partial(printed, screens[name], capsys, monkeypatch, width=400)
+    show = partial(on_screen, screens[name], width=400)
     usual, brief = show(), show(extent=Extent(brief=True))
     everything = show(extent=Extent(everything=True))
-    assert brief == usual[:1]
-    assert everything[:1] == brief
+    assert brief == usual[:1] == everything[:1]
     assert len(everything) >= len([line for line in usual if "--all" not in line])
     assert not any("--all" in line for line in everything)
 
 
-def test_top_is_the_number_of_rows(
-    screens: Mapping[str, Print],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    lines = printed(screens["judge"], capsys, monkeypatch, width=160, extent=Extent(top=2))
+def test_top_is_the_number_of_rows(screens: Screens, on_screen: Lines) -> None:
+    lines = on_screen(screens["judge"], width=160, extent=Extent(top=2))
     (header,) = (at for at, line in enumerate(lines) if line.split()[:1] == ["series"])
     assert lines[header + 3].strip() == "... 3 more rows"
 
 
 @pytest.mark.parametrize("name", ["incidents", "explain"])
 def test_what_to_do_next_is_in_the_second_line_and_nowhere_else(
-    screens: Mapping[str, Print],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
+    screens: Screens, on_screen: Lines, name: str
 ) -> None:
-    lines = printed(screens[name], capsys, monkeypatch, width=400)
+    lines = on_screen(screens[name], width=400)
     assert lines[1].startswith("next: a change of configuration? On one client or target")
     assert sum("alternate the old and the new value" in line for line in lines) == 1

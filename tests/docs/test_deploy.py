@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from tests.docs import sudoers
+from tests.support.known import known
 
 from trimtab.reach.lustre.read_table import COMMANDS, LAST, server_request
 from trimtab.reach.lustre.server_answer import parse_answer, program
@@ -99,20 +100,9 @@ class Account:
     ) -> ProcessResult:
         """Run a program as this user, for whom other directories lie over some of this host's."""
         places = [str(word) for pair in (over or {}).items() for word in pair]
-        inside = (
-            "unshare",
-            "--mount",
-            "--propagation",
-            "slave",
-            "sh",
-            "-c",
-            _MOUNTED,
-            "sh",
-            *places,
-            "--",
-        )
+        inside = ("unshare", "--mount", "--propagation", "slave", "sh", "-c", _MOUNTED, "sh")
         as_user = ("runuser", "-u", self.name, "--", *argv)
-        return execute((*inside, *as_user), timeout_s=60, stdin=stdin)
+        return execute((*inside, *places, "--", *as_user), timeout_s=60, stdin=stdin)
 
 
 def _needs(name: str) -> str:
@@ -172,9 +162,7 @@ def granted(text: str, paths: Mapping[str, str]) -> Iterator[Account]:
 
 def _sudo_version() -> tuple[int, ...]:
     text = subprocess.run(("sudo", "--version"), capture_output=True, text=True, check=True).stdout
-    found = re.search(r"version (\d+)\.(\d+)\.(\d+)", text)
-    assert found is not None, text
-    return tuple(int(number) for number in found.groups())
+    return tuple(map(int, known(re.search(r"version (\d+)\.(\d+)\.(\d+)", text)).groups()))
 
 
 def _argvs() -> list[tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""The guide: its commands are understood, quick start and notebooks run, its reference holds."""
+"""The manual: its commands are understood, its links lead somewhere, what it names exists."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import re
 import runpy
 import shlex
 import shutil
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -16,14 +17,17 @@ from typing import Any
 
 import click
 import pytest
+from scripts import maturity_page, page_blocks
 from scripts.reference_pages import pages
+from tests.formats.recorded import REAL_DATA
 from tests.support.command import trimtab as run_trimtab
+from tests.support.each import for_each
 from tests.support.next_steps import read
 
 from trimtab.base.incident import Shape
 from trimtab.explain.incidents.dip import A_MONTH
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 MADE = ROOT / "docs/commands.md"
 """Made from the commands: usage lines, not words to type."""
 PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - {MADE})
@@ -60,6 +64,14 @@ def test_every_command_of_a_page_is_understood(page: Path) -> None:
             read(words)
 
 
+def test_pages_walk_through_the_commands_that_they_are_about() -> None:
+    compare, hints, install = (
+        typed((ROOT / f"docs/{name}.md").read_text()) for name in ("compare", "hints", "install")
+    )
+    assert len(compare) + len(hints) >= 10
+    assert {words[0] for words in install} >= {"init", "site", "targets", "snapshot", "watch"}
+
+
 @pytest.mark.cli
 def test_the_quick_start_without_a_file_system_runs(tmp_path: Path) -> None:
     for file in (ROOT / "docs/examples").iterdir():
@@ -68,10 +80,8 @@ def test_the_quick_start_without_a_file_system_runs(tmp_path: Path) -> None:
     commands = typed(page.partition("## Without a file system")[2].partition("\n## ")[0])
     assert len(commands) == 8
     (tmp_path / "scratch").mkdir()
-    names = {
-        ".": "scratch",
-        **{name: name for name in ("reads.csv", "reads.html", "perlmutter.toml")},
-    }
+    files = ("reads.csv", "reads.html", "perlmutter.toml")
+    names = {".": "scratch", **dict(zip(files, files, strict=True))}
     printed = []
     for words in commands:
         placed = [tmp_path / names[word] if word in names else word for word in words]
@@ -185,3 +195,158 @@ def test_the_readme_has_both_commands_and_what_must_be_there_first() -> None:
         assert words in readme, words
     assert "pip install 'trimtab" not in readme, "the name is on no public index"
     assert "docs/maturity.md" in readme
+
+
+def _missing(line: str) -> list[str]:
+    """Return the files of a line that do not exist, alone or beside another of the line."""
+    names = re.findall(r"`([\w./-]+)`", line)
+    folders = ["", *names, *(str(Path(name).parent) for name in names)]
+    places = [top / folder for top in (ROOT, ROOT / "src/trimtab") for folder in folders]
+    files = [name for name in names if Path(name).suffix in {".py", ".rs"} or name.endswith("/")]
+    return [name for name in files if not any((place / name).exists() for place in places)]
+
+
+@for_each("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_every_file_that_is_named_exists(page: str) -> None:
+    lines = (ROOT / page).read_text().splitlines()
+    assert not [
+        f"{page}:{number}: {name}"
+        for number, line in enumerate(lines, 1)
+        for name in _missing(line)
+    ]
+
+
+SECURITY = (ROOT / "docs/security.md").read_text()
+
+
+def test_each_test_that_the_page_on_security_names_is_there() -> None:
+    named = set(re.findall(r"`([a-z]\w+_\w+_\w+_\w+)`", SECURITY))
+    texts = [path.read_text() for path in (ROOT / "tests").rglob("test_*.py")]
+    texts += [path.read_text() for path in (ROOT / "crates").rglob("*.rs")]
+    defined = (re.findall(r"^\s*(?:def|fn) (\w+)\(", text, re.M) for text in texts)
+    assert len(named) > 30
+    assert named - {name for names in defined for name in names} == set()
+
+
+def test_each_threat_has_a_test() -> None:
+    rows = [line.split("|") for line in SECURITY.splitlines() if line.startswith("| ")]
+    threats = [row for row in rows if len(row) == 5 and row[1].strip() not in {"threat", "who"}]
+    first = next(number for number, row in enumerate(threats) if "exchanged" in row[1])
+    assert len(threats) > 30
+    assert [row[1] for row in threats[first:] if "`" not in row[3]] == []
+
+
+SOURCES = ROOT / "docs/sources.md"
+PLACES = (
+    ("src", ".py", ".toml", ".csv", ".j2"), ("crates", ".rs"), ("tests", ".py"), ("scripts", ".py"),
+    ("benchmarks", ".py", ".md"), ("deploy", ".py", ".toml"), ("docs", ".md", ".toml"),
+)  # fmt: skip
+
+
+def test_every_citation_is_listed_in_order_and_every_source_is_cited() -> None:
+    files = ((path, ends) for top, *ends in PLACES for path in (ROOT / top).rglob("*"))
+    listed = re.findall(r"^\| (S[0-9]+) \|", SOURCES.read_text(), re.M)
+    assert listed == [f"S{number}" for number in range(1, len(listed) + 1)]
+    cited = {
+        number: path
+        for path, ends in files
+        if path.suffix in ends and path not in {SOURCES, Path(__file__).resolve()}
+        for number in re.findall(r"\bS[1-9][0-9]?\b", path.read_text())
+    }
+    assert {number: path for number, path in cited.items() if number not in listed} == {}
+    assert sorted(set(listed) - cited.keys()) == []
+
+
+BLOCKS_OF_A_PAGE = "text\n<!-- a -->\nold\nold\n<!-- end -->\n\n<!-- of b -->\n<!-- end -->\nmore\n"
+
+
+def test_blocks_are_made_anew_and_the_rest_stays() -> None:
+    made = page_blocks.remade(
+        BLOCKS_OF_A_PAGE, {"of b": page_blocks.text_of(("1", "2")), "a": r"\1 new" "\n"}
+    )
+    assert made == (
+        "text\n<!-- a -->\n\\1 new\n<!-- end -->\n\n<!-- of b -->\n1\n2\n<!-- end -->\nmore\n"
+    )
+    assert page_blocks.names_of(made) == ["a", "of b"]
+
+
+@pytest.mark.parametrize(
+    ("page", "names", "said"),
+    [
+        (BLOCKS_OF_A_PAGE, ("a",), "nothing is made for the block of b"),
+        (BLOCKS_OF_A_PAGE, ("a", "of b", "c"), "the page has 0 blocks of c"),
+        (BLOCKS_OF_A_PAGE + BLOCKS_OF_A_PAGE, ("a", "of b"), "the page has 2 blocks of a"),
+        (
+            BLOCKS_OF_A_PAGE.replace("old\n<!-- end -->", ""),
+            ("a", "of b"),
+            "the page has 0 blocks of of b",
+        ),
+    ],
+    ids=["unknown", "missing", "doubled", "open"],
+)
+def test_a_block_that_is_not_there_once_is_told(
+    page: str, names: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(SystemExit, match=re.escape(said)):
+        page_blocks.remade(page, dict.fromkeys(names, "new\n"))
+
+
+def test_files_are_compared_or_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(page_blocks, "ROOT", tmp_path)
+    same, other, missing = (tmp_path / name for name in ("same.md", "other.md", "missing.md"))
+    same.write_text("text\n")
+    other.write_text("old\n")
+    made = {same: "text\n", other: "text\n", missing: "text\n"}
+    assert page_blocks.write_or_check(made, ["--check"]) == 1
+    assert [line.split()[0] for line in capsys.readouterr().err.splitlines()] == [
+        "other.md",
+        "missing.md",
+    ]
+    assert other.read_text() == "old\n"
+    assert page_blocks.write_or_check(made, []) == 0
+    assert page_blocks.write_or_check(made, ["--check"]) == 0
+
+
+BLOCKS = re.findall(
+    r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?",
+    (ROOT / "docs/library.md").read_text(), re.M | re.S,
+)  # fmt: skip
+
+
+@pytest.mark.system
+def test_each_block_of_the_library_prints_what_the_page_says() -> None:
+    """In one namespace, as in a notebook; the logged change is the likeliest cause."""
+    names: dict[str, Any] = {"__name__": "notebook"}
+    printed = []
+    for code, _ in BLOCKS:
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            exec(compile(code, "docs/library.md", "exec"), names)
+        printed.append(out.getvalue())
+    assert len(BLOCKS) >= 9
+    shown = [(text, out) for (_, text), out in zip(BLOCKS, printed, strict=True) if text]
+    assert len(shown) >= 7
+    assert [out for _, out in shown] == [text for text, _ in shown]
+    assert names["explanation"].causes[0].cause == "configuration-change"
+    assert "checksums" in printed[-1]
+
+
+@pytest.mark.system
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("ladder_page", "scenario_page", "twin_questions_page", "act_effects_page"),
+        *("purge_case_page", "real_year"),
+    ],
+)
+def test_a_page_is_what_its_script_makes_of_the_data(name: str) -> None:
+    if name == "real_year" and not (REAL_DATA / "tokio-abc").is_dir():
+        pytest.skip(f"no recorded data under {REAL_DATA} (set TRIMTAB_REAL_DATA)")
+    made = subprocess.run([sys.executable, ROOT / f"scripts/{name}.py", "--check"], check=False)
+    assert made.returncode == 0, f"run scripts/{name}.py, and read the page again"
+
+
+def test_the_page_on_maturity_is_what_the_table_gives() -> None:
+    assert maturity_page.main(["--check"]) == 0, "run scripts/maturity_page.py"

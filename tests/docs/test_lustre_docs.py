@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -46,14 +46,23 @@ def firsts(text: str) -> list[str]:
     return [name for row in rows(text) for name in coded(row[0])]
 
 
-def test_parameters_of_a_server() -> None:
-    told = firsts(section(PAGE, "Parameters", "Of a server"))
-    assert sorted(told) == sorted({*read_table.SERVER_PARAMETERS, *read_table.SERVER_IMPORTS})
-
-
-def test_parameters_of_the_client() -> None:
-    told = firsts(section(PAGE, "Parameters", "Of the client"))
-    assert sorted(told) == sorted({*read_table.CLIENT_PARAMETERS, *read_table.CLIENT_IMPORTS})
+@pytest.mark.parametrize(
+    ("titles", "read"),
+    [
+        (
+            ("Parameters", "Of a server"),
+            {*read_table.SERVER_PARAMETERS, *read_table.SERVER_IMPORTS},
+        ),
+        (
+            ("Parameters", "Of the client"),
+            {*read_table.CLIENT_PARAMETERS, *read_table.CLIENT_IMPORTS},
+        ),
+        (("Where each value of a target comes from",), TELEMETRY_UNITS),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, tuple) else "",
+)
+def test_every_name_is_told_once(titles: tuple[str, ...], read: Collection[str]) -> None:
+    assert sorted(firsts(section(PAGE, *titles))) == sorted(read)
 
 
 def test_commands_on_a_server() -> None:
@@ -61,13 +70,11 @@ def test_commands_on_a_server() -> None:
         coded(key)[0]: (coded(command)[0], rights)
         for command, key, rights, _ in rows(section(PAGE, "Commands", "On a server"))
     }
-    read = {}
-    for key, command in read_table.COMMANDS.items():
-        argv = " ".join(command["argv"])
-        if key == "parameters":
-            argv = "lctl get_param ..."
-        read[key] = (argv, "sudo" if command.get("sudo") else "anybody")
-    assert told == read
+    read = {
+        key: (" ".join(command["argv"]), "sudo" if command.get("sudo") else "anybody")
+        for key, command in read_table.COMMANDS.items()
+    }
+    assert told == {**read, "parameters": ("lctl get_param ...", read["parameters"][1])}
 
 
 def test_files_of_a_server() -> None:
@@ -86,11 +93,6 @@ def test_files_of_block_devices() -> None:
     part = section(PAGE, "Files of a server", "Block devices")
     told = {name for row in rows(part) for name in coded(row[1])}
     assert told == collector_tree.BLOCK_NAMES
-
-
-def test_every_value_of_a_target_is_told_once() -> None:
-    told = firsts(section(PAGE, "Where each value of a target comes from"))
-    assert sorted(told) == sorted(TELEMETRY_UNITS)
 
 
 def test_limits() -> None:
@@ -138,22 +140,3 @@ def test_no_page_gives_a_command_that_reads_what_is_never_opened(name: str) -> N
         inline = coded(page.read_text())
         for command in (*blocks, *inline):
             assert not re.search(rf"\b(cat|head|grep|less|dd)\b.*/{name}\b", command), page
-
-
-def test_links_between_pages_lead_somewhere() -> None:
-    for page in ("lustre", "traps", "install"):
-        for target, anchor in re.findall(
-            r"\]\(([a-z]+\.md)?(?:#([a-z0-9_-]+))?\)", (DOCS / f"{page}.md").read_text()
-        ):
-            text = (DOCS / (target or f"{page}.md")).read_text()
-            assert not anchor or anchor in {_anchor(title) for title in _titles(text)}, anchor
-
-
-def _titles(text: str) -> list[str]:
-    return re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-
-
-def _anchor(title: str) -> str:
-    """Return the anchor of a heading as the pages are built (Python-Markdown's ``slugify``)."""
-    plain = re.sub(r"[^\w\s-]", "", title.replace("`", "")).strip().lower()
-    return re.sub(r"[-\s]+", "-", plain)

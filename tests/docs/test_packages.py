@@ -44,6 +44,19 @@ test "$(getent passwd trimtab | cut -d : -f 6)" = /var/lib/trimtab-user
 test -d /etc/trimtab/sites
 test ! -e /opt/trimtab/etc/clustershell
 """
+CLEAN = """
+dpkg --purge trimtab > /dev/null 2>&1 || true
+rm -rf /opt/trimtab /var/lib/trimtab* /var/spool/trimtab /etc/trimtab
+userdel trimtab 2> /dev/null || true
+"""
+"""What a host may have of an installation before."""
+KEPT = """
+test ! -e /opt/trimtab
+test ! -e /usr/bin/trimtab
+test -f /etc/trimtab/sites/scratch.toml
+test -f /var/lib/trimtab/trimtab.db
+"""
+"""A removal leaves what a site wrote."""
 LAYOUT = "".join(
     f'test "$(stat -c %U:%a {path})" = {user}:{int(mode, 8):o}\n'
     for kind, path, mode, user, *_ in map(
@@ -70,23 +83,19 @@ CHANGED = re.compile(
 """What belongs to the host: its users, what dpkg knows, logs."""
 
 
-def in_a_copy(tmp_path: Path, package: Path, script: str, timeout_s: float = 300) -> str:
+def in_a_copy(
+    tmp_path: Path,
+    package: Path,
+    script: str,
+    *more: Path,
+    timeout_s: float = 300,
+    how: str = IN_A_COPY,
+) -> str:
     """Run a script as root in a copy of this host that has the package; return what it printed."""
     copy = tmp_path / "copy"
     copy.mkdir(exist_ok=True)
-    words = [
-        "unshare",
-        "--mount",
-        "--propagation",
-        "slave",
-        "sh",
-        "-c",
-        IN_A_COPY,
-        "sh",
-        copy,
-        package,
-        script,
-    ]
+    inside = ["unshare", "--mount", "--propagation", "slave", "sh", "-c", how, "sh"]
+    words = [*inside, copy, package, script, *more]
     ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=timeout_s)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
@@ -99,24 +108,19 @@ def wheel_of_this_tree(out: Path) -> Path:
     """
     metadata = distribution("trimtab")
     name = f"trimtab-{metadata.version}"
-    wheel = out / f"{name}-cp311-abi3-linux_{platform.machine()}.whl"
     tag = f"cp311-abi3-linux_{platform.machine()}"
-    contents = {
-        f"{name}.dist-info/METADATA": (metadata.read_text("METADATA") or "").encode(),
-        f"{name}.dist-info/entry_points.txt": (
-            metadata.read_text("entry_points.txt") or ""
-        ).encode(),
-        f"{name}.dist-info/WHEEL": f"Wheel-Version: 1.0\nTag: {tag}\n".encode(),
-    }
+    made = {"WHEEL": f"Wheel-Version: 1.0\nTag: {tag}\n"}
+    made |= {file: metadata.read_text(file) or "" for file in ("METADATA", "entry_points.txt")}
+    contents = {f"{name}.dist-info/{file}": text.encode() for file, text in made.items()}
     for file in sorted((ROOT / "src/trimtab").rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
             contents[str(file.relative_to(ROOT / "src"))] = file.read_bytes()
     record = f"{name}.dist-info/RECORD"
-    rows = [f"{path},," for path in (*contents, record)]
+    contents[record] = "".join(f"{path},,\n" for path in (*contents, record)).encode()
+    wheel = out / f"{name}-{tag}.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         for path, content in contents.items():
             archive.writestr(path, content)
-        archive.writestr(record, "\n".join(rows) + "\n")
     return wheel
 
 
@@ -135,11 +139,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def test_the_deb_is_installed_run_and_removed(tmp_path: Path, packages: dict[str, Path]) -> None:
-    script = f"""
-dpkg --purge trimtab > /dev/null 2>&1 || true
-rm -rf /opt/trimtab /var/lib/trimtab* /var/spool/trimtab /etc/trimtab
-userdel trimtab 2> /dev/null || true
-dpkg --install /tmp/package
+    script = f"""{CLEAN}dpkg --install /tmp/package
 {RUN}{LAYOUT}
 systemd-analyze verify --man=no trimtab-watch@scratch.service trimtab-web.service
 chown trimtab:trimtab /var/lib/trimtab /var/lib/trimtab/purge
@@ -147,10 +147,7 @@ dpkg --install /tmp/package
 {LAYOUT}
 touch /etc/trimtab/sites/scratch.toml /var/lib/trimtab/trimtab.db
 dpkg --remove trimtab
-test ! -e /opt/trimtab
-test ! -e /usr/bin/trimtab
-test -f /etc/trimtab/sites/scratch.toml
-test -f /var/lib/trimtab/trimtab.db
+{KEPT}
 id trimtab > /dev/null
 echo all was well
 """
@@ -165,11 +162,9 @@ def test_watch_purge_and_dashboard_work_together_and_nothing_stays(
     reason = loopback.why_no_loop_devices("ext4")
     if reason is not None:
         pytest.skip(reason)
-    script = """
-dpkg --purge trimtab > /dev/null 2>&1 || true
-rm -rf /opt/trimtab /var/lib/trimtab* /var/spool/trimtab /etc/trimtab
-userdel trimtab 2> /dev/null || true
-dpkg --install /tmp/package > /dev/null
+    script = (
+        CLEAN
+        + """dpkg --install /tmp/package > /dev/null
 export PATH=/srv/fake/bin:$PATH PYTHONPATH=/srv PYTHONDONTWRITEBYTECODE=1
 mkdir /srv/scratch /srv/files /srv/metrics
 truncate --size 64M /srv/image
@@ -183,48 +178,24 @@ chmod -R a+rwX /srv/fake
 unset PYTHONPATH
 /opt/trimtab/bin/python /srv/tests/docs/installed.py /srv/page
 """
-    script = script.replace("/srv/page", str(ROOT / "docs/install.md"))
-    copy = tmp_path / "copy"
-    copy.mkdir()
-    words = [
-        "unshare",
-        "--mount",
-        "--propagation",
-        "slave",
-        "sh",
-        "-c",
-        WALK,
-        "sh",
-        copy,
-        packages["deb"],
-        script,
-    ]
-    ended = subprocess.run(
-        [*words, ROOT / "tests"], capture_output=True, text=True, check=False, timeout=600
     )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    walked, _, made = ended.stdout.partition("made:\n")
+    script = script.replace("/srv/page", str(ROOT / "docs/install.md"))
+    printed = in_a_copy(tmp_path, packages["deb"], script, ROOT / "tests", timeout_s=600, how=WALK)
+    walked, _, made = printed.partition("made:\n")
     assert walked.endswith("removed: well\n")
     assert [path for path in made.splitlines() if CHANGED.fullmatch(path) is None] == []
 
 
 def test_the_rpm_is_installed_run_and_removed(tmp_path: Path, packages: dict[str, Path]) -> None:
     """Debian's rpm knows nothing of the packages here: dependencies are not looked at."""
-    script = f"""
-dpkg --purge trimtab > /dev/null 2>&1 || true
-rm -rf /opt/trimtab /var/lib/trimtab* /var/spool/trimtab /etc/trimtab
-userdel trimtab 2> /dev/null || true
-rpm --install --nodeps /tmp/package 2> /dev/null
+    script = f"""{CLEAN}rpm --install --nodeps /tmp/package 2> /dev/null
 {RUN}{LAYOUT}
 rpm --query --licensefiles trimtab | grep -q licenses/trimtab/LICENSE
 rpm --verify --nodeps trimtab
 rpm --query --requires trimtab | grep -q /usr/bin/python3
 touch /etc/trimtab/sites/scratch.toml /var/lib/trimtab/trimtab.db
 rpm --erase trimtab 2> /dev/null
-test ! -e /opt/trimtab
-test ! -e /usr/bin/trimtab
-test -f /etc/trimtab/sites/scratch.toml
-test -f /var/lib/trimtab/trimtab.db
+{KEPT}
 echo all was well
 """
     output = in_a_copy(tmp_path, packages["rpm"], script)

@@ -18,6 +18,7 @@ import types
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.docs.test_packages import RUN, in_a_copy
@@ -39,27 +40,32 @@ def only(pattern: str) -> Path:
     return file
 
 
-def offline(*words: object, cwd: Path, path: str = SYSTEM, **environment: str) -> str:
-    """Run a program in a network namespace of its own, which has no network."""
-    ended = subprocess.run(
-        ["unshare", "--net", *(str(word) for word in words)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        env={"PATH": path, "HOME": str(cwd), "LC_ALL": "C.UTF-8", **environment},
-    )
+def run(*words: object, **how: Any) -> str:
+    """Run a program that succeeds; return what it printed."""
+    argv = [str(word) for word in words]
+    ended = subprocess.run(argv, capture_output=True, text=True, check=False, **how)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
+
+
+def extracted(archive: Path, directory: Path) -> Path:
+    """Extract an archive into a directory that is empty, and return its only entry."""
+    with tarfile.open(archive) as tar:
+        tar.extractall(directory, filter="data")
+    (entry,) = directory.iterdir()
+    return entry
+
+
+def offline(*words: object, cwd: Path, path: str = SYSTEM, **environment: str) -> str:
+    """Run a program in a network namespace of its own, which has no network."""
+    variables = {"PATH": path, "HOME": str(cwd), "LC_ALL": "C.UTF-8", **environment}
+    return run("unshare", "--net", *words, cwd=cwd, env=variables)
 
 
 @pytest.fixture(scope="module")
 def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("wheelhouse")
-    with tarfile.open(only("trimtab-wheelhouse-*.tar")) as tar:
-        tar.extractall(directory, filter="data")
-    (house,) = directory.iterdir()
-    return house
+    return extracted(only("trimtab-wheelhouse-*.tar"), directory)
 
 
 def newest_c_library(directory: Path) -> tuple[int, ...]:
@@ -70,9 +76,8 @@ def newest_c_library(directory: Path) -> tuple[int, ...]:
             with file.open("rb") as stream:
                 if stream.read(4) != b"\x7fELF":
                     continue
-            words = ["readelf", "--wide", "--version-info", file]
-            shown = subprocess.run(words, capture_output=True, text=True, check=True)
-            named = re.findall(r"Name: GLIBC_([0-9.]+)", shown.stdout)
+            shown = run("readelf", "--wide", "--version-info", file)
+            named = re.findall(r"Name: GLIBC_([0-9.]+)", shown)
             needed |= {tuple(int(part) for part in version.split(".")) for version in named}
     return max(needed)
 
@@ -106,9 +111,8 @@ def test_the_sums_are_those_of_all_files() -> None:
 def test_the_wheel_needs_no_newer_c_library_than_rhel_8(tmp_path: Path) -> None:
     wheel = only("trimtab-*.whl")
     assert "-cp311-abi3-manylinux_2_28_" in wheel.name
-    auditwheel = ROOT / ".tools/release/bin/auditwheel"
-    shown = subprocess.run([auditwheel, "show", wheel], capture_output=True, text=True, check=True)
-    tags = set(shown.stdout.replace('"', " ").split())
+    shown = run(ROOT / ".tools/release/bin/auditwheel", "show", wheel)
+    tags = set(shown.replace('"', " ").split())
     assert tags & {f"manylinux_2_{minor}_{os.uname().machine}" for minor in (17, 24, 26, 27, 28)}
     zipfile.ZipFile(wheel).extractall(tmp_path)
     assert newest_c_library(tmp_path) <= C_LIBRARY
@@ -142,9 +146,7 @@ def test_the_wheelhouse_installs_everything_without_a_network(
 
 def test_the_source_builds(tmp_path: Path) -> None:
     """Without link-time optimisation, beside what is compiled already."""
-    with tarfile.open(only("trimtab-*.tar.gz")) as tar:
-        tar.extractall(tmp_path, filter="data")
-    (source,) = tmp_path.iterdir()
+    source = extracted(only("trimtab-*.tar.gz"), tmp_path)
     maturin = ROOT / ".tools/release/bin/maturin"
     build = ["nice", "-n", "19", maturin, "build", "--release", "--locked", "--out", tmp_path]
     settings = {"CARGO_TARGET_DIR": str(ROOT / "target"), "CARGO_PROFILE_RELEASE_LTO": "off"}
@@ -197,17 +199,9 @@ def test_packages_need_no_newer_c_library_than_they_say(tmp_path: Path) -> None:
     package = only("*.deb")
     subprocess.run(["dpkg-deb", "--extract", package, tmp_path], check=True)
     assert newest_c_library(tmp_path / "opt/trimtab") <= C_LIBRARY
-    debian = subprocess.run(
-        ["dpkg-deb", "--field", package, "Depends"], capture_output=True, text=True, check=True
-    )
-    assert "libc6 (>= 2.28)" in debian.stdout
-    rpm = subprocess.run(
-        ["rpm", "--query", "--package", "--requires", only("*.rpm")],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "libc.so.6(GLIBC_2.28)(64bit)" in rpm.stdout.split()
+    assert "libc6 (>= 2.28)" in run("dpkg-deb", "--field", package, "Depends")
+    required = run("rpm", "--query", "--package", "--requires", only("*.rpm"))
+    assert "libc.so.6(GLIBC_2.28)(64bit)" in required.split()
 
 
 def test_the_bill_of_materials_has_every_locked_part() -> None:
@@ -233,25 +227,19 @@ def test_the_recipe_of_spack_installs_from_the_wheelhouse(
         return lambda *words: offline(path, *words, cwd=wheelhouse)
 
     stub = types.ModuleType("spack.package")
-    for name in ("depends_on", "license", "version"):
-        setattr(stub, name, directive(name))
     made = {"mkdirp": lambda path: Path(path).mkdir(parents=True), "symlink": os.symlink}
-    named = {"Package": object, "Executable": executable, "join_path": os.path.join, **made}
-    for name, value in named.items():
-        setattr(stub, name, value)
+    made |= {name: directive(name) for name in ("depends_on", "license", "version")}
+    vars(stub).update(made, Package=object, Executable=executable, join_path=os.path.join)
     monkeypatch.setitem(sys.modules, "spack", types.ModuleType("spack"))
     monkeypatch.setitem(sys.modules, "spack.package", stub)
-    recipe: dict[str, object] = {}
+    recipe: dict[str, Any] = {}
     exec(compile((RELEASE / "package.py").read_text(), "package.py", "exec"), recipe)
 
-    archive = only("trimtab-wheelhouse-*.tar")
-    (_, options) = directives["version"]
-    (sums,) = [
-        line for line in (RELEASE / "SHA256SUMS").read_text().splitlines() if archive.name in line
-    ]
-    assert options["sha256"] == sums.split()[0]
+    name = only("trimtab-wheelhouse-*.tar").name
+    (sums,) = (each for each in (RELEASE / "SHA256SUMS").read_text().splitlines() if name in each)
+    assert directives["version"][1]["sha256"] == sums.split()[0]
     python = types.SimpleNamespace(command=executable(sys.executable))
-    recipe["Trimtab"]().install({"python": python}, str(tmp_path / "prefix"))  # type: ignore[operator]
+    recipe["Trimtab"]().install({"python": python}, str(tmp_path / "prefix"))
     used(tmp_path, tmp_path / "prefix")
     assert not (tmp_path / "prefix/lib/trimtab/etc/clustershell").exists()
 
@@ -290,14 +278,7 @@ def test_the_container_file_makes_an_image_that_checks(image_store: Path) -> Non
     subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", "bookworm", base], check=True)
     file = ROOT / "deploy/container/Containerfile"
     named = {"TAR": str(base), "FILE": str(file), "RELEASE": str(RELEASE)}
-    ended = subprocess.run(
-        ["sh", "-ec", BUILDAH, "sh", image_store],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **named},
-    )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    user, answer = ended.stdout.split("\n", 1)
+    printed = run("sh", "-ec", BUILDAH, "sh", image_store, env={**os.environ, **named})
+    user, answer = printed.split("\n", 1)
     assert user == "trimtab"
     assert json.loads(answer)

@@ -18,7 +18,7 @@ from tests.incidents.generate import make_world
 from tests.incidents.scenarios import Scenario
 from tests.incidents.world import Truth
 
-from trimtab.base.incident import NAMED, Assessment, Evidence, Explanation, Incident, Shape
+from trimtab.base.incident import Assessment, Evidence, Explanation, Incident, Shape
 from trimtab.explain.causes import TABLE
 from trimtab.explain.explanation import conclude, gather, ranked_for
 from trimtab.explain.ranking import confidence
@@ -80,8 +80,7 @@ def play(scenario: Scenario) -> Played:
         warnings.simplefilter("ignore", RuntimeWarning)  # of the generator's own arithmetic
         world = make_world(scenario.spec)
     known, source = known_of(world), WorldSource(world)
-    incidents = incidents_of(world, known)
-    gathered = gathered_of(incidents, known, source)
+    gathered = gathered_of(incidents_of(world, known), known, source)
     return Played(
         name=scenario.spec.name,
         sort=scenario.sort,
@@ -139,16 +138,9 @@ def verdicts(played: Played) -> list[Verdict]:
     faults = [
         fault for fault in played.truth if not fault["standing"] and fault["seen_by"] is not None
     ]
-    roots = _roots(faults)
+    # What they brought about has nothing that saw it.
+    roots = [fault for fault in faults if fault["seen_by"] or fault["cause"] == "bad-checksums"]
     return [_verdict(played, root, explanations) for root in roots]
-
-
-def _roots(truth: Sequence[Truth]) -> list[Truth]:
-    """Return the causes that were put into the world; what they brought about follows them.
-
-    Entries of what they brought about have nothing that saw them.
-    """
-    return [fault for fault in truth if fault["seen_by"] or fault["cause"] == "bad-checksums"]
 
 
 def _verdict(played: Played, root: Truth, explanations: Sequence[Explanation]) -> Verdict:
@@ -245,8 +237,3 @@ def confusion(rows: Iterable[Verdict]) -> dict[str, Counter[str]]:
     for verdict in rows:
         table[verdict.cause]["right" if verdict.place == 0 else verdict.first] += 1
     return dict(table)
-
-
-def is_named(explanation: Explanation) -> bool:
-    """Return whether a cause is named."""
-    return bool(explanation.causes) and explanation.causes[0].confidence >= NAMED

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 
 import pytest
 
 from trimtab.base.filesystem import BlockDevice, PathDescription
-from trimtab.base.finding import Severity
+from trimtab.base.finding import Finding, Severity
 from trimtab.base.run import Sample
 from trimtab.base.site import SiteLimits
 from trimtab.base.snapshot import Reading, Target, TargetSnapshot, TrimPractice
@@ -56,7 +56,12 @@ def healthy(**changes) -> ObservedTarget:
         trim=TrimPractice(timer_active=True, trimmed_since_mount=True),
         samples=(Sample("read_bandwidth", 1e9, repetition=0),),
     )
-    return dataclasses.replace(observed, **changes)
+    return replace(observed, **changes)
+
+
+def found(**changes) -> tuple[Finding, ...]:
+    """Return what is found of a target that is healthy but for these changes."""
+    return find_all([healthy(**changes)])
 
 
 def allocator(*, requests: float, useless: float) -> tuple[Reading, ...]:
@@ -68,24 +73,22 @@ def allocator(*, requests: float, useless: float) -> tuple[Reading, ...]:
 
 
 def drives(count: int, **changes) -> tuple[BlockDevice, ...]:
-    members = tuple(dataclasses.replace(FLASH, name=f"nvme{i}n1", **changes) for i in range(count))
-    top = dataclasses.replace(
-        FLASH, name="md0", kind="md", beneath=tuple(member.name for member in members)
-    )
+    members = tuple(replace(FLASH, name=f"nvme{i}n1", **changes) for i in range(count))
+    top = replace(FLASH, name="md0", kind="md", beneath=tuple(member.name for member in members))
     return (top, *members)
 
 
-ROTATING = dataclasses.replace(
+ROTATING = replace(
     FLASH, name="sda", rotational=True, writeback_throttling_s=0.075, discard_max_bytes=0
 )
 
 CASES = {
-    "gone-read-only": healthy(path=dataclasses.replace(path(), options=("rw", "emergency_ro"))),
+    "gone-read-only": healthy(path=replace(path(), options=("rw", "emergency_ro"))),
     "array-degraded": healthy(
         now=snapshot(Reading("degraded", True, source="sysfs", label="md127"))
     ),
     "drive-link-slow": healthy(
-        path=path(dataclasses.replace(FLASH, link_bytes_per_s=2e9, link_max_bytes_per_s=8e9))
+        path=path(replace(FLASH, link_bytes_per_s=2e9, link_max_bytes_per_s=8e9))
     ),
     "file-system-errors": healthy(now=snapshot(Reading("errors_total", 2, source="sysfs"))),
     "fullness-over-limit": healthy(now=snapshot(used=0.8)),
@@ -95,7 +98,7 @@ CASES = {
             Reading("inodes_free", 10, source="statvfs"),
         )
     ),
-    "no-discard": healthy(path=path(dataclasses.replace(FLASH, discard_max_bytes=0))),
+    "no-discard": healthy(path=path(replace(FLASH, discard_max_bytes=0))),
     "never-trimmed": healthy(
         trim=TrimPractice(
             timer_active=False,
@@ -103,9 +106,7 @@ CASES = {
             sources={"trimmed_since_mount": "/sys/fs/ext4/x/last_trim_minblks"},
         )
     ),
-    "writeback-throttling-on": healthy(
-        path=path(dataclasses.replace(FLASH, writeback_throttling_s=0.002))
-    ),
+    "writeback-throttling-on": healthy(path=path(replace(FLASH, writeback_throttling_s=0.002))),
     "allocator-useless-loops": healthy(now=snapshot(*allocator(requests=1000, useless=24))),
     "free-space-fragmented": healthy(
         now=snapshot(Reading("free_space_fragmented_fraction", 0.97, source="procfs"))
@@ -143,12 +144,12 @@ def test_a_fault_is_found_and_nothing_else(name):
 
 
 def test_a_healthy_system_yields_nothing():
-    assert find_all([healthy()]) == ()
+    assert found() == ()
 
 
 def test_nothing_known_yields_nothing():
     bare = ObservedTarget(
-        dataclasses.replace(path(), devices=(), kind="opaque"),
+        replace(path(), devices=(), kind="opaque"),
         TargetSnapshot(Target("/mnt", "file-system"), ()),
     )
     assert find_all([bare]) == ()
@@ -162,7 +163,7 @@ def test_a_rotational_device_gets_no_flash_advice():
 
 
 def test_fullness_on_a_rotational_device_is_a_note_without_trim():
-    (finding,) = find_all([healthy(path=path(ROTATING), now=snapshot(used=0.8))])
+    (finding,) = found(path=path(ROTATING), now=snapshot(used=0.8))
     assert finding.id == "fullness-over-limit"
     assert finding.severity is Severity.INFO
     assert "trim" not in (finding.why + finding.fix.prose).lower()
@@ -170,8 +171,8 @@ def test_fullness_on_a_rotational_device_is_a_note_without_trim():
 
 
 def test_fullness_at_the_limit_is_not_over_it():
-    assert find_all([healthy(now=snapshot(used=0.75))]) == ()
-    assert find_all([healthy(now=snapshot(used=0.75), limits=SiteLimits(fullness=0.7))]) != ()
+    assert found(now=snapshot(used=0.75)) == ()
+    assert found(now=snapshot(used=0.75), limits=SiteLimits(fullness=0.7)) != ()
 
 
 @pytest.mark.parametrize(
@@ -179,9 +180,9 @@ def test_fullness_at_the_limit_is_not_over_it():
 )
 def test_an_image_that_takes_no_writes_is_full_by_nature(name):
     case = CASES[name]
-    image = dataclasses.replace(case, path=dataclasses.replace(case.path, read_only=True))
+    image = replace(case, path=replace(case.path, read_only=True))
     assert find_all([image]) == ()
-    remounted = dataclasses.replace(
+    remounted = replace(
         case,
         now=TargetSnapshot(
             case.now.target, (*case.now.readings, Reading("read_only", True, source="statvfs"))
@@ -194,14 +195,14 @@ def test_an_image_that_takes_no_writes_is_full_by_nature(name):
     ("device", "trims"),
     [
         (FLASH, True),
-        (dataclasses.replace(FLASH, discard_max_bytes=0), False),
-        (dataclasses.replace(FLASH, discard_max_bytes=None), False),
-        (dataclasses.replace(FLASH, discard_granularity_bytes=0), False),
+        (replace(FLASH, discard_max_bytes=0), False),
+        (replace(FLASH, discard_max_bytes=None), False),
+        (replace(FLASH, discard_granularity_bytes=0), False),
     ],
 )
 @pytest.mark.parametrize("name", ["fullness-over-limit", "drive-write-amplification"])
 def test_fstrim_is_advised_where_it_works(name, device, trims):
-    case = dataclasses.replace(CASES[name], path=path(device))
+    case = replace(CASES[name], path=path(device))
     finding = next(finding for finding in find_all([case]) if finding.id == name)
     assert (finding.fix.argv[:1] == ("fstrim",)) is trims
     assert ("trim" in finding.fix.prose.lower()) is trims
@@ -209,23 +210,23 @@ def test_fstrim_is_advised_where_it_works(name, device, trims):
 
 @pytest.mark.parametrize("name", ["pmem0", "ram0", "nbd0", "drbd0", "zram0", "rbd0", "bcache0"])
 def test_what_does_not_turn_is_not_always_flash(name):
-    device = dataclasses.replace(
+    device = replace(
         FLASH, name=name, kind="other", writeback_throttling_s=0.075, discard_max_bytes=0
     )
     description = path(device)
     assert description.is_flash is None
-    assert find_all([healthy(path=description)]) == ()
-    layer = dataclasses.replace(FLASH, name="dm-0", kind="device-mapper", beneath=(name,))
+    assert found(path=description) == ()
+    layer = replace(FLASH, name="dm-0", kind="device-mapper", beneath=(name,))
     assert path(layer, device).is_flash is None
 
 
 @pytest.mark.parametrize("name", ["nvme0n1", "nvme0c1n1", "sda", "sdaa", "vda", "mmcblk0", "loop7"])
 def test_drives_that_say_whether_they_turn(name):
-    device = dataclasses.replace(FLASH, name=name)
+    device = replace(FLASH, name=name)
     assert path(device).is_flash is True
-    assert path(dataclasses.replace(device, rotational=True)).is_flash is False
-    assert path(dataclasses.replace(device, rotational=None)).is_flash is None
-    layer = dataclasses.replace(FLASH, name="md0", kind="md", beneath=(name,))
+    assert path(replace(device, rotational=True)).is_flash is False
+    assert path(replace(device, rotational=None)).is_flash is None
+    layer = replace(FLASH, name="md0", kind="md", beneath=(name,))
     assert path(layer, device).is_flash is True
 
 
@@ -235,7 +236,7 @@ def test_a_schedule_that_is_not_seen_makes_a_weak_note():
         discarded_bytes=0,
         reasons={"timer_active": "systemd does not run here"},
     )
-    (finding,) = find_all([healthy(trim=trim)])
+    (finding,) = found(trim=trim)
     assert finding.id == "never-trimmed"
     assert finding.severity is Severity.INFO
     assert finding.confidence <= 0.4
@@ -245,16 +246,14 @@ def test_a_schedule_that_is_not_seen_makes_a_weak_note():
 def test_direct_io_is_advised_to_those_who_did_not_use_it():
     (finding,) = find_all([CASES["cached-read"]])
     assert finding.fix.argv == ()
-    (finding,) = find_all([dataclasses.replace(CASES["cached-read"], direct=False)])
+    (finding,) = find_all([replace(CASES["cached-read"], direct=False)])
     assert finding.fix.argv == ("trimtab", "check", "/scratch", "--direct")
 
 
 @pytest.mark.parametrize("kind", ["device-mapper", "md"])
 def test_a_layer_without_discard_is_named_and_no_protection_is_given_up(kind):
-    layer = dataclasses.replace(
-        FLASH, name="layer0", kind=kind, discard_max_bytes=0, beneath=("nvme0n1",)
-    )
-    (finding,) = find_all([healthy(path=path(layer, FLASH))])
+    layer = replace(FLASH, name="layer0", kind=kind, discard_max_bytes=0, beneath=("nvme0n1",))
+    (finding,) = found(path=path(layer, FLASH))
     assert finding.id == "no-discard"
     assert finding.fix.argv == ()
     assert "layer0" in finding.fix.prose
@@ -284,8 +283,7 @@ def test_limits_from_a_simulation_say_so(name):
 def test_who_made_it_read_only(options, read_only, errors, confidence):
     counted = () if errors is None else (Reading("errors_total", errors, source="sysfs"),)
     observed = healthy(
-        path=dataclasses.replace(path(), options=options, read_only=read_only),
-        now=snapshot(*counted),
+        path=replace(path(), options=options, read_only=read_only), now=snapshot(*counted)
     )
     findings = [finding for finding in find_all([observed]) if finding.id == "gone-read-only"]
     assert [finding.confidence for finding in findings] == (
@@ -298,7 +296,7 @@ def test_an_array_with_all_its_drives_is_no_finding():
         Reading("degraded", False, source="sysfs", label="md1"),
         Reading("degraded", True, source="sysfs", label="md2"),
     )
-    (finding,) = find_all([healthy(now=arrays)])
+    (finding,) = found(now=arrays)
     assert finding.severity is Severity.CRITICAL
     assert finding.fix.argv == ("mdadm", "--detail", "/dev/md2")
 
@@ -314,15 +312,11 @@ def test_an_array_with_all_its_drives_is_no_finding():
 )
 def test_the_ports_of_one_drive_count_together(rates, best, slow):
     legs = tuple(
-        dataclasses.replace(
-            FLASH, name=f"nvme0c{i}n1", link_bytes_per_s=rate, link_max_bytes_per_s=best
-        )
+        replace(FLASH, name=f"nvme0c{i}n1", link_bytes_per_s=rate, link_max_bytes_per_s=best)
         for i, rate in enumerate(rates)
     )
-    head = dataclasses.replace(
-        FLASH, kind="nvme-multipath", beneath=tuple(leg.name for leg in legs)
-    )
-    findings = find_all([healthy(path=path(head, *legs))])
+    head = replace(FLASH, kind="nvme-multipath", beneath=tuple(leg.name for leg in legs))
+    findings = found(path=path(head, *legs))
     assert [finding.id for finding in findings] == (["drive-link-slow"] if slow else [])
 
 
@@ -330,40 +324,39 @@ def test_throttling_is_a_note_on_one_drive_and_a_warning_over_several():
     (note,) = find_all([CASES["writeback-throttling-on"]])
     assert note.severity is Severity.INFO
     assert note.fix.argv[-1] == "/sys/class/block/nvme0n1/queue/wbt_lat_usec"
-    (warning,) = find_all([healthy(path=path(*drives(12, writeback_throttling_s=0.002)))])
+    (warning,) = found(path=path(*drives(12, writeback_throttling_s=0.002)))
     assert warning.severity is Severity.WARNING
     assert len(warning.fix.argv) == 4 + 12
     assert len(warning.evidence) == 11
 
 
 def test_a_partition_does_not_count_its_disk_twice():
-    disk = dataclasses.replace(FLASH, writeback_throttling_s=0.002)
-    partition = dataclasses.replace(disk, name="nvme0n1p1", kind="partition", beneath=("nvme0n1",))
-    (finding,) = find_all([healthy(path=path(partition, disk))])
+    disk = replace(FLASH, writeback_throttling_s=0.002)
+    partition = replace(disk, name="nvme0n1p1", kind="partition", beneath=("nvme0n1",))
+    (finding,) = found(path=path(partition, disk))
     assert finding.severity is Severity.INFO
     assert finding.evidence == ()
 
 
 def test_a_drive_with_two_paths_is_one_drive():
     paths = tuple(
-        dataclasses.replace(FLASH, name=f"nvme0c{i}n1", writeback_throttling_s=0.002)
-        for i in range(2)
+        replace(FLASH, name=f"nvme0c{i}n1", writeback_throttling_s=0.002) for i in range(2)
     )
-    head = dataclasses.replace(
+    head = replace(
         FLASH,
         kind="nvme-multipath",
         beneath=("nvme0c0n1", "nvme0c1n1"),
         writeback_throttling_s=None,
     )
-    (finding,) = find_all([healthy(path=path(head, *paths))])
+    (finding,) = found(path=path(head, *paths))
     assert finding.severity is Severity.INFO
     assert len(finding.fix.argv) == 4 + 2
 
 
 def test_what_lies_behind_a_loop_device_is_not_throttled_by_it():
-    behind = dataclasses.replace(FLASH, name="nvme1n1", writeback_throttling_s=0.002)
-    loop = dataclasses.replace(FLASH, name="loop0", kind="loop", beneath=("nvme1n1",))
-    assert find_all([healthy(path=path(loop, behind))]) == ()
+    behind = replace(FLASH, name="nvme1n1", writeback_throttling_s=0.002)
+    loop = replace(FLASH, name="loop0", kind="loop", beneath=("nvme1n1",))
+    assert found(path=path(loop, behind)) == ()
 
 
 @pytest.mark.parametrize(
@@ -375,7 +368,7 @@ def test_how_much_free_space_is_in_pieces(fraction, severity):
         Reading("free_space_fragmented_fraction", fraction, source="procfs"),
         Reading("free_extent_mean_bytes", 65536, source="procfs"),
     )
-    findings = find_all([healthy(now=now)])
+    findings = found(now=now)
     assert [finding.severity for finding in findings] == ([] if severity is None else [severity])
     assert all(finding.evidence[0].value == 65536 for finding in findings)
 
@@ -383,7 +376,7 @@ def test_how_much_free_space_is_in_pieces(fraction, severity):
 def test_a_small_mean_alone_is_no_finding():
     """A few small holes beside one large piece make a small mean, and cost nothing."""
     now = snapshot(Reading("free_extent_mean_bytes", 65536, source="procfs"))
-    assert find_all([healthy(now=now)]) == ()
+    assert found(now=now) == ()
 
 
 def test_useless_loops_name_the_criteria_that_grew():
@@ -425,12 +418,12 @@ def test_counters_that_were_reset_are_not_a_growth():
     ],
 )
 def test_never_trimmed_needs_evidence(trim, expected):
-    assert bool(find_all([healthy(trim=trim)])) is expected
+    assert bool(found(trim=trim)) is expected
 
 
 def test_reads_through_a_loop_are_no_fault_of_the_file_system():
-    loop = dataclasses.replace(FLASH, name="loop0", kind="loop", direct_to_backing=False)
-    assert find_all([dataclasses.replace(CASES["cached-read"], path=path(loop))]) == ()
+    loop = replace(FLASH, name="loop0", kind="loop", direct_to_backing=False)
+    assert find_all([replace(CASES["cached-read"], path=path(loop))]) == ()
 
 
 def test_worst_comes_first():
@@ -439,7 +432,7 @@ def test_worst_comes_first():
         Reading("drive_percentage_used", 0.85, source="nvme", label="nvme0n1"),
         used=0.8,
     )
-    findings = find_all([healthy(now=worn, left_behind=("/scratch/.trimtab-1",))])
+    findings = found(now=worn, left_behind=("/scratch/.trimtab-1",))
     ranks = [finding.severity.rank for finding in findings]
     assert ranks == sorted(ranks)
     assert findings[0].id == "file-system-errors"

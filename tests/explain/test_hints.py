@@ -39,9 +39,14 @@ def values(request, kind=None):
     return {h.name: h.value for h in advise(request) if kind is None or h.kind is kind}
 
 
+def advised(**job):
+    """Return what is advised to a job, by the names of the hints."""
+    return values(JobRequest(**job))
+
+
 def test_what_wrf_was_measured_with():
     """32 nodes, 4 OSTs, writes of 10 to 100 KB: the appendix of the E2000 paper."""
-    chosen = values(JobRequest(osts=4, nodes=32, tasks_per_node=64, transfer_size_bytes=64 * KIB))
+    chosen = advised(osts=4, nodes=32, tasks_per_node=64, transfer_size_bytes=64 * KIB)
     assert chosen["stripe_size"] == str(MIB)
     assert chosen["stripe_count"] == "-1"
     assert chosen["romio_cb_write"] == "enable"
@@ -59,7 +64,7 @@ def test_lockahead_costs_and_says_so():
 
 
 def test_without_a_second_aggregator_there_is_no_lock_to_wait_for():
-    chosen = values(JobRequest(osts=64, nodes=32))
+    chosen = advised(osts=64, nodes=32)
     assert chosen["cray_cb_nodes_multiplier"] == "1"
     assert "cray_cb_write_lock_mode" not in chosen
     assert chosen["stripe_count"] == "32"
@@ -68,11 +73,11 @@ def test_without_a_second_aggregator_there_is_no_lock_to_wait_for():
 
 def test_romio_gets_a_stripe_for_each_aggregator():
     """32 stripes on 4 OSTs, the paper's other good choice."""
-    chosen = values(JobRequest(osts=4, nodes=32, mpi=Mpi.ROMIO))
+    chosen = advised(osts=4, nodes=32, mpi=Mpi.ROMIO)
     assert chosen["overstripe_count"] == chosen["cb_nodes"] == "32"
     assert chosen["cb_config_list"] == "*:1"
     assert "striping_factor" not in chosen
-    plain = values(JobRequest(osts=4, nodes=32, mpi=Mpi.ROMIO, overstriping=False))
+    plain = advised(osts=4, nodes=32, mpi=Mpi.ROMIO, overstriping=False)
     assert "overstripe_count" not in plain
     assert plain["cb_nodes"] == "4"
 
@@ -88,16 +93,16 @@ def test_openmpi_is_told_romio_and_what_ompio_would_take():
 
 def test_every_ost_is_minus_one():
     """An explicit number of all OSTs fails as soon as one is closed."""
-    assert values(JobRequest(osts=4, nodes=4))["stripe_count"] == "-1"
-    assert "striping_factor" not in values(JobRequest(osts=4, nodes=4))
-    assert values(JobRequest(osts=1, nodes=4))["stripe_count"] == "1"
+    assert advised(osts=4, nodes=4)["stripe_count"] == "-1"
+    assert "striping_factor" not in advised(osts=4, nodes=4)
+    assert advised(osts=1, nodes=4)["stripe_count"] == "1"
 
 
 @pytest.mark.parametrize(
     ("size", "stripes"), [(4 * KIB, "1"), (512 * MIB, "4"), (GIB, "4"), (GIB + 1, "-1")]
 )
 def test_small_files_get_few_stripes(size, stripes):
-    assert values(JobRequest(osts=16, nodes=16, file_size_bytes=size))["stripe_count"] == stripes
+    assert advised(osts=16, nodes=16, file_size_bytes=size)["stripe_count"] == stripes
 
 
 @pytest.mark.parametrize(
@@ -105,20 +110,16 @@ def test_small_files_get_few_stripes(size, stripes):
     [(None, MIB), (4 * KIB, MIB), (MIB, MIB), (3 * MIB, 4 * MIB), (64 * MIB, 16 * MIB)],
 )
 def test_a_write_fits_into_a_stripe(transfer, stripe):
-    chosen = values(JobRequest(osts=4, nodes=4, transfer_size_bytes=transfer))
+    chosen = advised(osts=4, nodes=4, transfer_size_bytes=transfer)
     assert chosen["stripe_size"] == str(stripe)
 
 
 def test_large_writes_are_left_to_the_library():
-    assert (
-        values(JobRequest(osts=4, nodes=4, transfer_size_bytes=16 * MIB))["romio_cb_write"]
-        == "automatic"
-    )
+    assert advised(osts=4, nodes=4, transfer_size_bytes=16 * MIB)["romio_cb_write"] == "automatic"
 
 
 def test_own_files_are_not_collected():
-    request = JobRequest(osts=4, nodes=4, tasks_per_node=8, shared=False)
-    chosen = values(request)
+    chosen = advised(osts=4, nodes=4, tasks_per_node=8, shared=False)
     assert chosen["stripe_count"] == "1"
     assert chosen["romio_cb_write"] == "disable"
     assert "cray_cb_nodes_multiplier" not in chosen
@@ -126,19 +127,15 @@ def test_own_files_are_not_collected():
 
 def test_uneven_files_are_told():
     """2,048 files over 274 OSTs: 8 on some, 7 on others."""
-    request = JobRequest(osts=274, nodes=32, tasks_per_node=64, shared=False)
-    hint = advise(request)[0]
+    hint = advise(JobRequest(osts=274, nodes=32, tasks_per_node=64, shared=False))[0]
     assert hint.reason.code == "files-spread-unevenly"
     assert "8 on some and 7 on others" in hint.reason
     assert "2,192 tasks" in hint.reason
 
 
 def test_few_large_own_files_use_idle_osts():
-    assert values(JobRequest(osts=64, nodes=4, shared=False))["stripe_count"] == "8"
-    assert (
-        values(JobRequest(osts=64, nodes=4, shared=False, file_size_bytes=MIB))["stripe_count"]
-        == "1"
-    )
+    assert advised(osts=64, nodes=4, shared=False)["stripe_count"] == "8"
+    assert advised(osts=64, nodes=4, shared=False, file_size_bytes=MIB)["stripe_count"] == "1"
 
 
 @given(requests)

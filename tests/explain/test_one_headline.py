@@ -222,8 +222,7 @@ class Pair:
         tone, sentence = health(well, site_troubles(live))
         yield "check", f"{tone}: {sentence}"
         yield "tone of the page", tone_of(of_judgement)
-        plan = Plan(self.site, "tunables", END, END)
-        yield "tune", plan_answer(plan, (), site_troubles(live))
+        yield "tune", plan_answer(Plan(self.site, "tunables", END, END), (), site_troubles(live))
 
     def screens(self) -> Iterator[Callable[[], None]]:
         """Yield what prints each command's screen."""

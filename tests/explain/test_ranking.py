@@ -172,8 +172,7 @@ SLOW = {"targets": ("OST0002",), **OPEN}
 def test_what_is_advised_fits_what_the_site_has(
     incident: dict[str, Any], site: dict[str, Any], advised: str
 ) -> None:
-    context = plain_context(incident=plain_incident(**incident), **site)
-    result = explain(context)
+    result = explain(plain_context(incident=plain_incident(**incident), **site))
     assert result.unexplained
     assert advised in result.deciding
     assert "closed targets" not in result.deciding
@@ -188,8 +187,7 @@ def test_closed_targets_are_opened_only_where_some_are_closed() -> None:
 
 def test_the_two_likeliest_are_held_against_each_other() -> None:
     gathered = [(cause("a"), (piece(1.9),)), (cause("b"), (piece(1.5),))]
-    result = conclude(plain_incident(), gathered)
-    assert result.deciding == "a, or b? measure a"
+    assert conclude(plain_incident(), gathered).deciding == "a, or b? measure a"
 
 
 def test_the_whole_table_on_a_context_that_knows_nothing() -> None:

@@ -1,29 +1,198 @@
-"""The usual level of a series, and its name among others of the same probe."""
+"""What is known of a site: its hours good and bad, what is loaded, usual levels, one moment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from tests.explain.contexts import hours, plain_incident
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.explain.contexts import hours, plain_context, plain_incident
+from tests.explain.worlds import WorldSource, incidents_of, known_of
+from tests.incidents.generate import make_world
+from tests.incidents.world import Incident as Fault
+from tests.incidents.world import Site, Spec, World
 from tests.support.small_site import SITE, SmallSite, hour
 
-from trimtab.base.incident import Shape
+from trimtab.base.incident import NAMED, Incident, Shape
 from trimtab.base.run import Run
 from trimtab.base.series import SeriesKey
-from trimtab.explain.context import SURVEYS
-from trimtab.explain.site_explanation import Known, speeds_at
-from trimtab.probe.verdict.incident_search import explain_at, incidents_of
+from trimtab.explain.causes import TABLE
+from trimtab.explain.context import (
+    BAD_TIMES,
+    GOOD_TIMES,
+    SURVEYS,
+    Period,
+    Stretches,
+    Telemetry,
+    snapshot_times,
+    windows_of,
+    without,
+)
+from trimtab.explain.site_explanation import (
+    Known,
+    context_of,
+    explain_incidents,
+    explain_moment,
+    speeds_at,
+    standing_of,
+)
+from trimtab.probe.verdict.incident_search import explain_at
+from trimtab.probe.verdict.incident_search import incidents_of as kept_incidents
 from trimtab.probe.verdict.site_judgement import judge_site
 from trimtab.show.text import key_label
 from trimtab.site.place import Place
 from trimtab.store.store import Store
+
+# Which hours are bad, which they are held against, and which snapshots are loaded.
+
+KEY = SeriesKey("s", "p", "ior", "write_bandwidth", "B/s")
+NOW = hours(24 * 35)
+
+
+def frames(every_h: int = 1) -> dict[SeriesKey, pl.DataFrame]:
+    times = [hours(h) for h in range(0, 24 * 35, every_h)]
+    return {KEY: pl.DataFrame({"at": times}).with_columns(value=pl.lit(1.0), unfinished=False)}
+
+
+def incident(start: float, end: float | None, **changes: Any) -> Incident:
+    until = None if end is None else hours(end)
+    return plain_incident(at=hours(start), until=until, key=KEY, **changes)
+
+
+def test_a_dip_is_held_against_the_week_before() -> None:
+    stretches = windows_of(incident(400, 410), frames(), hours(0), NOW)
+    assert stretches.bad == (Period(hours(400), hours(411)),)
+    assert stretches.good == (Period(hours(400 - 168), hours(399)),)
+
+
+def test_a_level_that_stays_is_looked_at_where_it_began() -> None:
+    stretches = windows_of(incident(300, None, shape=Shape.STEP), frames(), hours(0), NOW)
+    assert stretches.bad == (Period(hours(300), hours(396)),)
+    assert stretches.good == (Period(hours(132), hours(297)),)
+
+
+def test_where_the_record_begins_with_it_the_hours_after_it_count() -> None:
+    stretches = windows_of(incident(10, 20), frames(), hours(0), NOW)
+    assert stretches.good == (Period(hours(0), hours(9)), Period(hours(22), hours(22 + 168)))
+    first = windows_of(incident(0, None, shape=Shape.STEP), frames(), hours(0), NOW)
+    assert first.good == ()
+
+
+def test_what_has_no_beginning_has_no_good_hours() -> None:
+    stretches = windows_of(incident(0, None, shape=Shape.STANDING), frames(), hours(0), NOW)
+    assert (stretches.bad, stretches.good) == ((Period(hours(0), NOW),), ())
+
+
+def test_hours_of_other_incidents_are_no_good_ones() -> None:
+    other = incident(350, 360, id="other")
+    stretches = windows_of(incident(400, 410), frames(), hours(0), NOW, others=[other])
+    assert stretches.good == (
+        Period(hours(232), hours(350)), Period(hours(361), hours(399)),
+    )  # fmt: skip
+    lasts = incident(100, None, id="lasts", shape=Shape.STEP)
+    again = windows_of(incident(400, 410), frames(), hours(0), NOW, others=[lasts])
+    assert again.good == (Period(hours(232), hours(399)),)
+
+
+def test_few_snapshots_are_loaded_and_the_beginning_is_among_them() -> None:
+    stretches = windows_of(incident(400, 500), frames(), hours(0), NOW)
+    available = [hours(h + 0.1) for h in range(24 * 35)]
+    times = snapshot_times(stretches, available, hours(0))
+    bad = [at for at in times if stretches.bad[0].holds(at)]
+    assert len(bad) == BAD_TIMES
+    first = 2 * BAD_TIMES // 3
+    assert bad[:first] == [hours(400 + n + 0.1) for n in range(first)]
+    assert bad[-1] == hours(500.1)
+    good = [at for at in times if at in set(available) and stretches.good[0].holds(at)]
+    assert len(good) == GOOD_TIMES
+    assert hours(398.1) in good
+    assert hours(0.1) in times, "the first of the record shows what was so all along"
+    assert list(times) == sorted(times)
+
+
+def test_no_snapshots() -> None:
+    stretches = windows_of(incident(400, 500), frames(), hours(0), NOW)
+    assert snapshot_times(stretches, [], hours(0)) == ()
+
+
+def test_the_hours_between_the_slow_runs_of_a_dip_are_good_ones() -> None:
+    """Four of 21 runs were slow: the counters of the others' hours are those of a sound system."""
+    slow = (400, 401, 410, 420)
+    frame = frames()[KEY].with_columns(
+        value=pl.when(pl.int_range(pl.len()).is_in(slow)).then(0.5).otherwise(1.0)
+    )
+    dip = incident(400, 420, effect=0.5)
+    stretches = windows_of(dip, {KEY: frame}, hours(0), NOW)
+    assert stretches.bad == (
+        Period(hours(400), hours(402)), Period(hours(410), hours(411)),
+        Period(hours(420), hours(421)),
+    )  # fmt: skip
+    good = [any(window.holds(hours(h + 0.5)) for window in stretches.good) for h in range(400, 421)]
+    assert good[5:8] == [True] * 3
+    assert not any(good[h - 400] for h in slow)
+    # Where most runs were slow, and where it is a change of level, all of it is bad.
+    most = frame.with_columns(
+        value=pl.when(pl.int_range(pl.len()).is_between(400, 412)).then(0.5).otherwise(1.0)
+    )
+    whole = (Period(hours(400), hours(421)),)
+    assert windows_of(dip, {KEY: most}, hours(0), NOW).bad == whole
+    # Surveys that show slow targets were made at hours of their own.
+    of_targets = incident(400, 420, effect=0.5, targets=("OST0001",))
+    assert windows_of(of_targets, {KEY: frame}, hours(0), NOW).bad == whole
+    step = incident(400, 420, effect=0.5, shape=Shape.STEP)
+    assert windows_of(step, {KEY: frame}, hours(0), NOW).bad == whole
+
+
+def test_sparse_snapshots_around_a_short_dip_are_loaded() -> None:
+    """What was counted between the last one before it and the first after it was mostly then."""
+    stretches = windows_of(incident(400, 402), frames(), hours(0), NOW)
+    every_6_h = [hours(h + 0.1) for h in range(0, 24 * 35, 6)]
+    assert {hours(396.1), hours(402.1), hours(408.1)} <= {
+        *snapshot_times(stretches, every_6_h, hours(0))
+    }
+    hourly = [hours(h + 0.1) for h in range(24 * 35)]
+    assert hours(403.1) not in snapshot_times(stretches, hourly, hours(0))
+    # Of snapshots days apart no rate is made.
+    seldom = [hours(h + 0.1) for h in range(0, 24 * 35, 72)]
+    assert hours(432.1) not in snapshot_times(stretches, seldom, hours(0))
+
+
+_WINDOW = st.tuples(st.integers(0, 50), st.integers(1, 20)).map(
+    lambda pair: Period(hours(pair[0]), hours(pair[0] + pair[1]))
+)
+
+
+@given(st.lists(_WINDOW, max_size=4), st.lists(_WINDOW, max_size=4))
+def test_cutting_windows_is_what_it_is_hour_by_hour(
+    windows: list[Period], taken: list[Period]
+) -> None:
+    left = without(windows, taken)
+    for half in range(1, 150, 2):
+        at = hours(0) + timedelta(minutes=30 * half)
+        expected = any(w.holds(at) for w in windows) and not any(t.holds(at) for t in taken)
+        assert any(w.holds(at) for w in left) == expected
+    assert all(w.to > w.from_ for w in left)
+
+
+@given(st.integers(0, 800), st.integers(0, 200), st.sampled_from(sorted(Shape)))
+def test_bad_and_good_never_overlap(start: int, length: int, shape: Shape) -> None:
+    stretches = windows_of(incident(start, start + length, shape=shape), frames(6), hours(0), NOW)
+    assert len(stretches.bad) == 1
+    assert isinstance(stretches, Stretches)
+    for good in stretches.good:
+        assert good.to < stretches.bad[0].from_ or good.from_ > stretches.bad[0].to
+
+
+# The usual level of a series, and its name among others of the same probe.
 
 WRITES, READS = (
     SeriesKey(SITE, "hourly", "ior", metric, "B/s")
@@ -93,10 +262,106 @@ def test_series_of_one_probe_are_named_by_what_tells_them_apart(tmp_path: Path) 
         assert {key_label(series.key) for series in judged} == names
         speeds = explain_at(store, place, hour(90).isoformat()).speeds
         assert {key_label(speed.key) for speed in speeds} == names
-        (explanation,) = incidents_of(store, place, now=hour(100)).explanations
+        (explanation,) = kept_incidents(store, place, now=hour(100)).explanations
     key, moved = explanation.incident.key, explanation.incident.moved_with
     assert key is not None
     assert {key.apart, *moved} in (
         {"tasks 512", "hourly write_bandwidth (tasks 4,096)"},
         {"tasks 4,096", "hourly write_bandwidth (tasks 512)"},
     ), "each moved, and neither hides the other"
+
+
+# A whole site result: what is loaded, one moment, and what was wrong all along.
+
+
+def world_of(spec: Spec) -> World:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of the generator's own arithmetic
+        return make_world(spec)
+
+
+@cache
+def failed_over() -> tuple[World, Known]:
+    """Two weeks of a small site whose servers bind its probe; one failed over on the eighth day."""
+    fault = Fault("failover", 8.0, 30.0, 1.0)
+    world = world_of(Spec(5, days=14, osts=8, incidents=(fault,), site=Site(bound_by="servers")))
+    return world, known_of(world)
+
+
+@pytest.mark.calibration
+def test_only_a_few_snapshots_are_loaded_for_an_incident() -> None:
+    world, known = failed_over()
+    incidents = incidents_of(world, known)
+    source = WorldSource(world)
+    explanations = explain_incidents(incidents, known, source)
+    assert [each.incident.id for each in explanations] == [each.id for each in incidents]
+    assert source.loaded <= (len(incidents) + 2) * (BAD_TIMES + GOOD_TIMES + 3)
+    named = [each for each in explanations if each.causes]
+    first = next(each for each in named if each.causes[0].cause == "failover")
+    assert not first.unexplained
+    assert first.causes[0].confidence > 0.9
+    names = {instrument.name for instrument in first.instruments}
+    assert names >= {"hourly", "survey of single targets"}
+
+
+def test_the_snapshot_after_a_short_dip_is_loaded_with_it() -> None:
+    """Counters of snapshots four hours apart: what grew in the dip is in the first one after it."""
+    dip = plain_incident(at=hours(400), until=hours(401))
+    known = Known("s", hours(0), hours(700), {}, pl.DataFrame(schema=SURVEYS))
+    loaded: list[datetime] = []
+
+    class Sparse:
+        def times(self, since: datetime, until: datetime) -> Sequence[datetime]:
+            every_4_h = (hours(h + 0.5) for h in range(0, 700, 4))
+            return [at for at in every_4_h if since <= at <= until]
+
+        def frames(self, times: Sequence[datetime]) -> Telemetry:
+            loaded.extend(times)
+            return plain_context().telemetry
+
+    context_of(dip, known, Sparse())
+    assert {hours(396.5), hours(400.5), hours(404.5)} <= {*loaded}
+
+
+@pytest.mark.calibration
+def test_the_same_record_is_explained_alike() -> None:
+    world, known = failed_over()
+    incidents = incidents_of(world, known)
+    once, again = (explain_incidents(incidents, known, WorldSource(world)) for _ in range(2))
+    assert once == again
+
+
+@pytest.mark.calibration
+def test_a_moment_tells_what_was_looked_for_whether_anything_was_wrong_or_not() -> None:
+    world, known = failed_over()
+    for day, wrong in ((4.5, False), (8.5, True)):
+        at = known.record_from + timedelta(days=day)
+        result = explain_moment(at, known, WorldSource(world))
+        every = (*result.causes, *result.cleared, *result.not_assessed)
+        assert sorted(each.cause for each in every) == sorted(cause.id for cause in TABLE)
+        assert all(each.evidence for each in every)
+        names = [cause.cause for cause in result.causes if wrong or cause.confidence >= NAMED]
+        assert names[:1] == (["failover"] if wrong else [])
+        assert result.incident.at <= at <= (result.incident.until or known.now)
+        assert result.incident.shape is Shape.MOMENT
+
+
+@pytest.mark.calibration
+def test_a_moment_at_the_very_beginning_and_end() -> None:
+    world, known = failed_over()
+    for at in (known.record_from, known.now):
+        result = explain_moment(at, known, WorldSource(world))
+        assert result.incident.summary.startswith(f"{at:%Y-%m-%d %H:%M}")
+
+
+@pytest.mark.calibration
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_site_that_never_trimmed_has_that_as_a_standing_condition(stopped: bool) -> None:
+    site = Site(bound_by="clients", fullness=0.6, trim_every_h=None if stopped else 24.0)
+    world = world_of(Spec(6, days=35, osts=8, site=site))
+    conditions = standing_of(known_of(world), WorldSource(world))
+    standing = {condition.cause: condition for condition in conditions}
+    assert ("trim-overdue" in standing) == stopped
+    if stopped:
+        assert standing["trim-overdue"].standing
+        assert standing["trim-overdue"].measurement

@@ -7,17 +7,17 @@ only place where both meet.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 import polars as pl
 from tests.incidents.world import World
+from tests.support.kept_world import event_of
 
-from trimtab.base.event import Event, EventKind
 from trimtab.base.incident import Incident
 from trimtab.base.run import METRIC_UNITS, RunStatus
-from trimtab.base.series import SeriesJudgement, SeriesKey
+from trimtab.base.series import SeriesKey
 from trimtab.base.site import SiteLimits
 from trimtab.base.site_hardware import Figure, Hardware, Parity
 from trimtab.explain.context import READINGS, SETTINGS, SURVEYS, CpuProfile, RunFact, Telemetry
@@ -77,7 +77,10 @@ def known_of(world: World) -> Known:
             orient="row",
         ),
         runs=runs,
-        events=tuple(_event(world, index) for index in range(len(world.events))),
+        events=tuple(
+            replace(event_of(world.site["name"], entry), id=f"event-{number}")
+            for number, entry in enumerate(world.events)
+        ),
         limits=SiteLimits(
             fullness=limits["fullness"],
             cov=limits["cov"],
@@ -133,17 +136,12 @@ def series_of(world: World, runs: Sequence[RunFact]) -> Mapping[SeriesKey, pl.Da
     }
 
 
-def judgements_of(known: Known) -> tuple[SeriesJudgement, ...]:
-    """Return every series judged."""
-    return tuple(judge_series(frame, key) for key, frame in known.series.items())
-
-
 def incidents_of(
     world: World, known: Known, bad_checksums: Iterable[BadChecksums] | None = None
 ) -> tuple[Incident, ...]:
     """Return the incidents that are found in a world, the latest first."""
     return find_troubles(
-        judgements_of(known),
+        [judge_series(frame, key) for key, frame in known.series.items()],
         known.series,
         known.surveys,
         tuple(_bad_checksums(world) if bad_checksums is None else bad_checksums),
@@ -175,15 +173,6 @@ def _run_fact(run: Mapping[str, Any]) -> RunFact:
         tails=run["tails"], disbelieved=tuple(run["disbelieved"]), problem=run["problem"],
         hosts=tuple(run["hosts"]), bytes_written=run["bytes_written"],
         bytes_read=run["bytes_read"], nodes=run["nodes"], tasks=run["tasks"],
-    )  # fmt: skip
-
-
-def _event(world: World, index: int) -> Event:
-    entry = world.events[index]
-    return Event(
-        id=f"event-{index}", site=world.site["name"], kind=EventKind(entry["kind"]),
-        at=entry["at"], until=entry["until"], detail=entry["detail"], source=entry["source"],
-        targets=tuple(entry["targets"]),
     )  # fmt: skip
 
 

@@ -15,12 +15,19 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
 from trimtab.reach.lustre.collector import EACH_LIMIT, FORMAT, STDERR_LIMIT_BYTES, KeptLines
-from trimtab.reach.lustre.collector_tree import LISTED, READ, PathRefused, allowed, read_one, tasks
+from trimtab.reach.lustre.collector_tree import (
+    LISTED,
+    READ,
+    PathRefused,
+    ServerTree,
+    allowed,
+    read_one,
+    tasks,
+)
 
 from .commands import COMMANDS, answer, run
 from .state import FakeLustre, Output
@@ -30,10 +37,11 @@ from .values import marked, marks, time_text
 Node = dict[str, Any]
 
 
-class ValueTree:
-    """As the collector's ``Tree``, of values."""
+class ValueTree(ServerTree):
+    """The collector's tree, of values."""
 
     def __init__(self, texts: Mapping[str, str], leading: Mapping[str, str]) -> None:
+        super().__init__()
         self.texts = texts
         self.leading = leading
         self.top: Node = {}
@@ -43,7 +51,6 @@ class ValueTree:
             for part in directory.split("/")[1:]:
                 node = node.setdefault(part, {})
             node.setdefault(name, None)
-        self._reals: dict[str, str] = {}
 
     def real(self, path: str) -> str:
         """Return where a path leads when every link is followed."""
@@ -88,13 +95,6 @@ class ValueTree:
         allowed(path, LISTED)
         return sorted(self._node(self.real(path)))
 
-    def names(self, path: str) -> list[str]:
-        """Return the names in a directory, none where it cannot be listed."""
-        try:
-            return self.listing(path)
-        except (OSError, PathRefused):
-            return []
-
     def place(self, path: str) -> str:
         """Return where the text of a path really stands."""
         allowed(path, READ)
@@ -112,21 +112,6 @@ class ValueTree:
         """Return when a file was last changed: none of these ever was."""
         self.place(path)
         return 0.0
-
-    def expand(self, pattern: str) -> list[str]:
-        """Return the paths that a pattern stands for; its last parts need not exist."""
-        found = [""]
-        for part in pattern.strip("/").split("/"):
-            if not any(sign in part for sign in "*?["):
-                found = [f"{path}/{part}" for path in found]
-                continue
-            found = [
-                f"{path}/{name}"
-                for path in found
-                for name in self.names(path or "/")
-                if fnmatchcase(name, part) and not name.startswith(".")
-            ]
-        return found
 
 
 @dataclass(slots=True)
@@ -186,16 +171,8 @@ def _spoilt(state: FakeLustre, host: str, request: Mapping[str, Any]) -> bool:
 
 
 _GENERAL = (
-    "file_system",
-    "lustre_version",
-    "kernel",
-    "client",
-    "boot",
-    "allocator",
-    "allocator_counts",
-    "thresholds",
-    "nonrotational",
-    "parameters",
+    *("file_system", "lustre_version", "kernel", "client", "boot", "allocator"),
+    *("allocator_counts", "parameters"),
 )
 
 
@@ -208,7 +185,7 @@ def _stamp(state: FakeLustre, host: str) -> tuple[object, ...]:
         own = state.targets
         general.append(repr(state.dead))
         if state.is_client(host):
-            general.append(repr((state.client_files, state.client_written_bytes)))
+            general.append(repr(state.client_written_bytes))
     return (*general, repr(state.server(host)), *map(repr, own))
 
 

@@ -1,7 +1,7 @@
 """What the fake answers, and which recording of a running Lustre says so: one table.
 
 `check` is in the way of every answer: one that is in neither table is an error, so a new answer
-needs its recording, or a line that says what rests on having assumed it. `test_answers` compares
+needs its recording, or a line that says what rests on having assumed it. `test_recorded` compares
 each recorded one with its recording, and `scripts/maturity_page.py` prints both.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -59,217 +59,160 @@ class Answer:
 
 
 def _recorded(
-    form: str, exit_code: int, version: str, name: str, example: str = "", **more: str
-) -> Answer:
-    return Answer(form, exit_code, (version, name), example or form, **more)  # type: ignore[arg-type]
+    version: str,
+    *rows: tuple[int, str, str] | tuple[int, str, str, str],
+    on: str | None = None,
+    world: str = "small",
+) -> Iterator[Answer]:
+    """Yield recorded answers: exit code, recording, example, and a form where it tells another."""
+    for exit_code, recording, example, *form in rows:
+        known = form[0] if form else " ".join(_form(shlex.split(example)))
+        yield Answer(known, exit_code, (version, recording), example, on, world)
 
 
 def _assumed(form: str, exit_code: int, rests: str, *, changes: bool = False) -> Answer:
     return Answer(form, exit_code, rests=rests, changes=changes)
 
 
-_MDT = "scratch-MDT0000"
+def _form(argv: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of a command that tell what kind of answer it gets."""
+    if (argv[0], *argv[1:2]) == ("lctl", "--device"):
+        return ("lctl", "--device", *argv[3:4])
+    return (argv[0], *argv[1:2], *(word for word in argv[2:] if word in ("-P", "-d")))
+
+
+_MDT = "lctl --device scratch-MDT0000"
 _MGS_LOG = "lctl --device MGS llog_print params"
-_NONE = "llite.*.t_fake_none=1"
+_NONE = "lctl set_param -P llite.*.t_fake_none=1"
 _FILE = "/scratch/t-fake/a"
 _MISSING = "/scratch/t-fake/none"
-
+_MIGRATE = "lfs migrate --non-block -W 10M --copy"
+_QOS = "lctl set_param lod.scratch-MDT0000-mdtlov.qos_threshold_rr"
 _ECHO = "lctl --device scratch-OST0001_ecc"
 _ATTACH = "lctl --stdin 'attach echo_client x_ecc x_ecc_UUID'"
-_ON_ECHO = {"on": "lustre1", "world": "echo client"}
 
 RECORDED = (
-    _recorded("lfs df", 0, MASTER, "versions/lfs_df"),
-    _recorded("lfs df", 4, MASTER, "versions/lfs_df_json", "lfs df -j"),
-    _recorded("lfs df", 107, RELEASE, "lfs-df-lost-ost", "lfs df -lv", world="lost OST"),
-    _recorded("lfs osts", 0, MASTER, "versions/lfs_osts"),
-    _recorded("lfs mdts", 0, MASTER, "versions/lfs_mdts"),
-    _recorded("lfs check", 0, MASTER, "versions/lfs_check_all", "lfs check all"),
-    _recorded(
-        "lfs check", 19, RELEASE, "server-refusals", "lfs check osts", on="oss1", world="pair"
+    *_recorded(
+        MASTER,
+        (0, "versions/lfs_df", "lfs df"),
+        (4, "versions/lfs_df_json", "lfs df -j"),
+        (0, "versions/lfs_osts", "lfs osts"),
+        (0, "versions/lfs_mdts", "lfs mdts"),
+        (0, "versions/lfs_version", "lfs --version"),
+        (0, "params/osp_create", "lctl get_param osp.*.active"),
+        (2, "params/get_missing", "lctl get_param nosuch.param"),
+        (0, "versions/lctl_dl", "lctl dl"),
+        (0, "versions/lctl_version", "lctl --version"),
+        (1, "discard/16_lctl_errors", "lctl --device nosuch changelog_register", "lctl --device"),
+        (0, "block/fstrim_ost0", "fstrim -v /mnt/lustre/ost0", "fstrim"),
+        (1, "block/fstrim_client", "fstrim -v /scratch", "fstrim"),
+        (0, "block/wbt_write", "write"),
+        (22, "block/wbt_bad", "write"),
+        (34, "mballoc/03_write_bad", "write"),
+        (0, "ldiskfs/mb_groups_head_vdd", "/vdd/mb_groups", "file .*/mb_groups"),
+        (0, "ldiskfs/dump_sys_vdd", "/sys/fs/ldiskfs/vdd/", "file /sys/fs/ldiskfs/.*"),
+        (0, "ldiskfs/dump_proc_vdd", "/proc/fs/ldiskfs/vdd/", "file /proc/fs/ldiskfs/.*"),
+        (0, "readonly_target/mount", "/proc/mounts", "file /proc/mounts"),
+        (0, "block/queue_vdd", "/queue/", "file .*/queue/[a-z_]+"),
     ),
-    _recorded("lfs pool_list", 0, RELEASE, "client-files", "lfs pool_list scratch"),
-    _recorded("lfs pool_list", 2, RELEASE, "client-files", "lfs pool_list scratch.none"),
-    _recorded("lfs pool_list", 4, RELEASE, "client-files"),
-    _recorded("lfs getname", 0, MASTER, "versions/lfs_getname", "lfs getname /scratch"),
-    _recorded("lfs setstripe", 0, RELEASE, "client-files", f"lfs setstripe -c 1 -i 2 {_FILE}"),
-    _recorded(
-        "lfs setstripe", 17, RELEASE, "client-files", f"lfs setstripe -c 1 {_FILE}", world="file"
-    ),
-    _recorded("lfs getstripe", 0, RELEASE, "client-files", f"lfs getstripe {_FILE}", world="file"),
-    _recorded("lfs getstripe", 2, RELEASE, "client-files", f"lfs getstripe {_MISSING}"),
-    _recorded("lfs getstripe", 4, RELEASE, "client-options", f"lfs getstripe -- {_FILE}"),
-    _recorded("lfs path2fid", 0, RELEASE, "client-files", f"lfs path2fid {_FILE}", world="file"),
-    _recorded("lfs path2fid", 2, RELEASE, "client-files", f"lfs path2fid {_MISSING}"),
-    _recorded(
-        "lfs migrate",
-        0,
+    *_recorded(
         RELEASE,
-        "client-files",
-        f"lfs migrate --non-block -W 10M --copy {_FILE} {_FILE}",
+        (0, "client-files", "lfs pool_list scratch"),
+        (2, "client-files", "lfs pool_list scratch.none"),
+        (4, "client-files", "lfs pool_list"),
+        (0, "client-files", f"lfs setstripe -c 1 -i 2 {_FILE}"),
+        (2, "client-files", f"lfs getstripe {_MISSING}"),
+        (4, "client-options", f"lfs getstripe -- {_FILE}"),
+        (2, "client-files", f"lfs path2fid {_MISSING}"),
+        (2, "client-files", f"{_MIGRATE} {_MISSING} {_MISSING}"),
+        (1, "client-files", "lfs nonsense", "lfs"),
+        (0, "set-param-answers", f"{_QOS}=20"),
+        (2, "set-param-answers", "lctl set_param nosuch.x=1"),
+        (22, "set-param-answers", f"{_QOS}=101"),
+        (
+            *(34, "set-param-answers"),
+            "lctl set_param osp.scratch-OST0003-osc-MDT0000.max_create_count=5",
+        ),
+        (1, "server-refusals", "lctl nonsense", "lctl"),
+        (13, "server-refusals", "write"),
+        (0, "server-mounts", "/proc/self/mountinfo", "file /proc/self/mountinfo"),
+        (0, "fstrim-after-purge", "/vdd/stat", "file /sys/devices/.*/stat"),
+    ),
+    *_recorded(
+        RELEASE,
+        (17, "client-files", f"lfs setstripe -c 1 {_FILE}"),
+        (0, "client-files", f"lfs getstripe {_FILE}"),
+        (0, "client-files", f"lfs path2fid {_FILE}"),
+        (0, "client-files", f"{_MIGRATE} {_FILE} {_FILE}"),
         world="file",
     ),
-    _recorded(
-        "lfs migrate",
-        2,
-        RELEASE,
-        "client-files",
-        f"lfs migrate --non-block -W 10M --copy {_MISSING} {_MISSING}",
-    ),
-    _recorded("lfs --version", 0, MASTER, "versions/lfs_version"),
-    _recorded("lfs", 1, RELEASE, "client-files", "lfs nonsense"),
-    _recorded("lctl get_param", 0, MASTER, "params/osp_create", "lctl get_param osp.*.active"),
-    _recorded("lctl get_param", 2, MASTER, "params/get_missing", "lctl get_param nosuch.param"),
-    _recorded(
-        "lctl set_param",
-        0,
-        RELEASE,
-        "set-param-answers",
-        "lctl set_param lod.scratch-MDT0000-mdtlov.qos_threshold_rr=20",
-    ),
-    _recorded("lctl set_param", 2, RELEASE, "set-param-answers", "lctl set_param nosuch.x=1"),
-    _recorded(
-        "lctl set_param",
-        22,
-        RELEASE,
-        "set-param-answers",
-        "lctl set_param lod.scratch-MDT0000-mdtlov.qos_threshold_rr=101",
-    ),
-    _recorded(
-        "lctl set_param",
-        34,
-        RELEASE,
-        "set-param-answers",
-        "lctl set_param osp.scratch-OST0003-osc-MDT0000.max_create_count=5",
-    ),
-    _recorded(
-        "lctl set_param",
-        13,
-        RELEASE,
-        "server-refusals",
-        "lctl set_param obdfilter.scratch-OST0000.degraded=0",
-        on="mds1",
-        world="user",
-    ),
-    _recorded(
-        "lctl set_param",
-        110,
+    *_recorded(RELEASE, (107, "lfs-df-lost-ost", "lfs df -lv"), world="lost OST"),
+    *_recorded(
         MASTER,
-        "ost_down/13_reactivate",
-        "lctl set_param osc.scratch-OST0001-*.active=1",
+        (110, "ost_down/13_reactivate", "lctl set_param osc.scratch-OST0001-*.active=1"),
         world="lost OST",
     ),
-    _recorded(
-        "lctl set_param -P",
-        0,
+    *_recorded(MASTER, (0, "readonly_target/dmesg_full", "dmesg"), world="aborted"),
+    *_recorded(
         RELEASE,
-        "set-param-permanent-first",
-        "lctl set_param -P llite.*.max_read_ahead_whole_mb=16",
+        (
+            *(0, "set-param-permanent-first"),
+            "lctl set_param -P llite.*.max_read_ahead_whole_mb=16",
+        ),
+        (2, "llog-print-never-set", _MGS_LOG),
+        (2, "server-refusals", f"{_MDT} changelog_deregister -u t_fake"),
         on="mds1",
         world="pair",
     ),
-    _recorded(
-        "lctl set_param -P -d",
-        0,
+    *_recorded(
         MASTER,
-        "params/set_param_P_delete",
-        "lctl set_param -P -d osp.scratch-OST0001-osc-MDT*.max_create_count",
+        (
+            *(0, "params/set_param_P_delete"),
+            "lctl set_param -P -d osp.scratch-OST0001-osc-MDT*.max_create_count",
+        ),
         on="mds1",
         world="pair",
     ),
-    _recorded(
-        "lctl set_param -P",
-        13,
+    *_recorded(
         RELEASE,
-        "server-refusals",
-        f"lctl set_param -P {_NONE}",
-        on="mds1",
-        world="user",
-    ),
-    _recorded(
-        "lctl set_param -P",
-        19,
-        RELEASE,
-        "set-param-permanent-no-mgs",
-        f"lctl set_param -P {_NONE}",
+        (19, "set-param-permanent-no-mgs", _NONE),
+        (1, "llog-print-no-mgs", _MGS_LOG),
         on="mds2",
         world="pair",
     ),
-    _recorded("lctl dl", 0, MASTER, "versions/lctl_dl"),
-    _recorded("lctl --version", 0, MASTER, "versions/lctl_version"),
-    _recorded("lctl list_nids", 0, RELEASE, "server-refusals", on="mds1", world="pair"),
-    _recorded("lctl", 1, RELEASE, "server-refusals", "lctl nonsense"),
-    _recorded(
-        "lctl --device llog_print", 0, RELEASE, "llog-print-params", _MGS_LOG, on="mds1",
-        world="permanent",
+    *_recorded(RELEASE, (0, "llog-print-params", _MGS_LOG), on="mds1", world="permanent"),
+    *_recorded(
+        MASTER,
+        (0, "changelog/004_register_named", f"{_MDT} changelog_register -u trimtab"),
+        (0, "changelog/deregister", f"{_MDT} changelog_deregister cl1"),
+        on="mds1",
+        world="reader",
     ),
-    _recorded(
-        "lctl --device llog_print", 1, RELEASE, "llog-print-no-mgs", _MGS_LOG, on="mds2",
-        world="pair",
-    ),
-    _recorded(
-        "lctl --device llog_print", 2, RELEASE, "llog-print-never-set", _MGS_LOG, on="mds1",
-        world="pair",
-    ),
-    _recorded(
-        "lctl --device llog_print", 13, RELEASE, "llog-print-params", _MGS_LOG, on="mds1",
+    *_recorded(
+        RELEASE,
+        (13, "server-refusals", "lctl set_param obdfilter.scratch-OST0000.degraded=0"),
+        (13, "server-refusals", _NONE),
+        (13, "llog-print-params", _MGS_LOG),
+        (13, "server-refusals", f"{_MDT} changelog_register -u t_fake"),
+        (13, "server-refusals", f"{_MDT} changelog_deregister -u t_fake"),
+        on="mds1",
         world="user",
     ),
-    _recorded(
-        "lctl --device changelog_register", 0, MASTER, "changelog/004_register_named",
-        f"lctl --device {_MDT} changelog_register -u trimtab", on="mds1", world="reader",
+    *_recorded(
+        RELEASE, (1, "server-refusals", "sudo -n lctl dl", "sudo"), on="mds1", world="sudo user"
     ),
-    _recorded(
-        "lctl --device changelog_register", 13, RELEASE, "server-refusals",
-        f"lctl --device {_MDT} changelog_register -u t_fake", on="mds1", world="user",
+    *_recorded(
+        RELEASE,
+        (0, "echo-destroy", f"{_ECHO} destroy 0x2"),
+        (2, "echo-destroy-gone", f"{_ECHO} destroy 0x3"),
+        (0, "echo-cleanup", f"{_ECHO} cleanup"),
+        (0, "echo-detach", f"{_ECHO} detach"),
+        (0, "echo-setup", f"{_ATTACH} 'setup scratch-OST0001'"),
+        (19, "echo-setup-missing", f"{_ATTACH} 'setup scratch-OST0099'"),
+        on="lustre1",
+        world="echo client",
     ),
-    _recorded(
-        "lctl --device changelog_deregister", 0, MASTER, "changelog/deregister",
-        f"lctl --device {_MDT} changelog_deregister cl1", on="mds1", world="reader",
-    ),
-    _recorded(
-        "lctl --device changelog_deregister", 2, RELEASE, "server-refusals",
-        f"lctl --device {_MDT} changelog_deregister -u t_fake", on="mds1", world="pair",
-    ),
-    _recorded(
-        "lctl --device changelog_deregister", 13, RELEASE, "server-refusals",
-        f"lctl --device {_MDT} changelog_deregister -u t_fake", on="mds1", world="user",
-    ),
-    _recorded(
-        "lctl --device", 1, MASTER, "discard/16_lctl_errors",
-        "lctl --device nosuch changelog_register",
-    ),
-    _recorded("fstrim", 0, MASTER, "block/fstrim_ost0", "fstrim -v /mnt/lustre/ost0"),
-    _recorded("fstrim", 1, MASTER, "block/fstrim_client", "fstrim -v /scratch"),
-    _recorded("dmesg", 0, MASTER, "readonly_target/dmesg_full", world="aborted"),
-    _recorded(
-        "sudo", 1, RELEASE, "server-refusals", "sudo -n lctl dl", on="mds1", world="sudo user"
-    ),
-    *(
-        _recorded(f"lctl {command}", code, RELEASE, f"echo-{name}", example, **_ON_ECHO)
-        for command, code, name, example in (
-            ("--device destroy", 0, "destroy", f"{_ECHO} destroy 0x2"),
-            ("--device destroy", 2, "destroy-gone", f"{_ECHO} destroy 0x3"),
-            ("--device cleanup", 0, "cleanup", f"{_ECHO} cleanup"),
-            ("--device detach", 0, "detach", f"{_ECHO} detach"),
-            ("--stdin", 0, "setup", f"{_ATTACH} 'setup scratch-OST0001'"),
-            ("--stdin", 19, "setup-missing", f"{_ATTACH} 'setup scratch-OST0099'"),
-        )
-    ),
-    _recorded("write", 0, MASTER, "block/wbt_write"),
-    _recorded("write", 13, RELEASE, "server-refusals"),
-    _recorded("write", 22, MASTER, "block/wbt_bad"),
-    _recorded("write", 34, MASTER, "mballoc/03_write_bad"),
-    _recorded("file .*/mb_groups", 0, MASTER, "ldiskfs/mb_groups_head_vdd", "/vdd/mb_groups"),
-    _recorded("file /proc/self/mountinfo", 0, RELEASE, "server-mounts", "/proc/self/mountinfo"),
-    _recorded("file /sys/fs/ldiskfs/.*", 0, MASTER, "ldiskfs/dump_sys_vdd", "/sys/fs/ldiskfs/vdd/"),
-    _recorded(
-        "file /proc/fs/ldiskfs/.*", 0, MASTER, "ldiskfs/dump_proc_vdd", "/proc/fs/ldiskfs/vdd/"
-    ),
-    _recorded("file /proc/mounts", 0, MASTER, "readonly_target/mount", "/proc/mounts"),
-    _recorded("file .*/queue/[a-z_]+", 0, MASTER, "block/queue_vdd", "/queue/"),
-    _recorded("file /sys/devices/.*/stat", 0, RELEASE, "fstrim-after-purge", "/vdd/stat"),
-)  # fmt: skip
+)
 
 ASSUMED = (
     _assumed("lfs setstripe", 28, "what a survey says when no OST may get objects"),
@@ -355,10 +298,7 @@ def _options(argv: Sequence[str]) -> set[tuple[str, ...]]:
 
 
 _MASTER_OPTIONS = {
-    ("fstrim", "-n"),
     ("lctl", "get_param", "-N"),
-    ("lfs", "df", "-h"),
-    ("lfs", "df", "-o"),
 }
 """Of recordings beside the project, which are not here wherever tests run."""
 
@@ -376,13 +316,6 @@ def recorded_options() -> frozenset[tuple[str, ...]]:
             if words and words[0] in _PROGRAMS:
                 options |= _options(words)
     return frozenset(options)
-
-
-def _form(argv: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of a command that tell what kind of answer it gets."""
-    if (argv[0], *argv[1:2]) == ("lctl", "--device"):
-        return ("lctl", "--device", *argv[3:4])
-    return (argv[0], *argv[1:2], *(word for word in argv[2:] if word in ("-P", "-d")))
 
 
 @lru_cache(maxsize=4096)

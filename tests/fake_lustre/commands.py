@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from . import answers, faults, lfs, parameters, writers
+from . import answers, faults, lfs, parameters
 from .devices import device_list
 from .state import FakeDrive, FakeLustre, FakeTarget, Output
 from .surveying import batch, not_a_command, on_device
@@ -48,19 +48,15 @@ def lctl(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
         case "get_param":
             return parameters.get_param(state, host, rest)
         case "set_param":
-            return writers.set_param(state, host, rest)
-        case "dl" | "device_list":
-            return device_list(state, host, rest)
+            return parameters.set_param(state, host, rest)
+        case "dl":
+            return device_list(state, host)
         case "--device":
             return on_device(state, host, rest)
         case "--stdin":  # how the program on disk hands over what it reads
             return batch(state, host, rest)
-        case "--version" | "version":
+        case "--version":
             return Output(f"lctl {state.lustre_version}\n")
-        case "list_nids":
-            own = next((one.nids for one in state.servers if one.name == host), None)
-            nids = [state.client_nid] if own is None else own
-            return Output("".join(f"{nid}\n" for nid in nids))
     return not_a_command(command)
 
 
@@ -78,8 +74,6 @@ def fstrim(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
         return Output("", f"fstrim: stat of {path} failed: No such file or directory\n", 1)
     if not target.discard_granularity:
         return Output("", f"fstrim: {path}: the discard operation is not supported\n", 1)
-    if "n" in letters:
-        return Output(f"{path}: 0 B (dry run) trimmed\n")
     # With its journal aborted it says so even less: 0 bytes and exit code 0, as recorded.
     trimmed = 0 if target.aborted else target.untrimmed_bytes
     if start is not None and start >= target.capacity_bytes:
@@ -192,13 +186,6 @@ def dmesg(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
                 f"[{at + 100.2:12.6f}] LDISKFS-fs ({one.device}): Remounting filesystem read-only",
             ]
     lines += [] if server is None else server.kernel_log
-    for one in state.targets if state.is_client(host) else ():
-        if one.evicted:
-            ost = f"{state.file_system}-{one.name}"
-            lines.append(
-                f"[{at + 200:12.6f}] LustreError: {ost}-osc-{state.client_id}: This client was "
-                f"evicted by {ost}; in progress operations using this service will fail."
-            )
     return Output("".join(f"{line}\n" for line in lines))
 
 

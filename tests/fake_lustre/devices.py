@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .lfs import mgs_nid
@@ -28,20 +28,15 @@ def mdts_on(state: FakeLustre, host: str | None) -> list[FakeTarget]:
     return [one for one in state.served_by(host) if one.kind == "MDT"] if host else []
 
 
-def device_list(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
-    """Return what ``lctl dl`` prints; ``-t`` adds the address of each client device."""
-    rows = []
-    for number, device in enumerate(devices(state, host)):
-        if not device.shown:
-            continue
-        row = (
-            f"{number:3d} {device.status} {device.kind} {device.name} {device.uuid} "
-            f"{device.references}"
+def device_list(state: FakeLustre, host: str | None) -> Output:
+    """Return what ``lctl dl`` prints."""
+    return Output(
+        "".join(
+            f"{number:3d} {one.status} {one.kind} {one.name} {one.uuid} {one.references}\n"
+            for number, one in enumerate(devices(state, host))
+            if one.shown
         )
-        if "-t" in argv and device.kind in ("mdc", "osc") and device.target is not None:
-            row += f" {nid_of(state, device.target, state.client)}"
-        rows.append(f"{row}\n")
-    return Output("".join(rows))
+    )
 
 
 def nid_of(state: FakeLustre, target: FakeTarget, host: str | None) -> str:

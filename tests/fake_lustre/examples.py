@@ -35,16 +35,9 @@ def small(**changes: Any) -> FakeLustre:
             ("OST0003", 3833116, 1528, 3605492, 262144, 369, "vdg"),
         )
     ]
-    values: dict[str, Any] = {
-        "servers": [server],
-        "targets": targets,
-        "client": host,
-        "client_name": host,
-        "client_nid": "10.0.2.15@tcp",
-        "boot": "fresh",
-        "allocator_counts": False,
-    }
-    return FakeLustre(**{**values, **changes})
+    values: dict[str, Any] = {"servers": [server], "targets": targets}
+    values |= {"client": host, "client_name": host, "client_nid": "10.0.2.15@tcp"}
+    return FakeLustre(**{**values, "boot": "fresh", "allocator_counts": False, **changes})
 
 
 def pair(**changes: Any) -> FakeLustre:
@@ -52,15 +45,13 @@ def pair(**changes: Any) -> FakeLustre:
     servers = [FakeServer(f"mds{n}", [f"10.1.0.{n}@tcp"], cpus=16) for n in (1, 2)]
     servers += [FakeServer(f"oss{n}", [f"10.1.1.{n}@tcp"], cpus=32) for n in (1, 2, 3, 4)]
     targets = [
-        _on_drives(f"MDT{n:04x}", f"mds{n + 1}", f"mds{2 - n}", place=n, drives=2, size=2 * TIB)
+        _on_drives("MDT", n, f"mds{n + 1}", f"mds{2 - n}", n, drives=2, size=2 * TIB)
         for n in (0, 1)
     ]
-    for n in range(8):
-        oss = n // 2 + 1
-        partner = oss + 1 if oss % 2 else oss - 1
-        targets.append(
-            _on_drives(f"OST{n:04x}", f"oss{oss}", f"oss{partner}", place=n % 4, drives=4, size=0)
-        )
+    targets += [
+        _on_drives("OST", n, f"oss{n // 2 + 1}", f"oss{(n // 2 ^ 1) + 1}", n % 4, drives=4)
+        for n in range(8)
+    ]
     values: dict[str, Any] = {"servers": servers, "targets": targets, "client_nid": "10.1.9.1@tcp"}
     return FakeLustre(**{**values, **changes})
 
@@ -68,48 +59,28 @@ def pair(**changes: Any) -> FakeLustre:
 def perlmutter(**changes: Any) -> FakeLustre:
     """Return a file system of the size of Perlmutter's scratch: 35 PB, 3,768 drives."""
     servers = [FakeServer(f"mds{n:03d}", [f"10.2.0.{n}@o2ib"], cpus=64) for n in range(1, 9)]
-    servers += [
-        FakeServer(f"oss{n:03d}", [f"10.3.{n // 250}.{n % 250}@o2ib"], cpus=64)
-        for n in range(1, 150)
-    ]
-    targets = [
-        _on_drives(
-            f"MDT{n:04x}",
-            f"mds{n // 2 + 1:03d}",
-            f"mds{(n // 2 ^ 1) + 1:03d}",
-            place=n % 4,
-            drives=12,
-            size=45 * TIB,
-        )
-        for n in range(16)
-    ]
+    for n in range(1, 150):
+        nid = f"10.3.{n // 250}.{n % 250}@o2ib"
+        servers.append(FakeServer(f"oss{n:03d}", [nid], cpus=64))
+    targets = []
+    for n in range(16):
+        names = f"mds{n // 2 + 1:03d}", f"mds{(n // 2 ^ 1) + 1:03d}"
+        targets.append(_on_drives("MDT", n, *names, n % 4, drives=12, size=45 * TIB))
     for n in range(298):
-        oss = n // 2
-        partner = min(oss ^ 1, 147) if oss < 148 else 147
-        targets.append(
-            _on_drives(
-                f"OST{n:04x}",
-                f"oss{oss + 1:03d}",
-                f"oss{partner + 1:03d}",
-                place=n % 4 + (4 if oss == 148 else 0),  # the last one shares a partner
-                drives=12,
-                size=0,
-            )
-        )
-    values: dict[str, Any] = {
-        "servers": servers,
-        "targets": targets,
-        "lustre_version": "2.15.4",
-        "kernel": "4.18.0-513.9.1.el8_lustre.x86_64",
-        "allocator": "loops",
-        "client_nid": "10.4.0.1@o2ib",
-        "client_name": "login01",
-    }
+        own = n // 2 + 1
+        # The last one shares a partner.
+        partner = min((n // 2 ^ 1) + 1, 148) if own < 149 else 148
+        names = f"oss{own:03d}", f"oss{partner:03d}"
+        place = n % 4 + (4 if own == 149 else 0)
+        targets.append(_on_drives("OST", n, *names, place, drives=12))
+    values: dict[str, Any] = {"servers": servers, "targets": targets, "allocator": "loops"}
+    values |= {"lustre_version": "2.15.4", "kernel": "4.18.0-513.9.1.el8_lustre.x86_64"}
+    values |= {"client_nid": "10.4.0.1@o2ib", "client_name": "login01"}
     return FakeLustre(**{**values, **changes})
 
 
 def _on_drives(
-    name: str, server: str, partner: str, *, place: int, drives: int, size: int
+    kind: str, index: int, server: str, partner: str, place: int, *, drives: int, size: int = 0
 ) -> FakeTarget:
     """One target, a little less than half full, on an array of two parity drives."""
     members = [
@@ -121,9 +92,10 @@ def _on_drives(
     for drive in members:
         drive.written_bytes = used * 3 // drives
         drive.flash_written_bytes = drive.written_bytes * 13 // 10
-    inodes = capacity // (4096 if name.startswith("MDT") else 2**20)
+    inodes = capacity // (4096 if kind == "MDT" else 2**20)
+    calls = used * 3 >> 20
     return FakeTarget(
-        name,
+        f"{kind}{index:04x}",
         server,
         partner=partner,
         capacity_bytes=capacity,
@@ -135,13 +107,12 @@ def _on_drives(
         drives=members,
         discard_granularity=4096,
         written_bytes=used * 3,
-        write_calls=used * 3 >> 20,
+        write_calls=calls,
         read_bytes=used * 5,
         read_calls=used * 5 >> 20,
         operations=10**9,
-        allocator_requests=used * 3 >> 20,
-        criteria=[[used * 3 >> 20, used * 3 >> 20, used * 3 >> 20, 0], *([0] * 4 for _ in "1234")],
+        allocator_requests=calls,
+        criteria=[[calls, calls, calls, 0], *([0] * 4 for _ in "1234")],
         discarded_kib=used >> 10,
         discard_ops=used >> 20,
-        mount_options="",
     )

@@ -22,23 +22,8 @@ def due(state: FakeLustre, host: str | None, command: str, words: str = "") -> l
         if fault.times is not None and fault.happened >= fault.times:
             continue
         fault.happened += 1
-        if fault.kind in ("move", "enospc", "evict"):
-            change(state, fault)
-        else:
-            happening.append(fault)
+        happening.append(fault)
     return happening
-
-
-def change(state: FakeLustre, fault: Fault) -> None:
-    """Let a fault change the file system: once, however often it is due."""
-    assert fault.target is not None, f"{fault.kind} needs a target"
-    target = state.target(fault.target)
-    if fault.kind == "move" and fault.happened == 1:
-        state.fail_over(fault.target)
-    elif fault.kind == "enospc":
-        target.used_bytes = target.capacity_bytes - target.reserved_bytes
-    elif fault.kind == "evict":
-        target.evicted = True
 
 
 def spoil(state: FakeLustre, host: str | None, fault: Fault, output: Output) -> None:

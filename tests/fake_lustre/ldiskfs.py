@@ -30,8 +30,7 @@ _SETTINGS = {
     "reserved_clusters": "4096",
     "warning_count": "0",
 }
-_SINCE_6_5 = ("mb_best_avail_max_trim_order",)
-_FLASH = ("bg_trimmed_threshold", "mb_enable_iops_data")
+_NEW = ("mb_best_avail_max_trim_order", "bg_trimmed_threshold", "mb_enable_iops_data")
 _OPTIONS = (
     "rw bsddf nogrpid block_validity dioread_nolock {discard} {fstrim} nodelalloc nowarn_on_error "
     "nojournal_checksum barrier auto_da_alloc user_xattr acl noquota nombcache resuid=0 resgid=0 "
@@ -52,19 +51,18 @@ _MB_GROUPS_HEAD = (
 def settings(state: FakeLustre, target: FakeTarget) -> dict[str, str]:
     """Return name to text of ``/sys/fs/ldiskfs/DEV``."""
     values = dict(_SETTINGS)
-    old = state.allocator.startswith("loops")
-    if state.allocator != "by-name":
-        for name in _SINCE_6_5 if state.allocator == "by-number" else (*_SINCE_6_5, *_FLASH):
-            del values[name]
+    old = state.allocator == "loops"
     if old:
-        for number, threshold in enumerate(state.thresholds, start=1):
+        for name in _NEW:
+            del values[name]
+        for number, threshold in enumerate((25, 15, 5), start=1):
             values[f"mb_c{number}_threshold"] = str(threshold)
     else:
         values["mb_stats"] = str(int(state.allocator_counts))
     failed = target.errors_count > 0 or target.aborted
     values["errors_count"] = str(max(target.errors_count, int(target.aborted)))
     for when in ("first", "last"):
-        values[f"{when}_error_time"] = str(target.error_at_s or 1795190056 if failed else 0)
+        values[f"{when}_error_time"] = "1795190056" if failed else "0"
         values[f"{when}_error_func"] = "ldiskfs_get_group_desc" if failed else ""
         values[f"{when}_error_errcode"] = "5" if failed else "0"
         values[f"{when}_error_line"] = "280" if failed else "0"
@@ -86,13 +84,12 @@ def statistics(state: FakeLustre, target: FakeTarget) -> dict[str, str]:
         # What reads it to its end turns the target read-only: nothing may have this text.
         "mb_groups": _MB_GROUPS_HEAD,
     }
-    if state.allocator.startswith("loops"):
-        values["mb_alloc_stats"] = old_counters(state, target)
+    if state.allocator == "loops":
+        values["mb_alloc_stats"] = old_counters(target)
         return values
     values["mb_stats"] = counters(state, target)
     values["mb_structs_summary"] = summary(target)
-    if state.allocator == "by-name":
-        values["discard_stats"] = _discards(target)
+    values["discard_stats"] = _discards(target)
     return values
 
 
@@ -118,18 +115,14 @@ def counters(state: FakeLustre, target: FakeTarget) -> str:
             "mballoc:\n\tmb stats collection turned off.\n"
             '\tTo enable, please write "1" to sysfs file mb_stats.\n'
         )
-    by_name = state.allocator == "by-name"
-    names = _BY_NAME if by_name else ("cr0", "cr1", "cr2", "cr3")
-    # RHEL 9 knows no best_avail: its counters are of the criteria around it.
-    rows = target.criteria if by_name else [target.criteria[n] for n in (0, 1, 3, 4)]
+    rows = target.criteria
     requests = target.allocator_requests
     scanned = sum(row[2] for row in rows)
     lines = ["mballoc:", f"\treqs: {requests}", f"\tsuccess: {requests}"]
     lines.append(f"\tgroups_scanned: {scanned}")
-    for name, (hits, considered, extents, useless) in zip(names, rows, strict=True):
+    for name, (hits, considered, extents, useless) in zip(_BY_NAME, rows, strict=True):
         lines += [f"\t{name}_stats:", f"\t\thits: {hits}", f"\t\tgroups_considered: {considered}"]
-        lines += [f"\t\textents_scanned: {extents}"] if by_name else []
-        lines += [f"\t\tuseless_loops: {useless}"]
+        lines += [f"\t\textents_scanned: {extents}", f"\t\tuseless_loops: {useless}"]
     total, _ = groups(target)
     lines += [
         f"\textents_scanned: {scanned}",
@@ -146,15 +139,11 @@ def counters(state: FakeLustre, target: FakeTarget) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def old_counters(state: FakeLustre, target: FakeTarget) -> str:
-    """Return ``mb_alloc_stats``; before LU-17744 each loop has the name of the next."""
+def old_counters(target: FakeTarget) -> str:
+    """Return ``mb_alloc_stats``."""
     rows = [target.criteria[n] for n in (0, 1, 3, 4)]
     requests = target.allocator_requests
-    shifted = state.allocator == "loops-shifted"
-    loops = [
-        f"\tuseless_c{n + int(shifted)}_loops: {row[3]}"
-        for n, row in enumerate(rows[:3] if shifted else rows)
-    ]
+    loops = [f"\tuseless_c{n}_loops: {row[3]}" for n, row in enumerate(rows)]
     total, _ = groups(target)
     lines = [
         "mballoc:",
@@ -179,15 +168,12 @@ def old_counters(state: FakeLustre, target: FakeTarget) -> str:
 
 
 def summary(target: FakeTarget) -> str:
-    """Return ``mb_structs_summary``: free space in whole groups, but for the fragmented ones."""
+    """Return ``mb_structs_summary``: free space in whole groups."""
     _, free = groups(target)
-    broken = min(target.fragmented_groups, free)
     lines = ["optimize_scan: 1"]
-    for title, small in (("max_free_order_lists", 5), ("avg_fragment_size_lists", 4)):
-        counts = [0] * 14
-        counts[13], counts[small] = free - broken, broken
-        lines.append(f"{title}:")
-        lines += [f"\tlist_order_{order}_groups: {count}" for order, count in enumerate(counts)]
+    for title in ("max_free_order_lists", "avg_fragment_size_lists"):
+        counts = [*[0] * 13, free]
+        lines += [f"{title}:", *(f"\tlist_order_{n}_groups: {c}" for n, c in enumerate(counts))]
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -1,4 +1,4 @@
-"""``lfs`` on a client: df, osts, mdts, check, pool_list, getname, setstripe, getstripe, migrate."""
+"""``lfs`` on a client: df, osts, mdts, pool_list, setstripe, getstripe, migrate, path2fid."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ def run(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
         "df": df,
         "osts": lambda one, words: _list(one, words, "OBDS:", one.osts),
         "mdts": lambda one, words: _list(one, words, "MDTS:", one.mdts),
-        "check": check,
         "pool_list": pool_list,
-        "getname": _getname,
         "setstripe": setstripe,
         "getstripe": getstripe,
         "migrate": migrate,
@@ -41,11 +39,8 @@ def run(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
         words = f"lfs: '{command}' is not a valid command. See 'lfs --list-commands'.\n"
         return Output("", words, 1)
     if not state.is_client(host):
-        return Output("", _NOTHING_MOUNTED, 19) if command == "check" else Output()
+        return Output()
     return known(state, rest)
-
-
-_NOTHING_MOUNTED = "lfs check: cannot find mounted Lustre filesystem: No such device\n"
 
 
 def root_is_dead(state: FakeLustre) -> bool:
@@ -58,24 +53,15 @@ def root_is_dead(state: FakeLustre) -> bool:
 
 def df(state: FakeLustre, argv: Sequence[str]) -> Output:
     """Return ``lfs df``, as the version prints it."""
-    letters, path, wrong = "", None, None
-    words = list(argv)
-    while words:
-        word = words.pop(0)
-        long = {"--lazy": "l", "--inodes": "i", "--human-readable": "h", "--verbose": "v"}
-        if word in long:
-            letters += long[word]
-        elif word.startswith("--"):
-            wrong = f"unrecognized option '{word}'"
-        elif word.startswith("-"):
+    letters, path = "", None
+    for word in argv:
+        if word.startswith("-"):
             letters += word[1:]
         else:
             path = word
-    for letter in letters:
-        if letter not in "lihvmos":
-            wrong = f"unrecognized option '-{letter}'"
-    if wrong is not None:
-        return Output(_DF_USAGE, f"lfs: {wrong}\n", 4)
+    wrong = [letter for letter in letters if letter not in "liv"]
+    if wrong:
+        return Output(_DF_USAGE, f"lfs: unrecognized option '-{wrong[-1]}'\n", 4)
     inside = path is None or path == state.mount or path.startswith(state.mount + "/")
     if not inside or root_is_dead(state):
         return Output("" if path is None else f"df:{path} Not a Lustre filesystem\n")
@@ -88,11 +74,8 @@ class _Df:
     def __init__(self, state: FakeLustre, letters: str) -> None:
         self.state = state
         self.inodes = "i" in letters
-        self.human = "h" in letters
         self.lazy = "l" in letters
         self.verbose = "v" in letters
-        self.kinds = [kind for letter, kind in (("m", "MDT"), ("o", "OST")) if letter in letters]
-        self.only_summary = "s" in letters
         self.old = state.version < (2, 11)
         self.lines: list[str] = []
         self.exit_code = 0
@@ -101,8 +84,6 @@ class _Df:
         self.lines.append(self._header())
         seen: list[FakeTarget] = []
         for target in sorted(self.state.targets, key=lambda one: (one.kind, one.index)):
-            if self.kinds and target.kind not in self.kinds:
-                continue
             name = f"{self.state.file_system}-{target.name}_UUID"
             if not target.client_active:
                 if self.verbose:
@@ -112,8 +93,7 @@ class _Df:
                 if target.name in self.state.complained:
                     self.state.complained.remove(target.name)
                 seen.append(target)
-                if not self.only_summary:
-                    self.lines.append(self._line(target, name))
+                self.lines.append(self._line(target, name))
             elif self.lazy:
                 self._lost(target, name)
             else:
@@ -135,8 +115,7 @@ class _Df:
         gap = " " if self.state.version < (2, 16) else "  "
         if self.inodes:
             return _row("UUID", ("Inodes", "IUsed", "IFree"), "IUse%") + f"{gap}Mounted on"
-        unit = "bytes" if self.human else "1K-blocks"
-        return _row("UUID", (unit, "Used", "Available"), "Use%") + f"{gap}Mounted on"
+        return _row("UUID", ("1K-blocks", "Used", "Available"), "Use%") + f"{gap}Mounted on"
 
     def _line(self, target: FakeTarget, name: str) -> str:
         place = f"{self.state.mount}[{target.kind}:{target.index}]"
@@ -155,7 +134,7 @@ class _Df:
             ("D" if target.degraded else "")
             + ("R" if target.readonly else "")
             + (no_create if target.no_create else "")
-            + ("f" if self.verbose and self.state.nonrotational and not target.rotational else "")
+            + ("f" if self.verbose and not target.rotational else "")
         )
 
     def _of(self, target: FakeTarget) -> tuple[int, int, int]:
@@ -189,28 +168,12 @@ class _Df:
         percent = 0 if share == 0 else (used * 100 + share // 2) // share
         if share and not self.old:
             percent = -(-used * 100 // share)
-        if self.human:
-            unit = "" if self.inodes else "K"
-            texts = " ".join(_human(number, unit) for number in (total, used, free))
-            return f"{name:<20s} {texts} {percent:>3d}%"
         return _row(name, (str(total), str(used), str(free)), f"{percent}%")
 
 
 def _row(name: str, columns: tuple[str, str, str], share: str) -> str:
     first, second, third = columns
     return f"{name:<20s} {first:>11s} {second:>11s} {third:>11s} {share:>4s}"
-
-
-def _human(number: int, unit: str) -> str:
-    """A number without a unit keeps its column, one with a unit has a narrower one."""
-    if not unit and number < 1024:
-        return f"{number:>11d}"
-    value, units = float(number), " KMGTPE"
-    place = units.index(unit or " ")
-    while value >= 1024 and place < len(units) - 1:
-        value /= 1024
-        place += 1
-    return f"{value:>8.1f}{units[place]}"
 
 
 # -- lists and checks --
@@ -224,45 +187,6 @@ def _list(
         active = "ACTIVE" if target.client_active else "INACTIVE"
         lines.append(f"{target.index}: {state.file_system}-{target.name}_UUID {active}")
     return Output("".join(f"{line}\n" for line in lines))
-
-
-def check(state: FakeLustre, argv: Sequence[str]) -> Output:
-    """Return ``lfs check``: what fails stands on stderr, and the exit code stays 0."""
-    what = argv[0] if argv else ""
-    if what not in ("osts", "mds", "servers", "all"):
-        return Output("", "check: usage\n", 4)
-    if root_is_dead(state):
-        return Output("", _NOTHING_MOUNTED, 19)
-    stdout, stderr = [], []
-    from .devices import mdts_on
-
-    mdts = [mdt.name for mdt in mdts_on(state, state.client)]
-    names = []
-    if what != "mds":
-        names += [
-            (target, f"{target.name}-osc-{by}", by)
-            for target in state.osts
-            for by in (*mdts, state.client_id)
-        ]
-    if what != "osts":
-        names += [(t, f"{t.name}-mdc-{state.client_id}", state.client_id) for t in state.mdts]
-    for target, name, by in names:
-        active = target.client_active if by == state.client_id else target.osp_active.get(by, True)
-        full = f"{state.file_system}-{name}"
-        if not active:
-            stderr.append(
-                f"lfs check: error: check '{full}': "
-                "Cannot send after transport endpoint shutdown (108)\n"
-            )
-        elif not state.reaches(target):
-            stderr.append(
-                f"lfs check: error: check '{full}': Resource temporarily unavailable (11)\n"
-            )
-        else:
-            stdout.append(f"{full} active.\n")
-    if what in ("servers", "all"):
-        stdout.append(f"MGC{mgs_nid(state)} active.\n")
-    return Output("".join(stdout), "".join(stderr))
 
 
 def mgs_nid(state: FakeLustre) -> str:
@@ -291,10 +215,6 @@ def pool_list(state: FakeLustre, argv: Sequence[str]) -> Output:
         members = [f"{file_system}-{name}_UUID" for name in state.pools[pool]]
         lines = [f"Pool: {whole}", *members]
     return Output("".join(f"{line}\n" for line in lines))
-
-
-def _getname(state: FakeLustre, argv: Sequence[str]) -> Output:
-    return Output(f"{state.file_system}-{state.client_id} {state.mount}\n")
 
 
 # -- files --

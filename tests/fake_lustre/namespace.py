@@ -123,16 +123,13 @@ class FakeNamespace:
     ----------
     mdts
         How many.
-    clear_below_is_safe
-        Whether clearing below what was cleared before is refused (2.17.57), or drops users.
     """
 
-    def __init__(self, mdts: int = 2, *, clear_below_is_safe: bool = False) -> None:
+    def __init__(self, mdts: int = 2) -> None:
         self.now_ns = BEGAN_NS
         self._numbers = [0] * mdts
         self._stripe_numbers = [0] * mdts
         self.logs = [Log() for _ in range(mdts)]
-        self.safe = clear_below_is_safe
         self.nodes: dict[bytes, Node] = {}
         self.broken: dict[bytes, int] = {}
         self.unreadable: dict[bytes, int] = {}
@@ -329,8 +326,6 @@ class FakeNamespace:
             raise ClearRefusedError(errno.EINVAL)
         if order.index < log.users[name][0]:
             self.refused += 1
-            if self.safe:
-                raise ClearRefusedError(errno.EINVAL)
             later = [user for user in log.users if int(user[2:].split("-")[0]) >= order.user]
             for user in later:
                 del log.users[user]

@@ -22,8 +22,7 @@ KIB = 1024
 MAX_CREATE_COUNT = 20000
 
 FaultKind = Literal[
-    "hang", "half", "garbage", "empty", "exit", "die", "move", "enospc", "evict", "slow",
-    "swallow", "refuse",
+    "hang", "half", "garbage", "empty", "exit", "die", "slow", "swallow", "refuse",
 ]  # fmt: skip
 
 
@@ -110,12 +109,10 @@ class FakeTarget:
     readonly: bool = False
     aborted: bool = False
     errors_count: int = 0
-    error_at_s: int = 0
     recovery: str = "INACTIVE"
     max_create_count: dict[str, int] = field(default_factory=dict)
     osp_active: dict[str, bool] = field(default_factory=dict)
     client_active: bool = True
-    evicted: bool = False
     full: bool = False
     reserved_mb_low: int | None = None
     reserved_mb_high: int | None = None
@@ -134,9 +131,7 @@ class FakeTarget:
     osd: Literal["ldiskfs", "zfs"] = "ldiskfs"
     criteria: list[list[int]] = field(default_factory=lambda: [[0, 0, 0, 0] for _ in range(5)])
     allocator_requests: int = 0
-    fragmented_groups: int = 0
     mb_last_group: int = 0
-    precreated: dict[str, list[int]] = field(default_factory=dict)
     echo_objects: list[int] = field(default_factory=list)
     echo_bytes: int = 0
     next_object: int = 2
@@ -209,11 +204,10 @@ class Fault:
     kind
         ``hang`` for ``seconds``; ``half``: stdout cut after ``lines`` lines or ``bytes`` bytes,
         half of it where neither is given; ``garbage``: ``text`` instead of it; ``empty``;
-        ``exit`` with ``code``; ``die``: the server is gone in mid-answer; ``move``: the target
-        is served by its partner; ``enospc``: the target is full; ``evict``: it has evicted the
-        client; ``slow``: it answers, ``seconds`` later; ``swallow``: it answers as if it had
-        done it; ``refuse``: it does nothing, says ``text`` and ends with ``code``.
-    command, host, target
+        ``exit`` with ``code``; ``die``: the server is gone in mid-answer; ``slow``: it answers,
+        ``seconds`` later; ``swallow``: it answers as if it had done it; ``refuse``: it does
+        nothing, says ``text`` and ends with ``code``.
+    command, host
         Which calls it meets; ``None`` is every one. The command is the program's name, with its
         first argument or without (``lctl set_param``), ``write`` a write to a file of ``/proc``
         or ``/sys``, ``ssh`` the whole round trip to a server; the host of the client is
@@ -225,7 +219,6 @@ class Fault:
     kind: FaultKind
     command: str | None = None
     host: str | None = None
-    target: str | None = None
     after_calls: int = 0
     times: int | None = None
     seconds: float = 3600.0
@@ -248,8 +241,7 @@ class FakeLustre:
     boot
         ``fresh``: devices stand in the order in which a new file system makes them.
     allocator
-        Which form the counters have: ``by-name`` (Linux 6.5+), ``by-number`` (5.13 to 6.4,
-        RHEL 9), ``loops`` and ``loops-shifted`` (RHEL 8, after and before LU-17744).
+        Which form the counters have: ``by-name`` (Linux 6.5+) or ``loops`` (RHEL 8).
     allocator_counts
         Whether ``mb_stats`` is 1; the old counters count always.
     now_s
@@ -280,13 +272,10 @@ class FakeLustre:
     client_id: str = "ffff8881253af000"
     client_uuid: str = "28c31e48-2a9d-465a-9204-dc01a94a9804"
     boot: Literal["fresh", "restart"] = "restart"
-    allocator: Literal["by-name", "by-number", "loops", "loops-shifted"] = "by-name"
+    allocator: Literal["by-name", "loops"] = "by-name"
     allocator_counts: bool = True
-    thresholds: list[int] = field(default_factory=lambda: [25, 15, 5])
-    nonrotational: bool = True
     plain_df_hangs: bool = True
     now_s: float = 1795190453.0
-    client_files: dict[str, str] = field(default_factory=dict)
     client_written_bytes: int = 0
     client_read_bytes: int = 0
     parameters: dict[str, str] = field(default_factory=dict)
@@ -455,21 +444,11 @@ class FakeLustre:
 
     def lctl(self, host: str | None, argv: Sequence[str]) -> Output:
         """Return what ``lctl ARGV...`` answers on a host; ``None`` is the client."""
-        from .commands import run
-
-        return run(self, host, ("lctl", *argv))
+        return self.run(host, ("lctl", *argv))
 
     def lfs(self, argv: Sequence[str]) -> Output:
         """Return what ``lfs ARGV...`` answers on the client."""
-        from .commands import run
-
-        return run(self, None, ("lfs", *argv))
-
-    def fstrim(self, host: str | None, argv: Sequence[str]) -> Output:
-        """Return what ``fstrim ARGV...`` answers on a host."""
-        from .commands import run
-
-        return run(self, host, ("fstrim", *argv))
+        return self.run(None, ("lfs", *argv))
 
     def run(self, host: str | None, argv: Sequence[str]) -> Output:
         """Return what any of the commands that there are answers on a host."""
@@ -482,12 +461,6 @@ class FakeLustre:
         from .tree import files
 
         return files(self, host)
-
-    def links(self, host: str | None) -> dict[str, str]:
-        """Return path to the target, as it stands in the link, of a host's symbolic links."""
-        from .tree import links
-
-        return links(self, host)
 
     def execute(self, argv: Sequence[str], *, timeout_s: float, **options: Any) -> ProcessResult:
         """Stand for `trimtab.reach.process.execute` on the client, in simulated time."""

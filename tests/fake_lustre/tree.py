@@ -24,8 +24,6 @@ def files(state: FakeLustre, host: str | None) -> dict[str, str]:
         for number, target in enumerate(state.served_by(server.name)):
             found.update(_target_files(state, target, number))
         found.update(server.files)
-    if state.is_client(host):
-        found.update(state.client_files)
     return found
 
 

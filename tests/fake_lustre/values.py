@@ -170,9 +170,8 @@ def import_text(
     """Return an import: whether and how ``by`` reaches a target."""
     client = by == state.client_id
     active = target.client_active if client else target.osp_active.get(by, True)
-    evicted = client and target.evicted
     reached = state.reaches(target)
-    link = "DISCONN" if not reached else "EVICTED" if evicted else "FULL"
+    link = "FULL" if reached else "DISCONN"
     flags = ["IMPF_REPLAYABLE", "IMPF_PINGABLE", "IMPF_CONNECT_TRIED"]
     if not active:
         flags = ["IMPF_INVALID", "IMPF_DEACTIVE", *flags]

@@ -85,8 +85,7 @@ def flips(data: bytes, seed: int, count: int = 60) -> Iterator[bytes]:
         for _ in range(chance.randrange(1, 6)):
             changed[chance.randrange(len(changed))] = chance.randrange(256)
         yield bytes(changed)
-        kept = [line for line in lines if chance.random() > 0.05]
-        yield b"\n".join(kept)
+        yield b"\n".join([line for line in lines if chance.random() > 0.05])
         yield b"\n".join(line for line in lines for _ in range(1 + (chance.random() < 0.05)))
 
 

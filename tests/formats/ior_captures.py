@@ -11,44 +11,23 @@ from trimtab.formats.source import OutputFile
 
 FOLDER: Final = FIXTURES / "ior"
 OK, PARTIAL, FAILED = "ok", "partial", "failed"
-EVERY_VERSION: Final[dict[str, tuple[str, ...]]] = {
-    "text-shared": (OK,),
-    "repeat": (OK,),
-    "random": (OK,),
-    "odd-sizes": (OK,),
-    "deadline": (OK,),
-    "direct": (OK,),
-    "mpiio": (OK,),
-    "verbose-2": (OK,),
-    "verbose-3": (OK,),
-    "quiet": (OK,),
-    "wear-out": (OK,),
-    "json-repeat": (OK,),
-    "json-file": (OK,),
-    "json-verbose": (OK,),
-    "deadline-json": (OK,),
-    "wear-out-json": (OK,),
-    "time-limit": (OK,),
-    "time-limit-json": (OK,),
-    "script": (OK, OK),
-    "json-script": (OK, OK),
-    "twice": (OK, OK),
-    "summary-only": (OK,),
-    "summary-of-three": (PARTIAL,),
-    "csv": (PARTIAL,),
-    "csv-file": (PARTIAL,),
-    "deadline-csv": (PARTIAL,),
-    "terminated": (PARTIAL,),
-    "terminated-json": (PARTIAL,),
-    "full": (FAILED,),
-    "full-json": (FAILED,),
-    "full-mpiio": (FAILED,),
-    "corrupt": (FAILED,),
-    "open-failed": (FAILED,),
-    "bad-size": (FAILED,),
-    "bad-option": (FAILED,),
-    "dry-run": (FAILED,),
-    "dummy": (FAILED,),
+_BY_STATUSES: Final = {
+    (OK,): (
+        *("text-shared", "repeat", "random", "odd-sizes", "deadline", "direct", "mpiio", "quiet"),
+        *("verbose-2", "verbose-3", "wear-out", "json-repeat", "json-file", "json-verbose"),
+        *("deadline-json", "wear-out-json", "time-limit", "time-limit-json", "summary-only"),
+    ),
+    (OK, OK): ("script", "json-script", "twice"),
+    (PARTIAL,): (
+        *("summary-of-three", "csv", "csv-file", "deadline-csv", "terminated", "terminated-json"),
+    ),
+    (FAILED,): (
+        *("full", "full-json", "full-mpiio", "corrupt", "open-failed", "bad-size", "bad-option"),
+        *("dry-run", "dummy"),
+    ),
+}
+EVERY_VERSION: Final = {
+    case: statuses for statuses, cases in _BY_STATUSES.items() for case in cases
 }
 """The statuses of the results in a capture, the same in every version but for `DIFFERENT`."""
 DIFFERENT: Final[dict[tuple[str, str], tuple[str, ...]]] = {

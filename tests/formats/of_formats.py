@@ -34,10 +34,7 @@ def by_name(measurements: tuple[Measurement, ...]) -> dict[str | None, Measureme
 
 
 def samples(
-    measured: Measurement,
-    metric: str | None,
-    statistic: str = "total",
-    target: str | None = None,
+    measured: Measurement, metric: str | None, statistic: str = "total", target: str | None = None
 ) -> list[Sample]:
     """Return the samples of one metric, or of any, of the whole unless said otherwise."""
     key = (statistic, target)
@@ -54,10 +51,7 @@ def figure(
 
 
 def believed(
-    measured: Measurement,
-    metric: str | None,
-    statistic: str = "total",
-    target: str | None = None,
+    measured: Measurement, metric: str | None, statistic: str = "total", target: str | None = None
 ) -> list[float]:
     """Return the values of those samples that are believed."""
     of_metric = samples(measured, metric, statistic, target)
@@ -156,8 +150,7 @@ def check_rubbish(form: OutputFormat) -> None:
         form.recognises(source)
         if form.recognises(source):
             continue  # a fragment of its own, which the cuts are for
-        found = read_or_none(form, source)
-        assert values(found or ()) == {}, content[:60]
+        assert values(read_or_none(form, source) or ()) == {}, content[:60]
 
 
 def check_changed(form: OutputFormat, source: OutputFile, *, seed: int = 0) -> None:
@@ -165,8 +158,7 @@ def check_changed(form: OutputFormat, source: OutputFile, *, seed: int = 0) -> N
     for content in flips(source.content, seed):
         changed = OutputFile(source.name, content, source.beside)
         form.recognises(changed)
-        found = read_or_none(form, changed)
-        assert all(value >= 0 for value in values(found or ()).values())
+        assert all(value >= 0 for value in values(read_or_none(form, changed) or ()).values())
 
 
 def check_damaged(form: OutputFormat, source: OutputFile) -> None:

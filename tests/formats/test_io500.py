@@ -11,23 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats.damage import sampled
-from tests.formats.of_formats import (
-    by_name,
-    check_changed,
-    check_cut,
-    check_line_ends,
-    read_or_none,
-    recognised,
-    source,
-    values,
-)
+from tests.formats.of_formats import by_name, check_damaged, read_or_none, source, values
 from tests.formats.recorded import FIXTURES
 from tests.support.each import for_each
+from tests.support.narrow import present
 
 from trimtab.base.error import DataError, code_of
 from trimtab.base.run import RunStatus
 from trimtab.formats import mdtest
 from trimtab.formats.io500 import FORMAT
+from trimtab.formats.measurement import Measurement
 from trimtab.formats.source import OutputFile
 
 FOLDER = FIXTURES / "io500"
@@ -57,36 +50,21 @@ def summary(folder: str = "io500-isc26") -> Path:
     return FOLDER / folder / "standard/result_summary.txt"
 
 
-@each
-def test_recognised_as_this_alone(path: Path) -> None:
-    assert recognised(source(path)) == ["io500"]
+VALID = made_valid(summary().read_bytes()).decode()
+"""The summary of a run that kept to the rules."""
 
 
-@for_each("path", sorted(FOLDER.glob("*/standard/*-*.txt")), ids=lambda p: p.name)
-def test_what_ior_and_mdtest_left_is_theirs(path: Path) -> None:
-    assert not FORMAT.recognises(source(path))
-    if path.name.startswith("mdtest"):
-        assert recognised(source(path)) == ["mdtest"]
-
-
-@sampled
-@pytest.mark.calibration
-@each
-def test_cut(path: Path) -> None:
-    check_cut(FORMAT, source(path))
-    check_cut(FORMAT, valid(path))
-
-
-@each
-def test_line_ends(path: Path) -> None:
-    check_line_ends(FORMAT, valid(path))
+def of_text(text: str, **beside: bytes) -> dict[str | None, Measurement]:
+    """Return what is read of a summary, with ``result`` beside it where that is given."""
+    others = {f"{name}.txt": content for name, content in beside.items()}
+    return by_name(FORMAT.read(OutputFile("result_summary.txt", text.encode(), others)))
 
 
 @sampled
 @pytest.mark.calibration
 @each
-def test_changed(path: Path) -> None:
-    check_changed(FORMAT, valid(path), seed=3)
+def test_damaged(path: Path) -> None:
+    check_damaged(FORMAT, valid(path))
 
 
 @pytest.mark.parametrize("content", [b"", b"IO500 version x\n", b"config-hash = 1\n", b"\0" * 99])
@@ -105,9 +83,16 @@ def test_an_invalid_run_is_never_believed(path: Path) -> None:
 
 def test_a_run_that_kept_to_the_rules() -> None:
     found = by_name(FORMAT.read(valid(summary())))
-    assert list(found) == [
-        *("ior-easy", "mdtest-easy", "ior-hard", "mdtest-hard", "find", "ior-rnd4K-easy", "score"),
+    names = [
+        "ior-easy",
+        "mdtest-easy",
+        "ior-hard",
+        "mdtest-hard",
+        "find",
+        "ior-rnd4K-easy",
+        "score",
     ]
+    assert list(found) == names
     assert {one.status for one in found.values()} == {RunStatus.OK}
     samples = {
         (name, sample.metric): sample for name, one in found.items() for sample in one.samples
@@ -138,17 +123,14 @@ def test_what_was_asked_comes_from_the_details() -> None:
     assert found["ior-hard"].requested["segments"] == 500
     assert found["mdtest-hard"].requested["write_bytes"] == 3901
     assert found["mdtest-easy"].requested["items_per_task"] == 3000
-    began, ended = found["score"].began, found["score"].ended
-    assert began is not None
-    assert ended is not None
+    began, ended = present(found["score"].began), present(found["score"].ended)
     assert datetime(2026, 11, 21) < began < (easy.ended or began) < ended
     assert not easy.missing
 
 
 def test_a_summary_alone_lacks_the_parameters() -> None:
-    (easy, *_) = FORMAT.read(OutputFile("result_summary.txt", made_valid(summary().read_bytes())))
-    assert easy.status is RunStatus.OK
-    assert easy.requested == {"mode": "standard"}
+    easy = of_text(VALID)["ior-easy"]
+    assert (easy.status, easy.requested) == (RunStatus.OK, {"mode": "standard"})
     assert [missing.what for missing in easy.missing] == ["parameters"]
 
 
@@ -180,28 +162,22 @@ def test_rates_are_those_of_mdtest(folder: Path) -> None:
 )
 def test_a_phase_that_the_score_was_not_made_of(phase: str, wrong: str) -> None:
     """Nobody can tell which of its phases is the wrong one."""
-    content = made_valid(summary().read_bytes()).decode()
-    changed = re.sub(rf"({phase} +)([0-9.]+)", lambda m: m[1] + "7" + m[2], content)
-    found = by_name(FORMAT.read(OutputFile("x", changed.encode())))
-    assert found[wrong].status is RunStatus.FAILED
+    found = of_text(re.sub(rf"({phase} +)([0-9.]+)", lambda m: m[1] + "7" + m[2], VALID))
+    assert found[wrong].status is found["score"].status is RunStatus.FAILED
     assert "figures-disagree" in found[wrong].codes
-    assert found["score"].status is RunStatus.FAILED
     assert found["ior-rnd4K-easy"].status is RunStatus.OK  # is not part of the score
 
 
 def test_a_total_that_is_not_the_root() -> None:
-    content = made_valid(summary().read_bytes()).decode()
-    found = FORMAT.read(OutputFile("x", re.sub(r"TOTAL ", "TOTAL 9", content).encode()))[-1]
-    assert (found.name, found.status) == ("score", RunStatus.FAILED)
-    assert found.codes == ("figures-disagree",)
+    score = of_text(re.sub(r"TOTAL ", "TOTAL 9", VALID))["score"]
+    assert (score.status, score.codes) == (RunStatus.FAILED, ("figures-disagree",))
 
 
 def test_details_that_contradict_the_summary() -> None:
-    whole = valid(summary())
-    details = re.sub(rb"(score +)= ", rb"\1= 3", whole.beside["result.txt"], count=1)
-    found = by_name(FORMAT.read(OutputFile(whole.name, whole.content, {"result.txt": details})))
-    assert found["ior-easy"].status is RunStatus.PARTIAL
-    assert "result-mismatch" in found["ior-easy"].codes
+    details = valid(summary()).beside["result.txt"]
+    easy = of_text(VALID, result=re.sub(rb"(score +)= ", rb"\1= 3", details, count=1))["ior-easy"]
+    assert easy.status is RunStatus.PARTIAL
+    assert "result-mismatch" in easy.codes
 
 
 def script_output(total: float) -> bytes:
@@ -228,10 +204,8 @@ def test_the_scripts_before_2020() -> None:
     easy, hard = found["ior-easy"], found["mdtest-hard"]
     assert easy.samples[0].value == pytest.approx(126.223 * GIB)  # GB/s was GiB/s
     assert easy.samples[0].believed
-    assert [s.metric for s in hard.samples] == [
-        *("file_creation_rate", "file_stat_rate", "file_removal_rate"),
-    ]
-    assert hard.codes == ("phases-missing",)
+    rates = ["file_creation_rate", "file_stat_rate", "file_removal_rate"]
+    assert ([s.metric for s in hard.samples], hard.codes) == (rates, ("phases-missing",))
     assert "mdtest-hard-read" in hard.problems[0]  # of 2017: not yet a phase
     assert found["score"].status is RunStatus.OK
 
@@ -244,9 +218,7 @@ def test_a_score_that_was_a_product() -> None:
 
 @pytest.mark.parametrize("bad", ["0.000000", "nan", "inf", "-1.5", "1,335881", "1e3", "0.01"])
 def test_no_such_rate_is_believed(bad: str) -> None:
-    content = made_valid(summary().read_bytes()).decode()
-    changed = re.sub(r"(ior-easy-write +)[0-9.]+", rf"\g<1>{bad}", content)
-    found = by_name(FORMAT.read(OutputFile("x", changed.encode())))
+    found = of_text(re.sub(r"(ior-easy-write +)[0-9.]+", rf"\g<1>{bad}", VALID))
     (write, _) = found["ior-easy"].samples
     assert not write.believed
     assert write.value is None or bad == "0.01"
@@ -255,16 +227,13 @@ def test_no_such_rate_is_believed(bad: str) -> None:
 def test_a_phase_that_was_switched_off() -> None:
     path = FOLDER / "io500-isc26/no-find/result_summary.txt"
     (sample,) = by_name(FORMAT.read(valid(path)))["find"].samples
-    assert (sample.value, sample.believed) == (None, False)
-    assert code_of(sample.reason) == "no-rate"
+    assert (sample.value, sample.believed, code_of(sample.reason)) == (None, False, "no-rate")
 
 
 def test_an_extended_run_has_more_and_the_same_score() -> None:
-    path = FOLDER / "io500-isc26/extended/result_summary.txt"
-    found = by_name(FORMAT.read(valid(path)))
+    found = by_name(FORMAT.read(valid(FOLDER / "io500-isc26/extended/result_summary.txt")))
     assert {"ior-rnd4K", "ior-rnd1MB", "find-easy", "find-hard"} <= set(found)
-    assert found["score"].requested["mode"] == "extended"
-    assert found["score"].status is RunStatus.OK
+    assert (found["score"].requested["mode"], found["score"].status) == ("extended", RunStatus.OK)
     assert not any("mdworkbench" in (name or "") for name in found)
 
 
@@ -273,28 +242,25 @@ def test_a_run_that_was_ended_has_the_phases_until_then() -> None:
     folder = FOLDER / "io500-isc26/terminated"
     assert not FORMAT.recognises(source(folder / "result_summary.txt"))
     found = by_name(FORMAT.read(valid(folder / "result.txt")))
-    assert found["ior-easy"].status is RunStatus.PARTIAL
-    assert found["ior-easy"].codes == ("output-unfinished",)
-    assert all(sample.believed for sample in found["ior-easy"].samples)
+    easy = found["ior-easy"]
+    assert (easy.status, easy.codes) == (RunStatus.PARTIAL, ("output-unfinished",))
+    assert all(sample.believed for sample in easy.samples)
     assert "score" not in found
 
 
 def test_several_runs_in_one_output() -> None:
-    one = made_valid(summary().read_bytes())
-    found = by_name(FORMAT.read(OutputFile("x", one + one)))
+    found = of_text(VALID + VALID)
     assert {"ior-easy", "ior-easy run 2", "score", "score run 2"} <= set(found)
     assert {each.status for each in found.values()} == {RunStatus.OK}
 
 
 def test_a_complaint_about_a_valid_run_is_a_warning() -> None:
     """io500-sc23 said so of runs of 300 s, and called them valid."""
-    whole = valid(summary())
-    details = whole.beside["result.txt"].replace(
-        b"\n\n", b"\n; ERROR INVALID stonewall-time < 30s\n\n", 1
-    )
-    found = by_name(FORMAT.read(OutputFile(whole.name, whole.content, {"result.txt": details})))
-    assert found["score"].status is RunStatus.OK
-    assert any("stonewall-time < 30s" in warning for warning in found["score"].warnings)
+    complaint = b"\n; ERROR INVALID stonewall-time < 30s\n\n"
+    details = valid(summary()).beside["result.txt"].replace(b"\n\n", complaint, 1)
+    score = of_text(VALID, result=details)["score"]
+    assert score.status is RunStatus.OK
+    assert any("stonewall-time < 30s" in warning for warning in score.warnings)
 
 
 def test_which_file_is_read_for_which() -> None:
@@ -305,9 +271,8 @@ def test_which_file_is_read_for_which() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 90)), min_size=1, max_size=4))
 def test_lines_of_another_task_in_between(places: list[tuple[int, int]]) -> None:
-    content = made_valid(summary().read_bytes())
-    whole = values(FORMAT.read(OutputFile("x", content)))
-    lines = content.split(b"\n")
+    whole = values(FORMAT.read(OutputFile("x", VALID.encode())))
+    lines = VALID.encode().split(b"\n")
     for number, place in places:
         line = lines[number % len(lines)]
         lines[number % len(lines)] = line[:place] + b"9.5 GiB/s : time\n" + line[place:]

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats.damage import sampled
-from tests.formats.of_formats import (
-    believed,
-    check_cut,
-    check_damaged,
-    read_or_none,
-    recognised,
-    sources,
-    values,
-)
-from tests.formats.recorded import FIXTURES, REAL_DATA
-from tests.support.each import for_each
+from tests.formats.of_formats import believed, check_cut, read_or_none, recognised, values
+from tests.formats.recorded import FIXTURES
+from tests.support.codes import raises
+from tests.support.narrow import present
 
 from trimtab.base.error import DataError, code_of
 from trimtab.base.run import RunStatus
@@ -26,13 +21,6 @@ from trimtab.formats.source import OutputFile
 
 MIB = 2**20
 HERE = FIXTURES / "lnet_selftest" / "2.17"
-REAL = sorted((REAL_DATA / "lustre-2.17" / "lst").glob("*.out"))
-MEASURED = [
-    path
-    for path in [*sorted(HERE.glob("*.out")), *REAL]
-    if "[LNet " in path.read_text(errors="replace")
-]
-each = for_each("path", MEASURED, ids=lambda path: path.name)
 
 TWO_NODES = """\
 SESSION: t FEATURES: 1 TIMEOUT: 300 FORCE: No
@@ -61,8 +49,16 @@ COMMANDS = """\
 """
 
 
-def source(text: str) -> OutputFile:
-    return OutputFile("lst.out", text.encode())
+def source(text: str | bytes) -> OutputFile:
+    return OutputFile("lst.out", text.encode() if isinstance(text, str) else text)
+
+
+def of_file(name: str) -> tuple[Measurement, ...]:
+    return read(source((HERE / f"{name}.out").read_bytes()))
+
+
+def in_mib(*figures: float) -> Any:
+    return pytest.approx([figure * MIB for figure in figures])
 
 
 def named(text: str, name: str) -> Measurement:
@@ -76,72 +72,57 @@ def test_a_prompt_before_it_on_its_line_hides_nothing(prompt: str) -> None:
     typed = f"{prompt}lst add_test --batch b --from clients --to oss1 brw write size=1M\n"
     text = typed + TWO_NODES.replace("SESSION", f"{prompt}SESSION")
     behind = text.replace("[LNet Rates of clients]", f"{prompt}[LNet Rates of clients]")
-    source = OutputFile("lst.txt", behind.encode())
-    assert recognised(source) == ["lnet-selftest"]
-    runs = read(source)
-    assert values(runs) == values(read(OutputFile("lst.txt", text.encode())))
-    assert runs[0].requested["transfer_size_bytes"] == MIB
+    assert read(source(behind))[0].requested["transfer_size_bytes"] == MIB
     alone = TWO_NODES[TWO_NODES.index("[LNet") :]
-    assert recognised(OutputFile("lst.txt", (prompt + alone).encode())) == ["lnet-selftest"]
-    assert values(read(OutputFile("x", (prompt + alone).encode()))) == values(
-        read(OutputFile("x", alone.encode()))
-    )
+    for prompted, plain in ((behind, text), (prompt + alone, alone)):
+        assert recognised(source(prompted)) == ["lnet-selftest"]
+        assert values(read(source(prompted))) == values(read(source(plain)))
 
 
-def test_each_interval_is_a_repetition() -> None:
-    text = (HERE / "brw-write.out").read_text()
-    clients, servers = read(source(text))
+def test_each_interval_is_a_repetition_and_servers_receive_what_is_written() -> None:
+    clients, servers = of_file("brw-write")
     assert (clients.name, servers.name) == ("clients", "servers")
-    assert (clients.status, servers.status) == (RunStatus.OK, RunStatus.OK)
-    assert clients.layer == "network"
-    printed = [627.12, 662.08, 642.35, 629.67]
-    assert believed(clients, "write_bandwidth") == pytest.approx([one * MIB for one in printed])
+    assert (clients.status, servers.status, clients.layer) == (
+        RunStatus.OK,
+        RunStatus.OK,
+        "network",
+    )
+    assert believed(clients, "write_bandwidth") == in_mib(627.12, 662.08, 642.35, 629.67)
     assert believed(clients, "rpc_rate") == [2513.0, 2653.0, 2578.0, 2521.0]
     assert believed(clients, "rpc_rate", "received") == [2511.0, 2654.0, 2578.0, 2521.0]
     assert clients.reported == {"clients": 1, "session": "bw"}
-    lines = text.split("\n")
+    assert believed(servers, "write_bandwidth")[:1] == in_mib(626.62)
+    assert believed(servers, "read_bandwidth")[:1] == in_mib(627.61)
+    lines = (HERE / "brw-write.out").read_text().split("\n")
     for sample in clients.samples:
-        assert sample.line is not None
         figure = (sample.value or 0) / (1 if sample.metric == "rpc_rate" else MIB)
-        assert f": {figure:.0f} " in lines[sample.line - 1] or (
-            f": {figure:.2f} " in lines[sample.line - 1]
-        )
-
-
-def test_servers_receive_what_is_written() -> None:
-    (_, servers) = read(source((HERE / "brw-write.out").read_text()))
-    assert believed(servers, "write_bandwidth")[0] == pytest.approx(626.62 * MIB)
-    assert believed(servers, "read_bandwidth")[0] == pytest.approx(627.61 * MIB)
+        line = lines[present(sample.line) - 1]
+        assert f": {figure:.0f} " in line or f": {figure:.2f} " in line
 
 
 def test_other_ways_to_ask() -> None:
     """``--bw --mbs``, ``--rate``, ``--bw --read --avg`` (which prints W), ``--max --min --avg``."""
-    clients, servers = read(source((HERE / "brw-read.out").read_text()))
+    clients, servers = of_file("brw-read")
     assert believed(clients, "read_bandwidth")[4:] == pytest.approx([800.26e6, 798.23e6])
     assert believed(clients, "rpc_rate")[4:] == [1588.0, 1581.0]
     reads = believed(servers, "read_bandwidth")
-    assert reads[4:6] == pytest.approx([725.42 * MIB, 723.99 * MIB])
-    assert len(reads) == 8
+    assert (reads[4:6], len(reads)) == (in_mib(725.42, 723.99), 8)
     assert len(believed(servers, "write_bandwidth")) == 6
 
 
 def test_requests_without_data_are_no_bandwidth() -> None:
-    for found in read(source((HERE / "ping.out").read_text())):
-        assert found.status is RunStatus.OK
-        assert len(believed(found, "rpc_rate")) == 3
-        assert not believed(found, "write_bandwidth")
-        assert not believed(found, "read_bandwidth")
+    for found in of_file("ping"):
+        assert (found.status, len(believed(found, "rpc_rate"))) == (RunStatus.OK, 3)
+        assert believed(found, "write_bandwidth") == believed(found, "read_bandwidth") == []
 
 
 def test_only_one_direction_has_data() -> None:
-    clients = named(TWO_NODES, "clients")
-    assert believed(clients, "write_bandwidth") == pytest.approx([1000.15 * MIB])
-    assert believed(clients, "write_bandwidth", "node_min") == pytest.approx([950.1 * MIB])
-    assert believed(clients, "read_bandwidth") == []
     lines = [line for line in TWO_NODES.split("\n") if "RPC/s" not in line]
-    without = "\n".join(line for line in lines if "Rates" not in line)
-    assert believed(named(without, "clients"), "write_bandwidth") == [1000.15 * MIB]
-    assert believed(named(without, "clients"), "read_bandwidth") == []
+    for text in (TWO_NODES, "\n".join(line for line in lines if "Rates" not in line)):
+        clients = named(text, "clients")
+        assert believed(clients, "write_bandwidth") == in_mib(1000.15)
+        assert believed(clients, "write_bandwidth", "node_min") == in_mib(950.1)
+        assert believed(clients, "read_bandwidth") == []
 
 
 def test_a_group_of_an_unknown_side() -> None:
@@ -152,9 +133,9 @@ def test_a_group_of_an_unknown_side() -> None:
 
 
 def test_commands_tell_sides_nodes_and_parameters() -> None:
-    found = named(COMMANDS + TWO_NODES.partition("\n")[2], "oss1")
-    assert believed(found, "write_bandwidth") == pytest.approx([2000.3 * MIB])
-    assert found.reported["nodes"] == 1
+    text = COMMANDS + TWO_NODES.partition("\n")[2]
+    found = named(text, "oss1")
+    assert (believed(found, "write_bandwidth"), found.reported["nodes"]) == (in_mib(2000.3), 1)
     assert found.requested == {
         "side": "server",
         "concurrency": "8",
@@ -162,19 +143,17 @@ def test_commands_tell_sides_nodes_and_parameters() -> None:
         "transfer_size_bytes": MIB,
         "tests": ["brw write"],
     }
-    assert named(COMMANDS + TWO_NODES.partition("\n")[2], "clients").reported["nodes"] == 2
+    assert named(text, "clients").reported["nodes"] == 2
 
 
 def old(text: str) -> str:
     """Return the text as Lustre 2.8 and older printed it: always MB/s, no blanks at the end."""
-    lines = [line.replace("MiB/s", "MB/s ").rstrip() for line in text.split("\n")]
-    return "\n".join(lines)
+    return "\n".join([line.replace("MiB/s", "MB/s ").rstrip() for line in text.split("\n")])
 
 
 def test_mb_of_which_nobody_can_tell_what_it_is() -> None:
     found = named(old(TWO_NODES), "clients")
-    assert believed(found, "write_bandwidth") == []
-    assert believed(found, "rpc_rate") == [2000.0]
+    assert (believed(found, "write_bandwidth"), believed(found, "rpc_rate")) == ([], [2000.0])
     reasons = [one.reason or "" for one in found.samples if one.metric == "write_bandwidth"]
     assert all("until Lustre 2.8" in reason for reason in reasons)
 
@@ -190,55 +169,35 @@ def test_mb_that_is_known_to_be_new(proof: str | None) -> None:
 
 
 def test_nodes_that_did_not_answer() -> None:
-    text = TWO_NODES.replace(
-        "[LNet Rates of clients]", "Failed to stat on 1 nodes\n[LNet Rates of clients]"
-    )
-    found = named(text, "clients")
-    assert found.status is RunStatus.PARTIAL
-    assert found.codes == ("nodes-silent",)
+    found = named(TWO_NODES.replace("[LNet", "Failed to stat on 1 nodes\n[LNet", 1), "clients")
+    assert (found.status, found.codes) == (RunStatus.PARTIAL, ("nodes-silent",))
     assert found.problems[0].startswith("1 ")
 
 
 def test_wrong_data_is_told() -> None:
-    text = TWO_NODES + "12345-10.0.0.3@tcp: [Session 4 brw errors, 0 ping errors] \n"
-    found = named(text, "clients")
+    line = "12345-10.0.0.3@tcp: [Session 4 brw errors, 0 ping errors] \n"
+    found = named(TWO_NODES + line, "clients")
     assert found.status is RunStatus.PARTIAL
     assert "4 brw errors" in (found.problem or "")
 
 
 def test_intervals_after_the_end_are_not_believed() -> None:
-    block = TWO_NODES[
-        TWO_NODES.index("[LNet Rates of clients]") : TWO_NODES.index("[LNet Rates of o")
-    ]
-    found = named(TWO_NODES + "Batch is stopped\n" + block, "clients")
-    assert believed(found, "write_bandwidth") == pytest.approx([1000.15 * MIB])
-    assert found.warnings == ()
+    begin, end = (TWO_NODES.index(f"[LNet Rates of {name}]") for name in ("clients", "oss1"))
+    found = named(TWO_NODES + "Batch is stopped\n" + TWO_NODES[begin:end], "clients")
+    assert (believed(found, "write_bandwidth"), found.warnings) == (in_mib(1000.15), ())
 
 
 def test_each_batch_is_a_result() -> None:
     again = TWO_NODES + "Batch is stopped\n" + TWO_NODES.replace("1000.15", "1000.25")
     names = [one.name for one in read(source(again))]
     assert names == ["clients", "oss1", "clients #2", "oss1 #2"]
-    assert believed(named(again, "clients #2"), "write_bandwidth") == pytest.approx([1000.25 * MIB])
+    assert believed(named(again, "clients #2"), "write_bandwidth") == in_mib(1000.25)
 
 
 @pytest.mark.parametrize("name", ["ping-hung", "bad-nid"])
 def test_a_session_without_a_measurement(name: str) -> None:
-    path = HERE / f"{name}.out"
-    assert recognised(OutputFile("x", path.read_bytes())) == [FORMAT.kind]
-    with pytest.raises(DataError, match="Group is deleted") as caught:
-        read(OutputFile("x", path.read_bytes()))
-    assert caught.value.code == "no-result"
-
-
-@sampled
-@pytest.mark.calibration
-@each
-def test_recorded(path: object) -> None:
-    ((content, name),) = (((one.content), one.name) for one in sources([path]))  # type: ignore[list-item]
-    one = OutputFile(name, content)
-    assert recognised(one) == [FORMAT.kind]
-    check_damaged(FORMAT, one)
+    with raises(DataError, "no-result", "Group is deleted"):
+        of_file(name)
 
 
 @sampled
@@ -247,19 +206,25 @@ def test_two_nodes_cut() -> None:
     check_cut(FORMAT, source(COMMANDS + TWO_NODES))
 
 
+def without(text: str, at: int) -> OutputFile:
+    """Return a text that lost a character."""
+    return source(text[:at] + text[at + 1 :])
+
+
+def rounded(runs: tuple[Measurement, ...]) -> set[int]:
+    return {round(one) for one in values(runs).values()}
+
+
 def test_a_group_whose_name_lost_a_character_is_not_believed() -> None:
-    right = values(read(source(TWO_NODES)))
     at = TWO_NODES.index("[LNet Bandwidth of oss1]") + len("[LNet Bandwidth of oss")
-    found = values(read(source(TWO_NODES[:at] + TWO_NODES[at + 1 :])))
-    assert {round(one) for one in found.values()} <= {round(one) for one in right.values()}
+    assert rounded(read(without(TWO_NODES, at))) <= rounded(read(source(TWO_NODES)))
 
 
 @given(st.data())
 def test_a_lost_character_gives_no_figure_of_another_size(data: st.DataObject) -> None:
-    right = values(read(source(TWO_NODES)))
     at = data.draw(st.integers(TWO_NODES.index("[LNet"), len(TWO_NODES) - 1))
-    found = values(read_or_none(FORMAT, source(TWO_NODES[:at] + TWO_NODES[at + 1 :])) or ())
-    assert {round(one) for one in found.values()} <= {round(one) for one in right.values()}
+    found = read_or_none(FORMAT, without(TWO_NODES, at)) or ()
+    assert rounded(found) <= rounded(read(source(TWO_NODES)))
 
 
 @given(st.lists(st.booleans(), min_size=20, max_size=60))
@@ -309,8 +274,6 @@ brw write check=simple size=1048576
 
 
 def test_what_the_commands_say_is_read() -> None:
-    text = ECHOED + TWO_NODES.partition("\n")[2].replace("oss1", "servers")
-    servers = named(text, "servers")
+    servers = named(ECHOED + TWO_NODES.partition("\n")[2].replace("oss1", "servers"), "servers")
     assert servers.requested["tests"] == ["brw write"]
-    assert servers.requested["transfer_size_bytes"] == MIB
-    assert servers.reported["nodes"] == 1
+    assert (servers.requested["transfer_size_bytes"], servers.reported["nodes"]) == (MIB, 1)

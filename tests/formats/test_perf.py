@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats.damage import RUBBISH, cuts, flips, sampled
-from tests.formats.of_formats import (
-    check_damaged,
-    read_or_none,
-    recognised,
-)
+from tests.formats.of_formats import read_or_none
+from tests.support.codes import raises
 
 from trimtab.base.error import DataError, code_of
 from trimtab.base.run import RunStatus
@@ -21,14 +19,26 @@ from trimtab.formats.perf import FORMAT, read
 from trimtab.formats.source import OutputFile
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-RECORDED = sorted((FIXTURES / "perf").glob("*/*.out"))
-READABLE = [path for path in RECORDED if path.stem not in ("report-no-symbol", "report-group")]
+READABLE = [
+    path
+    for path in sorted((FIXTURES / "perf").glob("*/*.out"))
+    if path.stem not in ("report-no-symbol", "report-group")
+]
 FLAT = ("report", "report-header", "report-symbol", "report-separator", "report-hierarchy")
 
 
 def source(name: str) -> OutputFile:
     path = FIXTURES / "perf" / "6.1.187" / f"{name}.out"
     return OutputFile(path.name, path.read_bytes())
+
+
+def only(content: str | bytes, name: str = "oss1.perf") -> Measurement:
+    (one,) = read(OutputFile(name, content.encode() if isinstance(content, str) else content))
+    return one
+
+
+def of_case(name: str) -> Measurement:
+    return only(source(name).content, f"{name}.out")
 
 
 def shares(one: Measurement) -> dict[str, float]:
@@ -41,23 +51,14 @@ def every(path: Path) -> list[dict[str, float]]:
     return [shares(one) for one in read(OutputFile(path.name, path.read_bytes()))]
 
 
-@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
-def test_is_recognised_as_perf_alone(path: Path) -> None:
-    assert recognised(OutputFile(path.name, path.read_bytes())) == ["perf"]
-
-
 @pytest.mark.parametrize("name", FLAT)
 def test_five_forms_of_one_recording_say_the_same(name: str) -> None:
     """As a person reads: 35.42 % in ext4_mb_prefetch, 11.08 % in ext4_mb_scan_group."""
     (one,) = read(source(name))
-    assert one.status is RunStatus.OK
-    assert one.problem is None
-    assert one.samples == ()
+    assert (one.status, one.problem, one.samples) == (RunStatus.OK, None, ())
     found = shares(one)
-    assert found["ext4_mb_prefetch"] == 0.3542
-    assert found["ext4_mb_scan_group"] == 0.1108
-    assert found["__rcu_read_unlock"] == 0.0964
-    assert len(found) == 35
+    assert (found["ext4_mb_prefetch"], found["ext4_mb_scan_group"]) == (0.3542, 0.1108)
+    assert (found["__rcu_read_unlock"], len(found)) == (0.0964, 35)
     assert one.reported["allocator_share"] == pytest.approx(
         sum(share for name, share in found.items() if name.startswith("ext4_mb_"))
     )
@@ -66,14 +67,9 @@ def test_five_forms_of_one_recording_say_the_same(name: str) -> None:
 
 
 def test_the_header_tells_server_time_and_version() -> None:
-    (one,) = read(source("report-header"))
-    assert one.host == "oss1"
-    assert one.reported["server"] == "oss1"
-    assert one.tool_version == "6.1.187"
-    assert one.began is not None
-    assert one.began.isoformat() == "2026-11-21T03:26:28"
-    assert one.began.tzinfo is None
-    assert one.missing == ()
+    one = of_case("report-header")
+    assert (one.host, one.reported["server"], one.tool_version) == ("oss1", "oss1", "6.1.187")
+    assert (one.began, one.missing) == (datetime(2026, 11, 21, 3, 26, 28), ())
 
 
 def test_a_file_may_be_named_after_the_server() -> None:
@@ -89,28 +85,25 @@ def test_a_file_may_be_named_after_the_server() -> None:
 
 def test_with_call_chains_the_function_itself_counts() -> None:
     """The first column holds what was called as well."""
-    (one,) = read(source("report-children"))
-    assert shares(one)["ext4_mb_prefetch"] == 0.4433
+    one = of_case("report-children")
     assert "entry_SYSCALL_64_after_hwframe" not in shares(one)
     assert one.reported["allocator_share_with_callees"] == pytest.approx(0.9667)
-    (other,) = read(source("report-no-children"))
-    assert shares(other)["ext4_mb_prefetch"] == 0.4433
+    for each in (one, of_case("report-no-children")):
+        assert shares(each)["ext4_mb_prefetch"] == 0.4433
 
 
 def test_a_part_of_a_machine() -> None:
-    (one,) = read(source("report-all"))
-    assert one.reported["listed_share"] == pytest.approx(0.7489)
-    assert one.reported["idle_share"] == pytest.approx(0.1003)
+    reported = of_case("report-all").reported
+    assert reported["listed_share"] == pytest.approx(0.7489)
+    assert reported["idle_share"] == pytest.approx(0.1003)
 
 
 def test_two_events() -> None:
     for name in ("report-two-events", "script-two"):
-        found = read(source(name))
-        assert [one.name for one in found] == ["cpu-clock", "task-clock"]
-        assert [one.requested["event"] for one in found] == ["cpu-clock", "task-clock"]
-    clock, task = read(source("report-two-events"))
-    assert shares(clock)["ext4_mb_prefetch"] == 0.4307
-    assert shares(task)["ext4_mb_prefetch"] == 0.4406
+        found = [(one.name, one.requested["event"]) for one in read(source(name))]
+        assert found == [("cpu-clock", "cpu-clock"), ("task-clock", "task-clock")]
+    rates = [shares(one)["ext4_mb_prefetch"] for one in read(source("report-two-events"))]
+    assert rates == [0.4307, 0.4406]
 
 
 @pytest.mark.parametrize(("name", "samples", "prefetch", "chains"), [
@@ -128,7 +121,7 @@ def test_samples_are_counted(name: str, samples: int, prefetch: int, chains: boo
 
 
 def test_samples_weigh_by_their_period() -> None:
-    text = (
+    one = only(
         "ll_ost_io01_002 12 [003] 100.000001:       3000 cycles:P: \n"
         "\tffffffffc0a1b2c3 ldiskfs_mb_good_group+0x3 ([ldiskfs])\n"
         "\tffffffffc0a1b2c4 ldiskfs_mb_regular_allocator+0x3 ([ldiskfs])\n\n"
@@ -136,10 +129,8 @@ def test_samples_weigh_by_their_period() -> None:
         "\tffffffff81000000 memcpy ([kernel.kallsyms])\n"
         "\tffffffffc0a1b2c4 osd_write+0x3 ([osd_ldiskfs])\n\n"
     )
-    (one,) = read(OutputFile("oss1.perf", text.encode()))
     assert shares(one) == {"ldiskfs_mb_good_group": 0.75, "memcpy": 0.25}
-    assert one.reported["allocator_share"] == 0.75
-    assert one.reported["allocator_share_with_callees"] == 0.75
+    assert one.reported["allocator_share"] == one.reported["allocator_share_with_callees"] == 0.75
     assert one.requested == {"event": "cycles:P"}
 
 
@@ -155,27 +146,22 @@ def test_threads_of_a_server_add_up() -> None:
         "    40.00%    40.00%  ll_ost_io01_002  [kernel]       [k] copy_page\n"
     )
     (one,) = read(OutputFile("oss1.perf.txt", text.encode()))
-    assert shares(one) == {
-        "copy_page": 0.4, "ldiskfs_mb_good_group": 0.5, "ldiskfs_mb_new_blocks": 0.1,
-    }  # fmt: skip
+    of = {"copy_page": 0.4, "ldiskfs_mb_good_group": 0.5, "ldiskfs_mb_new_blocks": 0.1}
+    assert (shares(one), one.status) == (of, RunStatus.OK)
     assert one.reported["allocator_share_with_callees"] == pytest.approx(0.75)
-    assert one.status is RunStatus.OK
 
 
 def test_a_tab_or_a_symbol_with_blanks() -> None:
-    text = (
+    one = only(
         "# Samples: 10 of event 'cycles'\n#\n# Overhead\tCommand\tSymbol\tIPC\n"
         "60.00%\tx\t[k] ldiskfs_mb_scan\t-\n40.00%\tx\t[.] std::map<int, long>::find (a b)\t-\n"
     )
-    (one,) = read(OutputFile("x", text.encode()))
     assert shares(one) == {"ldiskfs_mb_scan": 0.6, "std::map<int, long>::find (a b)": 0.4}
 
 
 def test_shares_of_more_than_all_are_not_believed() -> None:
-    content = source("report").content.replace(b" 35.42%", b" 95.42%")
-    (one,) = read(OutputFile("x", content))
-    assert one.status is RunStatus.FAILED
-    assert one.codes == ("figures-disagree",)
+    one = only(source("report").content.replace(b" 35.42%", b" 95.42%"))
+    assert (one.status, one.codes) == (RunStatus.FAILED, ("figures-disagree",))
     assert "159.9 %" in one.problems[0]
     assert "shares" not in one.reported
 
@@ -197,8 +183,7 @@ def test_events_of_a_group_are_not_told_apart() -> None:
 
 
 def test_lost_samples_are_told() -> None:
-    content = source("report").content.replace(b"Lost Samples: 0", b"Lost Samples: 1234")
-    (one,) = read(OutputFile("x", content))
+    one = only(source("report").content.replace(b"Lost Samples: 0", b"Lost Samples: 1234"))
     assert [code_of(warning) for warning in one.warnings] == ["samples-lost"]
     assert one.warnings[0].startswith("1234 ")
 
@@ -214,9 +199,8 @@ def test_a_script_with_its_end() -> None:
 
 
 def test_sorted_without_functions() -> None:
-    with pytest.raises(DataError) as caught:
+    with raises(DataError, "not-sorted-by-symbol"):
         read(source("report-no-symbol"))
-    assert caught.value.code == "not-sorted-by-symbol"
 
 
 @pytest.mark.calibration
@@ -226,8 +210,7 @@ def test_a_cut_output_gives_no_other_share(path: Path) -> None:
     whole = every(path)
     is_script = path.stem.startswith("script")
     for content in cuts(path.read_bytes(), seed=1, count=30):
-        found = read_or_none(FORMAT, OutputFile(path.name, content))
-        for one in found or ():
+        for one in read_or_none(FORMAT, OutputFile(path.name, content)) or ():
             if is_script:
                 assert one.status is not RunStatus.OK
                 assert sum(shares(one).values()) <= 1.0001
@@ -243,7 +226,7 @@ def test_a_cut_output_gives_no_other_share(path: Path) -> None:
 @pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)
 def test_damaged_outputs(path: Path) -> None:
     one = OutputFile(path.name, path.read_bytes())
-    check_damaged(FORMAT, one)
+
     whole = every(path)
     crlf = OutputFile(path.name, one.content.replace(b"\n", b"\r\n"))
     assert [shares(other) for other in read(crlf)] == whole

@@ -1,21 +1,25 @@
-"""Slurm's accounting: jobs and busy nodes of each hour, against a slow count of every second."""
+"""What is read beside benchmarks: Slurm's accounting, against a slow count; what smartctl says."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from datetime import datetime
-from pathlib import Path
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.formats.of_formats import recognised
+from tests.formats.damage import cuts
+from tests.formats.of_formats import read_or_none, recognised
 from tests.formats.recorded import FIXTURES
+from tests.support.codes import raises
 
 from trimtab.base.error import DataError
 from trimtab.base.run import RunStatus
 from trimtab.formats.measurement import Measurement
 from trimtab.formats.slurm_accounting import read
+from trimtab.formats.smartctl import FORMAT
 from trimtab.formats.source import OutputFile
 
 TABLE = FIXTURES / "slurm_accounting" / "23.11" / "parsable2.out"
@@ -46,8 +50,7 @@ def test_a_table_is_read() -> None:
     recorded = OutputFile(TABLE.name, TABLE.read_bytes())
     assert recognised(recorded) == ["slurm-accounting"]
     (result,) = read(recorded)
-    assert result.status is RunStatus.OK
-    assert result.samples == ()
+    assert (result.status, result.samples) == (RunStatus.OK, ())
     assert result.reported["jobs"] == 60, "one waits, one never started"
     assert len(figures(result, "running_jobs")) == len(figures(result, "busy_nodes")) > 12
 
@@ -57,11 +60,8 @@ def slowly(rows: list[tuple[int, int | None, int]], begin: int, hours: int) -> l
     found: list[list[float]] = []
     for hour in range(hours):
         running = busy = 0
-        for minute in range(60):
-            at = begin + 3600 * hour + 60 * minute
-            there = [
-                nodes for start, end, nodes in rows if start <= at < (10**9 if end is None else end)
-            ]
+        for at in range(begin + 3600 * hour, begin + 3600 * (hour + 1), 60):
+            there = [n for start, end, n in rows if start <= at < (10**9 if end is None else end)]
             running, busy = running + len(there), busy + sum(there)
         found.append([running / 60, busy / 60])
     return found
@@ -96,11 +96,10 @@ def test_hours_are_those_of_a_slow_count(drawn: list[tuple[int, int | None, int]
 
 
 def test_steps_are_no_jobs_and_a_job_counts_once() -> None:
+    first = f"6|COMPLETED|{FROM_S - 99}|{FROM_S}|4"
     row = f"7|COMPLETED|{FROM_S - 60}|{FROM_S + 9 * 3600}|4"
     late = f"9|RUNNING|{FROM_S + 8 * 3600}|Unknown|1"
-    first = f"6|COMPLETED|{FROM_S - 99}|{FROM_S}|4"
-    step = f"7.batch|COMPLETED|{FROM_S - 60}|{FROM_S + 9 * 3600}|4"
-    (result,) = read(source(HEAD, first, row, step, row, late))
+    (result,) = read(source(HEAD, first, row, row.replace("7|", "7.batch|", 1), row, late))
     assert figures(result, "busy_nodes") == [4.0] * 8
 
 
@@ -115,9 +114,8 @@ def test_steps_are_no_jobs_and_a_job_counts_once() -> None:
     ],
 )
 def test_what_cannot_be_counted_is_refused(lines: tuple[str, ...], code: str) -> None:
-    with pytest.raises(DataError) as error:
+    with raises(DataError, code):
         read(source(*lines))
-    assert error.value.code == code
 
 
 ROWS = (
@@ -136,8 +134,7 @@ def test_local_times_are_of_the_zone_that_is_given(timezone: str, begin: str, ho
     (result,) = read(replace(source(HEAD, *ROWS), timezone=timezone))
     began = datetime.fromisoformat(begin)
     assert (result.began, result.reported["from_s"]) == (began, began.timestamp())
-    busy = [*[3.0] * (hours - 1), 1.5]
-    assert figures(result, "busy_nodes") == busy
+    assert figures(result, "busy_nodes") == [*[3.0] * (hours - 1), 1.5]
     with pytest.raises(DataError, match="--timezone"):
         read(source(HEAD, *ROWS))
 
@@ -166,7 +163,105 @@ def test_lines_with_another_number_of_fields_are_left_out(parsable: str, wrong: 
     assert figures(result, "busy_nodes") == figures(whole, "busy_nodes")
 
 
-def test_a_cut_table_is_partial(tmp_path: Path) -> None:
+def test_a_cut_table_is_partial() -> None:
     whole = TABLE.read_text().splitlines()
-    (result,) = read(source(*whole[:-1], whole[-1][:12]))
-    assert result.status is RunStatus.PARTIAL
+    assert read(source(*whole[:-1], whole[-1][:12]))[0].status is RunStatus.PARTIAL
+
+
+NVME = {
+    "json_format_version": [1, 0],
+    "smartctl": {
+        "version": [7, 3],
+        "argv": ["smartctl", "-j", "-a", "/dev/nvme0"],
+        "exit_status": 0,
+    },
+    "local_time": {"time_t": 1795855853},
+    "device": {"name": "/dev/nvme0", "type": "nvme", "protocol": "NVMe"},
+    "model_name": "SAMSUNG MZWLR7T6HBLA",
+    "serial_number": "S6EXNE0R",
+    "smart_status": {"passed": True},
+    "nvme_smart_health_information_log": {
+        "critical_warning": 0,
+        "available_spare": 100,
+        "percentage_used": 7,
+        "data_units_read": 3_000_000,
+        "data_units_written": 2_000_000,
+        "media_errors": 3,
+    },
+    "power_on_time": {"hours": 9000},
+}
+SCSI = {
+    "scsi_grown_defect_list": 2,
+    "scsi_error_counter_log": {
+        "read": {"total_uncorrected_errors": 4},
+        "write": {"total_uncorrected_errors": 1},
+    },
+}
+ATA = {
+    "ata_smart_attributes": {
+        "table": [{"id": 5, "name": "Reallocated_Sector_Ct", "raw": {"value": 8, "string": "8"}}]
+    },
+    "ata_device_statistics": {
+        "pages": [{"table": [{"name": "Percentage Used Endurance Indicator", "value": 12}]}]
+    },
+}
+
+
+def document(*parts: dict[str, Any], **changes: object) -> str:
+    head = {name: NVME[name] for name in ("json_format_version", "smartctl", "smart_status")}
+    merged: dict[str, object] = {} if parts and parts[0] is NVME else dict(head)
+    for part in parts:
+        merged |= part
+    return json.dumps(merged | changes, indent=2)
+
+
+def read_drive(text: str) -> Measurement:
+    source = OutputFile("smart.json", text.encode())
+    assert recognised(source) == ["smartctl"]
+    (measured,) = FORMAT.read(source)
+    return measured
+
+
+def test_an_nvme_drive() -> None:
+    measured = read_drive(document(NVME))
+    assert (measured.status, measured.layer) == (RunStatus.OK, "drive")
+    assert measured.began == datetime(2026, 11, 28, 8, 50, 53, tzinfo=UTC)
+    told = measured.reported
+    assert (told["percentage_used"], told["media_errors"]) == (0.07, 3)
+    assert told["host_written_bytes"] == 2_000_000 * 512_000
+    assert "7 % of its life used, 3 media errors" in str(told["answer"])
+    assert measured.samples == ()
+
+
+def test_scsi_drives_of_old_and_new_versions_and_an_ata_drive() -> None:
+    old: dict[str, object] = {"scsi_percentage_used_endurance_indicator": 9}
+    for used in (old, {"endurance_used": {"current_percent": 9}}):
+        told = read_drive(document(SCSI, used)).reported
+        assert (told["percentage_used"], told["media_errors"]) == (0.09, 5)
+        assert told["grown_defects"] == 2
+    told = read_drive(document(ATA)).reported
+    assert (told["reallocated_sectors"], told["percentage_used"]) == (8, 0.12)
+    assert "media_errors" not in told
+
+
+def test_a_drive_that_fails_says_so() -> None:
+    measured = read_drive(document(NVME, smart_status={"passed": False}))
+    assert measured.warnings == ("the drive reports that it is failing",)
+
+
+def test_what_was_not_read_is_told() -> None:
+    content = (FIXTURES / "smartctl/7.3/absent.json").read_bytes()
+    with raises(DataError, "no-result", "Unable to detect device type"):
+        FORMAT.read(OutputFile("absent.json", content))
+    partly = read_drive(
+        document(NVME, smartctl={"exit_status": 4, "messages": [{"string": "odd"}]})
+    )
+    assert (partly.status, partly.warnings) == (RunStatus.PARTIAL, ("odd",))
+
+
+def test_cut_and_odd_documents_are_refused() -> None:
+    for cut in cuts(document(NVME).encode(), seed=1, count=20):
+        assert read_or_none(FORMAT, OutputFile("x", cut)) is None
+    for value in ("x", None, [], 1e999, -1, True):
+        odd = document(NVME, nvme_smart_health_information_log={"percentage_used": value})
+        assert "percentage_used" not in read_drive(odd).reported

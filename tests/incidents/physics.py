@@ -48,8 +48,6 @@ CREATES_PER_S: Final = 100_000.0
 """Of the whole file system (seeds 40)."""
 SPARE: Final = 0.12
 """Physical spare factor of a 1-DWPD drive (flash notes e)."""
-RECOVERY_S: Final = 300.0
-"""Clients wait this long when a target moves to another server (observed: recovery window)."""
 
 _FULL: Final = np.array([0.0, 0.50, 0.75, 0.85, 0.95])
 _DOSE: Final = np.array([0.0, 0.017, 0.07, 0.14, 0.5, 2.1])

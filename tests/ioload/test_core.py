@@ -1,7 +1,5 @@
 """The binding: module, stub, signals, threads."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import json

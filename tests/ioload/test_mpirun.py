@@ -1,7 +1,5 @@
 """Real processes under a real launcher."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal
@@ -36,24 +34,17 @@ def test_two_ranks_make_one_report(program: str, tmp_path: Path) -> None:
     for phase in report["phases"]:
         assert phase["bytes"] == 4 * 1024**2
         assert [task["rank"] for task in phase["per_task"]] == [0, 0, 1, 1]
-    assert report["phases"][1]["verify"] == {
-        "checked_bytes": 4 * 1024**2,
-        "mismatches": 0,
-        "first_mismatch": None,
-    }
+    verified = {"checked_bytes": 4 * 1024**2, "mismatches": 0, "first_mismatch": None}
+    assert report["phases"][1]["verify"] == verified
     # With a shift of one rank's tasks each rank reads what the other wrote.
-    read = report["phases"][1]["per_task"]
-    assert read[0]["path"] == str(tmp_path / "ioload.00000002")
+    assert report["phases"][1]["per_task"][0]["path"] == str(tmp_path / "ioload.00000002")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.system
 def test_without_a_run_id_the_message_says_what_is_missing(program: str, tmp_path: Path) -> None:
-    command = [
-        argument
-        for argument in mpirun(program, tmp_path, "--write")
-        if argument not in {"--run-id", "test"}
-    ]
+    words = mpirun(program, tmp_path, "--write")
+    command = [word for word in words if word not in {"--run-id", "test"}]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 2
     assert "--run-id is needed" in done.stderr

@@ -1,11 +1,11 @@
 """Frames of a series for the tests: hourly runs from a fixed time, some missing or unfinished."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import polars as pl
+import pytest
+from tests.calibration.series import TOKIO, real_runs
 from tests.judge.history import START
 
 from trimtab.base.series import ChangePoint, ChangeStatus, SeriesKey
@@ -31,13 +31,20 @@ def series(
         for place, value in enumerate(values)
         if place not in gaps
     ]
-    schema = {
-        "at": pl.Datetime("us", "UTC"),
-        "value": pl.Float64,
-        "unfinished": pl.Boolean,
-        "run": pl.String,
-    }
+    at = pl.Datetime("us", "UTC")
+    schema = {"at": at, "value": pl.Float64, "unfinished": pl.Boolean, "run": pl.String}
     return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def mira_reads() -> pl.DataFrame:
+    """Return a real year of daily HACC-IO reads on Mira, in B/s [TOKIO, SC18]; skip without it."""
+    runs = {probe: (times, speeds) for probe, times, speeds in real_runs()}
+    if not runs:
+        pytest.skip(f"no recorded data under {TOKIO} (set TRIMTAB_REAL_DATA)")
+    times, speeds = runs["mira-fs1 hacc_io_read read"]
+    at = [datetime.fromtimestamp(time, UTC) for time in times]
+    schema = {"at": pl.Datetime("us", "UTC"), "value": pl.Float64}
+    return pl.DataFrame({"at": at, "value": [speed * 1024**2 for speed in speeds]}, schema=schema)
 
 
 def hour(place: float) -> datetime:

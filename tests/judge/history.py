@@ -25,8 +25,7 @@ def points(values, *, step_s=3600.0, metric="write_bandwidth", unfinished=()):
 
 def noise(count, n, *, phi=0.0, cov=0.08, seed=1):
     """Return ``count`` stationary AR(1) series of mean 1 and the given COV, shape (count, n)."""
-    rng = np.random.default_rng(seed)
-    shocks = rng.standard_normal((count, n))
+    shocks = np.random.default_rng(seed).standard_normal((count, n))
     series = np.empty_like(shocks)
     series[:, 0] = shocks[:, 0]
     for t in range(1, n):

@@ -72,70 +72,61 @@ def test_chunks_make_no_difference(monkeypatch):
     assert abs(np.mean(whole) - np.mean(parts)) < 4 * np.std(whole) / math.sqrt(50)
 
 
+def ratios(befores, afters):
+    """Return the intervals of the ratio after over before, one for each pair of series."""
+    pairs = zip(befores.tolist(), afters.tolist(), strict=True)
+    return [known(ratio_interval(after, before, resamples=RESAMPLES)) for before, after in pairs]
+
+
+def missed(intervals, truth=1.0):
+    return np.mean([not one.low <= truth <= one.high for one in intervals])
+
+
 @pytest.mark.parametrize("phi", [0.0, 0.3, 0.5, 0.7])
 @pytest.mark.parametrize("n", [12, 48, 168])
 def test_an_unchanged_median_is_held(n, phi, trials):
     """Nominal 5 %; the rates of the docstring with room for the small count."""
     before, after = noise(trials, n, phi=phi, seed=11), noise(trials, n, phi=phi, seed=12)
-    missed = 0
-    for one, other in zip(before.tolist(), after.tolist(), strict=True):
-        interval = known(ratio_interval(other, one, resamples=RESAMPLES))
-        missed += not interval.low <= 1 <= interval.high
-    assert missed / trials <= at_most(0.082 if n == 12 else 0.055, trials)
+    assert missed(ratios(before, after)) <= at_most(0.082 if n == 12 else 0.055, trials)
 
 
 @pytest.mark.parametrize("statistic", ["median", "mean"])
 @pytest.mark.parametrize("phi", [0.0, 0.5])
 def test_the_centre_of_one_series_is_held(statistic, phi, trials):
-    missed = 0
-    for values in noise(trials, 48, phi=phi, seed=13).tolist():
-        interval = known(series_interval(values, statistic=statistic, resamples=RESAMPLES))
-        missed += not interval.low <= 1 <= interval.high
-    assert missed / trials <= at_most(0.055, trials)
+    intervals = [
+        known(series_interval(values, statistic=statistic, resamples=RESAMPLES))
+        for values in noise(trials, 48, phi=phi, seed=13).tolist()
+    ]
+    assert missed(intervals) <= at_most(0.055, trials)
 
 
 def test_dips_do_not_break_it(trials):
     """3 % of the runs at half the speed, on both sides."""
-    rng = np.random.default_rng(5)
-    missed = 0
-    for one, other in zip(
-        noise(trials, 96, phi=0.5, seed=14), noise(trials, 96, phi=0.5, seed=15), strict=True
-    ):
-        dips = [1 - 0.5 * (rng.random(96) < 0.03) for _ in range(2)]
-        interval = known(
-            ratio_interval(
-                (one * dips[0]).tolist(), (other * dips[1]).tolist(), resamples=RESAMPLES
-            )
-        )
-        missed += not interval.low <= 1 <= interval.high
-    assert missed / trials <= at_most(0.055, trials)
+    dips = 1 - 0.5 * (np.random.default_rng(5).random((trials, 2, 96)) < 0.03)
+    after, before = (
+        noise(trials, 96, phi=0.5, seed=14 + side) * dips[:, side] for side in range(2)
+    )
+    assert missed(ratios(before, after)) <= at_most(0.055, trials)
 
 
 def test_plain_percentiles_would_not_do(trials):
     """Why the interval is widened: with memory plain percentiles miss twice as often."""
-    missed = 0
-    for one, other in zip(
-        noise(trials, 48, phi=0.7, seed=16).tolist(),
-        noise(trials, 48, phi=0.7, seed=17).tolist(),
-        strict=True,
-    ):
+    wrong = 0
+    sides = [noise(trials, 48, phi=0.7, seed=seed).tolist() for seed in (16, 17)]
+    for pair in zip(*sides, strict=True):
         rng = np.random.default_rng(1)
-        draws = [bootstrap._resampled(v, None, "median", 400, rng) for v in (one, other)]
+        draws = [bootstrap._resampled(values, None, "median", 400, rng) for values in pair]
         low, high = np.quantile(draws[0] / draws[1], [0.025, 0.975])
-        missed += not low <= 1 <= high
-    assert missed / trials > 0.08
+        wrong += not low <= 1 <= high
+    assert wrong / trials > 0.08
 
 
 def test_eight_per_cent_in_a_week_is_seen(trials):
     """COV 8 %, autocorrelation 0.5, a week of hourly runs a side."""
-    seen = 0
-    for one, other in zip(
-        noise(trials, 168, phi=0.5, seed=18), noise(trials, 168, phi=0.5, seed=19), strict=True
-    ):
-        interval = known(ratio_interval((0.92 * other).tolist(), one.tolist(), resamples=RESAMPLES))
-        seen += interval.high < 1
-        assert interval.low < 0.95
-    assert seen / trials > 0.95
+    before, after = (noise(trials, 168, phi=0.5, seed=seed) for seed in (18, 19))
+    intervals = ratios(before, 0.92 * after)
+    assert max(one.low for one in intervals) < 0.95
+    assert np.mean([one.high < 1 for one in intervals]) > 0.95
 
 
 def test_what_memory_hides():
@@ -162,10 +153,10 @@ def test_the_same_data_gives_the_same_interval():
 @given(st.lists(positive, min_size=12, max_size=20), st.lists(positive, min_size=12, max_size=20))
 def test_swapping_the_sides_gives_the_reciprocal(one, other):
     assume(one != other)
-    there = ratio_interval(one, other, resamples=200)
-    back = ratio_interval(other, one, resamples=200)
-    assert known(there).low == pytest.approx(1 / known(back).high)
-    assert known(there).high == pytest.approx(1 / known(back).low)
+    there, back = (
+        known(ratio_interval(*sides, resamples=200)) for sides in ((one, other), (other, one))
+    )
+    assert (there.low, there.high) == pytest.approx((1 / back.high, 1 / back.low))
 
 
 @given(st.lists(positive, min_size=12, max_size=20), st.floats(0.1, 10))
@@ -185,10 +176,11 @@ def test_a_series_against_itself_is_not_known_exactly():
 
 def test_weights_of_one_change_nothing_but_the_draw():
     one, other = noise(2, 60, seed=3).tolist()
-    plain = ratio_interval(one, other)
-    weighed = ratio_interval(one, other, weights=([2.0] * 60, [2.0] * 60))
-    assert known(weighed).low == pytest.approx(known(plain).low, rel=0.02)
-    assert known(weighed).high == pytest.approx(known(plain).high, rel=0.02)
+    plain, weighed = (
+        known(ratio_interval(one, other, weights=weights))
+        for weights in ((None, None), ([2.0] * 60, [2.0] * 60))
+    )
+    assert (weighed.low, weighed.high) == pytest.approx((plain.low, plain.high), rel=0.02)
 
 
 def test_what_weighs_nothing_does_not_count():
@@ -265,14 +257,10 @@ def test_the_fewest_that_reach_the_level():
 
 
 def test_few_numbers_hold_the_factor_as_often_as_they_say():
-    rng = np.random.default_rng(6)
-    count, missed = 3000, 0
-    for _ in range(count):
-        one, other = rng.lognormal(size=5), 0.8 * rng.lognormal(size=5)
-        interval = known(exact_ratio_interval(other.tolist(), one.tolist()))
-        missed += not interval.low <= 0.8 <= interval.high
-    assert missed / count <= at_most(0.05, count)
-    assert missed / count >= 0.02
+    count = 3000
+    drawn = np.random.default_rng(6).lognormal(size=(count, 2, 5)) * [[1.0], [0.8]]
+    intervals = [known(exact_ratio_interval(other, one)) for one, other in drawn.tolist()]
+    assert 0.02 <= missed(intervals, 0.8) <= at_most(0.05, count)
 
 
 def test_the_memory_of_a_short_series_is_bounded():

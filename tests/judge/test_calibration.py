@@ -6,6 +6,7 @@ Limits leave three standard errors of the reduced count above the rate found wit
 
 import math
 
+import numpy as np
 import pytest
 from tests.judge.history import noise, points
 from tests.support.counts import at_most, series_counts
@@ -17,6 +18,7 @@ from trimtab.judge.run_verdict import compare_with_earlier
 from trimtab.judge.trend import trend
 from trimtab.judge.variability import judge_history
 
+MET, MISSED = VerdictStatus.MET, VerdictStatus.MISSED
 NOMINAL = 0.025
 trials = series_counts(gate=300, soak=3000)
 
@@ -29,10 +31,12 @@ def shares(series, n):
         ).status
         for values in series
     ]
-    return [
-        statuses.count(status) / len(statuses)
-        for status in (VerdictStatus.MET, VerdictStatus.MISSED)
-    ]
+    return [np.mean([one is status for one in statuses]) for status in (MET, MISSED)]
+
+
+def held(truth, intervals):
+    """Return the share of intervals that hold the truth."""
+    return np.mean([one.low <= truth <= one.high for one in intervals])
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.3, 0.5, 0.7])
@@ -46,13 +50,13 @@ def test_just_at_the_goal_neither_side_is_claimed_too_often(n, phi, trials):
 @pytest.mark.parametrize("phi", [0.0, 0.3, 0.5, 0.7])
 def test_from_the_fewest_runs_that_are_judged(phi, trials):
     """24 runs: the interval itself, since a verdict would need them 1.5 h apart."""
-    over = under = 0
-    for values in noise(trials, 24, phi=phi):
-        interval = known(spread.cov_interval_of_history(values.tolist()))
-        over += interval.low > 0.08
-        under += interval.high < 0.08
-    assert over / trials <= at_most(NOMINAL, trials)
-    assert under / trials <= at_most(0.038 if phi > 0.5 else NOMINAL, trials)
+    intervals = [
+        known(spread.cov_interval_of_history(values.tolist()))
+        for values in noise(trials, 24, phi=phi)
+    ]
+    assert np.mean([one.low > 0.08 for one in intervals]) <= at_most(NOMINAL, trials)
+    under = np.mean([one.high < 0.08 for one in intervals])
+    assert under <= at_most(0.038 if phi > 0.5 else NOMINAL, trials)
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.5])
@@ -75,57 +79,49 @@ def test_what_is_plain_is_seen(phi, trials):
 
 def test_the_plain_interval_would_not_do(trials):
     """Why history has an interval of its own: with memory the plain one is wrong both ways."""
-    wrong = 0
-    for values in noise(trials, 48, phi=0.7):
-        k = known(spread.cov(values.tolist()))
-        interval = spread.cov_interval(k, 48)
-        wrong += not interval.low <= 0.08 <= interval.high
-    assert wrong / trials > 0.15
+    covs = [known(spread.cov(values.tolist())) for values in noise(trials, 48, phi=0.7)]
+    assert held(0.08, [spread.cov_interval(cov, 48) for cov in covs]) < 0.85
 
 
 @pytest.mark.parametrize("n", [5, 8, 24, 48])
 @pytest.mark.parametrize("true", [0.002, 0.08, 0.2, 0.45])
 def test_the_plain_interval_covers_independent_numbers(n, true, trials):
-    held = count = 0
-    for values in noise(trials, n, cov=true, seed=n):
-        k = spread.cov(values.tolist())
-        if k is None:
-            continue
-        count += 1
-        interval = spread.cov_interval(k, n)
-        held += interval.low <= true <= interval.high
-    assert 1 - held / count <= at_most(0.055, count)
+    covs = [spread.cov(values.tolist()) for values in noise(trials, n, cov=true, seed=n)]
+    intervals = [spread.cov_interval(cov, n) for cov in covs if cov is not None]
+    assert 1 - held(true, intervals) <= at_most(0.055, len(intervals))
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.5, 0.7])
 def test_the_mean_of_a_history_is_covered(phi, trials):
-    held = 0
-    for values in noise(trials, 48, phi=phi, seed=3):
-        judged = judge_history(points(values), metric="write_bandwidth", probe="p", goal=0.08)
-        held += known(judged.mean_interval).low <= 1 <= known(judged.mean_interval).high
-    assert 1 - held / trials <= at_most(0.05, trials)
+    judged = [
+        judge_history(points(values), metric="write_bandwidth", probe="p", goal=0.08)
+        for values in noise(trials, 48, phi=phi, seed=3)
+    ]
+    assert 1 - held(1, [known(one.mean_interval) for one in judged]) <= at_most(0.05, trials)
 
 
-def directions(series):
-    return [trend(points(v), metric="write_bandwidth", probe="p").direction for v in series]
+def directions(series, step_s=3600.0):
+    return [
+        trend(points(values, step_s=step_s), metric="write_bandwidth", probe="p").direction
+        for values in series
+    ]
+
+
+def alarms(found):
+    return np.mean([one in (TrendDirection.RISING, TrendDirection.FALLING) for one in found])
 
 
 @pytest.mark.parametrize(("days", "phi"), [(7, 0.0), (14, 0.5), (30, 0.7)])
 def test_no_trend_is_rarely_called_one(days, phi, trials):
     count = trials // 3
     found = directions(noise(count, 24 * days, phi=phi, seed=4))
-    alarms = sum(d in (TrendDirection.RISING, TrendDirection.FALLING) for d in found)
-    assert alarms / count <= at_most(0.05, count)
+    assert alarms(found) <= at_most(0.05, count)
 
 
 def test_days_that_resemble_each_other_are_reckoned_with(trials):
     """30 daily values, phi = 0.5: 9 % false alarms, 22 % without the correction."""
-    found = [
-        trend(points(v, step_s=86400.0), metric="write_bandwidth", probe="p").direction
-        for v in noise(trials, 30, phi=0.5, seed=8)
-    ]
-    alarms = sum(d in (TrendDirection.RISING, TrendDirection.FALLING) for d in found)
-    assert alarms / trials <= at_most(0.09, trials)
+    found = directions(noise(trials, 30, phi=0.5, seed=8), step_s=86400.0)
+    assert alarms(found) <= at_most(0.09, trials)
 
 
 def test_a_trend_of_a_third_of_a_per_cent_a_day_is_seen_within_a_month(trials):
@@ -136,24 +132,27 @@ def test_a_trend_of_a_third_of_a_per_cent_a_day_is_seen_within_a_month(trials):
     assert found.count(TrendDirection.RISING) == 0
 
 
+def against_earlier(series, factor=1.0):
+    """Return the interval of each series' last run, so many times as fast, over its others."""
+    compared = [
+        compare_with_earlier(
+            [factor * values[-1]],
+            points(values[:-1], step_s=6 * 3600.0),
+            metric="write_bandwidth",
+            probe="p",
+        )
+        for values in series
+    ]
+    return [known(one.ratio_interval) for one in compared]
+
+
 @pytest.mark.parametrize("n", [5, 12, 48])
 @pytest.mark.parametrize("phi", [0.0, 0.5])
 def test_an_unchanged_run_is_rarely_called_unusual(n, phi, trials):
-    unusual = 0
-    for values in noise(trials, n + 1, phi=phi, seed=6 + n):
-        earlier = points(values[:-1], step_s=6 * 3600.0)
-        compared = compare_with_earlier([values[-1]], earlier, metric="write_bandwidth", probe="p")
-        assert compared.ratio_interval is not None
-        unusual += not compared.ratio_interval.low <= 1 <= compared.ratio_interval.high
-    assert unusual / trials <= at_most(0.06, trials)
+    intervals = against_earlier(noise(trials, n + 1, phi=phi, seed=6 + n))
+    assert 1 - held(1, intervals) <= at_most(0.06, trials)
 
 
 def test_a_run_at_half_the_speed_is_called_unusual(trials):
-    seen = 0
-    for values in noise(trials, 13, phi=0.5, seed=9):
-        earlier = points(values[:-1], step_s=6 * 3600.0)
-        compared = compare_with_earlier(
-            [values[-1] / 2], earlier, metric="write_bandwidth", probe="p"
-        )
-        seen += known(compared.ratio_interval).high < 1
-    assert seen / trials > 0.97
+    intervals = against_earlier(noise(trials, 13, phi=0.5, seed=9), factor=0.5)
+    assert np.mean([one.high < 1 for one in intervals]) > 0.97

@@ -1,6 +1,8 @@
-"""Two sides of one metric: effect, interval and answer, and how often the answers are wrong."""
+"""Two sides of one metric: effect, interval, answer, how often they are wrong, what is noticed."""
 
 import math
+from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from statistics import median
 
@@ -24,13 +26,17 @@ from trimtab.judge.comparison import (
 )
 from trimtab.judge.comparison_result import Basis, Change, Stretch, Summary
 from trimtab.judge.effect_size import (
+    StripedProbe,
     TargetCount,
     busy_targets,
     minimum_detectable_effect,
+    probe_limit,
+    survey_limit,
     taken_out,
 )
 
 HOUR = timedelta(hours=1)
+MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
 trials = series_counts(gate=40, soak=1500)
 
 
@@ -77,23 +83,19 @@ def test_ten_per_cent_less_is_worse_and_more_is_better(trials):
 
 def test_nothing_that_matters_is_said_when_it_can_be(trials):
     """COV 3 % for two weeks: an interval of 2 % either way fits into 5 %."""
-    count = 0
     befores, afters = noise(trials, 336, cov=0.03, phi=0.3), noise(trials, 336, cov=0.03, seed=9)
-    for a, b in zip(befores, afters, strict=True):
-        count += effect(stretch(a), later(b)).change is Change.NO_DIFFERENCE
-    assert count / trials > 0.95
+    found = [effect(stretch(a), later(b)) for a, b in zip(befores, afters, strict=True)]
+    assert share(found, Change.NO_DIFFERENCE) > 0.95
 
 
 def test_a_true_difference_at_the_margin_is_rarely_called_none(trials):
-    assert share(answers(trials, 1.05, phi=0.0, n=336), Change.NO_DIFFERENCE) <= at_most(
-        0.03, trials
-    )
+    found = answers(trials, 1.05, phi=0.0, n=336)
+    assert share(found, Change.NO_DIFFERENCE) <= at_most(0.03, trials)
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.5])
 def test_what_is_said_to_be_detectable_is_seen_four_times_in_five(phi, trials):
-    n = 168
-    n_effective = n * (1 - phi) / (1 + phi)
+    n_effective = 168 * (1 - phi) / (1 + phi)
     factor = 1 - minimum_detectable_effect(0.08, n_effective)
     seen = share(answers(trials, factor, phi=phi, seed=3, margin=0.001), Change.WORSE)
     room = 0.06 + 3 * math.sqrt(0.16 / trials)
@@ -115,11 +117,9 @@ def test_an_effect_of_two_weeks():
     found = effect(stretch(a), later(b))
     assert found.ratio == pytest.approx(median(b) / median(a))
     assert known(found.ratio_interval).low < 0.8 < known(found.ratio_interval).high < 0.85
-    assert found.change is Change.WORSE
-    assert found.reason.code == "worse"
+    assert (found.change, found.reason.code) == (Change.WORSE, "worse")
     assert found.provisional is False
-    assert found.before.n == 168
-    assert found.detectable == pytest.approx(0.03, abs=0.012)
+    assert (found.before.n, found.detectable) == (168, pytest.approx(0.03, abs=0.012))
     assert code_of(found.weighted) == "hours-balanced"
     assert "every hour " in (found.weighted or "")
 
@@ -142,16 +142,14 @@ def test_a_small_difference_that_is_sure_does_not_matter():
     a, b = noise(2, 336, cov=0.01)
     found = effect(stretch(a), later(0.98 * b))
     assert known(found.ratio_interval).high < 1
-    assert found.change is Change.NO_DIFFERENCE
-    assert found.reason.code == "within-margin"
+    assert (found.change, found.reason.code) == (Change.NO_DIFFERENCE, "within-margin")
     assert effect(stretch(a), later(0.98 * b), margin=0.01).change is Change.WORSE
 
 
 def test_what_would_tell_is_said_when_nothing_can_be():
     a, b = noise(2, 24, cov=0.08)
     found = effect(stretch(a), later(b))
-    assert found.change is Change.CANNOT_TELL
-    assert found.reason.code == "inconclusive"
+    assert (found.change, found.reason.code) == (Change.CANNOT_TELL, "inconclusive")
     assert numbers(found.reason)[-1] > 24  # runs per side that would decide
 
 
@@ -163,8 +161,7 @@ def test_few_runs(n, told):
     assert (found.ratio_interval is not None) == told
     assert (found.change is Change.WORSE) == told
     if not told:
-        assert found.reason.code == "too-few-runs"
-        assert numbers(found.reason)[-1] == n
+        assert (found.reason.code, numbers(found.reason)[-1]) == ("too-few-runs", n)
 
 
 def test_repetitions_of_single_runs_tell_nothing_of_days():
@@ -173,27 +170,22 @@ def test_repetitions_of_single_runs_tell_nothing_of_days():
     found = effect(stretch(values), later(halves), basis=Basis.REPETITIONS)
     assert found.ratio == pytest.approx(0.5)
     assert found.ratio_interval is not None
-    assert found.change is Change.CANNOT_TELL
-    assert found.reason.code == "repetitions-only"
+    assert (found.change, found.reason.code) == (Change.CANNOT_TELL, "repetitions-only")
     assert found.detectable is None
 
 
 def test_unfinished_runs_count_as_0():
     values = [1.0] * 30
     found = effect(stretch(values), later([0.0] * 3 + values, unfinished=(0, 1, 2)))
-    assert found.after.unfinished == 3
-    assert found.ratio == 1.0
+    assert (found.after.unfinished, found.ratio) == (3, 1.0)
     gone = effect(stretch(values), later([0.0] * 30, unfinished=range(30)))
-    assert gone.ratio == 0
-    assert gone.ratio_interval is None
-    assert gone.change is Change.CANNOT_TELL
+    assert (gone.ratio, gone.ratio_interval, gone.change) == (0, None, Change.CANNOT_TELL)
     assert gone.reason.code == "ratio-zero"
 
 
 def test_nothing_to_divide_by():
     found = effect(stretch([0.0] * 20), later([1.0] * 20))
-    assert found.ratio is None
-    assert found.reason.code == "median-zero"
+    assert (found.ratio, found.reason.code) == (None, "median-zero")
     empty = effect(stretch([1.0]), Stretch(())).reason
     assert empty.code == "side-empty"
     assert "second" in empty
@@ -204,9 +196,7 @@ def test_what_the_change_disturbed_is_left_out():
     b = a.copy()
     b[:24] *= 0.2
     found = effect(stretch(a), later(b), wash_out_s=86400.0)
-    assert found.after.n == 144
-    assert found.after.washed_out == 24
-    assert found.before.washed_out == 0
+    assert (found.after.n, found.after.washed_out, found.before.washed_out) == (144, 24, 0)
     back = effect(later(b), stretch(a), wash_out_s=86400.0)
     assert (back.before.washed_out, back.after.washed_out) == (24, 0)
 
@@ -214,9 +204,9 @@ def test_what_the_change_disturbed_is_left_out():
 @given(st.lists(st.floats(1, 10), min_size=1, max_size=30), st.floats(1e3, 1e12))
 def test_units_of_the_values_do_not_matter(values, scale):
     one = effect(stretch(values), later(values[::-1]))
-    other = effect(stretch([scale * v for v in values]), later([scale * v for v in values[::-1]]))
-    assert other.ratio == pytest.approx(one.ratio)
-    assert other.change == one.change
+    scaled = [scale * value for value in values]
+    other = effect(stretch(scaled), later(scaled[::-1]))
+    assert (other.ratio, other.change) == (pytest.approx(one.ratio), one.change)
 
 
 # Hours of the week
@@ -226,17 +216,13 @@ def weekly(begin, days, factor):
     """Hourly runs with weekends at ``factor``: an hour of the week decides the value."""
     times = [begin + index * HOUR for index in range(24 * days)]
     wobble = np.random.default_rng(days).normal(1, 0.005, len(times))
-    values = [
-        float(w) * (factor if at.weekday() >= 5 else 1.0)
-        for at, w in zip(times, wobble, strict=True)
-    ]
-    return Stretch(tuple(values), tuple(times))
+    levels = [factor if at.weekday() >= 5 else 1.0 for at in times]
+    return Stretch(tuple((wobble * levels).tolist()), tuple(times))
 
 
 def test_a_weekend_more_on_one_side_is_no_change():
     """Ten days from a Monday have one weekend, nine from a Friday two: the median moves."""
-    monday, friday = datetime(2026, 3, 2, tzinfo=UTC), datetime(2026, 4, 3, tzinfo=UTC)
-    before, after = weekly(monday, 12, 1.3), weekly(friday, 10, 1.3)
+    before, after = weekly(MONDAY, 12, 1.3), weekly(MONDAY + timedelta(days=32), 10, 1.3)
     plain = compare(Stretch(before.values), Stretch(after.values), metric="write_bandwidth")
     weighed = effect(before, after)
     assert plain.ratio is not None
@@ -247,30 +233,29 @@ def test_a_weekend_more_on_one_side_is_no_change():
 
 
 def test_weights_sum_to_the_same_in_every_hour_of_both_sides():
-    begin = datetime(2026, 3, 2, tzinfo=UTC)
-    before = [begin + index * HOUR for index in range(200)]
-    after = [begin + timedelta(days=21, minutes=40) + index * HOUR for index in range(400)]
+    before = [MONDAY + index * HOUR for index in range(200)]
+    after = [MONDAY + timedelta(days=21, minutes=40) + index * HOUR for index in range(400)]
     found = hour_weights(before, after)
-    assert found.before is not None
-    assert found.after is not None
-    sums = []
-    for times, weights in ((before, found.before), (after, found.after)):
-        parts = {}
-        for at, weight in zip(times, weights, strict=True):
-            part = (at.weekday(), at.hour)
-            parts[part] = parts.get(part, 0.0) + weight
-        sums.append(parts)
-    assert sums[0].keys() == sums[1].keys()
-    for part, total in sums[0].items():
-        assert total == pytest.approx(1.0)
-        assert sums[1][part] == pytest.approx(1.0)
+    first, second = (
+        sums_by_hour(times, known(weights))
+        for times, weights in ((before, found.before), (after, found.after))
+    )
+    assert first == pytest.approx(dict.fromkeys(first, 1.0))
+    assert second == pytest.approx(dict.fromkeys(first, 1.0))
+
+
+def sums_by_hour(times, weights):
+    """Return the sum of the weights of each hour of the week."""
+    sums = Counter()
+    for at, weight in zip(times, weights, strict=True):
+        sums[at.weekday(), at.hour] += weight
+    return dict(sums)
 
 
 def test_runs_at_odd_times_are_balanced_in_longer_parts():
     rng = np.random.default_rng(1)
-    begin = datetime(2026, 3, 2, tzinfo=UTC)
     sides = [
-        sorted(begin + timedelta(days=30 * k, hours=float(h)) for h in rng.uniform(0, 336, 60))
+        sorted(MONDAY + timedelta(days=30 * k, hours=float(h)) for h in rng.uniform(0, 336, 60))
         for k in range(2)
     ]
     found = hour_weights(*sides)
@@ -280,18 +265,14 @@ def test_runs_at_odd_times_are_balanced_in_longer_parts():
 
 
 def test_sides_with_no_hour_in_common_are_not_balanced():
-    begin = datetime(2026, 3, 2, tzinfo=UTC)
-    mondays = [begin + timedelta(weeks=index) for index in range(10)]
-    tuesdays = [begin + timedelta(weeks=index, days=1) for index in range(10)]
-    found = hour_weights(mondays, tuesdays)
-    assert found.before is None
-    assert found.method.code == "hours-not-shared"
+    mondays = [MONDAY + timedelta(weeks=index) for index in range(10)]
+    found = hour_weights(mondays, [at + timedelta(days=1) for at in mondays])
+    assert (found.before, found.method.code) == (None, "hours-not-shared")
 
 
 def test_weeks_run_in_the_zone_of_the_site():
     """Hourly runs of one Monday in Zurich, of another by UTC: the parts differ."""
-    begin = datetime(2026, 3, 1, 23, tzinfo=UTC)
-    before = [begin + timedelta(days=d) for d in range(28)]
+    before = [MONDAY - HOUR + timedelta(days=d) for d in range(28)]
     found = hour_weights(before, before, timezone="Europe/Zurich")
     assert sum(known(found.before)) == pytest.approx(7.0)
 
@@ -320,11 +301,8 @@ def test_the_seeds_probe_over_more_targets():
 def test_what_was_measured_is_the_answer_where_nothing_shows_that_targets_limit():
     """20 % faster on twice the targets: not "40 % worse" for an assumption's sake."""
     before, after = noise(2, 40, cov=0.01)
-    given = effect(
-        stretch(before.tolist()), later((1.2 * after).tolist()), targets=TargetCount(4, 8)
-    )
-    assert given.change is Change.BETTER
-    assert given.ratio == pytest.approx(1.2, rel=0.02)
+    given = effect(stretch(before), later(1.2 * after), targets=TargetCount(4, 8))
+    assert (given.change, given.ratio) == (Change.BETTER, pytest.approx(1.2, rel=0.02))
     assert known(given.taken_out).remaining == pytest.approx(0.6, rel=0.02)
 
 
@@ -340,11 +318,8 @@ def test_targets_that_do_not_limit_are_not_taken_out():
 
 def test_targets_say_nothing_of_metadata_or_times():
     count = TargetCount(10, 20)
-    for metric, unit in (
-        ("file_creation_rate", "1/s"),
-        ("output_time", "s"),
-        ("read_latency", "s"),
-    ):
+    metrics = {"file_creation_rate": "1/s", "output_time": "s", "read_latency": "s"}
+    for metric, unit in metrics.items():
         correction = taken_out(count, metric=metric, unit=unit, before=1.0)
         assert (correction.applied, correction.reason.code) == (False, "not-data-rate")
 
@@ -378,22 +353,19 @@ def test_the_cost_of_checksums():
     """Two windows of 240 hours: 17.7 % less."""
     found = compare_summaries(*SEED)
     assert found.ratio == pytest.approx(0.8228, abs=5e-5)
-    assert known(found.ratio_interval).low == pytest.approx(0.8142, abs=1e-4)
-    assert known(found.ratio_interval).high == pytest.approx(0.8315, abs=1e-4)
-    assert found.change is Change.WORSE
-    assert found.reason.code == "worse"
-    assert numbers(found.reason)[0] == 17.7
-    assert found.basis is Basis.SUMMARY
-    assert found.method.code == "fieller"
-    assert found.provisional is None
+    interval = known(found.ratio_interval)
+    assert (interval.low, interval.high) == pytest.approx((0.8142, 0.8315), abs=1e-4)
+    assert (found.change, found.reason.code) == (Change.WORSE, "worse")
+    assert (numbers(found.reason)[0], found.basis) == (17.7, Basis.SUMMARY)
+    assert (found.method.code, found.provisional) == ("fieller", None)
 
 
 def test_hourly_runs_that_resemble_one_another_know_less():
     plain, wide = (compare_summaries(*SEED, autocorrelation=phi) for phi in (0.0, 0.5))
-    factor = (known(wide.ratio_interval).high - known(wide.ratio_interval).low) / (
-        known(plain.ratio_interval).high - known(plain.ratio_interval).low
-    )
-    assert factor == pytest.approx(math.sqrt(3), rel=0.01)
+    widths = [
+        known(one.ratio_interval).high - known(one.ratio_interval).low for one in (plain, wide)
+    ]
+    assert widths[1] / widths[0] == pytest.approx(math.sqrt(3), rel=0.01)
 
 
 def test_fieller_is_where_welch_refuses():
@@ -421,8 +393,7 @@ def test_fieller_holds_the_ratio_as_often_as_it_says():
 
 def test_a_mean_that_may_be_0_has_no_end():
     found = compare_summaries(Summary(1, 10, 3, "s"), Summary(1, 0.1, 3, "s"))
-    assert found.ratio_interval is None
-    assert found.change is Change.CANNOT_TELL
+    assert (found.ratio_interval, found.change) == (None, Change.CANNOT_TELL)
     assert found.reason.code == "mean-near-zero"
 
 
@@ -440,3 +411,66 @@ def test_a_mean_that_may_be_0_has_no_end():
 def test_summaries_that_mean_nothing(before, after):
     with pytest.raises(ValueError, match=r"compared|ratio|not usable"):
         compare_summaries(before, after)
+
+
+# What a probe over all targets, and a survey of each, could have noticed
+
+
+# NERSC's hourly probe: 32 nodes with 64 tasks each, 673 GB/s, 274 OSTs, a file a process. It
+# moves about 250 TB, written and read back: 125 TB written [S1, III, VI.B; S2].
+PERLMUTTER = StripedProbe(
+    bytes_moved=125e12, targets=274, bandwidth_bytes_per_s=673.32e9, cov=31_779 / 673_320
+)
+
+
+def test_the_probe_of_the_seeds_is_blind_to_osts_that_lose_half():
+    limit = probe_limit(PERLMUTTER)
+    asked = PERLMUTTER.bandwidth_bytes_per_s / PERLMUTTER.targets
+    assert asked == pytest.approx(2.46e9, rel=0.01)  # "2.5 GB/s per OST"
+    assert 2.0e9 < limit.notices_below_bytes_per_s < asked
+    for healthy in (15.1e9, 19.9e9):
+        assert limit.notices_below_bytes_per_s < healthy / 2
+    assert numbers(limit.reason)[:2] == [2.46, 274]
+
+
+def test_the_limit_is_where_a_simulated_run_is_told_from_chance():
+    # A slow twin: each target takes its share, the run ends with the last one.
+    probe = PERLMUTTER
+    limit = probe_limit(probe)
+    rng = np.random.default_rng(4)
+    before = probe.bandwidth_bytes_per_s * (1 + probe.cov * rng.standard_normal((4000, 168)))
+
+    def seen(rate):
+        usual_s = probe.bytes_moved / probe.bandwidth_bytes_per_s
+        slowest_s = max(usual_s, (probe.bytes_moved / probe.targets) / rate)
+        noisy = 1 + probe.cov * rng.standard_normal(len(before))
+        found = probe.bytes_moved / slowest_s * noisy
+        reach = 1.96 * before.std(axis=1) * math.sqrt(1 + 1 / 168)
+        return np.mean(found < before.mean(axis=1) - reach)
+
+    assert seen(limit.notices_below_bytes_per_s) == pytest.approx(0.8, abs=0.05)
+    assert seen(limit.notices_below_bytes_per_s * 0.9) > 0.95
+    assert seen(7.5e9) < 0.05  # half of what an OST does: not seen at all
+
+
+def test_more_runs_notice_less_and_a_memory_hides_it():
+    one, day = probe_limit(PERLMUTTER), probe_limit(PERLMUTTER, runs=24)
+    assert day.detectable < one.detectable / 2
+    assert day.notices_below_bytes_per_s > one.notices_below_bytes_per_s
+    resembling = replace(PERLMUTTER, autocorrelation=0.5)
+    assert probe_limit(resembling, runs=24).detectable > 1.5 * day.detectable
+
+
+def test_a_survey_sees_what_the_probe_cannot():
+    survey = survey_limit(17e9, 0.08)
+    probe = probe_limit(PERLMUTTER)
+    assert survey.notices_below_bytes_per_s > 12e9
+    assert survey.notices_below_bytes_per_s > 5 * probe.notices_below_bytes_per_s
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"bytes_moved": 0.0}, {"targets": 0}, {"cov": -0.1}, {"autocorrelation": 1.0}]
+)
+def test_what_makes_no_sense_is_refused(wrong):
+    with pytest.raises(ValueError, match=r"greater than 0|autocorrelation"):
+        replace(PERLMUTTER, **wrong)

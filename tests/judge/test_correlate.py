@@ -39,8 +39,7 @@ def test_it_is_spearmans_rank_correlation():
     x = ar(200, 0.3, 1)
     y = 5 + np.exp(x) + 0.3 * ar(200, 0.3, 2) ** 2
     found = single(y, x)
-    assert found.rho == pytest.approx(spearman(y, x)[0])
-    assert found.n == 200
+    assert (found.rho, found.n) == (pytest.approx(spearman(y, x)[0]), 200)
     assert found.apart_s == pytest.approx(300.0)
     assert found.moves_with
     assert found.reason.code == "moves-with"
@@ -61,8 +60,7 @@ def test_series_with_a_memory_seldom_correlate_by_chance():
     rounds, wrong, usual = 150, 0, 0
     for seed in range(rounds):
         x, y = ar(168, 0.9, seed), ar(168, 0.9, seed + 5000)
-        found = single(20 + y, x)
-        wrong += found.moves_with
+        wrong += single(20 + y, x).moves_with
         usual += spearman(x, y)[1] <= 0.05
     # 5 % are promised, 8 of 150; 15 or more would come by chance in under 1 % of cases.
     assert wrong <= 14
@@ -109,8 +107,7 @@ def test_what_says_the_same_as_another_has_nothing_left_beside_it():
         one.name: one for one in correlate(frame, {"a": telemetry(load), "b": telemetry(follower)})
     }
     assert found["b"].moves_with
-    assert found["b"].beside == "a"
-    assert found["b"].rho_beside == pytest.approx(0.0, abs=0.2)
+    assert (found["b"].beside, found["b"].rho_beside) == ("a", pytest.approx(0.0, abs=0.2))
     assert found["b"].beside == "a"
     assert "allowing for a" in found["b"].reason
     assert found["a"].beside == "b"
@@ -129,8 +126,7 @@ def test_a_partial_correlation_is_that_of_residuals():
 
 @pytest.mark.parametrize(("more_is_better", "sign"), [(True, -1), (False, 1)])
 def test_an_unfinished_run_is_the_worst_of_all(more_is_better, sign):
-    values = np.linspace(10, 11, 60).tolist()
-    frame = series(values, unfinished=set(range(40, 60)))
+    frame = series(np.linspace(10, 11, 60).tolist(), unfinished=set(range(40, 60)))
     load = telemetry([0.0] * 40 + [1.0] * 20)
     (found,) = correlate(frame, {"load": load}, more_is_better=more_is_better)
     assert sign * known(found.rho) > 0.8
@@ -166,8 +162,7 @@ def test_nothing_at_all():
 
 
 def test_a_counter_becomes_a_rate_and_a_reset_none():
-    counter = telemetry([0.0, 3600.0, 10_800.0, 50.0, 3650.0], offset_s=0.0)
-    found = rate_of(counter.reverse())
+    found = rate_of(telemetry([0.0, 3600.0, 10_800.0, 50.0, 3650.0], offset_s=0.0).reverse())
     assert found["value"].to_list() == [1.0, 2.0, 1.0]
     assert found["at"].to_list() == [hour(1), hour(2), hour(4)]
 
@@ -182,10 +177,8 @@ def test_counters_that_differ_by_a_constant_are_one_finding():
             "other": telemetry(noise_of_others),
         },
     )  # fmt: skip
-    assert [(one.name, one.alike) for one in told] == [
-        ("used", ("used and reserved", "free")),
-        ("other", ()),
-    ]
+    alike = {one.name: one.alike for one in told}
+    assert alike == {"used": ("used and reserved", "free"), "other": ()}
     assert told[0].beside is None
     alone = correlate(series(y), {"used": telemetry(x), "other": telemetry(noise_of_others)})
     assert told[0].q_value == alone[0].q_value

@@ -5,8 +5,6 @@ several a night, in bursts, on Mondays. An occasion is what a habit repeats: an 
 Monday. How often all this is wrong is counted in tests/calibration/test_patterns.py.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -63,20 +61,17 @@ def staged(stages: Sequence[tuple[int, float]], habit: Habit, *, cov: float) -> 
         begin += occasions
         steps.append((begin * habit.every_min / DAY_MIN, following / level))
     days = (begin + stages[-1][0]) * habit.every_min // DAY_MIN
-    world = World(1, cov=cov, phi=0.0, steps=tuple(steps))
-    return world.sampled(habit.minutes(days))
+    return World(1, cov=cov, phi=0.0, steps=tuple(steps)).sampled(habit.minutes(days))
 
 
 def seen_in(habit: Habit, days: int, day: float, ratio: float, *, cov: float = 0.03) -> StepSeen:
-    world = World(3, cov=cov, phi=0.5, steps=((day, ratio),))
-    return step_seen(habit, days, world)
+    return step_seen(habit, days, World(3, cov=cov, phi=0.5, steps=((day, ratio),)))
 
 
 def holds(seen: StepSeen, ratio: float) -> None:
     """Require one change, of its size and date, confirmed while it still matters."""
     assert seen.delay_h is not None, "not confirmed"
-    assert seen.others == ()
-    assert seen.effect == pytest.approx(ratio, abs=0.03)
+    assert (seen.others, seen.effect) == ((), pytest.approx(ratio, abs=0.03))
     assert seen.placed, seen
     # A suspect waits for a dozen runs; mostly eight are enough (docs/calibration.md).
     assert seen.in_time or (seen.delay_occasions or 0) <= CONFIRM_RUNS, seen
@@ -144,55 +139,48 @@ def test_the_goal_is_judged_however_many_runs_a_night_has(name: str) -> None:
 # --- the same runs, told in another way ---------------------------------------------------------
 
 STEPPED = World(3, cov=0.03, phi=0.3, steps=((30.4, 0.8),))
-SAME = pytest.mark.parametrize("minutes", [hourly(45), nightly(3)(60)], ids=["hourly", "nightly"])
 
 
-@SAME
+@pytest.fixture(params=[hourly(45), nightly(3)(60)], ids=["hourly", "nightly"])
+def stepped(request: pytest.FixtureRequest) -> Runs:
+    return STEPPED.sampled(request.param)
+
+
 @pytest.mark.parametrize("zone", ["Asia/Kolkata", "America/New_York"])
-def test_the_same_instants_under_another_offset_are_the_same(minutes: Minutes, zone: str) -> None:
-    runs = STEPPED.sampled(minutes)
-    moved = [at.astimezone(ZoneInfo(zone)) for at in runs.at]
-    assert changes_among(moved, runs.values) == changes_among(runs.at, runs.values)
+def test_the_same_instants_under_another_offset_are_the_same(stepped: Runs, zone: str) -> None:
+    moved = [at.astimezone(ZoneInfo(zone)) for at in stepped.at]
+    assert changes_among(moved, stepped.values) == changes_among(stepped.at, stepped.values)
 
 
-@SAME
-def test_the_order_of_rows_and_files_does_not_matter(minutes: Minutes) -> None:
-    runs = STEPPED.sampled(minutes)
-    places = list(range(len(runs)))
+def test_the_order_of_rows_and_files_does_not_matter(stepped: Runs) -> None:
+    places = list(range(len(stepped)))
     shuffled = random.Random(1).sample(places, len(places))
-    points = judged(runs).changes
+    points = judged(stepped).changes
     for order in (shuffled, places[::2] + places[1::2]):
-        assert judged(runs.picked(order)).changes == points
+        assert judged(stepped.picked(order)).changes == points
 
 
-@SAME
 @pytest.mark.parametrize("factor", [1e-6, 2.0**-20, 1e9])
-def test_the_unit_does_not_matter(minutes: Minutes, factor: float) -> None:
-    runs = STEPPED.sampled(minutes)
-    assert_alike(confirmed_in(runs.scaled(factor)), confirmed_in(runs), within=1e-9)
+def test_the_unit_does_not_matter(stepped: Runs, factor: float) -> None:
+    assert_alike(confirmed_in(stepped.scaled(factor)), confirmed_in(stepped), within=1e-9)
 
 
-@SAME
-def test_nor_does_the_sense(minutes: Minutes) -> None:
+def test_nor_does_the_sense(stepped: Runs) -> None:
     """What takes 25 % longer changed when what is 20 % slower did."""
-    runs = STEPPED.sampled(minutes)
-    inverse = Runs(runs.at, tuple(1 / value for value in runs.values))
+    inverse = Runs(stepped.at, tuple(1 / value for value in stepped.values))
     points = confirmed_in(inverse, more_is_better=False)
     upright = [replace(point, effect=1 / known(point.effect)) for point in points]
-    assert_alike(upright, confirmed_in(runs), within=0.005)
+    assert_alike(upright, confirmed_in(stepped), within=0.005)
 
 
-@SAME
-def test_a_repeated_row_tells_nothing_new(minutes: Minutes) -> None:
-    runs = STEPPED.sampled(minutes)
-    doubled = runs.picked([place for place in range(len(runs)) for _ in range(2)])
-    assert_alike(confirmed_in(doubled), confirmed_in(runs), within=0.005)
+def test_a_repeated_row_tells_nothing_new(stepped: Runs) -> None:
+    doubled = stepped.picked([place for place in range(len(stepped)) for _ in range(2)])
+    assert_alike(confirmed_in(doubled), confirmed_in(stepped), within=0.005)
 
 
-@SAME
-def test_the_zone_of_the_week_moves_no_change(minutes: Minutes) -> None:
-    runs = STEPPED.sampled(minutes)
-    assert_alike(confirmed_in(runs, timezone="Asia/Tokyo"), confirmed_in(runs), within=0.005)
+def test_the_zone_of_the_week_moves_no_change(stepped: Runs) -> None:
+    tokyo = confirmed_in(stepped, timezone="Asia/Tokyo")
+    assert_alike(tokyo, confirmed_in(stepped), within=0.005)
 
 
 def assert_alike(
@@ -221,8 +209,7 @@ def assert_alike(
 )
 def test_too_few_are_said_to_be_too_few(minutes: Minutes, count: int) -> None:
     series = judged(World(1, cov=0.02).sampled(minutes))
-    assert series.changes == ()
-    assert code_of(series.untested) == "too-few-runs"
+    assert (series.changes, code_of(series.untested)) == ((), "too-few-runs")
     assert f"{count} of 24" in known(series.untested)
 
 
@@ -314,7 +301,6 @@ def test_a_change_in_a_gap_lies_between_its_ends(name: str, seed: int) -> None:
 def test_a_gap_elsewhere_leaves_the_change_its_date() -> None:
     minutes = hourly(60)
     minutes = minutes[(minutes < 20 * DAY_MIN) | (minutes >= 30 * DAY_MIN)]
-    runs = World(1, cov=0.02, steps=((40.4, 0.9),)).sampled(minutes)
-    (point,) = confirmed_in(runs)
+    (point,) = confirmed_in(World(1, cov=0.02, steps=((40.4, 0.9),)).sampled(minutes))
     assert point.between is None
     assert abs(point.at - START - timedelta(days=40.4)) <= timedelta(hours=6)

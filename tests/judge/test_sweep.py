@@ -1,13 +1,13 @@
 """Sweeps whose truth is known: best settings, factors, knees, and how often they are wrong."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from tests.judge.sweeps import METRIC, sweep
 from tests.support.counts import at_most, series_counts
 from tests.support.known import known
 from tests.support.sentences import numbers
@@ -29,6 +29,26 @@ from trimtab.judge.sweep_result import MeasuredPoint, ScalingShape
 
 trials = series_counts(gate=40, soak=1000)
 NODES = (1, 2, 4, 8, 16, 32)
+METRIC = "write_bandwidth"
+UNFINISHED = MeasuredPoint({"nodes": 64}, {METRIC: (0.0, 1.0, 1.0)})
+
+
+def sweep(levels, rate, *, rounds=3, scatter=0.03, drift=0.1, seed=1, metric=METRIC):
+    """Every combination of levels, with rounds that are faster and slower as a whole."""
+    rng = np.random.default_rng(seed)
+    of_round = rng.normal(0, drift, rounds)
+    return [
+        MeasuredPoint(
+            dict(zip(levels, combination, strict=True)),
+            {
+                metric: tuple(
+                    1e9 * rate(*combination) * math.exp(of_round[r] + rng.normal(0, scatter))
+                    for r in range(rounds)
+                )
+            },
+        )
+        for combination in product(*levels.values())
+    ]
 
 
 def figures(point):
@@ -45,12 +65,29 @@ def winner(nps, cpt):
     return 1.3 if (nps, cpt) == (1, 8) else 1.0
 
 
+def alike(*_):
+    return 1.0
+
+
+def best_of(points, metric=METRIC):
+    """Return the best settings of a sweep of one workload."""
+    (best,) = best_settings(points, metric)
+    return best
+
+
+def setting_of(best, levels):
+    return next(one for one in best.settings if one.levels == levels)
+
+
+def altered(points, change):
+    """Return the points with other values; ``change`` takes those of a point."""
+    return [MeasuredPoint(p.levels, {METRIC: tuple(change(figures(p)))}) for p in points]
+
+
 def test_the_best_setting_stands_alone_when_it_does():
-    (best,) = best_settings(sweep(SETTINGS, winner), METRIC)
-    assert best.best == {"nps": 1, "cpt": 8}
-    assert best.runners_up == ()
-    assert best.reason.code == "best-distinct"
-    assert best.degrees == 16
+    best = best_of(sweep(SETTINGS, winner))
+    assert (best.best, best.runners_up) == ({"nps": 1, "cpt": 8}, ())
+    assert (best.reason.code, best.degrees) == ("best-distinct", 16)
     shares = [one.of_best or math.nan for one in best.settings]
     assert shares == sorted(shares, reverse=True)
 
@@ -63,10 +100,9 @@ def test_the_scatter_is_that_of_a_run(trials):
 
 
 def test_settings_that_are_alike_are_all_kept():
-    (best,) = best_settings(sweep(SETTINGS, lambda *_: 1.0), METRIC)
+    best = best_of(sweep(SETTINGS, alike))
     assert len(best.runners_up) >= 6
-    assert best.reason.code == "best-tied"
-    assert numbers(best.reason)[0] == len(best.runners_up)
+    assert (best.reason.code, numbers(best.reason)[0]) == ("best-tied", len(best.runners_up))
 
 
 @pytest.mark.parametrize("rounds", [2, 3, 6])
@@ -78,56 +114,42 @@ def test_the_truly_best_is_rarely_left_out(rounds, trials):
 
     lost = 0
     for seed in range(trials):
-        (best,) = best_settings(sweep(SETTINGS, rate, rounds=rounds, seed=seed), METRIC)
-        own = next(one for one in best.settings if one.levels == {"nps": 1, "cpt": 8})
-        lost += not own.may_be_best
+        best = best_of(sweep(SETTINGS, rate, rounds=rounds, seed=seed))
+        lost += not setting_of(best, {"nps": 1, "cpt": 8}).may_be_best
     assert lost / trials <= at_most(0.05, trials)
 
 
 def test_what_is_worse_by_six_scatters_is_told_apart(trials):
-    found = sum(
-        not best_settings(sweep(SETTINGS, winner, scatter=0.05, seed=seed), METRIC)[0].runners_up
-        for seed in range(trials)
-    )
-    assert found / trials > 0.95
+    seeds = range(trials)
+    best = [best_of(sweep(SETTINGS, winner, scatter=0.05, seed=seed)) for seed in seeds]
+    assert sum(not one.runners_up for one in best) / trials > 0.95
 
 
 def test_a_slow_round_is_nobodys_fault():
     points = sweep(SETTINGS, winner, drift=0.0)
-    slowed = [
-        MeasuredPoint(p.levels, {METRIC: (figures(p)[0] * 0.5, *p.values[METRIC][1:])})
-        for p in points
-    ]
-    calm, stormy = (best_settings(one, METRIC)[0] for one in (points, slowed))
-    assert [one.levels for one in calm.settings] == [one.levels for one in stormy.settings]
+    slowed = altered(points, lambda values: (values[0] * 0.5, *values[1:]))
+    calm, stormy = (best_of(one) for one in (points, slowed))
     assert stormy.scatter == pytest.approx(calm.scatter)
-    for one, other in zip(calm.settings, stormy.settings, strict=True):
-        assert one.of_best == pytest.approx(other.of_best)
+    assert [(one.levels, one.of_best) for one in calm.settings] == [
+        (one.levels, pytest.approx(one.of_best)) for one in stormy.settings
+    ]
 
 
 def test_a_setting_that_missed_the_fast_round_is_not_worse_for_it():
-    points = sweep(SETTINGS, lambda *_: 1.0, scatter=0.001, drift=0.0)
-    points = [
-        MeasuredPoint(p.levels, {METRIC: (2 * figures(p)[0], *p.values[METRIC][1:])})
-        for p in points
-    ]
-    points[0] = MeasuredPoint(points[0].levels, {METRIC: (None, *points[0].values[METRIC][1:])})
-    (best,) = best_settings(points, METRIC)
-    own = next(one for one in best.settings if one.levels == points[0].levels)
-    assert own.n == 2
-    assert own.of_best == pytest.approx(1.0, abs=0.01)
+    points = sweep(SETTINGS, alike, scatter=0.001, drift=0.0)
+    points = altered(points, lambda values: (2 * values[0], *values[1:]))
+    points[:1] = altered(points[:1], lambda values: (None, *values[1:]))
+    own = setting_of(best_of(points), points[0].levels)
+    assert (own.n, own.of_best) == (2, pytest.approx(1.0, abs=0.01))
 
 
 def test_rounds_are_taken_out_as_least_squares_would():
     """Against a plain design of indicators, holes and all."""
     rng = np.random.default_rng(4)
-    points = sweep(SETTINGS, winner, rounds=4)
-    points = [
-        MeasuredPoint(
-            p.levels, {METRIC: tuple(v if rng.random() > 0.3 else None for v in p.values[METRIC])}
-        )
-        for p in points
-    ]
+    points = altered(
+        sweep(SETTINGS, winner, rounds=4),
+        lambda values: (value if rng.random() > 0.3 else None for value in values),
+    )
     found = fit_blocks(points, METRIC)
     rows, y = [], []
     for place, point in enumerate(found.points):
@@ -153,7 +175,7 @@ def test_rounds_are_taken_out_as_least_squares_would():
 
 
 def test_one_round_tells_nothing_of_chance():
-    (best,) = best_settings(sweep(SETTINGS, winner, rounds=1), METRIC)
+    best = best_of(sweep(SETTINGS, winner, rounds=1))
     assert best.best is not None
     assert all(one.may_be_best is None for one in best.settings[1:])
     assert best.reason.code == "one-round"
@@ -163,17 +185,13 @@ def test_one_round_tells_nothing_of_chance():
 
 def test_settings_that_failed_are_not_best_and_are_listed():
     points = sweep(SETTINGS, winner)
-    points[0] = MeasuredPoint(points[0].levels, {METRIC: (9e9, 0.0, 9e9)})
-    points[1] = MeasuredPoint(points[1].levels, {METRIC: (None, None, None)})
-    points[2] = MeasuredPoint(points[2].levels, {})
-    (best,) = best_settings(points, METRIC)
-    last = best.settings[-3:]
-    codes = [code_of(setting.reason) for setting in last]
-    assert codes == ["unfinished-run", "not-measured", "not-measured"]
-    assert [one.may_be_best for one in last] == [False, None, None]
-    assert all(one.middle is None for one in last)
-    (none,) = best_settings(points[:3], METRIC)
-    assert none.best is None
+    failed = ({METRIC: (9e9, 0.0, 9e9)}, {METRIC: (None, None, None)}, {})
+    for place, values in enumerate(failed):
+        points[place] = MeasuredPoint(points[place].levels, values)
+    assert [
+        (code_of(one.reason), one.may_be_best, one.middle) for one in best_of(points).settings[-3:]
+    ] == [("unfinished-run", False, None), *[("not-measured", None, None)] * 2]
+    assert best_of(points[:3]).best is None
     assert best_settings([], METRIC) == ()
 
 
@@ -181,15 +199,13 @@ def test_workloads_have_a_best_each():
     levels = {"size": ("4KiB", "16MiB"), "nps": (1, 4)}
     points = sweep(levels, lambda size, nps: 1.5 if (size == "4KiB") == (nps == 4) else 1.0)
     found = best_settings(points, METRIC, workload=("size",))
-    assert [(one.workload["size"], (one.best or {})["nps"]) for one in found] == [
-        ("4KiB", 4),
-        ("16MiB", 1),
-    ]
+    by_size = {one.workload["size"]: known(one.best)["nps"] for one in found}
+    assert by_size == {"4KiB": 4, "16MiB": 1}
 
 
 def test_of_a_time_the_least_is_best():
     points = sweep(SETTINGS, lambda nps, cpt: 1 / winner(nps, cpt), metric="output_time")
-    (best,) = best_settings(points, "output_time")
+    best = best_of(points, "output_time")
     assert best.best == {"nps": 1, "cpt": 8}
     assert best.settings[0].middle == min(one.middle or 0.0 for one in best.settings)
     assert best.settings[1].of_best == pytest.approx(1 / 1.3, abs=0.08)
@@ -202,10 +218,7 @@ def test_no_level_of_a_protection_is_advised():
         lambda checksums, nps: (0.8 if checksums == "on" else 1.0) * (1.1 if nps == 1 else 1.0),
     )
     found = analyse_sweep(points)
-    assert [dict(one.workload) for one in found.best] == [
-        {"checksums": "on"},
-        {"checksums": "off"},
-    ]
+    assert [dict(one.workload) for one in found.best] == [{"checksums": "on"}, {"checksums": "off"}]
     assert all(one.best is not None and one.best["nps"] == 1 for one in found.best)
     assert found.effects is not None
     cost = next(one for one in found.effects[METRIC] if one.factors == ("checksums",))
@@ -215,11 +228,8 @@ def test_no_level_of_a_protection_is_advised():
 
 
 def test_equal_values_are_equal():
-    points = sweep(SETTINGS, lambda *_: 1.0, scatter=0.0, drift=0.0)
-    (best,) = best_settings(points, METRIC)
-    assert len(best.runners_up) == 8
-    points = sweep(SETTINGS, winner, scatter=0.0, drift=0.0)
-    assert best_settings(points, METRIC)[0].runners_up == ()
+    for rate, tied in ((alike, 8), (winner, 0)):
+        assert len(best_of(sweep(SETTINGS, rate, scatter=0.0, drift=0.0)).runners_up) == tied
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0])
@@ -237,35 +247,27 @@ def test_dunnetts_quantile_against_simulation(count, degrees):
     z = rng.standard_normal((100_000, count + 1))
     s = np.sqrt(rng.chisquare(degrees, 100_000) / degrees)
     largest = (z[:, 1:] - z[:, :1]).max(axis=1) / (math.sqrt(2) * s)
-    assert dunnett_quantile(0.95, count, degrees) == pytest.approx(
-        np.quantile(largest, 0.95), rel=0.02
-    )
+    expected = np.quantile(largest, 0.95)
+    assert dunnett_quantile(0.95, count, degrees) == pytest.approx(expected, rel=0.02)
 
 
 def test_dunnett_of_one_difference_is_student():
     for degrees in (1, 2, 4, 30):
-        assert dunnett_quantile(0.95, 1, degrees) == pytest.approx(
-            stats.t.ppf(0.95, degrees), rel=5e-3
-        )
+        expected = stats.t.ppf(0.95, degrees)
+        assert dunnett_quantile(0.95, 1, degrees) == pytest.approx(expected, rel=5e-3)
 
 
 # Factors
 
 
 def test_what_matters_and_what_does_not():
-    points = sweep(
-        {"nodes": (1, 2, 4), "nps": (1, 4), "colour": ("a", "b")},
-        lambda nodes, nps, _: nodes * (1.1 if nps == 1 else 1.0),
-        seed=2,
-    )
+    levels = {"nodes": (1, 2, 4), "nps": (1, 4), "colour": ("a", "b")}
+    points = sweep(levels, lambda nodes, nps, _: nodes * (1.1 if nps == 1 else 1.0), seed=2)
     effects = {one.factors: one for one in factor_effects(points, METRIC)}
-    assert effects["nodes",].matters
+    assert {factors for factors, one in effects.items() if one.matters} == {("nodes",), ("nps",)}
     assert effects["nodes",].share > 0.9
     assert effects["nodes",].ratio == pytest.approx(4, rel=0.05)
-    assert effects["nps",].matters
     assert effects["nps",].ratio == pytest.approx(1.1, abs=0.03)
-    assert not effects["colour",].matters
-    assert not effects["nodes", "nps"].matters
     assert effects["nodes", "nps"].ratio is None
 
 
@@ -281,13 +283,8 @@ def test_an_interaction_is_seen():
 
 
 def test_a_sweep_of_nothing_rarely_shows_something(trials):
-    alarms = sum(
-        any(
-            one.matters
-            for one in factor_effects(sweep(SETTINGS, lambda *_: 1.0, seed=seed), METRIC)
-        )
-        for seed in range(trials)
-    )
+    found = [factor_effects(sweep(SETTINGS, alike, seed=seed), METRIC) for seed in range(trials)]
+    alarms = sum(any(one.matters for one in effects) for effects in found)
     assert alarms / trials <= at_most(0.05, trials)
 
 
@@ -312,17 +309,10 @@ def test_a_heat_map_is_a_slice_through_the_best():
     found = heat_map(
         points, METRIC, row_factor="size", column_factor="nodes", fixed={"nps": 4, "nodes": 1}
     )
-    assert found.rows == ("1MiB", "16MiB")
-    assert found.columns == (1, 4)
-    assert found.fixed == {"nps": 4}
+    assert (found.rows, found.columns, found.fixed) == (("1MiB", "16MiB"), (1, 4), {"nps": 4})
     assert found.cells[0][1] == pytest.approx(16e9, rel=0.01)
-    missing = heat_map(
-        [p for p in points if p.levels != {"size": "1MiB", "nodes": 4, "nps": 4}],
-        METRIC,
-        row_factor="size",
-        column_factor="nodes",
-        fixed={"nps": 4},
-    )
+    rest = [p for p in points if p.levels != {"size": "1MiB", "nodes": 4, "nps": 4}]
+    missing = heat_map(rest, METRIC, row_factor="size", column_factor="nodes", fixed={"nps": 4})
     assert missing.cells[0][1] is None
 
 
@@ -346,8 +336,12 @@ def curve(rate, *, amounts=NODES, **options):
     return sweep({"nodes": amounts}, rate, **options)
 
 
+def knee_of(rate, **options):
+    return scaling(curve(rate, **options), METRIC, "nodes")
+
+
 def knees(trials, rate, **options):
-    return [scaling(curve(rate, seed=seed, **options), METRIC, "nodes") for seed in range(trials)]
+    return [knee_of(rate, seed=seed, **options) for seed in range(trials)]
 
 
 @pytest.mark.parametrize("growth", [0.0, 0.4, 1.0])
@@ -362,11 +356,8 @@ def test_a_straight_line_rarely_has_a_knee(growth, trials):
 def test_a_knee_is_found_and_held(limit, trials):
     found = knees(trials, lambda nodes: min(nodes, limit), scatter=0.05)
     assert all(one.shape is ScalingShape.KNEE for one in found)
-    held = [
-        one.knee_interval.low <= limit <= one.knee_interval.high
-        for one in found
-        if one.knee_interval is not None
-    ]
+    intervals = [one.knee_interval for one in found if one.knee_interval is not None]
+    held = [one.low <= limit <= one.high for one in intervals]
     assert sum(held) / trials >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / trials)
 
 
@@ -379,39 +370,30 @@ def test_a_soft_approach_is_found(trials):
 
 def test_a_curve_like_that_of_the_e2000():
     """Peak at 16 nodes for bandwidth, still rising at 32 for read IOPS (one scalable unit)."""
-    bandwidth = scaling(curve(lambda nodes: min(11 * nodes, 150)), METRIC, "nodes")
-    assert bandwidth.shape is ScalingShape.KNEE
-    assert bandwidth.enough == 16
-    assert bandwidth.knee == pytest.approx(150 / 11, rel=0.1)
-    assert bandwidth.reason.code == "knee"
+    bandwidth = knee_of(lambda nodes: min(11 * nodes, 150))
+    assert (bandwidth.shape, bandwidth.enough) == (ScalingShape.KNEE, 16)
+    assert (bandwidth.knee, bandwidth.reason.code) == (pytest.approx(150 / 11, rel=0.1), "knee")
     assert numbers(bandwidth.reason)[-2] == 16
-    iops = scaling(curve(lambda nodes: nodes**0.8), METRIC, "nodes")
-    assert iops.shape is ScalingShape.GROWING
-    assert iops.enough == 32
-    assert iops.reason.code == "growing"
-    assert numbers(iops.reason)[:2] == [1, 32]
-    assert iops.growth == pytest.approx(0.8, abs=0.05)
+    iops = knee_of(lambda nodes: nodes**0.8)
+    assert (iops.shape, iops.enough, iops.reason.code) == (ScalingShape.GROWING, 32, "growing")
+    assert (numbers(iops.reason)[:2], iops.growth) == ([1, 32], pytest.approx(0.8, abs=0.05))
 
 
 def test_beyond_the_peak_it_falls():
-    found = scaling(curve(lambda n: min(n, 8) * max(1, n / 8) ** -0.4), METRIC, "nodes")
-    assert found.shape is ScalingShape.KNEE
-    assert found.enough == 8
+    found = knee_of(lambda n: min(n, 8) * max(1, n / 8) ** -0.4)
+    assert (found.shape, found.enough) == (ScalingShape.KNEE, 8)
     assert known(found.growth_after) < -0.1
     assert "beyond it falls" in found.reason
 
 
 def test_a_bend_that_still_pays_is_no_knee():
-    found = scaling(
-        curve(lambda n: min(n, 8) * max(1, n / 8) ** 0.7, scatter=0.01), METRIC, "nodes"
-    )
-    assert found.shape is ScalingShape.GROWING
-    assert found.reason.code == "growth-changes"
+    found = knee_of(lambda n: min(n, 8) * max(1, n / 8) ** 0.7, scatter=0.01)
+    assert (found.shape, found.reason.code) == (ScalingShape.GROWING, "growth-changes")
     assert found.knee is None
 
 
 def test_a_knee_at_the_end_of_what_was_measured_says_or_more():
-    found = scaling(curve(lambda n: min(n, 16), scatter=0.01), METRIC, "nodes")
+    found = knee_of(lambda n: min(n, 16), scatter=0.01)
     assert found.shape is ScalingShape.KNEE
     assert "or more" in found.reason
 
@@ -419,8 +401,7 @@ def test_a_knee_at_the_end_of_what_was_measured_says_or_more():
 def test_of_a_time_the_speed_is_looked_at():
     points = curve(lambda nodes: 1 / min(nodes, 8), metric="output_time")
     found = scaling(points, "output_time", "nodes")
-    assert found.shape is ScalingShape.KNEE
-    assert found.enough == 8
+    assert (found.shape, found.enough) == (ScalingShape.KNEE, 8)
 
 
 @pytest.mark.parametrize(
@@ -429,24 +410,18 @@ def test_of_a_time_the_speed_is_looked_at():
         (curve(lambda n: n, amounts=(1, 2, 4)), "too-few-amounts"),
         (curve(lambda n: n, rounds=1), "too-few-runs"),
         ([], "too-few-amounts"),
-        (
-            [*curve(lambda n: n), MeasuredPoint({"nodes": 64}, {METRIC: (0.0, 1.0, 1.0)})],
-            "unfinished-run",
-        ),
+        ([*curve(lambda n: n), UNFINISHED], "unfinished-run"),
     ],
 )
 def test_what_is_not_enough_for_a_knee(points, code):
     found = scaling(points, METRIC, "nodes")
-    assert found.shape is ScalingShape.CANNOT_TELL
-    assert found.reason.code == code
+    assert (found.shape, found.reason.code) == (ScalingShape.CANNOT_TELL, code)
 
 
 def test_without_scatter_there_is_still_an_answer():
-    exact = scaling(curve(lambda n: min(n, 8), scatter=0.0, drift=0.0), METRIC, "nodes")
-    assert exact.shape is ScalingShape.KNEE
-    assert exact.knee == pytest.approx(8)
-    line = scaling(curve(lambda n: n, scatter=0.0, drift=0.0), METRIC, "nodes")
-    assert line.shape is ScalingShape.GROWING
+    exact = knee_of(lambda n: min(n, 8), scatter=0.0, drift=0.0)
+    assert (exact.shape, exact.knee) == (ScalingShape.KNEE, pytest.approx(8))
+    assert knee_of(lambda n: n, scatter=0.0, drift=0.0).shape is ScalingShape.GROWING
 
 
 @pytest.mark.calibration
@@ -479,18 +454,14 @@ def test_a_whole_sweep():
     assert known(best.best)["nps"] == 1
     assert known(found.effects)[METRIC][0].factors == ("nodes",)
     (grid,) = found.maps
-    assert {grid.row_factor, grid.column_factor} == {"nps", "nodes"}
-    assert len(grid.cells) == 3
+    assert ({grid.row_factor, grid.column_factor}, len(grid.cells)) == ({"nps", "nodes"}, 3)
     (scale,) = found.scaling
-    assert scale.factor == "nodes"
-    assert scale.fixed["nps"] == 1
-    assert scale.shape is ScalingShape.KNEE
+    assert (scale.factor, scale.fixed["nps"], scale.shape) == ("nodes", 1, ScalingShape.KNEE)
 
 
 def test_an_empty_sweep():
     found = analyse_sweep([])
-    assert found.best == ()
-    assert found.maps == ()
+    assert (found.best, found.maps) == ((), ())
 
 
 def test_runs_become_points():
@@ -513,10 +484,8 @@ def test_runs_become_points():
         ]
     )
     assert [point.levels for point in found] == [one, two]
-    assert [figures for point in found for figures in point.values.values()] == [
-        (2.0, 3.0, None),
-        (0.0, None, None),
-    ]
+    values = [figures for point in found for figures in point.values.values()]
+    assert values == [(2.0, 3.0, None), (0.0, None, None)]
     assert measured_points([(one, 0, run(5.0, target="OST0000"))])[0].values == {METRIC: (None,)}
     assert measured_points([]) == ()
 
@@ -524,5 +493,72 @@ def test_runs_become_points():
 def test_all_stripes_are_no_amount():
     points = [*curve(lambda n: min(n, 8)), MeasuredPoint({"nodes": -1}, {METRIC: (1e9, 1e9, 1e9)})]
     found = scaling(points, METRIC, "nodes")
-    assert found.shape is ScalingShape.KNEE
-    assert found.points[0].amount == 1
+    assert (found.shape, found.points[0].amount) == (ScalingShape.KNEE, 1)
+
+
+# What is said of one pair of settings is the same in table, reason and effects
+
+
+def behind(a, b):
+    return 0.6 if (a, b) == (1, 1) else 1.0
+
+
+def two_settings(a, b):
+    return [
+        MeasuredPoint({"size": "1MiB"}, {METRIC: tuple(1e9 * v for v in a)}),
+        MeasuredPoint({"size": "4MiB"}, {METRIC: tuple(1e9 * v for v in b)}),
+    ]
+
+
+@pytest.mark.parametrize(("a", "b"), [((1.0, 1.0), (0.40, 0.55)), ((1.0, 1.1), (0.5, 0.56))])
+def test_the_interval_that_is_shown_and_the_answer_tell_the_same(a, b):
+    """Two rounds leave one degree of freedom: half as fast can be chance."""
+    points = two_settings(a, b)
+    (best,) = best_settings(points, METRIC)
+    other = best.settings[1]
+    (effect,) = factor_effects(points, METRIC)
+    assert other.may_be_best == (known(other.of_best_interval).high > 1) == (not effect.matters)
+
+
+@pytest.mark.calibration
+@given(
+    st.lists(st.floats(0.2, 1.0), min_size=2, max_size=8), st.integers(2, 4), st.integers(0, 10**6)
+)
+def test_what_may_be_the_best_reaches_it_and_nothing_else(rates, rounds, seed):
+    levels = {"one": tuple(range(len(rates)))}
+    points = sweep(levels, lambda one: rates[one], rounds=rounds, scatter=0.2, seed=seed)
+    (best,) = best_settings(points, METRIC)
+    for one in best.settings[1:]:
+        assert one.of_best_interval is not None
+        assert one.of_best_interval.low <= (one.of_best or 0) <= one.of_best_interval.high
+        assert one.may_be_best == (one.of_best_interval.high > 1)
+    if len(rates) == 2:
+        (effect,) = factor_effects(points, METRIC)
+        assert bool(effect.matters) == (not best.settings[1].may_be_best)
+
+
+def test_of_alike_settings_one_in_twenty_sweeps_leaves_one_out(trials):
+    """With two or three settings a one-sided bound alone would do so twice as often."""
+    levels = {"one": (1, 2)}
+    lost = 0
+    for seed in range(trials):
+        points = sweep(levels, lambda one: 1.0, rounds=4, seed=seed)
+        lost += not best_settings(points, METRIC)[0].runners_up
+    assert lost / trials <= at_most(0.05, trials)
+
+
+@pytest.mark.calibration
+def test_settings_told_apart_without_a_factor_that_matters_are_explained():
+    """Four settings in two rounds, of which one is behind: Holm's F tests do not see it yet."""
+    found = []
+    for seed in range(60):
+        levels = {"a": (1, 2), "b": (1, 2)}
+        points = sweep(levels, behind, rounds=2, scatter=0.1, seed=seed)
+        analysis = analyse_sweep(points)
+        apart = any(one.may_be_best is False for one in analysis.best[0].settings)
+        matters = any(one.matters for one in (analysis.effects or {})[METRIC])
+        told = any(note.code == "no-single-factor" for note in analysis.notes)
+        assert told == (apart and not matters)
+        found.append(told)
+    assert any(found)
+    assert not all(found)

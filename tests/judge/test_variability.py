@@ -1,16 +1,13 @@
 """Verdicts: what the words say, what is missing, and the edges of the window."""
 
-import csv
 import dataclasses
-import gzip
-import os
 import random
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.judge.frames import mira_reads
 from tests.judge.history import noise, points, with_cov
 from tests.support.known import known
 from tests.support.sentences import numbers
@@ -20,15 +17,14 @@ from trimtab.judge.variability import judge_history, judge_repetitions
 
 MET, MISSED, CANNOT_TELL = VerdictStatus.MET, VerdictStatus.MISSED, VerdictStatus.CANNOT_TELL
 HOUR_S = 3600.0
-REAL_DATA = Path(os.environ.get("TRIMTAB_REAL_DATA", "../shared/data"))
 
 
 def repetitions(values, **more):
     return judge_repetitions(values, metric="write_bandwidth", probe="check", goal=0.08, **more)
 
 
-def history(series, metric="write_bandwidth", **more):
-    return judge_history(series, metric=metric, probe="check", goal=0.08, **more)
+def history(series, metric="write_bandwidth", goal=0.08, **more):
+    return judge_history(series, metric=metric, probe="check", goal=goal, **more)
 
 
 # --- repetitions
@@ -37,8 +33,7 @@ def history(series, metric="write_bandwidth", **more):
 @given(st.lists(st.floats(0, 1e12), max_size=20))
 def test_repetitions_never_meet_or_miss_the_goal(values):
     verdict = repetitions(values)
-    assert verdict.status is CANNOT_TELL
-    assert verdict.scope is Scope.REPETITIONS
+    assert (verdict.status, verdict.scope) == (CANNOT_TELL, Scope.REPETITIONS)
     assert verdict.n == len(values)
     assert verdict.reason
 
@@ -46,12 +41,10 @@ def test_repetitions_never_meet_or_miss_the_goal(values):
 def test_five_repetitions_have_all_their_numbers():
     verdict = repetitions([98.0, 99.0, 100.0, 101.0, 102.0])
     assert (verdict.mean, verdict.median, verdict.slowest, verdict.goal) == (100, 100, 98, 0.08)
-    assert verdict.cov == pytest.approx(0.0158114)
-    assert verdict.mad_cv == pytest.approx(0.014826)
+    assert (verdict.cov, verdict.mad_cv) == (pytest.approx(0.0158114), pytest.approx(0.014826))
     assert known(verdict.cov_interval).low < 0.0158114 < known(verdict.cov_interval).high
     assert known(verdict.mean_interval).low == pytest.approx(100 - 2.776445 * (2.5 / 5) ** 0.5)
-    assert verdict.unit == "B/s"
-    assert verdict.reason.code == "repetitions-only"
+    assert (verdict.unit, verdict.reason.code) == ("B/s", "repetitions-only")
     assert numbers(verdict.reason)[-1] == 8
 
 
@@ -74,8 +67,7 @@ def test_repetitions_that_moved_nothing_have_no_cov():
 
 def test_what_was_not_believed_is_said_first():
     some = repetitions([1.0, 2.0], disbelieved=["too short", "cached", "cached"])
-    assert some.reason.code == "repetitions-only"
-    assert numbers(some.reason)[:3] == [3, 5, 1]
+    assert (some.reason.code, numbers(some.reason)[:3]) == ("repetitions-only", [3, 5, 1])
     assert "cached" in some.reason
     assert "too short" not in some.reason
     for count, figures in ((5, [5]), (1, [])):
@@ -105,10 +97,8 @@ def test_the_slowest_of_a_time_is_the_longest():
 )
 def test_48_hourly_runs(cov, status, code):
     verdict = history(points(with_cov(48, cov)))
-    assert (verdict.status, verdict.reason.code) == (status, code)
-    assert verdict.scope is Scope.HISTORY
-    assert (verdict.n, verdict.unfinished) == (48, 0)
-    assert verdict.cov == pytest.approx(cov)
+    assert (verdict.status, verdict.reason.code, verdict.scope) == (status, code, Scope.HISTORY)
+    assert (verdict.n, verdict.unfinished, verdict.cov) == (48, 0, pytest.approx(cov))
     assert verdict.cov_finished == pytest.approx(cov)
     assert known(verdict.cov_interval).low < cov < known(verdict.cov_interval).high
     assert numbers(verdict.reason)[0] == pytest.approx(100 * cov)
@@ -117,21 +107,11 @@ def test_48_hourly_runs(cov, status, code):
 
 @given(st.lists(st.floats(0, 1e12), min_size=30, max_size=60), st.floats(0.001, 0.5))
 def test_status_is_where_the_interval_lies(values, goal):
-    verdict = judge_history(
-        points(values, step_s=1.5 * HOUR_S),
-        metric="write_bandwidth",
-        probe="p",
-        goal=goal,
-        window_s=200 * HOUR_S,
-    )
-    if verdict.cov_interval is None:
-        assert verdict.status is CANNOT_TELL
-    elif verdict.cov_interval.high <= goal:
-        assert verdict.status is MET
-    elif verdict.cov_interval.low > goal:
-        assert verdict.status is MISSED
-    else:
-        assert verdict.status is CANNOT_TELL
+    verdict = history(points(values, step_s=1.5 * HOUR_S), goal=goal, window_s=200 * HOUR_S)
+    interval = verdict.cov_interval
+    is_met = interval is not None and interval.high <= goal
+    is_missed = interval is not None and interval.low > goal
+    assert verdict.status is (MET if is_met else MISSED if is_missed else CANNOT_TELL)
 
 
 # --- history: what is missing
@@ -143,10 +123,8 @@ def test_status_is_where_the_interval_lies(values, goal):
 )
 def test_too_little_history_says_what_is_missing(n, step_h, span_h, lacking):
     verdict = history(points(with_cov(50, 0.02)[:n], step_s=step_h * HOUR_S))
-    assert verdict.status is CANNOT_TELL
-    assert verdict.reason.code == "too-few-runs"
-    assert numbers(verdict.reason) == [n, span_h, 48, 24, 36, *lacking]
-    assert verdict.n == n
+    assert (verdict.status, verdict.reason.code) == (CANNOT_TELL, "too-few-runs")
+    assert (numbers(verdict.reason), verdict.n) == ([n, span_h, 48, 24, 36, *lacking], n)
 
 
 def test_24_runs_over_exactly_36_hours_are_enough():
@@ -159,15 +137,13 @@ def test_runs_back_to_back_do_not_make_a_history():
     burst = points(with_cov(40, 0.002), step_s=60)
     later = dataclasses.replace(burst[0], at=points([1] * 40)[-1].at, run="later")
     verdict = history([*burst, later])
-    assert verdict.status is CANNOT_TELL
-    assert verdict.reason.code == "too-few-runs"
+    assert (verdict.status, verdict.reason.code) == (CANNOT_TELL, "too-few-runs")
     assert numbers(verdict.reason) == [41, 39, 48, 4, 15, 24, 36, 20]
 
 
 def test_a_window_that_can_never_hold_enough_is_named():
     verdict = history(points(with_cov(48, 0.02)), window_s=24 * HOUR_S)
-    assert verdict.status is CANNOT_TELL
-    assert verdict.reason.code == "window-too-short"
+    assert (verdict.status, verdict.reason.code) == (CANNOT_TELL, "window-too-short")
     assert numbers(verdict.reason) == [24, 24, 36]
 
 
@@ -177,9 +153,7 @@ def test_a_window_that_can_never_hold_enough_is_named():
 def test_the_window_ends_with_the_last_run_and_leaves_out_its_beginning():
     series = points([1.0, *([9.0] * 200), *with_cov(48, 0.05)])
     verdict = history(series)
-    assert verdict.n == 48
-    assert verdict.from_ == series[-48].at
-    assert verdict.to == series[-1].at
+    assert (verdict.n, verdict.from_, verdict.to) == (48, series[-48].at, series[-1].at)
     assert verdict.cov == pytest.approx(0.05)
 
 
@@ -193,8 +167,7 @@ def test_order_and_doubles_change_nothing(shuffler: random.Random):
 
 def test_two_runs_at_the_same_moment_both_count():
     series = points(with_cov(48, 0.02))
-    twin = dataclasses.replace(series[-1], run="other")
-    assert history([*series, twin]).n == 49
+    assert history([*series, dataclasses.replace(series[-1], run="other")]).n == 49
 
 
 # --- history: unfinished runs, zeros, constants
@@ -204,11 +177,8 @@ def test_an_unfinished_run_counts_as_0():
     series = points(with_cov(48, 0.02), unfinished={7, 20, 33})
     verdict = history(series)
     plain = history([dataclasses.replace(p, unfinished=False) for p in series])
-    assert verdict.status is MISSED
-    assert verdict.unfinished == 3
-    assert verdict.slowest == 0
-    assert verdict.cov == plain.cov
-    assert verdict.cov_finished == pytest.approx(0.02, rel=0.2)
+    assert (verdict.status, verdict.unfinished, verdict.slowest) == (MISSED, 3, 0)
+    assert (verdict.cov, verdict.cov_finished) == (plain.cov, pytest.approx(0.02, rel=0.2))
     assert numbers(verdict.reason)[-2:] == [3, 0]
 
 
@@ -226,23 +196,19 @@ def test_one_event_is_too_few_to_tell_but_is_seen():
 
 def test_nothing_finished():
     verdict = history(points([1.0] * 48, unfinished=set(range(48))))
-    assert verdict.status is MISSED
-    assert verdict.reason.code == "none-finished"
+    assert (verdict.status, verdict.reason.code) == (MISSED, "none-finished")
     assert verdict.cov is verdict.cov_interval is verdict.cov_finished is verdict.mad_cv is None
     assert (verdict.mean, verdict.unfinished) == (0, 48)
 
 
 def test_finished_runs_of_0_have_no_cov():
     verdict = history(points([0.0] * 48))
-    assert verdict.status is CANNOT_TELL
-    assert verdict.reason.code == "mean-zero"
+    assert (verdict.status, verdict.reason.code) == (CANNOT_TELL, "mean-zero")
 
 
 def test_a_constant_series_is_met_and_wondered_at():
     verdict = history(points([0.1] * 48))
-    assert verdict.status is MET
-    assert verdict.cov == 0
-    assert verdict.cov_interval == Interval(0.0, 0.0)
+    assert (verdict.status, verdict.cov, verdict.cov_interval) == (MET, 0, Interval(0.0, 0.0))
     assert verdict.reason.code == "constant-values"
 
 
@@ -250,11 +216,9 @@ def test_an_unfinished_run_is_no_short_time():
     steady = with_cov(48, 0.02)
     series = points(steady, metric="output_time", unfinished={7})
     verdict = history(series, metric="output_time")
-    assert verdict.status is CANNOT_TELL
-    assert (verdict.n, verdict.unfinished) == (47, 1)
+    assert (verdict.status, verdict.n, verdict.unfinished) == (CANNOT_TELL, 47, 1)
     assert verdict.slowest == max(steady[:7] + steady[8:])
-    assert verdict.reason.code == "unfinished-not-counted"
-    assert numbers(verdict.reason)[-1] == 1
+    assert (verdict.reason.code, numbers(verdict.reason)[-1]) == ("unfinished-not-counted", 1)
     wild = points(with_cov(48, 0.2), metric="output_time", unfinished={7})
     assert history(wild, metric="output_time").status is MISSED
     hung = points(steady, metric="output_time", unfinished=set(range(48)))
@@ -263,8 +227,7 @@ def test_an_unfinished_run_is_no_short_time():
 
 def test_a_series_that_drifts_slowly_has_few_independent_runs():
     verdict = history(points(1 + 0.05 * (i // 12 % 2) for i in range(48)))
-    assert verdict.status is CANNOT_TELL
-    assert verdict.reason.code == "goal-in-interval"
+    assert (verdict.status, verdict.reason.code) == (CANNOT_TELL, "goal-in-interval")
     *_, runs, independent = numbers(verdict.reason)
     assert runs == 48
     assert independent < 24
@@ -288,23 +251,13 @@ def test_an_unknown_metric_is_refused():
 
 def test_a_real_year_of_daily_reads_is_uneven_through_few_bad_days():
     """HACC-IO reads on Mira, 2017: COV 20 % against a MAD-CV of 2.5 % [TOKIO, SC18]."""
-    file = REAL_DATA / "tokio-abc" / "mira-summaries_2017-02-14_2018-02-15.csv.gz"
-    if not file.exists():
-        pytest.skip(f"{file} is not here: set TRIMTAB_REAL_DATA")
-    series = []
-    with gzip.open(file, "rt") as text:
-        rows = csv.reader(text)
-        column = {name: index for index, name in enumerate(next(rows))}
-        for row in rows:
-            if row[column["darshan_app"]].split("/")[-1] == "hacc_io_read":
-                at = datetime.fromtimestamp(float(row[column["darshan_start_time"]]), UTC)
-                speed = float(row[column["darshan_agg_perf_by_slowest_posix"]]) * 2**20
-                run = row[column["darshan_jobid"]] + str(at)
-                series.append(HistoryPoint(at, "read_bandwidth", speed, False, run))
+    series = [
+        HistoryPoint(at, "read_bandwidth", value, False, f"run-{place}")
+        for place, (at, value) in enumerate(mira_reads().iter_rows())
+    ]
     verdict = history(series, metric="read_bandwidth", window_s=400 * 86400.0)
     assert verdict.n > 300
-    assert verdict.status is MISSED
-    assert verdict.cov == pytest.approx(0.20, abs=0.01)
+    assert (verdict.status, verdict.cov) == (MISSED, pytest.approx(0.20, abs=0.01))
     assert verdict.mad_cv == pytest.approx(0.025, abs=0.002)
 
 
@@ -312,22 +265,16 @@ def test_a_real_year_of_daily_reads_is_uneven_through_few_bad_days():
 def test_a_probe_of_every_day_gets_its_verdict_over_24_runs(days):
     """48 hours hold two daily runs: the window is as long as 24 of them take, at most 60 days."""
     values = noise(1, 60, cov=0.03, seed=4)[0]
-    verdict = judge_history(
-        points(values, step_s=days * 86400.0), metric="write_bandwidth", probe="p", goal=0.08
-    )
-    assert verdict.status is VerdictStatus.MET
-    assert verdict.n == 24
+    verdict = history(points(values, step_s=days * 86400.0))
+    assert (verdict.status, verdict.n) == (VerdictStatus.MET, 24)
     assert verdict.reason.startswith("over the last 24 runs,")
     assert "48 h hold too few runs of this probe" in verdict.reason
 
 
 def test_runs_of_more_than_two_months_are_no_window():
     values = noise(1, 60, cov=0.03, seed=4)[0]
-    verdict = judge_history(
-        points(values, step_s=3 * 86400.0), metric="write_bandwidth", probe="p", goal=0.08
-    )
-    assert verdict.status is VerdictStatus.CANNOT_TELL
-    assert verdict.reason.code == "too-few-runs"
+    verdict = history(points(values, step_s=3 * 86400.0))
+    assert (verdict.status, verdict.reason.code) == (VerdictStatus.CANNOT_TELL, "too-few-runs")
     assert verdict.n == 20
 
 
@@ -337,5 +284,5 @@ def test_hourly_runs_after_a_pause_wait_for_their_window():
         dataclasses.replace(point, at=point.at + timedelta(days=5) * (place >= 50))
         for place, point in enumerate(points(values))
     ]
-    verdict = judge_history(pause, metric="write_bandwidth", probe="p", goal=0.08)
+    verdict = history(pause)
     assert (verdict.n, verdict.reason.code) == (10, "too-few-runs")

@@ -42,17 +42,12 @@ def servers_of(nodes: str) -> list[str]:
     """Return the names in a node set of one bracket: ``oss[1-2]``, ``oss1,oss2``."""
     names = []
     for part in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", nodes):
-        found = re.fullmatch(r"(.*)\[(.*)\]", part)
-        if found is None:
-            names.append(part)
-            continue
-        for piece in found[2].split(","):
+        beginning, _, numbers = part.rstrip("]").partition("[")
+        for piece in numbers.split(",") if numbers else ():
             first, _, last = piece.partition("-")
-            width = len(first)
-            names += [
-                f"{found[1]}{number:0{width}d}"
-                for number in range(int(first), int(last or first) + 1)
-            ]
+            places = range(int(first), int(last or first) + 1)
+            names += [f"{beginning}{number:0{len(first)}d}" for number in places]
+        names += [] if numbers else [beginning]
     return names
 
 
@@ -146,18 +141,16 @@ class Cluster:
     @property
     def osts(self) -> list[Mounted]:
         """The OSTs, by their index."""
-        return sorted(
-            (one for one in self.home.values() if one.name.startswith("OST")),
-            key=lambda one: one.index,
-        )
+        return self._of("OST")
 
     @property
     def mdts(self) -> list[Mounted]:
         """The MDTs, by their index."""
-        return sorted(
-            (one for one in self.home.values() if one.name.startswith("MDT")),
-            key=lambda one: one.index,
-        )
+        return self._of("MDT")
+
+    def _of(self, kind: str) -> list[Mounted]:
+        targets = (one for one in self.home.values() if one.name.startswith(kind))
+        return sorted(targets, key=lambda one: one.index)
 
     def forget_other_stores(self) -> None:
         """Let a new store act here: machines refuse one whose tokens are below those they saw."""
@@ -265,12 +258,9 @@ class Cluster:
             self.write_file(server, "/proc/sysrq-trigger", "b", timeout_s=20.0)
         self.until(lambda: self.boot_of(server) != boot, f"{server} has started again")
         served = {name for name, target in self.home.items() if target.server == server}
-
-        def mounted() -> bool:
-            return served <= set(self.mounted())
-
         try:
-            self.until(mounted, f"{server} has mounted its targets", 180.0)
+            text = f"{server} has mounted its targets"
+            self.until(lambda: served <= set(self.mounted()), text, 180.0)
         except Wrong:
             self.put_back()
 
@@ -281,11 +271,8 @@ class Cluster:
 
     def write_file(self, server: str, path: str, value: str, timeout_s: float = 60.0) -> None:
         """Write a value into a file of a server."""
-        self.on(server, "dd", f"of={path}", "status=none", timeout_s=timeout_s, code=None) if (
-            not value
-        ) else self.on(
-            server, "sh", "-c", 'printf "%s\\n" "$2" > "$1"', "sh", path, value, timeout_s=timeout_s
-        )
+        script = 'printf "%s\\n" "$2" > "$1"'
+        self.on(server, "sh", "-c", script, "sh", path, value, timeout_s=timeout_s)
 
     def block_device(self, target: Mounted) -> str:
         """Return the kernel's name of a target's device."""
@@ -361,6 +348,11 @@ class Cluster:
             # A value of several lines is a statistic, not a setting.
             if equals and value and " " not in name and ("=" in following or not following)
         }
+
+    def echo_devices(self) -> list[str]:
+        """Return the lines of ``lctl dl`` of echo devices, on all servers."""
+        lists = (self.on(server, "lctl", "dl") for server in self.servers)
+        return [line for text in lists for line in text.splitlines() if " echo" in line]
 
     def stripes(self, path: Path) -> list[str]:
         """Return the OSTs that a file has objects on, by ``lfs getstripe``."""

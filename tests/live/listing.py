@@ -39,17 +39,21 @@ def rows_of(root: Path) -> dict[str, tuple[int, ...]]:
 
 def times_of(root: Path) -> dict[str, tuple[int, int, int]]:
     """Return the three times of every name below a directory, and of itself, in nanoseconds."""
-    found = {name: status for name, status in walk(root)}
-    found["."] = root.lstat()
     return {
         name: (status.st_atime_ns, status.st_mtime_ns, status.st_ctime_ns)
-        for name, status in found.items()
+        for name, status in (*walk(root), (".", root.lstat()))
     }
 
 
 def works(words: Sequence[str]) -> bool:
     """Return whether a command of ``lfs`` succeeds."""
     return not subprocess.run(["lfs", *words], capture_output=True, check=False).returncode
+
+
+ACTS = (
+    *("create", "create", "create", "write", "rename", "link", "unlink", "rmdir", "mkdir", "chmod"),
+    *("chown", "truncate", "symlink", "striped", "replace", "migrate", "utime"),
+)
 
 
 class Work:
@@ -67,27 +71,7 @@ class Work:
 
     def act(self) -> None:
         """Do one thing; an act that finds nothing to work on, or loses a race, is none."""
-        name = self._random.choice(
-            (
-                "create",
-                "create",
-                "create",
-                "write",
-                "rename",
-                "link",
-                "unlink",
-                "rmdir",
-                "mkdir",
-                "chmod",
-                "chown",
-                "truncate",
-                "symlink",
-                "striped",
-                "replace",
-                "migrate",
-                "utime",
-            )
-        )
+        name = self._random.choice(ACTS)
         try:
             getattr(self, "_" + name)()
         except OSError:

@@ -14,11 +14,12 @@ from tests.live.__main__ import UNDERSTOOD, main
 from tests.live.cluster import Cluster, servers_of
 from tests.live.listing import Work, rows_of, times_of
 from tests.live.rows import CAPABILITIES
-from tests.live.rows.mailing import mailbox, require_one_each
+from tests.live.rows.mailing import require_one_each
 from tests.live.rows.purging import KINDS
 from tests.live.rows.scanning import require_equal, witnessed
 from tests.live.running import Capability, Results, Wrong, run, table
 from tests.live.subject import Answer, Subject
+from tests.support.mailbox import mail_server
 
 
 def test_every_row_names_a_witness_that_is_not_trimtab() -> None:
@@ -44,11 +45,6 @@ def test_nothing_begins_without_the_words(
     assert not state.exists()
 
 
-def subject() -> Subject:
-    """Return a subject for rows that do not look at it."""
-    return cast("Subject", object())
-
-
 def test_a_run_goes_on_where_it_was_on_the_same_commit_alone(tmp_path: Path) -> None:
     ran: list[str] = []
     broken = True
@@ -70,7 +66,7 @@ def test_a_run_goes_on_where_it_was_on_the_same_commit_alone(tmp_path: Path) -> 
     rows = [Capability(f.__name__, "lfs", f) for f in (first, second, third)]
     said: list[str] = []
     results = Results(tmp_path / "results.json", "abc scratch")
-    assert not run(rows, subject(), results, said.append)
+    assert not run(rows, cast("Subject", None), results, said.append)
     assert ran == ["first", "second", "third"]
     shown = table(rows, results.outcomes)
     assert "**FAILED** two, lfs says three" in shown
@@ -79,13 +75,13 @@ def test_a_run_goes_on_where_it_was_on_the_same_commit_alone(tmp_path: Path) -> 
     broken = False
     ran.clear()
     again = Results(tmp_path / "results.json", "abc scratch")
-    assert not run(rows, subject(), again, said.append)
+    assert not run(rows, cast("Subject", None), again, said.append)
     assert ran == ["second", "third"]
 
     ran.clear()
     later = Results(tmp_path / "results.json", "def scratch")
     assert "| first | lfs | not run |  |" in table(rows, later.outcomes)
-    run(rows, subject(), later, said.append)
+    run(rows, cast("Subject", None), later, said.append)
     assert ran == ["first", "second", "third"]
 
 
@@ -202,7 +198,7 @@ def test_a_mail_that_is_missing_repeated_or_somebody_elses_fails_a_row() -> None
         with smtplib.SMTP("127.0.0.1", box.port, timeout=10.0) as server:
             server.send_message(mail, to_addrs=recipients)
 
-    with mailbox() as box:
+    with mail_server() as box:
         with pytest.raises(Wrong, match="'ada': 0"):
             require_one_each(box, ["ada"])
         send("ada")
@@ -216,7 +212,7 @@ def test_a_mail_that_is_missing_repeated_or_somebody_elses_fails_a_row() -> None
         send("bob")
         with pytest.raises(Wrong, match="'bob': 2"):
             require_one_each(box, ["ada", "bob"])
-    with mailbox() as box:
+    with mail_server() as box:
         send("ada", "bob")
         with pytest.raises(Wrong):
             require_one_each(box, ["ada", "bob"])

@@ -7,8 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,11 +16,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.support.codes import raises
 from tests.support.command import TRIMTAB, trimtab
+from tests.support.polling import eventually
 from tests.support.slurm import Cluster
 
 from trimtab.base.error import JobLost, NeverStarted, RefusedError, ToolError, TrimtabError, code_of
 from trimtab.base.event import new_identifier
+from trimtab.base.plain import as_dict, as_list
 from trimtab.base.run import RawOutput, RunStatus, Sample, comparability_key
 from trimtab.base.site import Site, SiteLauncher, SiteProbe
 from trimtab.base.verdict import HistoryPoint
@@ -31,6 +34,7 @@ from trimtab.probe.result_file import FILES_MAXIMUM
 from trimtab.probe.site_command import CommandSpec, CommandStep, command_of, refuse_too_many
 from trimtab.probe.site_probe import SiteProbeRunner
 from trimtab.probe.site_validation import validate
+from trimtab.reach import launcher
 from trimtab.reach.allocation import HostAllocation
 from trimtab.reach.launcher import Local, OpenMpi, find_open_mpi
 from trimtab.reach.process import ProcessResult
@@ -50,6 +54,16 @@ FIO = (
     "--bs=64k", "--size=2m", "--end_fsync=1",
 )  # fmt: skip
 IOLOAD_PROBE = SiteProbe("own", benchmark="builtin", command=IOLOAD_WORDS)
+OF_RANKS = (*IOLOAD_WORDS[:1], *IOLOAD_WORDS[2:], "--run-id", "one")
+"""The generator as the ranks of a job."""
+IO500 = FIXTURES / "io500" / "io500-isc26" / "standard"
+needs_mpi = pytest.mark.usefixtures("open_mpi")
+
+
+@pytest.fixture
+def open_mpi() -> None:
+    if not isinstance(find_open_mpi(), OpenMpi):
+        pytest.skip("Open MPI is not here")
 
 
 def now() -> datetime:
@@ -74,7 +88,10 @@ def figures(outcome: ProbeOutcome) -> dict[str, float | None]:
     return {one.metric: one.value for one in outcome.run.samples if one.statistic == "total"}
 
 
-# --- real benchmarks ---------------------------------------------------------
+def of_shell(path: Path, script: str, **more: Any) -> tuple[ProbeOutcome, RunStatus, str]:
+    """Return what came of a shell script, its status and its problem."""
+    outcome = run(shell(script, **more), path)
+    return outcome, outcome.run.status, outcome.run.problem or ""
 
 
 @pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not on PATH")
@@ -86,14 +103,12 @@ def test_fio_as_a_sites_own_command(tmp_path: Path, benchmark: str) -> None:
     assert (done.kind, done.status, done.problem) == ("fio", RunStatus.OK, None)
     assert outcome.error is None
     assert figures(outcome)["write_bandwidth"]
-    assert [one.label for one in done.outputs] == ["command"]
-    assert done.outputs[0].argv[:2] == FIO[:2]
+    (output,) = done.outputs
+    assert (output.label, output.argv[:2]) == ("command", FIO[:2])
     sample = next(one for one in done.samples if one.metric == "write_bandwidth")
-    line = done.outputs[0].stdout.decode().splitlines()[(sample.line or 0) - 1]
-    assert '"bw' in line
+    assert '"bw' in output.stdout.decode().splitlines()[(sample.line or 0) - 1]
     asked: Any = done.parameters["spec"]
-    assert asked["command"]["words"] == list(FIO)
-    assert asked["transfer_size_bytes"] == 65536
+    assert (asked["command"]["words"], asked["transfer_size_bytes"]) == (list(FIO), 65536)
     cost: Any = done.parameters["cost"]
     assert cost["bytes_written"] == 2 * 2**20
     assert cost["node_hours"] > 0
@@ -111,26 +126,22 @@ def test_a_result_in_a_file_is_found_and_kept(tmp_path: Path) -> None:
     assert [one.label for one in outcome.run.outputs] == ["command", "out.json"]
     sample = next(one for one in outcome.run.samples if one.metric == "write_bandwidth")
     assert sample.output == 1
-    lines = outcome.run.outputs[1].stdout.decode().splitlines()
-    assert '"bw' in lines[(sample.line or 0) - 1]
+    assert '"bw' in outcome.run.outputs[1].stdout.decode().splitlines()[(sample.line or 0) - 1]
 
 
+@needs_mpi
 def test_the_generator_as_the_ranks_of_an_mpi_job(tmp_path: Path) -> None:
-    if not isinstance(find_open_mpi(), OpenMpi):
-        pytest.skip("Open MPI is not here")
-    words = (*IOLOAD_WORDS[:1], *IOLOAD_WORDS[2:], "--run-id", "one")
-    outcome = run(replace(IOLOAD_PROBE, command=words, launcher="mpi", tasks_per_node=2), tmp_path)
+    probe = replace(IOLOAD_PROBE, command=OF_RANKS, launcher="mpi", tasks_per_node=2)
+    outcome = run(probe, tmp_path)
     assert (outcome.run.status, outcome.run.problem) == (RunStatus.OK, None)
-    phases: Any = outcome.run.parameters["phases"]
-    assert [(one["access"], one["tasks"], one["moved_bytes"]) for one in phases] == [
-        ("write", 2, 2 * 2**20)
-    ]
+    (phase,) = as_list(outcome.run.parameters["phases"])
+    assert (phase["access"], phase["tasks"], phase["moved_bytes"]) == ("write", 2, 2 * 2**20)
     assert outcome.run.outputs[0].argv[0].endswith("mpirun")
 
 
+@needs_mpi
+@pytest.mark.skipif(shutil.which("mdtest") is None, reason="mdtest is not on PATH")
 def test_mdtest_is_started_by_mpi_and_its_files_are_counted(tmp_path: Path) -> None:
-    if shutil.which("mdtest") is None or not isinstance(find_open_mpi(), OpenMpi):
-        pytest.skip("mdtest is not on PATH, or mpirun")
     probe = SiteProbe("names", benchmark="mdtest", tasks_per_node=2, items=300)
     outcome = run(probe, tmp_path)
     assert (outcome.run.kind, outcome.run.status) == ("mdtest", RunStatus.OK)
@@ -143,66 +154,51 @@ def test_mdtest_is_started_by_mpi_and_its_files_are_counted(tmp_path: Path) -> N
     assert comparability_key(more.run) == comparability_key(outcome.run)
 
 
-@pytest.mark.system
 def test_a_command_is_a_step_of_a_batch_job(tmp_path: Path, slurm: Cluster) -> None:
+    queue = SiteLauncher("queue", "slurm", {"partition": "main"})
     place = tmp_path / "fs"
     place.mkdir()
-    queue = SiteLauncher("queue", "slurm", {"partition": "main"})
-    site = Site("s", "local", str(place), launchers=(queue,))
-    words = (*IOLOAD_WORDS[:1], *IOLOAD_WORDS[2:], "--run-id", "one")
-    probe = replace(
-        IOLOAD_PROBE, command=words, launcher="queue", nodes=2, tasks_per_node=1, timeout_s=60.0
-    )
-    outcome = run(probe, place, SiteProbeRunner(site, now))
+    runner = SiteProbeRunner(Site("s", "local", str(place), launchers=(queue,)), now)
+    job: Any = {"launcher": "queue", "nodes": 2, "tasks_per_node": 1, "timeout_s": 60.0}
+    probe = replace(IOLOAD_PROBE, command=OF_RANKS, **job)
+    outcome = run(probe, place, runner)
     assert (outcome.run.status, outcome.run.problem) == (RunStatus.OK, None)
-    phases: Any = outcome.run.parameters["phases"]
-    assert [(one["tasks"], one["moved_bytes"]) for one in phases] == [(2, 2 * 2**20)]
-    job: Any = outcome.run.parameters["job"]
-    assert len(job["nodes"]) == 2
+    (phase,) = as_list(outcome.run.parameters["phases"])
+    assert (phase["tasks"], phase["moved_bytes"]) == (2, 2 * 2**20)
+    assert len(as_list(as_dict(outcome.run.parameters["job"])["nodes"])) == 2
     hung = replace(probe, command=("sleep", "100"), timeout_s=1.0)
-    assert run(hung, place, SiteProbeRunner(site, now)).run.status is RunStatus.UNFINISHED
+    assert run(hung, place, runner).run.status is RunStatus.UNFINISHED
     assert slurm.queue() == []
-
-
-# --- what the output proves --------------------------------------------------
 
 
 def test_several_results_are_several_runs(tmp_path: Path) -> None:
     """The files of a real IO500, put where the command would have put them."""
-    place = FIXTURES / "io500" / "io500-isc26" / "standard"
-    probe = shell(
-        f"mkdir -p $1/results/2026 && cp {place}/result*.txt $1/results/2026/",
-        benchmark="io500",
-        output="results/**/result*.txt",
-    )
-    outcome = run(probe, tmp_path)
+    script = f"mkdir -p $1/results/2026 && cp {IO500}/result*.txt $1/results/2026/"
+    outcome = run(shell(script, benchmark="io500", output="results/**/result*.txt"), tmp_path)
     labels = [one.label for one in outcome.run.outputs]
     assert labels == ["command", "results/2026/result_summary.txt", "results/2026/result.txt"]
-    names = [one.probe for one in outcome.others]
-    assert "own: score" in names
     assert outcome.run.probe == "own"
+    assert "own: score" in [one.probe for one in outcome.others]
     every = (outcome.run, *outcome.others)
     assert len({one.id for one in every}) == len(every) == len(set(map(comparability_key, every)))
     assert {one.kind for one in every} == {"io500"}
-    for one in every:
-        for sample in one.samples:
-            assert sample.output in (1, 2)
-    assert all(one.outputs == () for one in outcome.others)
-    assert all(one.parameters["of"] == outcome.run.id for one in outcome.others)
+    assert {sample.output for one in every for sample in one.samples} <= {1, 2}
+    for one in outcome.others:
+        assert (one.outputs, one.parameters["of"]) == ((), outcome.run.id)
 
 
 def test_a_good_output_and_a_bad_exit_code(tmp_path: Path) -> None:
     words = " ".join(IOLOAD_WORDS).replace("{directory}", '"$1"')
-    outcome = run(shell(f"{words}; echo oh >&2; exit 3", benchmark="builtin"), tmp_path)
-    assert outcome.run.status is RunStatus.PARTIAL
-    assert outcome.run.problem == "sh ended with exit code 3 (oh)"
+    script = f"{words}; echo oh >&2; exit 3"
+    outcome, status, problem = of_shell(tmp_path, script, benchmark="builtin")
+    assert (status, problem) == (RunStatus.PARTIAL, "sh ended with exit code 3 (oh)")
     assert figures(outcome)["write_bandwidth"]
     assert isinstance(outcome.error, ToolError)
 
 
 def test_a_good_exit_code_and_a_bad_output(tmp_path: Path) -> None:
-    outcome = run(shell("echo everything went well"), tmp_path)
-    assert (outcome.run.status, outcome.run.samples) == (RunStatus.FAILED, ())
+    outcome, status, _ = of_shell(tmp_path, "echo everything went well")
+    assert (status, outcome.run.samples) == (RunStatus.FAILED, ())
     assert code_of(outcome.run.problem) == "format-unknown"
     assert outcome.run.outputs[0].stdout == b"everything went well\n"
     assert code_of(run(shell("true"), tmp_path).run.problem) == "output-empty"
@@ -211,25 +207,19 @@ def test_a_good_exit_code_and_a_bad_output(tmp_path: Path) -> None:
 def test_another_benchmark_than_was_named_is_not_taken_for_it(tmp_path: Path) -> None:
     outcome = run(replace(IOLOAD_PROBE, benchmark="ior"), tmp_path)
     assert (outcome.run.status, outcome.run.kind) == (RunStatus.FAILED, "ior")
-    assert code_of(outcome.run.problem) == "format-differs"
-    assert outcome.run.samples == ()
+    assert (code_of(outcome.run.problem), outcome.run.samples) == ("format-differs", ())
 
 
 def test_a_command_that_hangs_is_unfinished_and_all_of_it_ended(tmp_path: Path) -> None:
     # The shell in the background has the probe's directory in its command line.
     script = "touch $1/left; echo begun; sh -c 'sleep 100; :' sh $1 & wait"
-    probe = shell(script, timeout_s=0.5)
-    outcome = run(probe, tmp_path)
-    assert outcome.run.status is RunStatus.UNFINISHED
-    assert "still running after 0.5 s" in (outcome.run.problem or "")
-    assert "format" not in (outcome.run.problem or "")
-    assert outcome.run.outputs[0].stdout == b"begun\n"
-    lines = [entry / "cmdline" for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    for line in lines:
-        try:
+    outcome, status, problem = of_shell(tmp_path, script, timeout_s=0.5)
+    assert (status, outcome.run.outputs[0].stdout) == (RunStatus.UNFINISHED, b"begun\n")
+    assert "still running after 0.5 s" in problem
+    assert "format" not in problem
+    for line in [entry / "cmdline" for entry in Path("/proc").iterdir() if entry.name.isdigit()]:
+        with suppress(OSError):  # it has ended
             assert os.fsencode(tmp_path) not in line.read_bytes()
-        except OSError:
-            continue  # it has ended
 
 
 def test_a_run_that_was_killed_counts_where_its_like_are(tmp_path: Path) -> None:
@@ -237,13 +227,11 @@ def test_a_run_that_was_killed_counts_where_its_like_are(tmp_path: Path) -> None
     words = ("sh", "-c", f'[ -e {tmp_path}/slow ] && exec sleep 100; exec "$@"', "sh")
     probe = replace(IOLOAD_PROBE, command=(*words, *IOLOAD_WORDS), timeout_s=3.0)
     with Store.open(f"sqlite:///{tmp_path}/t.db") as store:
-        runner = SiteProbeRunner(site, now)
+        runner, driver = SiteProbeRunner(site, now), _Silent()
 
         def once() -> Any:
-            driver: Any = _Silent()
-            return probe_now(
-                site, probe, store, driver, runner, clock=now, progress=lambda *_: None
-            )
+            more: Any = {"clock": now, "progress": lambda *_: None}
+            return probe_now(site, probe, store, driver, runner, **more)  # type: ignore[arg-type]
 
         first = once()
         (tmp_path / "slow").touch()
@@ -263,16 +251,13 @@ class _Silent:
         raise ToolError("not here")
 
 
-def test_a_command_that_is_killed_has_failed(tmp_path: Path) -> None:
-    outcome = run(shell("kill -9 $$"), tmp_path)
-    assert outcome.run.status is RunStatus.FAILED
-    assert "was ended by SIGKILL" in (outcome.run.problem or "")
-
-
-def test_a_program_that_is_not_there_has_failed(tmp_path: Path) -> None:
-    outcome = run(SiteProbe("own", command=("no-such-program",)), tmp_path)
-    assert (outcome.run.status, outcome.run.outputs) == (RunStatus.FAILED, ())
-    assert "no-such-program was not found" in (outcome.run.problem or "")
+def test_a_command_that_is_killed_or_not_there_has_failed(tmp_path: Path) -> None:
+    _, status, problem = of_shell(tmp_path, "kill -9 $$")
+    assert status is RunStatus.FAILED
+    assert "was ended by SIGKILL" in problem
+    absent = run(SiteProbe("own", command=("no-such-program",)), tmp_path).run
+    assert (absent.status, absent.outputs) == (RunStatus.FAILED, ())
+    assert "no-such-program was not found" in (absent.problem or "")
 
 
 def test_whatever_tree_a_command_leaves_is_removed(tmp_path: Path) -> None:
@@ -320,9 +305,6 @@ def test_only_a_run_that_says_nothing_stands_where_the_last_one_did(tmp_path: Pa
     assert as_asked(whole, last) is whole
 
 
-# --- output files ------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("script", "output", "problem"),
     [
@@ -338,30 +320,24 @@ def test_only_a_run_that_says_nothing_stands_where_the_last_one_did(tmp_path: Pa
     ],
 )
 def test_what_is_no_result_is_none(script: str, output: str, problem: str, tmp_path: Path) -> None:
-    outcome = run(shell(script, output=output), tmp_path)
-    assert outcome.run.status is RunStatus.FAILED
-    assert problem in (outcome.run.problem or "")
-    assert outcome.run.samples == ()
+    outcome, status, found = of_shell(tmp_path, script, output=output)
+    assert (status, outcome.run.samples) == (RunStatus.FAILED, ())
+    assert problem in found
 
 
 def test_one_bad_file_beside_a_good_one_is_said(tmp_path: Path) -> None:
     words = " ".join(IOLOAD_WORDS).replace("{directory}", '"$1"')
     script = f"{words} > $1/a.json; echo '{{' > $1/b.json"
-    outcome = run(shell(script, benchmark="builtin", output="*.json"), tmp_path)
-    assert outcome.run.status is RunStatus.PARTIAL
-    assert "b.json" in (outcome.run.problem or "")
+    outcome, status, problem = of_shell(tmp_path, script, benchmark="builtin", output="*.json")
+    assert status is RunStatus.PARTIAL
+    assert "b.json" in problem
     assert figures(outcome)["write_bandwidth"]
-
-
-# --- places ------------------------------------------------------------------
 
 
 class _Allocation(HostAllocation):
     """This host, which may not be had, or be lost."""
 
-    def __init__(self, *arguments: Any, fault: TrimtabError | None, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.fault = fault
+    fault: TrimtabError
 
     def __enter__(self) -> Any:
         if isinstance(self.fault, NeverStarted):
@@ -370,9 +346,7 @@ class _Allocation(HostAllocation):
 
     def execute(self, argv: Sequence[str], **more: Any) -> ProcessResult:
         result = super().execute(argv, **more)
-        if self.fault is not None:
-            raise JobLost("job 7 was lost", state="NODE_FAIL", result=result)
-        return result
+        raise JobLost("job 7 was lost", state="NODE_FAIL", result=result)
 
 
 @pytest.mark.parametrize(
@@ -383,21 +357,14 @@ class _Allocation(HostAllocation):
     ],
 )
 def test_nodes_that_cannot_be_had_and_nodes_that_are_lost(
-    fault: TrimtabError,
-    status: RunStatus,
-    printed: list[bytes],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: Any, fault: TrimtabError, status: RunStatus, printed: list[bytes]
 ) -> None:
-    def allocate(self: Local, demand: Any, *, run: Any, on_wait: Any) -> _Allocation:
-        return _Allocation("local", self.wrap, demand, run=run, fault=fault)
-
-    monkeypatch.setattr(Local, "allocate", allocate)
-    outcome = run(shell("echo so far"), tmp_path)
-    assert outcome.run.status is status
-    assert [one.stdout for one in outcome.run.outputs] == printed
-    assert "job 7" in (outcome.run.problem or "")
-    assert type(outcome.error) in (NeverStarted, JobLost)
+    monkeypatch.setattr(_Allocation, "fault", fault, raising=False)
+    monkeypatch.setattr(launcher, "HostAllocation", _Allocation)
+    outcome, found, problem = of_shell(tmp_path, "echo so far")
+    assert (found, [one.stdout for one in outcome.run.outputs]) == (status, printed)
+    assert "job 7" in problem
+    assert type(outcome.error) is type(fault)
 
 
 def test_what_a_broken_off_run_left_is_removed(tmp_path: Path) -> None:
@@ -409,9 +376,8 @@ def test_what_a_broken_off_run_left_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     left.mkdir(parents=True)
     # A probe that makes no tree of its own does not remove one.
-    with pytest.raises(ToolError) as caught:
+    with raises(ToolError, "directory-not-removed"):
         runner.clean_up(SiteProbe("own", benchmark="builtin"), run_id)
-    assert caught.value.code == "directory-not-removed"
     runner(probe, RunContext(run_id, now(), lambda *_: None))
     assert list(tmp_path.iterdir()) == []
 
@@ -430,16 +396,15 @@ def test_a_directory_that_cannot_be_removed_is_said(tmp_path: Path) -> None:
     assert "(fixed: Operation not permitted" in (outcome.run.problem or "")
 
 
+@needs_mpi
 def test_mdtest_may_not_take_all_inodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trimtab.reach.bounded import free_space
+
     program = tmp_path / "mdtest"
     program.write_text("#!/bin/sh\necho mdtest-4.0.0 was launched with 1 total task\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    if not isinstance(find_open_mpi(), OpenMpi):
-        pytest.skip("Open MPI is not here")
     probe = SiteProbe("names", benchmark="mdtest", tasks_per_node=4, items=100)
-    from trimtab.reach.bounded import free_space
-
     spec, _ = command_of(probe, "local", str(tmp_path), replace(THIS_HOST, processors=2))
     space = free_space("/")._replace(inodes=10**6, inodes_free=2000)
     refuse_too_many(spec, space)
@@ -447,30 +412,31 @@ def test_mdtest_may_not_take_all_inodes(tmp_path: Path, monkeypatch: pytest.Monk
         refuse_too_many(spec, space._replace(inodes_free=1999))
     refuse_too_many(spec, space._replace(inodes=0, inodes_free=0))  # Btrfs
     # What calls itself mdtest and says another number of tasks is no mdtest with MPI.
-    outcome = run(probe, tmp_path)
-    assert outcome.run.status is not RunStatus.OK
+    assert run(probe, tmp_path).run.status is not RunStatus.OK
 
 
-def test_another_workload_than_requested_is_an_invalid_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("expected", "status", "codes"),
+    [({}, RunStatus.OK, set()), ({"tasks": 9}, RunStatus.INVALID_WORKLOAD, {"workload-differs"})],
+)
+def test_another_workload_than_requested_is_an_invalid_run(
+    tmp_path: Path, expected: dict[str, Any], status: RunStatus, codes: set[str]
+) -> None:
     output = FIXTURES / "mdtest" / "4.0.0" / "files.out"
-    spec = CommandSpec("names", "mdtest", ("cat", str(output)))
-    for expected, status in (({}, RunStatus.OK), ({"tasks": 999}, RunStatus.INVALID_WORKLOAD)):
-        command = CommandStep(replace(spec, expected=expected), Local())
-        read = SimpleNamespace(
-            outputs=[RawOutput("command", spec.command, output.read_bytes())],
-            around=SimpleNamespace(directories=None),
-            directory=str(tmp_path),
-            unfinished=False,
-            problems=[],
-            progress=lambda *_: None,
-        )
-        command.read(read)  # type: ignore[arg-type]
-        (measurement,) = read.measurements
-        assert measurement.status is status
-        assert {code_of(sample.reason) for sample in measurement.samples if sample.reason} == (
-            {"workload-differs"} if expected else set()
-        )
-        assert measurement.problem is None or code_of(measurement.problem) == "workload-differs"
+    spec = CommandSpec("names", "mdtest", ("cat", str(output)), expected=expected)
+    read: Any = SimpleNamespace(
+        outputs=[RawOutput("command", spec.command, output.read_bytes())],
+        around=SimpleNamespace(directories=None),
+        directory=str(tmp_path),
+        unfinished=False,
+        problems=[],
+        progress=lambda *_: None,
+    )
+    CommandStep(spec, Local()).read(read)
+    (measurement,) = read.measurements
+    assert measurement.status is status
+    assert {code_of(sample.reason) for sample in measurement.samples if sample.reason} == codes
+    assert measurement.problem is None or code_of(measurement.problem) == "workload-differs"
 
 
 # --- the command line --------------------------------------------------------
@@ -485,41 +451,42 @@ def _site(tmp_path: Path, table: str) -> Path:
     return file
 
 
+def _kept(tmp_path: Path) -> list[dict[str, Any]]:
+    ended = trimtab("runs", "--json", "--top", 100, store=tmp_path / "t.db")
+    return ended.document["runs"]
+
+
 @pytest.mark.cli
 def test_every_result_is_kept_and_told(tmp_path: Path) -> None:
-    place = FIXTURES / "io500" / "io500-isc26" / "standard"
     file = _site(
         tmp_path,
         "[probe.all]\nbenchmark = 'io500'\noutput = 'result_summary.txt'\n"
-        f"command = ['cp', '{place}/result_summary.txt', '{place}/result.txt', '{{directory}}']\n",
+        f"command = ['cp', '{IO500}/result_summary.txt', '{IO500}/result.txt', '{{directory}}']\n",
     )
-    store = tmp_path / "t.db"
-    ended = trimtab("probe", "all", "--site", file, "--json", store=store)
+    words, store = ("probe", "all", "--site", file), tmp_path / "t.db"
+    ended = trimtab(*words, "--json", store=store)
     assert ended.code in (0, 3), ended.stderr
     told = ended.document["runs"]
     assert told[0]["probe"] == "all"
     assert "all: score" in {one["probe"] for one in told}
-    kept = trimtab("runs", "--json", "--top", 100, store=store).document["runs"]
-    assert {one["id"] for one in kept} == {one["id"] for one in told}
-    text = trimtab("probe", "all", "--site", file, store=store)
-    assert "all: score" in text.stdout
-    assert "bytes written not known" in text.stdout
-    status = trimtab("status", store=store).stdout.split()
-    assert "do not tell what they wrote" in " ".join(status)
+    assert {one["id"] for one in _kept(tmp_path)} == {one["id"] for one in told}
+    text = trimtab(*words, store=store).stdout
+    assert "all: score" in text
+    assert "bytes written not known" in text
+    status = " ".join(trimtab("status", store=store).stdout.split())
+    assert "do not tell what they wrote" in status
 
 
 @pytest.mark.cli
 def test_the_watch_keeps_every_result(tmp_path: Path) -> None:
-    place = FIXTURES / "io500" / "io500-isc26" / "standard"
     file = _site(
         tmp_path,
         "[probe.all]\nbenchmark = 'io500'\nschedule = 'every 1s'\n"
-        f"command = ['cat', '{place}/result_summary.txt']\ntimeout = '900ms'\n",
+        f"command = ['cat', '{IO500}/result_summary.txt']\ntimeout = '900ms'\n",
     )
     ended = trimtab("watch", file, "--once", store=tmp_path / "t.db")
     assert ended.code in (0, 3), ended.stderr  # IO500 itself calls this short run invalid
-    kept = trimtab("runs", "--json", "--top", 100, store=tmp_path / "t.db").document["runs"]
-    assert {"all", "all: score"} <= {one["probe"] for one in kept}
+    assert {"all", "all: score"} <= {one["probe"] for one in _kept(tmp_path)}
 
 
 @pytest.mark.cli
@@ -529,34 +496,27 @@ def test_a_probe_that_is_stopped_leaves_nothing(tmp_path: Path) -> None:
         "[probe.slow]\ncommand = ['sh', '-c', 'mkdir -p $1/a/b; touch $1/a/b/c; sleep 97', "
         "'sh', '{directory}']\n",
     )
-    environment = {**os.environ, "TRIMTAB_STORE": str(tmp_path / "t.db")}
     process = subprocess.Popen(
         [str(TRIMTAB), "probe", "slow", "--site", str(file)],
-        env=environment,
+        env={**os.environ, "TRIMTAB_STORE": str(tmp_path / "t.db")},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    _until(lambda: bool(list((tmp_path / "fs").glob("*/a/b/c"))))
+    eventually(lambda: bool(list((tmp_path / "fs").glob("*/a/b/c"))))
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
     assert list((tmp_path / "fs").iterdir()) == []
-    (kept,) = trimtab("runs", "--json", store=tmp_path / "t.db").document["runs"]
+    (kept,) = _kept(tmp_path)
     assert (kept["status"], kept["samples"]) == ("failed", [])
 
 
-def _until(holds: Callable[[], bool]) -> None:
-    for _ in range(600):
-        if holds():
-            return
-        time.sleep(0.1)
-    pytest.fail("it did not come to that")
-
-
 def test_what_cannot_be_started_is_told_before(tmp_path: Path) -> None:
-    site = Site("s", "local", str(tmp_path), probes=(SiteProbe("a", command=("no-such-one",)),))
-    (found,) = [one for one in validate(site) if one.what == "probe a"]
-    assert (found.ok, found.detail) == (False, "no-such-one is not a program on this host")
-    site = replace(site, probes=(shell("true"),))
-    (found,) = [one for one in validate(site) if one.what == "probe own"]
-    assert (found.ok, found.detail.split(",")[0]) == (True, "auto")
+    absent = SiteProbe("own", command=("no-such-one",))
+    for probe, ok, detail in (
+        (absent, False, "no-such-one is not a program on this host"),
+        (shell("true"), True, "auto"),
+    ):
+        site = Site("s", "local", str(tmp_path), probes=(probe,))
+        (found,) = [one for one in validate(site) if one.what == "probe own"]
+        assert (found.ok, found.detail.split(",")[0]) == (ok, detail)

@@ -17,7 +17,6 @@ from tests.support import loopback
 from tests.support.command import trimtab
 from tests.support.slurm import Cluster
 
-MIB = 2**20
 SITE = """\
 [site]
 name = "layers"
@@ -71,15 +70,22 @@ def run_of(document: dict[str, Any]) -> dict[str, Any]:
     return run
 
 
+def typed(store: Path, *words: object) -> dict[str, Any]:
+    """Return the document of a command that succeeded."""
+    ended = trimtab(*words, "--json", store=store)
+    assert ended.code == 0, ended.stderr
+    return ended.document
+
+
 @pytest.mark.system
 @loopback.needs_loop_devices("ext4")
-def test_from_the_drive_to_the_job(
+def test_from_drive_to_job(
     tmp_path: Path, site: Path, mount: loopback.Mounted, slurm: Cluster
 ) -> None:
     for program in ("fio", "mpirun"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not on PATH")
-    store = tmp_path / "t.db"
+    store, output = tmp_path / "t.db", tmp_path / "drive.json"
 
     # The drive, by fio on the block device beneath: reading destroys nothing.
     argv = (
@@ -87,51 +93,35 @@ def test_from_the_drive_to_the_job(
         *("--bs=4m", "--direct=1", "--ioengine=libaio", "--iodepth=4", "--allow_file_create=0"),
         *("--time_based=1", "--runtime=5s", "--size=256m", f"--filename={mount.device.path}"),
     )
-    printed = subprocess.run(argv, check=True, capture_output=True, timeout=120).stdout
-    output = tmp_path / "drive.json"
-    output.write_bytes(printed)
-    imported = trimtab("import", output, "--site", site, "--layer", "drive", "--json", store=store)
-    assert imported.code == 0, imported.stderr
-    (file,) = imported.document["files"]
+    output.write_bytes(subprocess.run(argv, check=True, capture_output=True, timeout=120).stdout)
+    (file,) = typed(store, "import", output, "--site", site, "--layer", "drive")["files"]
     assert (file["kind"], file["status"]) == ("fio", "ok")
 
     # The client, by an MPI job on this host, and by a job of two nodes.
-    local = trimtab("probe", "on-this-host", "--site", site, "--json", store=store)
-    assert local.code == 0, local.stderr
-    job = trimtab("probe", "as-a-job", "--site", site, "--json", store=store)
-    assert job.code == 0, job.stderr
-    assert run_of(local.document)["parameters"]["job"]["launcher"] == "mpi"
-    run = run_of(job.document)
-    facts = run["parameters"]["job"]
-    assert facts["launcher"] == "slurm"
-    assert facts["nodes"] == ["n1", "n2"]
-    assert facts["started_at"] >= facts["submitted_at"]
-    assert [phase["tasks"] for phase in run["parameters"]["phases"]] == [4, 4]
-    assert run["parameters"]["spec"]["nodes"] == 2
-    written = run["parameters"]["cost"]["bytes_written"]
-    assert written == run["parameters"]["phases"][0]["moved_bytes"] > 0
-    assert run["parameters"]["cost"]["node_hours"] > 0
+    local = run_of(typed(store, "probe", "on-this-host", "--site", site))["parameters"]
+    assert local["job"]["launcher"] == "mpi"
+    job = run_of(typed(store, "probe", "as-a-job", "--site", site))["parameters"]
+    assert (job["job"]["launcher"], job["job"]["nodes"]) == ("slurm", ["n1", "n2"])
+    assert job["job"]["started_at"] >= job["job"]["submitted_at"]
+    assert [phase["tasks"] for phase in job["phases"]] == [4, 4]
+    assert job["spec"]["nodes"] == 2
+    written = job["cost"]["bytes_written"]
+    assert written == job["phases"][0]["moved_bytes"] > 0
+    assert job["cost"]["node_hours"] > 0
     assert {path.name for path in mount.mount_point.iterdir()} <= {"lost+found"}
 
     # The ladder finds them, and says what is missing.
-    ladder = trimtab("ladder", site, "--json", store=store)
-    assert ladder.code == 0, ladder.stderr
-    text = json.dumps(ladder.document)
-    steps = {
-        (track["metric"], step["layer"]): step
-        for track in ladder.document["tracks"]
-        for step in track["rungs"]
-    }
+    ladder = typed(store, "ladder", site)
+    rungs = [(track["metric"], step) for track in ladder["tracks"] for step in track["rungs"]]
+    steps = {(metric, step["layer"]): step for metric, step in rungs}
     drive, client = steps["read_bandwidth", "drive"], steps["read_bandwidth", "client"]
-    assert drive["rate"]["value"] > 0, text
-    assert client["rate"]["value"] > 0, text
-    assert drive["of_data_sheet"]["value"] > 0, text
-    missing = [one for one in ladder.document["absent"] if one["layer"] == "drive"]
+    for figure in (drive["rate"], client["rate"], drive["of_data_sheet"]):
+        assert figure["value"] > 0, json.dumps(ladder)
+    missing = [one for one in ladder["absent"] if one["layer"] == "drive"]
     assert "write_bandwidth" in missing[0]["metrics"]
     assert missing[0]["hint"]
 
-    status = trimtab("status", site, "--json", store=store)
-    (cost,) = status.document["costs"]
+    (cost,) = typed(store, "status", site)["costs"]
     assert cost["runs"] == 2
     assert cost["bytes_written"] > written
     assert cost["drive_writes_per_day"] > 0
@@ -139,15 +129,11 @@ def test_from_the_drive_to_the_job(
 
 @pytest.mark.system
 @loopback.needs_loop_devices("ext4")
-def test_a_job_that_never_starts_is_missing_and_not_zero(
-    tmp_path: Path, site: Path, slurm: Cluster
-) -> None:
+def test_a_job_that_never_starts_is_missing(tmp_path: Path, site: Path, slurm: Cluster) -> None:
     text = site.read_text().replace("nodes = 2\n", 'nodes = 40\npending = "3s"\n')
     site.write_text(text.replace("32MiB", "1MiB"))
-    store = tmp_path / "t.db"
-    ended = trimtab("probe", "as-a-job", "--site", site, "--json", store=store)
+    ended = trimtab(*("probe", "as-a-job", "--site", site, "--json"), store=tmp_path / "t.db")
     assert ended.code == 3, ended.stderr
     run = run_of(ended.document)
-    assert run["status"] == "not_started"
-    assert run["samples"] == []
+    assert (run["status"], run["samples"]) == ("not_started", [])
     assert slurm.queue() == []

@@ -11,13 +11,17 @@ import pytest
 from tests.fake_lustre.install import install
 from tests.fake_lustre.state import FakeLustre
 from tests.support import loopback
+from tests.support.codes import raises
 from tests.support.command import trimtab
 
 from trimtab.base.error import ToolError, UsageError
 from trimtab.base.filesystem import find_mount, parse_mountinfo
 from trimtab.probe.site_draft import Discovery, DraftRequest, discover
 
+pytestmark = pytest.mark.system
 
+
+@pytest.mark.unit
 @pytest.mark.parametrize("name", ["Bad Name", "", "-a", "a" * 65, "a\n", "../x", "\x1b[1m"])
 def test_a_bad_name_is_told_as_the_fault_of_its_option(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match=r"^--name: '.*' is not a name$") as caught:
@@ -26,7 +30,6 @@ def test_a_bad_name_is_told_as_the_fault_of_its_option(tmp_path: Path, name: str
     assert caught.value.message.isprintable()
 
 
-@pytest.mark.system
 def test_a_good_name_is_taken(tmp_path: Path) -> None:
     assert discover(DraftRequest(str(tmp_path), name="a-1")).site.name == "a-1"
 
@@ -40,35 +43,27 @@ OF_LUSTRE = [
 ]
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("given", OF_LUSTRE)
 @pytest.mark.parametrize("driver", [None, "local"])
-def test_what_is_of_lustre_is_refused_elsewhere(
-    tmp_path: Path, given: dict, driver: str | None
-) -> None:
-    with pytest.raises(UsageError) as caught:
+def test_options_of_lustre_need_lustre(tmp_path: Path, given: dict, driver: str | None) -> None:
+    with raises(UsageError, "not-lustre"):
         discover(DraftRequest(str(tmp_path), driver=driver, **given))
-    assert caught.value.code == "not-lustre"
 
 
-@pytest.mark.system
 def test_with_driver_lustre_they_stay_allowed(tmp_path: Path) -> None:
     mount = tmp_path / "scratch"
     mount.mkdir()
     state = FakeLustre.small(mount=str(mount))
     fake = install(state, tmp_path / "fake")
-    server = state.servers[0].name
     ended = trimtab(
-        *("init", mount, "--driver", "lustre", "--servers", server, "--user", "me", "--json"),
-        *("--ssh", " ".join(fake.ssh), "--sudo"),
+        *("init", mount, "--driver", "lustre", "--servers", state.servers[0].name, "--user", "me"),
+        *("--ssh", " ".join(fake.ssh), "--sudo", "--json"),
         store=tmp_path / "t.db",
         PATH=fake.path,
     )
     assert ended.code == 0, ended.stderr
-    text = ended.document["text"]
-    assert "sudo = true" in text
-    assert 'user = "me"' in text
-    assert fake.ssh[0] in text
+    for words in ("sudo = true", 'user = "me"', fake.ssh[0]):
+        assert words in ended.document["text"]
     assert any(" is no mount point: it is part of " in one for one in ended.document["not_found"])
 
 
@@ -79,10 +74,10 @@ def discovered(state: FakeLustre, mount: Path, late: list[str]) -> tuple[Discove
     def reach(nodes: Sequence[str], argv: Sequence[str], **options: Any) -> Any:
         deadlines.append(options["timeout_s"])
         answers = dict(state.fan_out(nodes, argv, **options))
+        nothing = {"stdout": b"", "stderr": b"", "exit_code": None, "timed_out": True}
         for node in [name for name in answers if name in late]:
             late.remove(node)
-            nothing = replace(answers[node], stdout=b"", stderr=b"", exit_code=None, timed_out=True)
-            answers[node] = nothing
+            answers[node] = replace(answers[node], **nothing)
         return answers
 
     names = ",".join(server.name for server in state.servers)
@@ -90,7 +85,6 @@ def discovered(state: FakeLustre, mount: Path, late: list[str]) -> tuple[Discove
     return discover(wanted, execute=state.execute, reach=reach), deadlines
 
 
-@pytest.mark.system
 def test_a_server_that_is_late_is_asked_again(tmp_path: Path) -> None:
     state = FakeLustre.pair(mount=str(tmp_path))
     at_once, (usual,) = discovered(state, tmp_path, [])
@@ -102,7 +96,6 @@ def test_a_server_that_is_late_is_asked_again(tmp_path: Path) -> None:
     assert discovery.site.servers.timeout_s > at_once.site.servers.timeout_s
 
 
-@pytest.mark.system
 def test_without_the_answer_of_a_server_there_is_no_site_file(tmp_path: Path) -> None:
     state = FakeLustre.pair(mount=str(tmp_path))
     with pytest.raises(ToolError, match=r"^mds1 did not answer: ") as caught:
@@ -111,7 +104,6 @@ def test_without_the_answer_of_a_server_there_is_no_site_file(tmp_path: Path) ->
     assert "it would lack what mds1 serves" in (caught.value.hint or "")
 
 
-@pytest.mark.system
 def test_a_directory_that_is_no_mount_point_is_told(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
@@ -126,24 +118,21 @@ def test_a_directory_that_is_no_mount_point_is_told(tmp_path: Path) -> None:
         assert not any("no mount point" in one for one in discover(DraftRequest(path)).not_found)
 
 
-@pytest.mark.system
+@loopback.needs_loop_devices("ext4")
 def test_a_mount_and_a_directory_of_it(tmp_path: Path) -> None:
-    if reason := loopback.why_no_loop_devices("ext4"):
-        pytest.skip(reason)
     with loopback.mounted(tmp_path, fs="ext4") as mounted:
         inside = mounted.mount_point / "inside"
         inside.mkdir()
-        found = discover(DraftRequest(str(mounted.mount_point))).not_found
-        assert not any("no mount point" in one for one in found)
-        (told,) = [
-            one for one in discover(DraftRequest(str(inside))).not_found if "mount point" in one
-        ]
-        assert told.startswith(
-            f"{inside} is no mount point: it is part of {mounted.mount_point} (/dev/loop"
+        of_mount, of_inside = (
+            [one for one in discover(DraftRequest(str(path))).not_found if "mount point" in one]
+            for path in (mounted.mount_point, inside)
         )
+    assert of_mount == []
+    (told,) = of_inside
+    place = f"{mounted.mount_point} (/dev/loop"
+    assert told.startswith(f"{inside} is no mount point: it is part of {place}")
 
 
-@pytest.mark.system
 def test_init_tells_people(tmp_path: Path) -> None:
     file, store = tmp_path / "here.toml", tmp_path / "t.db"
 

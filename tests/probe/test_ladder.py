@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.command import trimtab
+from tests.support.command import Ended, trimtab
+from tests.support.narrow import present
 
 from trimtab.base.data_sheet import with_data_sheet
 from trimtab.base.event import Event, EventKind, new_identifier
@@ -17,7 +18,14 @@ from trimtab.base.run import Run, RunStatus, Sample
 from trimtab.base.site import Servers, Site
 from trimtab.base.site_hardware import Hardware, Parity, parse_figure
 from trimtab.base.snapshot import Reading, Snapshot, Target, TargetSnapshot
-from trimtab.judge.efficiency_ladder import Coverage, IntervalBasis, LimitKind, Rung
+from trimtab.judge.efficiency_ladder import (
+    Coverage,
+    IntervalBasis,
+    LadderStep,
+    LimitKind,
+    Rung,
+    Track,
+)
 from trimtab.judge.ladder_analysis import build_ladder
 from trimtab.probe.ladder import ladder_of, of_store
 from trimtab.reach.local.local_driver import LocalDriver
@@ -41,16 +49,10 @@ FIXTURES = ROOT / "tests" / "fixtures"
 EXAMPLES = ROOT / "docs" / "examples"
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "t.db") as store:
-        yield store
-
-
 def keep(
     store: Store,
     kind: str,
-    values: Sequence[float],
+    values: Sequence[float] = (),
     *,
     at: datetime | None = NOW,
     layer: str | None = "unset",
@@ -59,26 +61,21 @@ def keep(
     targets: Sequence[str | None] = (None,),
     told: dict[str, object] | None = None,
     probe: str = "imported",
+    samples: tuple[Sample, ...] = (),
     **asked: Any,
 ) -> Run:
     """Keep a run whose repetitions are so many GB/s (or operations), on each target."""
     parameters: dict[str, object] = {"spec": {"tasks": 64, **asked}, "told": told or {}}
     if layer != "unset":
         parameters["layer"] = layer
+    made = samples or tuple(
+        Sample(metric, value * GB, repetition, target)
+        for target in targets
+        for repetition, value in enumerate(values)
+    )
+    why, name = None if at else "the output prints no time", new_identifier(at or NOW)
     run = Run(
-        id=new_identifier(at or NOW),
-        site="scratch",
-        probe=probe,
-        kind=kind,
-        status=status,
-        at=at,
-        at_reason=None if at else "the output prints no time",
-        parameters=parameters,
-        samples=tuple(
-            Sample(metric, value * GB, repetition, target)
-            for target in targets
-            for repetition, value in enumerate(values)
-        ),
+        name, "scratch", probe, kind, status, at, at_reason=why, parameters=parameters, samples=made
     )
     store.add_run(run)
     return run
@@ -91,6 +88,15 @@ def rungs(store: Store, site: Site = SITE) -> dict[tuple[str, str], Rung]:
 def only(store: Store, site: Site = SITE) -> Rung:
     (rung,) = rungs(store, site).values()
     return rung
+
+
+def only_track(store: Store, site: Site = SITE) -> Track:
+    (track,) = build_ladder(of_store(store, site)).tracks
+    return track
+
+
+def step_of(track: Track, layer: str) -> LadderStep:
+    return next(step for step in track.steps if step.rung.layer == layer)
 
 
 def test_each_kind_finds_its_layer(store: Store) -> None:
@@ -118,7 +124,7 @@ def test_the_ladder_of_a_site(store: Store) -> None:
     (track,) = ladder.tracks
     assert track.limit.kind is LimitKind.NETWORK
     assert "servers" in ladder.scale  # counted from [servers]
-    client = next(step for step in track.steps if step.rung.layer == "client")
+    client = step_of(track, "client")
     assert client.rung.nodes == 4
     assert {one.of: round(one.value or 0, 3) for one in client.beneath} == {
         "ost": round(39.6 / 80.1, 3),
@@ -142,8 +148,7 @@ def test_few_runs_leave_the_repetitions_of_the_newest(store: Store) -> None:
     newest = keep(store, "ior", [70.0, 80.0])
     found = only(store)
     assert found.rate.basis is IntervalBasis.REPETITIONS
-    assert found.rate.values == (70.0 * GB, 80.0 * GB)
-    assert found.runs == (newest.id,)
+    assert (found.rate.values, found.runs) == ((70.0 * GB, 80.0 * GB), (newest.id,))
 
 
 def test_the_fastest_of_the_newest_series_is_taken_and_the_other_named(store: Store) -> None:
@@ -153,8 +158,7 @@ def test_the_fastest_of_the_newest_series_is_taken_and_the_other_named(store: St
     given = of_store(store, SITE)
     (rung,) = given.rungs
     assert rung.rate.value == 70.0 * GB
-    assert rung.source is not None
-    assert rung.source.startswith("weekly")
+    assert present(rung.source).startswith("weekly")
     assert given.notes == (
         "client, read bandwidth: 3 series are kept; the fastest of the last month is taken, "
         "--run takes another",
@@ -165,16 +169,7 @@ def test_what_failed_or_was_not_believed_is_no_rung(store: Store) -> None:
     keep(store, "ior", [70.0], status=RunStatus.FAILED)
     keep(store, "ior", [70.0], status=RunStatus.INVALID_WORKLOAD, tasks=1)
     keep(store, "ior", [0.0], tasks=2)
-    run = Run(
-        id=new_identifier(NOW),
-        site="scratch",
-        probe="x",
-        kind="ior",
-        status=RunStatus.OK,
-        at=NOW,
-        samples=(Sample("read_bandwidth", 1.0, 0, reason="cached"),),
-    )
-    store.add_run(run)
+    keep(store, "ior", samples=(Sample("read_bandwidth", 1.0, 0, reason="cached"),))
     assert rungs(store) == {}
 
 
@@ -182,19 +177,15 @@ def test_unfinished_runs_are_left_out_and_said_to_be(store: Store) -> None:
     for hour in range(4):
         keep(store, "ior", [70.0 + hour], at=NOW - timedelta(hours=hour + 1))
     keep(store, "ior", [], at=NOW, status=RunStatus.UNFINISHED)
-    found = only(store)
-    assert found.rate.value == pytest.approx(71.5 * GB)
+    assert only(store).rate.value == pytest.approx(71.5 * GB)
     keep(store, "ior", [70.0], at=NOW + timedelta(hours=1))
     assert only(store).notes[-1] == "1 run that did not finish is left out"
 
 
 def test_small_transfers_are_no_bandwidth_and_large_ones_no_iops(store: Store) -> None:
-    small: dict[str, Any] = {"transfer_size_bytes": 4096}
-    large: dict[str, Any] = {"transfer_size_bytes": 2**20}
-    keep(store, "fio", [1.0], **small)
-    keep(store, "fio", [1e-4], metric="read_iops", **small, tasks=2)
-    keep(store, "fio", [50.0], **large)
-    keep(store, "fio", [1e-5], metric="read_iops", **large, tasks=2)
+    for size, bandwidth, operations in ((4096, 1.0, 1e-4), (2**20, 50.0, 1e-5)):
+        keep(store, "fio", [bandwidth], transfer_size_bytes=size)
+        keep(store, "fio", [operations], metric="read_iops", transfer_size_bytes=size, tasks=2)
     found = rungs(store)
     assert found["client", "read_bandwidth"].rate.value == 50 * GB
     assert found["client", "read_iops"].rate.value == pytest.approx(1e5)
@@ -205,35 +196,23 @@ def test_osts_one_by_one_are_summed_and_doubted(store: Store) -> None:
     keep(store, "lnet-selftest", [48.0], told={"servers": 1})
     keep(store, "ior", [60.0, 60.1], told={"targets": 2})
     found = rungs(store)["ost", "read_bandwidth"]
-    assert found.rate.value == 82 * GB
-    assert found.coverage.osts == 2
-    (track,) = build_ladder(of_store(store, SITE)).tracks
-    assert track.limit.kind is LimitKind.CANNOT_TELL
-    assert "together and one by one" in track.limit.reason
+    assert (found.rate.value, found.coverage.osts) == (82 * GB, 2)
+    limit = only_track(store).limit
+    assert limit.kind is LimitKind.CANNOT_TELL
+    assert "together and one by one" in limit.reason
 
 
 def test_a_rate_of_zero_is_no_rate_of_a_target(store: Store) -> None:
     """A repetition that did not finish counts as 0 in judging; it is not what an OST delivers."""
     rates = {"OST0000": (0.0, 40.0, 42.0), "OST0001": (38.0, 38.0, 38.0), "OST0002": (0.0,) * 3}
-    store.add_run(
-        Run(
-            id=new_identifier(NOW),
-            site="scratch",
-            probe="obdfilter-survey",
-            kind="obdfilter-survey",
-            status=RunStatus.PARTIAL,
-            at=NOW,
-            parameters={"layer": "ost"},
-            samples=tuple(
-                Sample("read_bandwidth", rate * GB, repetition, target)
-                for target, values in rates.items()
-                for repetition, rate in enumerate(values)
-            ),
-        )
+    samples = tuple(
+        Sample("read_bandwidth", rate * GB, repetition, target)
+        for target, values in rates.items()
+        for repetition, rate in enumerate(values)
     )
+    keep(store, "obdfilter-survey", status=RunStatus.PARTIAL, layer="ost", samples=samples)
     found = rungs(store)["ost", "read_bandwidth"]
-    assert found.rate.value == 79 * GB
-    assert found.coverage.osts == 2
+    assert (found.rate.value, found.coverage.osts) == (79 * GB, 2)
     assert found.notes == ("sum of 2 OSTs, each measured by itself",)
 
 
@@ -243,8 +222,7 @@ def test_osts_all_at_once_are_not_one_by_one(store: Store) -> None:
     keep(store, "ior", [60.0, 60.1], told={"targets": 2})
     found = rungs(store)["ost", "read_bandwidth"]
     assert found.notes == ("sum of 2 OSTs, all measured at the same time",)
-    (track,) = build_ladder(of_store(store, SITE)).tracks
-    assert "one by one" not in track.limit.reason
+    assert "one by one" not in only_track(store).limit.reason
 
 
 def test_drives_one_by_one_are_drives_and_no_osts(store: Store) -> None:
@@ -255,50 +233,28 @@ def test_drives_one_by_one_are_drives_and_no_osts(store: Store) -> None:
 
 
 def test_surveys_of_several_days_tell_how_they_scatter(store: Store) -> None:
-    names = ["OST0000", "OST0001"]
     for day in range(4):
-        keep(
-            store,
-            "obdfilter-survey",
-            [40.0 + day],
-            at=NOW - timedelta(days=day),
-            targets=names[: 1 if day == 2 else 2],  # one OST was away
-        )
+        names = ["OST0000", "OST0001"][: 1 if day == 2 else 2]  # one OST was away
+        at = NOW - timedelta(days=day)
+        keep(store, "obdfilter-survey", [40.0 + day], at=at, targets=names)
     found = only(store)
     assert found.rate.values == (86 * GB, 82 * GB, 80 * GB)
-    assert found.rate.basis is IntervalBasis.RUNS
-    assert len(found.runs) == 3
+    assert (found.rate.basis, len(found.runs)) == (IntervalBasis.RUNS, 3)
 
 
 def test_runs_without_a_time(store: Store) -> None:
     keep(store, "ior", [70.0], at=None)
-    found = only(store)
-    assert (found.rate.value, found.at) == (70.0 * GB, None)
-
-
-def test_of_runs_without_a_time_each_is_looked_at(store: Store) -> None:
-    for rate in (20.0, 48.0, 30.0):
+    assert (only(store).rate.value, only(store).at) == (70.0 * GB, None)
+    for rate in (20.0, 48.0, 30.0):  # each is looked at
         keep(store, "lnet-selftest", [rate], at=None, told={"servers": 1})
-    assert only(store).rate.value == 48.0 * GB
+    assert rungs(store)["network", "read_bandwidth"].rate.value == 48.0 * GB
 
 
 def test_small_messages_are_no_network_bandwidth(store: Store) -> None:
     for bandwidth, messages in ((8.72e6, 5930.0), (667e6, 2550.0)):
-        run = Run(
-            id=new_identifier(NOW),
-            site="scratch",
-            probe="imported",
-            kind="lnet-selftest",
-            status=RunStatus.OK,
-            at=None,
-            at_reason="lst prints none",
-            parameters={"layer": "network", "told": {"servers": 1}},
-            samples=(
-                Sample("read_bandwidth", bandwidth, 0),
-                Sample("rpc_rate", messages, 0),
-            ),
-        )
-        store.add_run(run)
+        samples = (Sample("read_bandwidth", bandwidth, 0), Sample("rpc_rate", messages, 0))
+        told: dict[str, object] = {"servers": 1}
+        keep(store, "lnet-selftest", at=None, layer="network", told=told, samples=samples)
     assert only(store).rate.value == 667e6
 
 
@@ -341,11 +297,9 @@ HERE = Site("scratch", "local", "/scratch", hardware=replace(HARDWARE, drives=8,
 
 def test_a_run_on_one_drive_of_eight_is_not_of_all_eight(store: Store) -> None:
     keep(store, "fio", [1.65, 1.66, 1.64], layer="drive", told={"drives": 1})
-    given = of_store(store, HERE)
-    assert given.rungs[0].coverage == Coverage(drives=1)
-    (track,) = build_ladder(given).tracks
-    (drive,) = (step for step in track.steps if step.rung.layer == "drive")
-    assert drive.beneath[0].value == pytest.approx(1.65 / 3.5)
+    assert only(store, HERE).coverage == Coverage(drives=1)
+    track = only_track(store, HERE)
+    assert step_of(track, "drive").beneath[0].value == pytest.approx(1.65 / 3.5)
     assert (track.limit.kind, track.limit.layer) == (LimitKind.LAYER, "drive")
 
 
@@ -375,27 +329,22 @@ def test_a_client_on_a_file_system_of_one_host(
     store: Store, told: dict[str, object], osts: int | None, coverage: Coverage
 ) -> None:
     keep(store, "ior", [10.0], told=told)
-    site = replace(HERE, hardware=replace(HARDWARE, drives=8, osts=osts))
-    found = only(store, site)
-    assert found.coverage == coverage
-    assert bool(found.notes) == (osts == 2 and not told)
+    found = only(store, replace(HERE, hardware=replace(HARDWARE, drives=8, osts=osts)))
+    assert (found.coverage, bool(found.notes)) == (coverage, osts == 2 and not told)
 
 
 def test_an_application_is_held_against_what_the_file_system_gives(store: Store) -> None:
     keep(store, "ior", [40.0, 40.1], told={"targets": 2})
     keep(store, "darshan", [10.0, 10.1], layer="application", tasks=1)
-    (track,) = build_ladder(of_store(store, SITE)).tracks
-    (application,) = (step for step in track.steps if step.rung.layer == "application")
+    application = step_of(only_track(store), "application")
     assert application.beneath[0].value == pytest.approx(10.05 / 40.05)
 
 
 def test_a_run_that_a_person_wants(store: Store) -> None:
     slow = keep(store, "builtin", [5.0], tasks=4, probe="hourly")
     keep(store, "ior", [70.0], tasks=2048, probe="weekly")
-    given = of_store(store, SITE, [slow.id])
-    (rung,) = given.rungs
-    assert rung.rate.value == 5.0 * GB
-    assert rung.runs == (slow.id,)
+    (rung,) = of_store(store, SITE, [slow.id]).rungs
+    assert (rung.rate.value, rung.runs) == (5.0 * GB, (slow.id,))
 
 
 def test_what_covers_nobody_knows_what_comes_last(store: Store) -> None:
@@ -405,49 +354,35 @@ def test_what_covers_nobody_knows_what_comes_last(store: Store) -> None:
 
 
 def snapshot(at: datetime, used: int) -> Snapshot:
-    targets = [
-        TargetSnapshot(
-            Target(f"OST000{index}", "ost"),
-            (Reading("used_bytes", used), Reading("available_bytes", 100 - used)),
-        )
-        for index in range(2)
-    ]
+    readings = (Reading("used_bytes", used), Reading("available_bytes", 100 - used))
+    osts = [TargetSnapshot(Target(f"OST000{index}", "ost"), readings) for index in range(2)]
     mdt = TargetSnapshot(Target("MDT0000", "mdt"), (Reading("used_bytes", 99),))
-    return Snapshot(at, "lustre", True, (*targets, mdt))
+    return Snapshot(at, "lustre", True, (*osts, mdt))
 
 
 def test_fullness_and_epoch_of_the_time(store: Store) -> None:
     store.ensure_site("scratch")
     store.add_snapshot("scratch", snapshot(NOW - timedelta(hours=1), 30))
     store.add_snapshot("scratch", snapshot(NOW + timedelta(hours=20), 70))
-    store.add_event(
-        Event(
-            new_identifier(NOW),
-            "scratch",
-            EventKind.CAPACITY_ADDED,
-            NOW + timedelta(hours=2),
-            "24 OSTs",
-            "person",
-        )
-    )
+    at, kind = NOW + timedelta(hours=2), EventKind.CAPACITY_ADDED
+    store.add_event(Event(new_identifier(NOW), "scratch", kind, at, "24 OSTs", "person"))
     keep(store, "obdfilter-survey", [40.0, 41.0], told={"targets": 2})
     keep(store, "lnet-selftest", [48.0, 48.0], at=NOW, told={"servers": 1})
     keep(store, "ior", [40.0, 41.0], at=NOW + timedelta(hours=21), told={"targets": 2})
     found = rungs(store)
     assert found["ost", "read_bandwidth"].fullness == pytest.approx(0.3)
     assert found["client", "read_bandwidth"].fullness == pytest.approx(0.7)
-    (track,) = build_ladder(of_store(store, SITE)).tracks
-    assert track.limit.kind is LimitKind.CANNOT_TELL
-    assert "30 %" in track.limit.reason
-    assert "before capacity-added 2026-03-10" in track.limit.reason
+    limit = only_track(store).limit
+    assert limit.kind is LimitKind.CANNOT_TELL
+    assert "30 %" in limit.reason
+    assert "before capacity-added 2026-03-10" in limit.reason
 
 
 def test_osts_are_counted_in_the_last_snapshot(store: Store) -> None:
     store.ensure_site("scratch")
     store.add_snapshot("scratch", snapshot(NOW, 30))
-    given = of_store(store, Site("scratch", "lustre", "/scratch"))
-    assert given.hardware.osts == 2
-    assert given.hardware.oss is None
+    hardware = of_store(store, Site("scratch", "lustre", "/scratch")).hardware
+    assert (hardware.osts, hardware.oss) == (2, None)
 
 
 def test_the_data_sheet_of_the_drives_is_the_lowest_rung(store: Store) -> None:
@@ -467,8 +402,7 @@ def test_what_is_stated_replaces_the_data_sheet() -> None:
     assert with_data_sheet(stated) == (stated, ())
     assert with_data_sheet(Hardware()) == (Hardware(), ())
     found, _ = with_data_sheet(Hardware(drive="PM1743"))
-    assert found.drive_write is not None
-    assert found.drive_write.possible() == (6e9, 6e9)
+    assert present(found.drive_write).possible() == (6e9, 6e9)
 
 
 def test_a_drive_that_nobody_knows_is_said_to_be_so() -> None:
@@ -487,77 +421,72 @@ def test_nothing_is_kept(store: Store) -> None:
 
 @pytest.mark.cli
 def test_from_an_import_to_the_ladder_of_a_site(tmp_path: Path) -> None:
-    kept, site = tmp_path / "t.db", tmp_path / "here.toml"
-    site.write_text(
-        '[site]\nname = "here"\ndriver = "local"\npath = "/here"\n'
-        '[hardware]\ndrive_write = "1 GB/s"\ndrive_read = "90 GB/s"\ndrives = 1\nparity = "none"\n'
-    )
+    drive = 'drive_write = "1 GB/s"\ndrive_read = "90 GB/s"\ndrives = 1\nparity = "none"\n'
+    site = site_file(tmp_path, f"[hardware]\n{drive}")
     file = FIXTURES / "ior" / "4.0.0" / "json-repeat.out"
-    added = trimtab("import", file, "--site", site, "--timezone", "UTC", store=kept)
-    assert added.code == 0, added.stderr
-    shown = trimtab("ladder", site, "--json", store=kept)
-    assert shown.code == 0, shown.stderr
-    tracks = {track["metric"]: track for track in shown.document["tracks"]}
+    ran(tmp_path, "import", file, "--site", site, "--timezone", "UTC")
+    document = ran(tmp_path, "ladder", site, "--json").document
+    tracks = {track["metric"]: track for track in document["tracks"]}
     for metric in ("write_bandwidth", "read_bandwidth"):
         sheet, client = tracks[metric]["rungs"]
         assert (sheet["layer"], client["layer"]) == ("data_sheet", "client")
         rate = client["rate"]["value"] / sheet["rate"]["value"]
         assert client["beneath"][0]["value"] == pytest.approx(rate)
-    assert {one["layer"] for one in shown.document["absent"]} == {"drive"}
-    text = trimtab("ladder", site, "--all", store=kept).stdout
+    assert {one["layer"] for one in document["absent"]} == {"drive"}
+    text = ran(tmp_path, "ladder", site, "--all").stdout
     assert "no drive rung" in text
     assert "Limit: " in text
 
 
+def site_file(place: Path, more: str = "") -> Path:
+    path = place / "here.toml"
+    path.write_text(f'[site]\nname = "here"\ndriver = "local"\npath = "{place}"\n{more}')
+    return path
+
+
+def ran(place: Path, *arguments: object) -> Ended:
+    """Return how a command ended that must succeed."""
+    ended = trimtab(*arguments, store=place / "t.db")
+    assert ended.code == 0, ended.stderr
+    return ended
+
+
 @pytest.mark.cli
 def test_a_site_that_nothing_is_kept_of(tmp_path: Path) -> None:
-    site = tmp_path / "here.toml"
-    site.write_text('[site]\nname = "here"\ndriver = "local"\npath = "/here"\n')
     with Store.open(tmp_path / "t.db"):
         pass
-    shown = trimtab("ladder", site, store=tmp_path / "t.db")
-    assert shown.code == 0, shown.stderr
-    assert "No stored data for a ladder" in shown.stdout
-    assert "trimtab check PATH" in shown.stdout
+    shown = ran(tmp_path, "ladder", site_file(tmp_path)).stdout
+    assert "No stored data for a ladder" in shown
+    assert "trimtab check PATH" in shown
 
 
 @pytest.mark.cli
 def test_a_site_that_only_the_store_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = tmp_path / "t.db"
-    files = [
-        FIXTURES / "fio" / "3.33" / "drives.out",
-        FIXTURES / "ior" / "4.0.0" / "json-repeat.out",
-    ]
-    added = trimtab("import", *files, "--site", "imported", "--timezone", "UTC", store=kept)
-    assert added.code == 0, added.stderr
+    files = [FIXTURES / name for name in ("fio/3.33/drives.out", "ior/4.0.0/json-repeat.out")]
+    ran(tmp_path, "import", *files, "--site", "imported", "--timezone", "UTC")
     monkeypatch.chdir(tmp_path)
-    shown = trimtab("ladder", "imported", "--json", store=kept)
-    assert shown.code == 0, shown.stderr
-    assert shown.document["name"] == "imported"
-    assert shown.document["scale"] == "one drive"
-    assert "[hardware]" in " ".join(shown.document["notes"])
-    tracks = {track["metric"]: track for track in shown.document["tracks"]}
+    document = ran(tmp_path, "ladder", "imported", "--json").document
+    assert (document["name"], document["scale"]) == ("imported", "one drive")
+    assert "[hardware]" in " ".join(document["notes"])
+    tracks = {track["metric"]: track for track in document["tracks"]}
     rungs = {one["layer"]: one for one in tracks["read_bandwidth"]["rungs"]}
     assert set(rungs) == {"drive", "client"}
     drive, client = rungs["drive"], rungs["client"]
     assert drive["shown"]["value"] == drive["rate"]["value"] / drive["coverage"]["drives"]
     assert client["shown"] is None  # nothing tells on how much hardware it was
     assert {track["limit"]["kind"] for track in tracks.values()} == {"cannot tell"}
-    other = trimtab("ladder", "importde", store=kept)
+    other = trimtab("ladder", "importde", store=tmp_path / "t.db")
     assert other.code == 2
     assert "nothing is kept of it" in other.stderr
 
 
 @pytest.mark.cli
 def test_a_directory_whose_results_are_kept_under_the_name_of_a_site(tmp_path: Path) -> None:
-    site = tmp_path / "here.toml"
-    site.write_text(f'[site]\nname = "here"\ndriver = "local"\npath = "{tmp_path}"\n')
+    site_file(tmp_path)
     identity = LocalDriver(str(tmp_path)).description.identity
     with Store.open(tmp_path / "t.db") as kept:
         kept.ensure_site("here", driver="local", identity=identity, path=str(tmp_path))
-    shown = trimtab("ladder", tmp_path, "--json", store=tmp_path / "t.db")
-    assert shown.code == 0, shown.stderr
-    assert shown.document["name"] == "here"
+    assert ran(tmp_path, "ladder", tmp_path, "--json").document["name"] == "here"
 
 
 @pytest.mark.system
@@ -570,29 +499,28 @@ def test_a_file_system_of_one_host_that_only_the_store_knows(store: Store) -> No
 
 @pytest.mark.cli
 @pytest.mark.parametrize(
-    ("arguments", "code", "words"),
+    ("arguments", "words"),
     [
-        (("nowhere",), 2, "nowhere"),
-        (("PAGE",), 2, "is a file"),
-        (("/dev/null",), 2, "is a character device"),
-        (("./not-there",), 2, "does not exist"),
+        (("nowhere",), "nowhere"),
+        (("PAGE",), "is a file"),
+        (("/dev/null",), "is a character device"),
+        (("./not-there",), "does not exist"),
         *(
-            (("EXAMPLE", "--margin", margin), 2, "greater than 0 and less than 100%")
+            (("EXAMPLE", "--margin", margin), "greater than 0 and less than 100%")
             for margin in ("0", "0%", "1", "100%")
         ),
-        (("nowhere.toml",), 2, "nowhere.toml"),
-        (("FILE",), 2, "is not a rate"),
-        (("EXAMPLE", "--margin", "2"), 2, "fraction"),
-        (("EXAMPLE", "--per", "rack"), 2, "rack"),
+        (("nowhere.toml",), "nowhere.toml"),
+        (("FILE",), "is not a rate"),
+        (("EXAMPLE", "--margin", "2"), "fraction"),
+        (("EXAMPLE", "--per", "rack"), "rack"),
     ],
 )
-def test_wrong_use(tmp_path: Path, arguments: tuple[str, ...], code: int, words: str) -> None:
-    wrong = tmp_path / "wrong.toml"
-    wrong.write_text('[ladder]\nname = "x"\n[[rung]]\nlayer = "ost"\nwrite = "3"\n')
-    page = tmp_path / "page.md"
-    page.write_text("# a page")
-    places = {"FILE": str(wrong), "PAGE": str(page), "EXAMPLE": str(EXAMPLES / "perlmutter.toml")}
+def test_wrong_use(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    places = {"FILE": tmp_path / "wrong.toml", "PAGE": tmp_path / "page.md"}
+    places["FILE"].write_text('[ladder]\nname = "x"\n[[rung]]\nlayer = "ost"\nwrite = "3"\n')
+    places["PAGE"].write_text("# a page")
+    places["EXAMPLE"] = EXAMPLES / "perlmutter.toml"
     ended = trimtab("ladder", *(places.get(one, one) for one in arguments), store=tmp_path / "t.db")
-    assert ended.code == code
+    assert ended.code == 2
     assert words in ended.stderr
     assert "Traceback" not in ended.stderr

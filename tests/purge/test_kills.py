@@ -6,11 +6,11 @@ and 200 under ``make soak-purge``, which keeps the figures (``TRIMTAB_KILLS_REPO
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -19,11 +19,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tests.purge.command.walk import AGED, AGO_S, DAY_S, Walk
+from tests.purge.command.walk import AGO_S, DAY_S, Walk, grow_old
 from tests.purge.index.imports import load_verified
+from tests.purge.notice.making import open_directory
+from tests.purge.run.lines import fates_of, journal_of
 from tests.support import loopback
 from tests.support.counts import repetitions, seeded
-from tests.support.forked import Forked, fork
 
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.plan.plan_directory import load_plan
@@ -52,65 +53,43 @@ pytestmark = [
 
 
 @dataclass
-class Commands:
-    """Commands on one place, which may be killed.
+class Stage:
+    """A tree, what is known of it, and the commands that purge it, which may be killed."""
 
-    Attributes
-    ----------
-    said
-        File for what they say.
-    """
-
-    place: Path
-    said: Path
+    walk: Walk
+    files: pl.DataFrame
+    kills: int
+    report: dict[str, dict[str, object]] = field(default_factory=dict)
 
     def killed_after(self, moment_s: float, *arguments: object, ago_s: float = 0.0) -> bool:
         """Kill a command at a moment; return whether it had not ended by then."""
-        command = self._start(arguments, ago_s)
+        command = self.walk.start(*arguments, ago_s=ago_s)
         if not command.ended_within(moment_s):
             command.kill()
         code = command.wait()
-        assert code in (0, -signal.SIGKILL), f"{code} after {moment_s:.3f} s: {self._complaint()}"
+        failure = f"{code} after {moment_s:.3f} s: {self.walk.printed()}"
+        assert code in (0, -signal.SIGKILL), failure
         return code != 0
 
     def ended(self, *arguments: object, ago_s: float = 0.0) -> float:
         """Let a command end well; return how many seconds it took."""
         began_s = time.monotonic()
-        code = self._start(arguments, ago_s).wait()
-        assert code == 0, self._complaint()
+        code = self.walk.start(*arguments, ago_s=ago_s).wait()
+        assert code == 0, self.walk.printed()
         return time.monotonic() - began_s
-
-    def _start(self, arguments: tuple[object, ...], ago_s: float) -> Forked:
-        with self.said.open("ab") as said:
-            return fork(
-                ago_s, *arguments,
-                stdout=said.fileno(), stderr=said.fileno(),
-                environment={"TRIMTAB_PURGE": str(self.place)}, program=AGED,
-            )  # fmt: skip
-
-    def _complaint(self) -> str:
-        return self.said.read_bytes()[-4096:].decode("utf-8", "replace")
-
-
-@dataclass
-class Stage:
-    """A tree, what is known of it, and the processes that purge it."""
-
-    walk: Walk
-    commands: Commands
-    files: pl.DataFrame
-    kills: int
-    report: dict[str, dict[str, object]] = field(default_factory=dict)
 
     @property
     def old(self) -> set[bytes]:
         """The paths of what may go."""
         young_ns = time.time_ns() - 100 * DAY_S * 10**9
-        frame = self.files.filter(pl.col("mtime_ns") < young_ns)
-        return {p + b"/" + n for p, n in frame.select("parent", "name").iter_rows()}
+        return paths_of(self.files.filter(pl.col("mtime_ns") < young_ns))
 
     def path(self, name: bytes) -> bytes:
         return os.fsencode(self.walk.root) + b"/" + name
+
+
+def paths_of(frame: pl.DataFrame) -> set[bytes]:
+    return {parent + b"/" + name for parent, name in frame.select("parent", "name").iter_rows()}
 
 
 @pytest.fixture(scope="module", params=COUNTS)
@@ -120,17 +99,16 @@ def stage(
     """Give a tree on a file system of its own."""
     files = request.param * FILES_PER_KILL
     private = tmp_path_factory.mktemp("kills")
-    public = Path(tempfile.mkdtemp(prefix="trimtab-purge-"))
-    public.chmod(0o755)
     size_bytes = max(512 * loopback.MIB, files * FILE_BYTES * 7 // 4)
-    with loopback.mounted(private, size_bytes=size_bytes, mkfs_options=("-i", "4096")) as mounted:
+    with (
+        loopback.mounted(private, size_bytes=size_bytes, mkfs_options=("-i", "4096")) as mounted,
+        contextlib.contextmanager(open_directory)() as public,
+    ):
         walk = Walk(mounted.mount_point, private, public, core="real")
         walk.write_policy()
         make_tree(walk.root, files)
-        commands = Commands(walk.place, private / "said")
-        stage = Stage(walk, commands, seen_below(walk.root), request.param)
+        stage = Stage(walk, seen_below(walk.root), request.param)
         yield stage
-    shutil.rmtree(public)
     if "TRIMTAB_KILLS_REPORT" in os.environ:
         Path(os.environ["TRIMTAB_KILLS_REPORT"]).write_text(json.dumps(stage.report))
 
@@ -181,8 +159,8 @@ def scanned(stage: Stage) -> Stage:
     """Kill scans, each index gone on with until it is whole, and hold each against the tree."""
     chance, walk = seeded("kills of scans"), stage.walk
     index = walk.private / "index-0"
-    scan = ("purge", "scan", walk.root, "--checkpoint", "20ms", "--index")
-    most_s = stage.commands.ended(*scan, index) / 4
+    scan = ("scan", walk.root, "--checkpoint", "20ms", "--index")
+    most_s = stage.ended(*scan, index) / 4
     kills = whole = gone_on = 0
     while True:
         kept = load_manifest(index) if (index / "manifest.json").exists() else None
@@ -198,44 +176,35 @@ def scanned(stage: Stage) -> Stage:
         if kills < stage.kills or not gone_on:
             # Each goes on from where the last one was: so all parts of a scan are met, if it is
             # neither done before the kill nor killed before there is anything to go on from.
-            killed = stage.commands.killed_after(chance.uniform(0, most_s), *scan, index)
+            killed = stage.killed_after(chance.uniform(0, most_s), *scan, index)
             kills += killed
             most_s *= 0.8 if not killed else 1.0 if begun else 1.1
         else:
-            stage.commands.ended(*scan, index)
-    _three_weeks_ago(index)
+            stage.ended(*scan, index)
+    grow_old(index)
     walk.index = index
     stage.report["scan"] = {"kills": kills, "gone_on_from_a_checkpoint": gone_on, "indexes": whole}
     return stage
 
 
-def _three_weeks_ago(index: Path) -> None:
-    """Say that a scan was so long ago that a notice period is over by now."""
-    manifest = index / "manifest.json"
-    written = json.loads(manifest.read_text())
-    for name in ("started_ns", "ended_ns"):
-        written[name] -= AGO_S * 10**9
-    manifest.write_text(json.dumps(written))
-
-
 @pytest.fixture(scope="module")
 def planned(scanned: Stage) -> Stage:
     """Kill the making of plans; what is at the place of a plan is whole, and what it should be."""
-    chance, walk, commands = seeded("kills of plans"), scanned.walk, scanned.commands
+    chance, walk = seeded("kills of plans"), scanned.walk
     plans = walk.private / "plans"
     plans.mkdir(mode=0o700)
-    made = ("purge", "plan", "--index", walk.index, "--policy", walk.policy, "--out", plans / "p")
+    made = ("plan", "--index", walk.index, "--policy", walk.policy, "--out", plans / "p")
     old = scanned.old
-    whole_s, kills, whole = commands.ended(*made, ago_s=AGO_S - 600), 0, 0
+    whole_s, kills, whole = scanned.ended(*made, ago_s=AGO_S - 600), 0, 0
     shutil.rmtree(plans / "p")
     # The site's key is made anew with the first that gets so far.
     shutil.rmtree(walk.place)
     while True:
         if kills < scanned.kills:
             moment_s = chance.uniform(0, whole_s)
-            kills += commands.killed_after(moment_s, *made, ago_s=AGO_S - 600)
+            kills += scanned.killed_after(moment_s, *made, ago_s=AGO_S - 600)
         else:
-            commands.ended(*made, ago_s=AGO_S - 600)
+            scanned.ended(*made, ago_s=AGO_S - 600)
         if not (plans / "p").exists():
             continue
         whole += 1
@@ -285,20 +254,18 @@ class Ran:
 @pytest.fixture(scope="module")
 def ran(planned: Stage) -> Ran:
     """Kill runs of one plan, use files in between, and let the last run end."""
-    walk, commands = planned.walk, planned.commands
-    commands.ended("purge", "notify", walk.plan, ago_s=AGO_S - 1200)
-    commands.ended("purge", "arm", walk.plan, ago_s=3 * DAY_S)
+    walk = planned.walk
+    planned.ended("notify", walk.plan, ago_s=AGO_S - 1200)
+    planned.ended("arm", walk.plan, ago_s=3 * DAY_S)
     rows = _rows(walk, walk.plan)
     used, kills = _kill_runs(planned, rows)
     began_s = time.monotonic()
-    commands.ended("purge", "run", walk.plan, "--apply")
-    chronicle = read(_journal(walk))
+    planned.ended("run", walk.plan, "--apply")
+    chronicle = read(journal_of(walk.place))
     standing = replay(chronicle)
     assert (standing.todo, standing.claims) == ((), ())
     lines = [line for line in chronicle.lines if isinstance(line, DoneLine)]
-    fate_of = {row: fate for some, fate in standing.fates for row in range(some.first, some.end)}
-    # A row has one fate: none was dealt with twice.
-    assert len(fate_of) == sum(some.count for some, _ in standing.fates)
+    fate_of = fates_of(standing)
     planned.report["run"] = {
         "kills": kills,
         "rows": len(rows),
@@ -314,7 +281,7 @@ def ran(planned: Stage) -> Ran:
         fate_of=fate_of,
         recovered=sum(line.rows.count for line in lines if line.recovered),
         deleted=sum(line.files for line in lines),
-        there={p + b"/" + n for p, n in seen_below(walk.root).select("parent", "name").iter_rows()},
+        there=paths_of(seen_below(walk.root)),
     )
 
 
@@ -327,7 +294,7 @@ def _kill_runs(stage: Stage, rows: dict[bytes, int]) -> tuple[set[bytes], int]:
     kills, most_s = 0, 0.3
     while kills < stage.kills:
         moment_s = chance.uniform(0, most_s)
-        if not stage.commands.killed_after(moment_s, "purge", "run", stage.walk.plan, "--apply"):
+        if not stage.killed_after(moment_s, "run", stage.walk.plan, "--apply"):
             break
         kills += 1
         for path in chance.sample(paths, USED_BETWEEN):
@@ -338,11 +305,6 @@ def _kill_runs(stage: Stage, rows: dict[bytes, int]) -> tuple[set[bytes], int]:
         ahead = _done(stage.walk) / len(rows) > kills / stage.kills
         most_s = min(1.0, max(0.02, most_s * (0.6 if ahead else 1.2)))
     return used, kills
-
-
-def _journal(walk: Walk) -> Path:
-    (path,) = journals(walk.place / "journals")
-    return path
 
 
 def _done(walk: Walk) -> int:
@@ -369,8 +331,7 @@ def test_runs_that_are_killed_are_gone_on_with(stage, ran):
 
 def test_every_file_is_there_or_its_row_says_that_it_went(stage, ran):
     gone = {path for path, row in ran.rows.items() if ran.fate_of[row] in ("deleted", "gone")}
-    everything = {p + b"/" + n for p, n in stage.files.select("parent", "name").iter_rows()}
-    assert ran.there == everything - gone
+    assert ran.there == paths_of(stage.files) - gone
     assert ran.deleted == len(gone)
 
 

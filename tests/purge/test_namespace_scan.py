@@ -9,8 +9,10 @@ import sys
 import threading
 from pathlib import Path
 
+import polars as pl
 import pytest
 from tests.support import loopback
+from tests.support.narrow import present
 
 from trimtab import _core
 from trimtab.base.error import DataError
@@ -30,10 +32,16 @@ def a_tree(root: Path, directories: int = 5) -> Path:
     return root
 
 
-def paths_of(index: Path, result: _core.ScanResult) -> list[bytes]:
-    import polars
+def truth_of(tree: Path) -> list[bytes]:
+    return sorted(os.fsencode(path.relative_to(tree)) for path in tree.rglob("*"))
 
-    rows = polars.concat([polars.read_parquet(index / shard) for shard in result.shards])
+
+def rows_of(index: Path, result: _core.ScanResult) -> pl.DataFrame:
+    return pl.concat([pl.read_parquet(index / shard) for shard in result.shards])
+
+
+def paths_of(index: Path, result: _core.ScanResult) -> list[bytes]:
+    rows = rows_of(index, result)
     names = zip(rows["parent"], rows["name"], strict=True)
     return sorted(parent + b"/" + name if parent else name for parent, name in names)
 
@@ -42,7 +50,7 @@ def test_a_scan_says_what_it_saw(tmp_path: Path) -> None:
     tree = a_tree(tmp_path / "tree")
     scan = _core.NamespaceScan(tree, tmp_path / "index")
     result = ended(scan)
-    truth = sorted(os.fsencode(path.relative_to(tree)) for path in tree.rglob("*"))
+    truth = truth_of(tree)
     assert paths_of(tmp_path / "index", result) == truth
     assert (result.entries, result.directories, result.stopped) == (len(truth), 11, False)
     assert (result.unread, result.unread_count, result.elsewhere) == ([], 0, 0)
@@ -68,14 +76,11 @@ def test_a_scan_is_stopped_and_gone_on_with(tmp_path: Path) -> None:
             break
         stops += 1
     assert stops > 0
-    truth = sorted(os.fsencode(path.relative_to(tree)) for path in tree.rglob("*"))
-    assert paths_of(tmp_path / "index", result) == truth
+    assert paths_of(tmp_path / "index", result) == truth_of(tree)
 
 
 def test_rows_have_the_device_number_that_all_hosts_agree_on(tmp_path: Path) -> None:
     """Also where the scan goes on: a host may know the root by another number than the first."""
-    import polars
-
     tree = a_tree(tmp_path / "tree", 60)
     scan = _core.NamespaceScan(tree, tmp_path / "index", threads=1, delay_s=0.001, device=77)
     scan.start()
@@ -84,8 +89,7 @@ def test_rows_have_the_device_number_that_all_hosts_agree_on(tmp_path: Path) -> 
     with pytest.raises(ValueError, match="another root"):
         ended(_core.NamespaceScan(tree, tmp_path / "index"))
     result = ended(_core.NamespaceScan(tree, tmp_path / "index", device=77))
-    rows = polars.concat([polars.read_parquet(tmp_path / "index" / name) for name in result.shards])
-    assert rows["device"].unique().to_list() == [77]
+    assert rows_of(tmp_path / "index", result)["device"].unique().to_list() == [77]
 
 
 def test_the_interpreter_goes_on_while_it_waits(tmp_path: Path) -> None:
@@ -115,12 +119,9 @@ def test_errors_say_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="link") as refused:
         ended(_core.NamespaceScan(tmp_path / "link", tmp_path / "index"))
     assert refused.value.errno in {errno.ELOOP, errno.ENOTDIR}
-    with pytest.raises(ValueError, match="threads"):
-        _core.NamespaceScan(tree, tmp_path / "index", threads=257)
-    with pytest.raises(ValueError, match="delay_s"):
-        _core.NamespaceScan(tree, tmp_path / "index", delay_s=-1.0)
-    with pytest.raises(ValueError, match="checkpoint_s"):
-        _core.NamespaceScan(tree, tmp_path / "index", checkpoint_s=float("nan"))
+    for name, value in (("threads", 257), ("delay_s", -1.0), ("checkpoint_s", float("nan"))):
+        with pytest.raises(ValueError, match=name):
+            _core.NamespaceScan(tree, tmp_path / "index", **{name: value})
     with pytest.raises(ValueError, match="Lustre"):
         ended(_core.NamespaceScan(tree, tmp_path / "index", lustre=True))
     whole = tmp_path / "whole"
@@ -144,7 +145,7 @@ def test_a_damaged_checkpoint_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         ended(_core.NamespaceScan(tree, tmp_path / "index"))
     assert caught.value.file == str(checkpoint)
-    assert caught.value.hint is not None
+    assert present(caught.value.hint)
 
 
 def test_a_failed_scan_tells_its_error_whenever_it_is_asked(tmp_path: Path) -> None:
@@ -172,8 +173,6 @@ def test_a_process_may_end_while_a_scan_runs(tmp_path: Path) -> None:
 @pytest.mark.system
 @loopback.needs_loop_devices("xfs")
 def test_projects_and_mounts_of_a_real_file_system(tmp_path: Path) -> None:
-    import polars
-
     with loopback.mounted(tmp_path, fs="xfs") as scratch:
         tree = scratch.mount_point / "tree"
         (tree / "mine").mkdir(parents=True)
@@ -185,9 +184,7 @@ def test_projects_and_mounts_of_a_real_file_system(tmp_path: Path) -> None:
         with loopback.bound(tree / "mine", tree / "other"):
             result = ended(_core.NamespaceScan(tree, tmp_path / "index", project=True))
         assert (result.elsewhere, result.entries) == (1, 3)
-        rows = polars.concat(
-            [polars.read_parquet(tmp_path / "index" / shard) for shard in result.shards]
-        )
+        rows = rows_of(tmp_path / "index", result)
         projects = dict(zip(rows["name"], rows["project"], strict=True))
         assert projects == {b"mine": 77, b"file": 77, b"link": None}
 

@@ -24,22 +24,26 @@ if not hasattr(core, "tally"):
 AS_OF_S = 1_790_000_000
 DAY_S = 86_400
 OLD_S = AS_OF_S - 56 * DAY_S
+ALL = {"old_enough_before_s": AS_OF_S + 1, "exempt_paths": [], "exempt_users": []}
+"""Rules by which everything goes."""
+
+
+USUAL: dict[str, Any] = {
+    "counted": ["atime", "mtime", "ctime"],
+    "as_of_s": AS_OF_S,
+    "old_enough_before_s": OLD_S,
+    "minimum_size_bytes": 0,
+    "exempt_paths": [b"home"],
+    "exempt_users": [1003],
+    "exempt_groups": [],
+    "exempt_projects": [],
+    "linked": False,
+}
 
 
 def rules(**changed: Any) -> Any:
     """Return the usual rules, with some of them changed."""
-    usual = {
-        "counted": ["atime", "mtime", "ctime"],
-        "as_of_s": AS_OF_S,
-        "old_enough_before_s": OLD_S,
-        "minimum_size_bytes": 0,
-        "exempt_paths": [b"home"],
-        "exempt_users": [1003],
-        "exempt_groups": [],
-        "exempt_projects": [],
-        "linked": False,
-    }
-    return core.Rules(**(usual | changed))
+    return core.Rules(**(USUAL | changed))
 
 
 def index(rows: int, seed: int) -> pl.DataFrame:
@@ -81,6 +85,10 @@ def eligible(frame: pl.DataFrame) -> list[dict[str, Any]]:
         if not exempt and row["uid"] != 1003 and row["last_use_s"] < OLD_S:
             result.append(row)
     return result
+
+
+def files_kept(counted: Any) -> dict[str, int]:
+    return {reason: files for reason, (files, _) in counted.kept().items()}
 
 
 def curve(arrays: Sequence[bytes]) -> dict[int, tuple[int, int]]:
@@ -138,11 +146,9 @@ def test_exemptions_hold_in_any_order(
     numbers = [min(ids) + row % 11 for row in range(500)]
     frame = index(500, seed=3).with_columns(pl.Series(column, numbers, dtype=pl.UInt32))
     frame.write_parquet(tmp_path / "a.parquet")
-    usual = {"old_enough_before_s": AS_OF_S + 1, "exempt_paths": [], "exempt_users": []}
-    counted = core.tally([tmp_path / "a.parquet"], rules(**(usual | {key: ids})))
-    kept = {reason: files for reason, (files, _) in counted.kept().items()}
+    counted = core.tally([tmp_path / "a.parquet"], rules(**(ALL | {key: ids})))
     exempt = sum(number in ids for number in numbers)
-    assert kept == {key.removesuffix("s"): exempt}
+    assert files_kept(counted) == {key.removesuffix("s"): exempt}
 
 
 def test_an_unknown_project_keeps_a_file_while_any_project_is_exempt(tmp_path: Path) -> None:
@@ -151,21 +157,18 @@ def test_an_unknown_project_keeps_a_file_while_any_project_is_exempt(tmp_path: P
     known = index(500, seed=3).with_columns(pl.Series("project", projects, dtype=pl.UInt32))
     known.write_parquet(tmp_path / "known.parquet")
     known.drop("project").write_parquet(tmp_path / "lacking.parquet")
-    usual = {"old_enough_before_s": AS_OF_S + 1, "exempt_paths": [], "exempt_users": []}
     for name, unknown, exempt in (
         ("known", projects.count(None), projects.count(4)),
         ("lacking", 500, 0),
     ):
-        in_force = rules(**(usual | {"exempt_projects": [4]}))
+        in_force = rules(**(ALL | {"exempt_projects": [4]}))
         shard, out = tmp_path / f"{name}.parquet", tmp_path / "out.parquet"
-        kept = {
-            reason: files for reason, (files, _) in core.tally([shard], in_force).kept().items()
-        }
+        kept = files_kept(core.tally([shard], in_force))
         assert kept.pop("project_unknown") == unknown
         assert kept == ({"exempt_project": exempt} if exempt else {})
         files, _ = core.select([shard], in_force, before_s=AS_OF_S + 1, out=out)
         assert files == 500 - unknown - exempt
-        assert core.tally([shard], rules(**usual)).kept() == {}
+        assert core.tally([shard], rules(**ALL)).kept() == {}
 
 
 def test_candidates_are_a_frame_in_order(tmp_path: Path) -> None:
@@ -200,25 +203,15 @@ def test_tallies_of_processes_merge_in_any_order(tmp_path: Path) -> None:
         "rules = core.Rules(**pickle.loads(pathlib.Path(sys.argv[2]).read_bytes()));"
         "sys.stdout.buffer.write(core.tally([sys.argv[1]], rules).to_bytes())"
     )
-    terms = {
-        "counted": ["mtime", "ctime"],
-        "as_of_s": AS_OF_S,
-        "old_enough_before_s": OLD_S,
-        "minimum_size_bytes": 4096,
-        "exempt_paths": [b"home/u"],
-        "exempt_users": [],
-        "exempt_groups": [],
-        "exempt_projects": [],
-        "linked": True,
-    }
+    exempt = {"exempt_paths": [b"home/u"], "exempt_users": []}
+    terms = USUAL | exempt | {"counted": ["mtime", "ctime"], "minimum_size_bytes": 4096}
+    terms["linked"] = True
     kept = tmp_path / "rules"
     kept.write_bytes(pickle.dumps(terms))
-    parts = [
-        subprocess.run(
-            [sys.executable, "-c", program, shard, kept], check=True, capture_output=True
-        ).stdout
-        for shard in shards
-    ]
+    parts = []
+    for shard in shards:
+        counting = [sys.executable, "-c", program, shard, kept]
+        parts.append(subprocess.run(counting, check=True, capture_output=True).stdout)
     whole = core.tally(shards, core.Rules(**terms)).to_bytes()
     for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
         merged = core.Tally.from_bytes(parts[order[0]])

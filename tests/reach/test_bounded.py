@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -30,6 +32,32 @@ pytestmark = pytest.mark.system
 
 NAME = ".trimtab-test"
 needs_user = pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    """Make the directory of a probe."""
+    return Path(bounded.make_directory(str(tmp_path), NAME))
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """Make a directory that is not the probe's, with a file that must stay."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/precious").write_text("x")
+    return tmp_path / "outside"
+
+
+@contextmanager
+def mounted_on(place: Path, *source: str) -> Iterator[None]:
+    """Mount something on a directory, a tmpfs by default; skip where that is not possible."""
+    argv = ["mount", *(source or ("-t", "tmpfs", "none")), str(place)]
+    if subprocess.run(argv, check=False).returncode != 0:
+        pytest.skip("mounting is not possible here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
 
 
 def test_directory(tmp_path: Path) -> None:
@@ -61,41 +89,31 @@ def test_space_is_counted_as_df_counts_it(tmp_path: Path) -> None:
     assert abs(space.available_bytes - available) < 2**30
 
 
-def test_missing_path_is_an_answer(tmp_path: Path) -> None:
-    state = bounded.describe(str(tmp_path / "none"))
-    assert not state.exists
-    assert not state.dangling
-    assert state.kind is None
-    assert state.space is None
-    assert state.failure is not None
-    assert (state.failure.name, state.failure.operation) == ("ENOENT", "lstat")
-
-
-def test_links(tmp_path: Path) -> None:
+def test_links_and_what_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to("real")
-    (tmp_path / "dangling").symlink_to("none")
-    (tmp_path / "loop").symlink_to("loop")
+    for name, leads_to in (("link", "real"), ("dangling", "none"), ("loop", "loop")):
+        (tmp_path / name).symlink_to(leads_to)
+    (tmp_path / "file").write_text("x")
+    os.mkfifo(tmp_path / "fifo")
     link = bounded.describe(str(tmp_path / "link"))
     assert (link.exists, link.symlink, link.kind) == (True, True, "directory")
     assert link.real_path == str((tmp_path / "real").resolve())
     dangling = bounded.describe(str(tmp_path / "dangling"))
     assert (dangling.exists, dangling.dangling, dangling.kind) == (False, True, "symlink")
-    assert present(dangling.failure).name == "ENOENT"
-    loop = bounded.describe(str(tmp_path / "loop"))
-    assert present(loop.failure).name == "ELOOP"
-
-
-def test_what_is_not_a_directory(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    os.mkfifo(tmp_path / "fifo")
-    assert bounded.describe(str(tmp_path / "file")).kind == "file"
-    assert bounded.describe(str(tmp_path / "fifo")).kind == "fifo"
-    assert bounded.describe("/dev/null").kind == "character-device"
-    beneath = bounded.describe(str(tmp_path / "file" / "x"))
-    assert present(beneath.failure).name == "ENOTDIR"
-    long = bounded.describe(str(tmp_path / ("x" * 300)))
-    assert present(long.failure).name == "ENAMETOOLONG"
+    missing = bounded.describe(str(tmp_path / "none"))
+    assert not missing.exists
+    assert not missing.dangling
+    assert missing.kind is missing.space is None
+    failure = present(missing.failure)
+    assert (failure.name, failure.operation) == ("ENOENT", "lstat")
+    for path, error in (
+        *(("dangling", "ENOENT"), ("loop", "ELOOP"), ("file/x", "ENOTDIR")),
+        ("x" * 300, "ENAMETOOLONG"),
+    ):
+        assert present(bounded.describe(str(tmp_path / path)).failure).name == error
+    kinds = {"file": "file", "fifo": "fifo", "/dev/null": "character-device"}
+    for path, kind in kinds.items():
+        assert bounded.describe(str(tmp_path / path)).kind == kind
 
 
 def test_names_are_bytes(tmp_path: Path) -> None:
@@ -185,8 +203,7 @@ def test_other_names_are_neither_made_nor_removed(tmp_path: Path, name: str) -> 
         bounded.ask(touch.make_directory, 10, str(tmp_path), name)
 
 
-def test_removal(tmp_path: Path) -> None:
-    made = Path(bounded.make_directory(str(tmp_path), NAME))
+def test_removal(tmp_path: Path, made: Path) -> None:
     (made / "data.0").write_bytes(b"x" * 10)
     (made / os.fsdecode(b"\xff")).write_bytes(b"x" * 5)
     removal = bounded.remove_probe_directory(str(tmp_path), NAME)
@@ -196,11 +213,7 @@ def test_removal(tmp_path: Path) -> None:
     assert again == Removal(existed=False, removed=False, kept=())
 
 
-def test_removal_touches_regular_files_only(tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "precious").write_text("x")
-    made = Path(bounded.make_directory(str(tmp_path), NAME))
+def test_removal_touches_regular_files_only(tmp_path: Path, made: Path, outside: Path) -> None:
     (made / "data.0").write_text("x")
     (made / "link").symlink_to(outside / "precious")
     (made / "link-to-directory").symlink_to(outside)
@@ -218,29 +231,27 @@ def test_removal_touches_regular_files_only(tmp_path: Path) -> None:
     assert (made / "inner" / "precious").exists()
 
 
-def test_removal_does_not_follow_a_link_in_place_of_the_directory(tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "precious").write_text("x")
+@pytest.mark.parametrize(
+    "remove", [bounded.remove_probe_directory, bounded.remove_probe_tree], ids=["files", "tree"]
+)
+def test_removal_does_not_follow_a_link_in_place_of_the_directory(
+    tmp_path: Path, outside: Path, remove: Callable[[str, str], Removal]
+) -> None:
     (tmp_path / NAME).symlink_to(outside)
     with pytest.raises(UsageError):
-        bounded.remove_probe_directory(str(tmp_path), NAME)
+        remove(str(tmp_path), NAME)
+    with pytest.raises(RefusedError):
+        remove(str(tmp_path), "outside")
     assert (outside / "precious").exists()
 
 
 @loopback.needs_loop_devices()
-def test_removal_stops_at_a_mount(tmp_path: Path) -> None:
-    made = Path(bounded.make_directory(str(tmp_path), NAME))
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "none", str(made)], check=False)
-    if mounted.returncode != 0:
-        pytest.skip("mounting tmpfs is not possible here")
-    try:
+def test_removal_stops_at_a_mount(tmp_path: Path, made: Path) -> None:
+    with mounted_on(made):
         (made / "precious").write_text("x")
         removal = bounded.remove_probe_directory(str(tmp_path), NAME)
         assert removal.kept == ((NAME, "another file system is mounted on it"),)
         assert (made / "precious").exists()
-    finally:
-        subprocess.run(["umount", str(made)], check=True)
 
 
 def deep(directory: Path, levels: int) -> None:
@@ -256,11 +267,7 @@ def deep(directory: Path, levels: int) -> None:
     os.close(descriptor)
 
 
-def test_a_tree_is_removed_whatever_is_in_it(tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "precious").write_text("x")
-    made = Path(bounded.make_directory(str(tmp_path), NAME))
+def test_a_tree_is_removed_whatever_is_in_it(tmp_path: Path, made: Path, outside: Path) -> None:
     (made / "link").symlink_to(outside)
     (made / "dangling").symlink_to("nowhere")
     (made / "inner").mkdir(mode=0o500)
@@ -277,16 +284,14 @@ def test_a_tree_is_removed_whatever_is_in_it(tmp_path: Path) -> None:
     assert not bounded.remove_probe_tree(str(tmp_path / "none"), NAME).existed
 
 
-def test_a_tree_of_any_depth_is_removed(tmp_path: Path) -> None:
-    made = Path(bounded.make_directory(str(tmp_path), NAME))
+def test_a_tree_of_any_depth_is_removed(tmp_path: Path, made: Path) -> None:
     deep(made, 10_000)
     removal = bounded.remove_probe_tree(str(tmp_path), NAME)
     assert (removal.removed, removal.kept) == (True, ())
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_wide_tree_is_removed(tmp_path: Path) -> None:
-    made = Path(bounded.make_directory(str(tmp_path), NAME))
+def test_a_wide_tree_is_removed(tmp_path: Path, made: Path) -> None:
     for index in range(20_100):  # more than is read of a directory at a time
         os.close(os.open(made / f"{index:06}", os.O_CREAT | os.O_WRONLY))
     for index in range(1_200):  # more than a process may have open
@@ -296,21 +301,8 @@ def test_a_wide_tree_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_link_in_place_of_a_tree_is_not_followed(tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "precious").write_text("x")
-    (tmp_path / NAME).symlink_to(outside)
-    with pytest.raises(UsageError):
-        bounded.remove_probe_tree(str(tmp_path), NAME)
-    with pytest.raises(RefusedError):
-        bounded.remove_probe_tree(str(tmp_path), "outside")
-    assert (outside / "precious").exists()
-
-
 @pytest.mark.parametrize("work_s", [0.0, 1e-9])
-def test_a_tree_that_takes_too_long_is_named(tmp_path: Path, work_s: float) -> None:
-    made = Path(bounded.make_directory(str(tmp_path), NAME))
+def test_a_tree_that_takes_too_long_is_named(tmp_path: Path, made: Path, work_s: float) -> None:
     (made / "data").write_text("x")
     removal = bounded.remove_probe_tree(str(tmp_path), NAME, limit_s=work_s)
     assert (removal.existed, removal.removed) == (True, False)
@@ -321,20 +313,15 @@ def test_a_tree_that_takes_too_long_is_named(tmp_path: Path, work_s: float) -> N
 
 @loopback.needs_loop_devices()
 @pytest.mark.parametrize("kind", ["tmpfs", "bind"])
-def test_what_is_mounted_in_a_tree_stays(tmp_path: Path, kind: str) -> None:
+def test_what_is_mounted_in_a_tree_stays(
+    tmp_path: Path, made: Path, outside: Path, kind: str
+) -> None:
     """Also where the same file system is mounted: its device number does not tell."""
-    precious = tmp_path / "precious"
-    precious.mkdir()
-    (precious / "data").write_text("x")
-    made = Path(bounded.make_directory(str(tmp_path), NAME))
-    (made / "a" / "mounted").mkdir(parents=True)
+    place = made / "a" / "mounted"
+    place.mkdir(parents=True)
     (made / "b").write_text("x")
-    argv = ["--bind", str(precious)] if kind == "bind" else ["-t", "tmpfs", "none"]
-    mounted = subprocess.run(["mount", *argv, str(made / "a" / "mounted")], check=False)
-    if mounted.returncode != 0:
-        pytest.skip("mounting is not possible here")
-    try:
-        (made / "a" / "mounted" / "more").write_text("x")
+    with mounted_on(place, *(("--bind", str(outside)) if kind == "bind" else ())):
+        (place / "more").write_text("x")
         removal = bounded.remove_probe_tree(str(tmp_path), NAME)
         assert not removal.removed
         assert not (made / "b").exists()
@@ -342,15 +329,12 @@ def test_what_is_mounted_in_a_tree_stays(tmp_path: Path, kind: str) -> None:
             ("a/mounted", "another file system is mounted on it"),
             (NAME, "Directory not empty"),
         )
-        assert (made / "a" / "mounted" / "more").exists()
-    finally:
-        subprocess.run(["umount", str(made / "a" / "mounted")], check=True)
-    assert (precious / "data").exists()
+        assert (place / "more").exists()
+    assert (outside / "precious").exists()
 
 
 @needs_user
-def test_what_the_system_keeps_is_named(tmp_path: Path) -> None:
-    made = Path(bounded.make_directory(str(tmp_path), NAME))
+def test_what_the_system_keeps_is_named(tmp_path: Path, made: Path) -> None:
     (made / "a").mkdir()
     (made / "a" / "fixed").write_text("x")
     (made / "b").write_text("x")
@@ -368,8 +352,7 @@ def test_what_the_system_keeps_is_named(tmp_path: Path) -> None:
     )
 
 
-def test_a_tree_that_others_remove_too_is_gone(tmp_path: Path) -> None:
-    made = Path(bounded.make_directory(str(tmp_path), NAME))
+def test_a_tree_that_others_remove_too_is_gone(tmp_path: Path, made: Path) -> None:
     for index in range(300):
         (made / f"{index}" / "x").mkdir(parents=True)
         (made / f"{index}" / "x" / "file").write_text("x")
@@ -383,8 +366,7 @@ def test_a_tree_that_others_remove_too_is_gone(tmp_path: Path) -> None:
     assert not made.exists()
 
 
-def test_files_are_found_by_a_pattern(tmp_path: Path) -> None:
-    made = Path(bounded.make_directory(str(tmp_path), NAME))
+def test_files_are_found_by_a_pattern(tmp_path: Path, made: Path) -> None:
     for path in ("summary.json", "a/summary.json", "a/b/summary.json", "a/b/other", "c/x.log"):
         (made / path).parent.mkdir(parents=True, exist_ok=True)
         (made / path).write_text("x")
@@ -407,9 +389,8 @@ def test_files_are_found_by_a_pattern(tmp_path: Path) -> None:
         bounded.find_files(str(tmp_path), NAME, "**", limit=2)
 
 
-def test_files_are_read_and_links_are_not(tmp_path: Path) -> None:
+def test_files_are_read_and_links_are_not(tmp_path: Path, made: Path) -> None:
     (tmp_path / "secret").write_text("x")
-    made = Path(bounded.make_directory(str(tmp_path), NAME))
     (made / "a").mkdir()
     (made / "a" / "data").write_bytes(bytes(range(256)) * 40)
     (made / "link").symlink_to("../secret")
@@ -435,30 +416,18 @@ def test_sizes_and_names_are_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("ENOENT", UsageError),
-        ("ENOTDIR", UsageError),
-        ("EACCES", UsageError),
-        ("EROFS", UsageError),
-        ("ELOOP", UsageError),
-        ("ENAMETOOLONG", UsageError),
-        ("EEXIST", RefusedError),
-        ("ENOSPC", ToolError),
-        ("EDQUOT", ToolError),
-        ("EIO", ToolError),
-        ("ESTALE", ToolError),
-        ("ENOTCONN", ToolError),
-        ("EXDEV", ToolError),
-    ],
-)
-def test_every_refusal_has_its_error(name: str, kind: type[Exception]) -> None:
-    number = getattr(errno, name)
-    error = error_of(PathFailure("statvfs", name, os.strerror(number)), "/scratch\n")
-    assert type(error) is kind
-    assert "/scratch\\n" in error.message
-    assert name in error.message
+def test_every_refusal_has_its_error() -> None:
+    for kind, names in (
+        (UsageError, "ENOENT ENOTDIR EACCES EROFS ELOOP ENAMETOOLONG"),
+        (RefusedError, "EEXIST"),
+        (ToolError, "ENOSPC EDQUOT EIO ESTALE ENOTCONN EXDEV"),
+    ):
+        for name in names.split():
+            words = os.strerror(getattr(errno, name))
+            error = error_of(PathFailure("statvfs", name, words), "/scratch\n")
+            assert type(error) is kind
+            assert "/scratch\\n" in error.message
+            assert name in error.message
 
 
 def test_errors_of_real_paths(tmp_path: Path) -> None:
@@ -550,24 +519,6 @@ def test_silent_file_system_costs_the_deadline_and_no_more(tmp_path: Path, mute:
     assert not set(waiting) & set(process._pids)
 
 
-def test_child_that_is_killed_is_a_tool_error() -> None:
-    question = partial(os.kill, 0, signal.SIGKILL)  # its group: it leads a session of its own
-    with pytest.raises(ToolError, match=r"access to /scratch failed \(-9\)"):
-        ask_child(question, "/scratch", deadline_s=10)
-
-
-def test_answer_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded, "_LIMIT_BYTES", 1000)
-    with raises(ToolError, "output-limit"):
-        ask_child(partial(bytes, 2000), "/scratch", deadline_s=10)
-
-
-def test_python_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    with raises(ToolError, "program-not-started"):
-        bounded.describe(str(tmp_path))
-
-
 def test_child_kills_itself_when_nobody_waits_any_more(tmp_path: Path) -> None:
     """The process that asked may have been killed: the child must not stay in a dead mount."""
     fifo = tmp_path / "fifo"
@@ -578,6 +529,15 @@ def test_child_kills_itself_when_nobody_waits_any_more(tmp_path: Path) -> None:
     assert result.returncode == -14  # SIGALRM
 
 
-def test_values_are_plain() -> None:
-    state = bounded.describe("/")
-    assert state._asdict()["kind"] == "directory"
+def test_a_child_that_is_killed_says_too_much_or_cannot_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = partial(os.kill, 0, signal.SIGKILL)  # its group: it leads a session of its own
+    with pytest.raises(ToolError, match=r"access to /scratch failed \(-9\)"):
+        ask_child(question, "/scratch", deadline_s=10)
+    monkeypatch.setattr(bounded, "_LIMIT_BYTES", 1000)
+    with raises(ToolError, "output-limit"):
+        ask_child(partial(bytes, 2000), "/scratch", deadline_s=10)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with raises(ToolError, "program-not-started"):
+        bounded.describe(str(tmp_path))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.mark import ParameterSet
+from tests.fake_lustre.driver import driver_of, servers_of
 from tests.fake_lustre.state import FakeLustre
 from tests.support import loopback
 from tests.support.memory_driver import MemoryDriver
@@ -20,11 +21,17 @@ from tests.support.polling import eventually
 from tests.support.small_twin import small_life
 
 from trimtab.base.error import RefusedError, TrimtabError, UsageError
-from trimtab.base.site import Servers
-from trimtab.base.snapshot import TELEMETRY_UNITS, NotAvailable, Setting, Snapshot, TrimPractice
+from trimtab.base.snapshot import (
+    TELEMETRY_UNITS,
+    NotAvailable,
+    Reading,
+    Setting,
+    Snapshot,
+    Target,
+    TrimPractice,
+)
 from trimtab.reach.driver_protocol import CAPABILITIES, Driver
 from trimtab.reach.local.local_driver import LocalDriver
-from trimtab.reach.lustre.lustre_driver import LustreDriver
 from trimtab.reach.lustre.server_write import ServerWriter
 from trimtab.reach.process import ProcessResult, execute
 from trimtab.twin.twin_driver import TwinDriver
@@ -49,12 +56,8 @@ class Case:
 def _memory(_directory: Path, _cleanup: ExitStack) -> Case:
     driver = MemoryDriver()
     driver.placements["/f"] = ("OST0000",)
-    return Case(
-        driver,
-        lambda size: driver.write("OST0000", size),
-        lambda: driver.delete("OST0000", 1 << 40),
-        "/f",
-    )
+    write, free = partial(driver.write, "OST0000"), partial(driver.delete, "OST0000", 1 << 40)
+    return Case(driver, write, free, "/f")
 
 
 def _on(mount_point: Path, driver: Driver, *, trims_less_again: bool = True) -> Case:
@@ -81,33 +84,19 @@ def _loop(fs: loopback.FileSystem) -> Callable[[Path, ExitStack], Case]:
     return make
 
 
-def _directory(directory: Path, _cleanup: ExitStack) -> Case:
-    return _on(directory, LocalDriver(str(directory)))
-
-
 def _lustre(_directory: Path, _cleanup: ExitStack) -> Case:
     fake = FakeLustre.pair()
 
     def run(argv: Sequence[str], **how: Any) -> ProcessResult:
         return (fake.execute if argv[0] in {"lfs", "lctl"} else execute)(argv, **how)
 
-    servers = Servers(oss=tuple(server.name for server in fake.servers), sudo=True)
+    servers = servers_of(fake, sudo=True)
     fake.targets[0].untrimmed_bytes = 200 * MIB
-    driver = LustreDriver(
-        "/scratch",
-        fake.file_system,
-        servers,
-        execute=run,
-        fan_out=fake.fan_out,
-        writer=ServerWriter(servers, fake.file_system, 1, "test", fan_out=fake.fan_out),
-    )
+    writer = ServerWriter(servers, fake.file_system, 1, "test", fan_out=fake.fan_out)
+    driver = driver_of(fake, servers, execute=run, writer=writer)
     first = driver.snapshot(AT).targets[0].target.name
-    return Case(
-        driver,
-        lambda size: fake.write(first, size),
-        lambda: fake.delete(first, 1 << 40),
-        "/scratch/file",
-    )
+    write, free = partial(fake.write, first), partial(fake.delete, first, 1 << 40)
+    return Case(driver, write, free, "/scratch/file")
 
 
 def _twin(_directory: Path, _cleanup: ExitStack) -> Case:
@@ -122,9 +111,7 @@ def _twin(_directory: Path, _cleanup: ExitStack) -> Case:
         sizes[file] += size
         driver.guest.write(sizes)
 
-    def free() -> None:
-        driver.guest.remove("/twin", ".trimtab-probe-contract")
-
+    free = partial(driver.guest.remove, "/twin", ".trimtab-probe-contract")
     return Case(driver, write, free, file)
 
 
@@ -132,7 +119,7 @@ CASES = {
     "memory": _memory,
     "local-ext4": _loop("ext4"),
     "local-xfs": _loop("xfs"),
-    "local-directory": _directory,
+    "local-directory": lambda directory, _cleanup: _on(directory, LocalDriver(str(directory))),
     "lustre": _lustre,
     "twin": _twin,
 }
@@ -142,31 +129,24 @@ OWN = ("memory", "local-ext4", "local-xfs", "lustre", "twin")
 """Those whose file system is the test's own, to trim and to set."""
 
 
-KERNEL = ("local-ext4", "local-xfs")
-
-
-def _parameters(names: Iterable[str]) -> list[ParameterSet]:
-    return [
-        pytest.param(name, marks=[pytest.mark.system] if name in KERNEL else []) for name in names
-    ]
-
-
-@pytest.fixture(params=_parameters(CASES))
+@pytest.fixture(params=CASES)
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Case]:
     with ExitStack() as cleanup:
         yield CASES[request.param](tmp_path, cleanup)
 
 
-@pytest.fixture(params=_parameters(OWN))
+@pytest.fixture(params=OWN)
 def own_case(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Case]:
     with ExitStack() as cleanup:
         yield CASES[request.param](tmp_path, cleanup)
 
 
+def _targets(case: Case) -> tuple[Target, ...]:
+    return tuple(instance(tuple, case.driver.targets()))
+
+
 def _target(case: Case) -> str:
-    targets = case.driver.targets()
-    assert not isinstance(targets, NotAvailable)
-    return targets[0].name
+    return _targets(case)[0].name
 
 
 def _explained(answer: object) -> None:
@@ -185,71 +165,56 @@ def _counters(snapshot: Snapshot) -> dict[tuple[str, str, str | None], float]:
     }
 
 
-def test_it_is_a_driver(case: Case) -> None:
+def test_it_is_a_driver_with_targets_that_have_names_and_a_kind(case: Case) -> None:
     assert case.driver.name in {"local", "lustre", "twin", "memory"}
     assert case.driver.capabilities <= CAPABILITIES
-    now = case.driver.clock()
-    assert now.utcoffset() == timedelta(0)
-
-
-def test_targets_have_names_and_a_kind(case: Case) -> None:
-    targets = case.driver.targets()
-    assert not isinstance(targets, NotAvailable)
+    assert case.driver.clock().utcoffset() == timedelta(0)
+    targets = _targets(case)
     assert targets
     assert len({target.name for target in targets}) == len(targets)
     assert all(target.kind in {"ost", "mdt", "file-system"} for target in targets)
     assert case.driver.targets() == targets
-
-
-def test_a_snapshot_keeps_the_time_that_it_was_given(case: Case) -> None:
-    abroad = datetime(2026, 11, 20, 3, 4, tzinfo=timezone(timedelta(hours=5, minutes=45)))
-    assert case.driver.snapshot(AT).at == AT
-    assert case.driver.snapshot(abroad).at is abroad
+    with pytest.raises(TrimtabError):
+        case.driver.settings("no\0such")
 
 
 def test_a_snapshot_has_every_name_with_a_value_or_a_reason(case: Case) -> None:
+    abroad = datetime(2026, 11, 20, 3, 4, tzinfo=timezone(timedelta(hours=5, minutes=45)))
+    assert case.driver.snapshot(abroad).at is abroad
     snapshot = case.driver.snapshot(AT)
+    assert snapshot.at == AT
     assert snapshot.complete
     assert snapshot.driver == case.driver.name
-    targets = case.driver.targets()
-    assert not isinstance(targets, NotAvailable)
+    targets = _targets(case)
     assert [one.target for one in snapshot.targets] == list(targets)
     for one in snapshot.targets:
         assert {reading.name for reading in one.readings} == set(TELEMETRY_UNITS)
         keys = [(reading.name, reading.label) for reading in one.readings]
         assert len(set(keys)) == len(keys)
         for reading in one.readings:
-            if reading.value is None:
-                assert reading.reason
-            else:
-                assert reading.source
+            assert reading.reason if reading.value is None else reading.source
+            if reading.value is not None:
+                _in_its_unit(reading)
 
 
-def test_values_are_in_their_unit(case: Case) -> None:
-    for one in case.driver.snapshot(AT).targets:
-        for reading in one.readings:
-            if reading.value is None:
-                continue
-            if reading.unit is None:
-                assert isinstance(reading.value, (str, bool)), reading
-            else:
-                assert isinstance(reading.value, (int, float)), reading
-                assert not isinstance(reading.value, bool), reading
-                assert reading.value >= 0, reading
-            if reading.name.endswith("fraction"):
-                assert float(reading.value) <= 1
+def _in_its_unit(reading: Reading) -> None:
+    if reading.unit is None:
+        assert isinstance(reading.value, (str, bool)), reading
+    else:
+        assert isinstance(reading.value, (int, float)), reading
+        assert not isinstance(reading.value, bool), reading
+        assert reading.value >= 0, reading
+    if reading.name.endswith("fraction"):
+        assert float(present(reading.value)) <= 1
 
 
 def test_space_adds_up(case: Case) -> None:
     one = case.driver.snapshot(AT).targets[0]
-    capacity, used = one.number("capacity_bytes"), one.number("used_bytes")
-    available = one.number("available_bytes")
-    assert capacity is not None
-    assert used is not None
-    assert available is not None
+    capacity, used, available = (
+        present(one.number(f"{name}_bytes")) for name in ("capacity", "used", "available")
+    )
     assert used + available <= capacity
-    fullness = present(one.fullness())
-    assert 0 <= fullness <= 1
+    assert 0 <= present(one.fullness()) <= 1
 
 
 def test_writing_is_seen_and_counters_never_decrease(case: Case) -> None:
@@ -268,10 +233,8 @@ def test_writing_is_seen_and_counters_never_decrease(case: Case) -> None:
     one, two = before.targets[0], after.targets[0]
     # Others write to a shared disk meanwhile; a loop device is this test's own.
     if case.driver.name == "memory" or two.target.name.startswith(str(Path(case.file).parent)):
-        used_before, used_after = one.number("used_bytes"), two.number("used_bytes")
-        assert used_before is not None
-        assert used_after is not None
-        assert used_after - used_before >= 7 * MIB
+        grown = present(two.number("used_bytes")) - present(one.number("used_bytes"))
+        assert grown >= 7 * MIB
 
 
 def test_settings_are_named_and_sourced(case: Case) -> None:
@@ -298,6 +261,11 @@ def test_set_reads_back_what_was_written(own_case: Case) -> None:
         answer = instance(Setting, own_case.driver.set(target, name, value))
         assert (answer.name, answer.value) == (name, value)
         assert own_case.driver.settings(target)[name] == answer
+    last = [name for name in own_case.driver.settings(target) if name.endswith("wbt_lat_usec")][-1]
+    kept = own_case.driver.settings(target)[last]
+    with pytest.raises(UsageError):
+        own_case.driver.set(target, last, "rubbish")
+    assert own_case.driver.settings(target)[last] == kept
 
 
 def test_set_refuses_what_is_not_a_setting(case: Case) -> None:
@@ -311,16 +279,6 @@ def test_set_refuses_what_is_not_a_setting(case: Case) -> None:
         with pytest.raises(RefusedError):
             case.driver.set(target, rotational, "0")
     assert case.driver.settings(target) == before
-
-
-def test_set_says_when_a_value_is_refused(own_case: Case) -> None:
-    target = _target(own_case)
-    settings = own_case.driver.settings(target)
-    name = [name for name in settings if name.endswith("wbt_lat_usec")][-1]
-    before = settings[name]
-    with pytest.raises(UsageError):
-        own_case.driver.set(target, name, "rubbish")
-    assert own_case.driver.settings(target)[name] == before
 
 
 @pytest.mark.parametrize(
@@ -384,8 +342,7 @@ def test_trim_practice_gives_a_reason_for_what_is_missing(case: Case) -> None:
 def test_what_can_be_closed_can_be_opened_again(case: Case) -> None:
     if "creation" not in case.driver.capabilities:
         return
-    targets = case.driver.targets()
-    assert not isinstance(targets, NotAvailable)
+    targets = _targets(case)
     target = next(target.name for target in targets if target.kind == "ost")
     for enabled in (False, True):
         assert case.driver.set_creation(target, enabled) is None
@@ -406,36 +363,22 @@ def test_what_is_not_available_says_why(case: Case) -> None:
     ):
         _explained(answer)
     assert isinstance(case.driver.run("no-such-server", ["true"], 5.0), NotAvailable)
-
-
-def test_capabilities_are_kept(case: Case) -> None:
-    target, able = _target(case), case.driver.capabilities
-    if "creation" not in able:
-        assert isinstance(case.driver.set_creation(target, True), NotAvailable)
-    if "allocator-reset" not in able:
-        assert isinstance(case.driver.reset_allocator(target), NotAvailable)
-    if "permanent" not in able:
+    for capability, answer in (  # capabilities are kept
+        ("creation", case.driver.set_creation(target, True)),
+        ("allocator-reset", case.driver.reset_allocator(target)),
+    ):
+        assert capability in case.driver.capabilities or isinstance(answer, NotAvailable)
+    if "permanent" not in case.driver.capabilities:
         assert isinstance(case.driver.set_permanent(target, "x", "1"), NotAvailable)
 
 
-def test_placement_names_targets(case: Case) -> None:
+def test_placement_names_targets_and_run_gives_what_came_of_a_program(case: Case) -> None:
     case.write(MIB)
     placement = case.driver.placement(case.file)
     _explained(placement)
     if isinstance(placement, tuple):
-        targets = case.driver.targets()
-        assert not isinstance(targets, NotAvailable)
-        assert set(placement) <= {target.name for target in targets}
-
-
-def test_run_gives_what_came_of_a_program(case: Case) -> None:
+        assert set(placement) <= {target.name for target in _targets(case)}
     answer = case.driver.run(None, ["sh", "-c", "echo out; exit 3"], 20.0)
     _explained(answer)
     if isinstance(answer, ProcessResult):
-        assert answer.stdout == b"out\n"
-        assert answer.exit_code == 3
-
-
-def test_errors_are_trimtabs_own(case: Case) -> None:
-    with pytest.raises(TrimtabError):
-        case.driver.settings("no\0such")
+        assert (answer.stdout, answer.exit_code) == (b"out\n", 3)

@@ -34,29 +34,20 @@ def test_what_cannot_be_read_says_why(make, reason: str, tmp_path: Path) -> None
     assert answer == NotAvailable(reason)
 
 
-def test_undecodable_bytes_survive(tmp_path: Path) -> None:
+def test_what_is_no_number_is_not_zero_and_undecodable_bytes_survive(tmp_path: Path) -> None:
+    host = Host(str(tmp_path))
+    for text, value in (("7\n", 7), ("-1\n", -1), (" 42 ", 42)):
+        (tmp_path / "value").write_text(text)
+        assert host.read_number("/value") == value
+    for text in ("", "none", "1.5", "0x10", "12 34"):
+        (tmp_path / "value").write_text(text)
+        assert "not a number" in instance(NotAvailable, host.read_number("/value")).reason
     (tmp_path / "value").write_bytes(b"a\xffb\n")
-    text = instance(str, Host(str(tmp_path)).read_text("/value"))
+    text = instance(str, host.read_text("/value"))
     assert text.encode("utf-8", "surrogateescape") == b"a\xffb"
-
-
-@pytest.mark.parametrize(("text", "value"), [("7\n", 7), ("-1\n", -1), (" 42 ", 42)])
-def test_numbers(text: str, value: int, tmp_path: Path) -> None:
-    (tmp_path / "value").write_text(text)
-    assert Host(str(tmp_path)).read_number("/value") == value
-
-
-@pytest.mark.parametrize("text", ["", "none", "1.5", "0x10", "12 34"])
-def test_what_is_not_a_number_is_not_zero(text: str, tmp_path: Path) -> None:
-    (tmp_path / "value").write_text(text)
-    answer = instance(NotAvailable, Host(str(tmp_path)).read_number("/value"))
-    assert "not a number" in answer.reason
-
-
-def test_writing_creates_nothing(tmp_path: Path) -> None:
-    error = present(Host(str(tmp_path)).write_text("/missing", "1"))
-    assert error.errno == errno.ENOENT
-    assert list(tmp_path.iterdir()) == []
+    # Writing creates nothing.
+    assert present(host.write_text("/missing", "1")).errno == errno.ENOENT
+    assert not (tmp_path / "missing").exists()
 
 
 def test_links_are_resolved_inside_the_root(tmp_path: Path) -> None:

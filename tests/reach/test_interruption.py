@@ -34,9 +34,11 @@ def test_signal_becomes_an_error_and_the_handler_comes_back(number: signal.Signa
     assert signal.getsignal(number) is before
 
 
-def test_it_is_raised_once() -> None:
+def test_it_is_raised_once_and_a_nested_stretch_changes_nothing() -> None:
     cleaned = False
     with pytest.raises(Interrupted), interruptible():
+        with interruptible():
+            pass
         try:
             send()
         finally:
@@ -56,13 +58,21 @@ def test_shield_holds_it_back_until_its_end() -> None:
     assert done == ["cleaned up"]
 
 
-def test_inner_shield_does_not_end_the_outer_one() -> None:
+def test_a_shield_ends_itself_alone_and_lifted_undoes_one_only() -> None:
     done: list[str] = []
     with pytest.raises(Interrupted), interruptible(), shielded():
         with shielded():
             send()
         done.append("still shielded")
-    assert done == ["still shielded"]
+    with pytest.raises(Interrupted), interruptible(), shielded():
+        with shielded(), lifted():
+            send()
+            done.append("still shielded")
+    assert done == ["still shielded"] * 2
+    with pytest.raises(Interrupted), interruptible(), shielded():
+        send()
+        with lifted():  # it raises what came before
+            pytest.fail("it went on")
 
 
 def test_lifted_lets_it_through_once_and_the_cleaning_up_runs() -> None:
@@ -78,49 +88,24 @@ def test_lifted_lets_it_through_once_and_the_cleaning_up_runs() -> None:
     assert done == ["cleaned up"]
 
 
-def test_lifted_raises_what_came_before() -> None:
-    with pytest.raises(Interrupted), interruptible(), shielded():
-        send()
-        with lifted():
-            pytest.fail("it went on")
-
-
-def test_lifted_undoes_one_shield_only() -> None:
-    done: list[str] = []
-    with pytest.raises(Interrupted), interruptible(), shielded():
-        with shielded(), lifted():
-            send()
-            done.append("still shielded")
-    assert done == ["still shielded"]
-
-
-def test_error_of_the_block_is_not_replaced() -> None:
+def test_errors_of_the_block_go_on_and_what_a_library_makes_of_a_signal_does_not() -> None:
     with pytest.raises(Interrupted), interruptible():
         with pytest.raises(ValueError, match="own"), shielded():
             send()
             raise ValueError("own")
-
-
-def test_error_that_an_extension_makes_of_it_is_still_an_interruption() -> None:
+    with pytest.raises(TypeError, match="a bug"), interruptible():
+        raise TypeError("a bug")
+    with pytest.raises(ToolError, match="left behind"), interruptible():
+        try:
+            send()
+        finally:
+            raise ToolError("left behind")
     with pytest.raises(Interrupted, match="SIGINT") as caught, interruptible():
         try:
             send()
         except Interrupted:
             raise TypeError("what a foreign library made of it") from None
     assert isinstance(caught.value.__cause__, TypeError)
-
-
-def test_bug_without_a_signal_stays_a_bug() -> None:
-    with pytest.raises(TypeError, match="a bug"), interruptible():
-        raise TypeError("a bug")
-
-
-def test_error_of_ours_in_cleaning_up_goes_on() -> None:
-    with pytest.raises(ToolError, match="left behind"), interruptible():
-        try:
-            send()
-        finally:
-            raise ToolError("left behind")
 
 
 def test_ignored_signal_stays_ignored() -> None:
@@ -131,13 +116,6 @@ def test_ignored_signal_stays_ignored() -> None:
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
-
-
-def test_nested_stretch_changes_nothing() -> None:
-    with pytest.raises(Interrupted), interruptible():
-        with interruptible():
-            pass
-        send()
 
 
 def test_outside_of_a_stretch_and_of_the_main_thread_it_is_harmless() -> None:

@@ -33,8 +33,11 @@ def run(code: str, **arguments: object) -> ProcessResult:
 
 
 def test_everything_that_a_program_says_is_kept() -> None:
-    at = datetime(2026, 11, 20, 12, tzinfo=UTC)
-    result = run("import sys; print('out'); print('err', file=sys.stderr)", clock=lambda: at)
+    at, told = datetime(2026, 11, 20, 12, tzinfo=UTC), list[float]()
+    code = "import sys, time; time.sleep(0.5); print('out'); print('err', file=sys.stderr)"
+    result = run(code, clock=lambda: at, on_progress=told.append)
+    assert told
+    assert told == sorted(told)
     assert (result.stdout, result.stderr, result.exit_code) == (b"out\n", b"err\n", 0)
     assert result.problem is None
     assert result.started_at == at
@@ -49,21 +52,18 @@ def test_a_program_reads_what_it_is_given() -> None:
     content = bytes(range(256)) * 10_000
     assert run(code, stdin=content).stdout.decode().strip() == hashlib.sha256(content).hexdigest()
     assert run("import sys; print(sys.stdin.read() == '')").stdout == b"True\n"
+    # No shell comes between.
+    result = execute(["echo", "$HOME; touch x", "*"], timeout_s=10)
+    assert result.stdout == b"$HOME; touch x *\n"
 
 
-@pytest.mark.parametrize("code", [1, 3, 255])
-def test_exit_code(code: int) -> None:
-    result = run(f"raise SystemExit({code})")
-    assert result.exit_code == code
-    assert present(result.problem).endswith(f"exit code {code}")
-
-
-def test_program_that_prints_nothing() -> None:
+def test_how_a_program_ended() -> None:
     result = execute(["true"], timeout_s=10)
     assert (result.stdout, result.stderr, result.problem) == (b"", b"", None)
-
-
-def test_program_that_is_killed() -> None:
+    for code in (1, 3, 255):
+        result = run(f"raise SystemExit({code})")
+        assert result.exit_code == code
+        assert present(result.problem).endswith(f"exit code {code}")
     result = run("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     assert (result.exit_code, result.signal) == (None, signal.SIGKILL)
     assert present(result.problem).endswith("SIGKILL")
@@ -108,28 +108,27 @@ def test_a_gigabyte_of_output_costs_the_limit() -> None:
     assert result.raw_output("x").truncated
 
 
-def test_output_up_to_the_limit_is_whole() -> None:
+def test_output_up_to_the_limit_is_whole_and_both_streams_count() -> None:
     result = run("print('x' * 99)", output_limit_bytes=100)
     assert (len(result.stdout), result.truncated) == (100, False)
-
-
-def test_both_streams_count_towards_the_limit() -> None:
-    result = run(
-        "import os; os.write(1, b'o' * 60); os.write(2, b'e' * 60)", output_limit_bytes=100
-    )
+    both = "import os; os.write(1, b'o' * 60); os.write(2, b'e' * 60)"
+    result = run(both, output_limit_bytes=100)
     assert result.truncated
     assert len(result.stdout) + len(result.stderr) == 100
 
 
-def test_grandchild_that_holds_the_pipe_neither_delays_nor_survives() -> None:
-    code = (
-        "import os, time\n"
+def forks(child: str, after: str = "") -> str:
+    """Return a program whose child does something and sleeps, and that prints who that is."""
+    return (
+        "import os, signal, time\n"
         "pid = os.fork()\n"
-        "if pid == 0:\n"
-        "    time.sleep(600)\n"
-        "print(pid, flush=True)\n"
+        f"if pid == 0:\n    {child}\n    time.sleep(600)\n"
+        f"time.sleep(0.2)\nprint(pid, flush=True)\n{after}\n"
     )
-    result = run(code)
+
+
+def test_grandchild_that_holds_the_pipe_neither_delays_nor_survives() -> None:
+    result = run(forks("pass"))
     assert result.exit_code == 0
     assert result.elapsed_s < 20
     assert gone(int(result.stdout))
@@ -137,32 +136,14 @@ def test_grandchild_that_holds_the_pipe_neither_delays_nor_survives() -> None:
 
 def test_grandchild_in_another_group_is_killed_too() -> None:
     """Open MPI gives each rank a group of its own; the session is the same."""
-    code = (
-        "import os, signal, time\n"
-        "pid = os.fork()\n"
-        "if pid == 0:\n"
-        "    os.setpgid(0, 0)\n"
-        "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "    time.sleep(600)\n"
-        "print(pid, flush=True)\n"
-        "time.sleep(600)\n"
-    )
-    result = run(code, timeout_s=1.0)
+    child = "os.setpgid(0, 0); signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    result = run(forks(child, "time.sleep(600)"), timeout_s=1.0)
     assert result.timed_out
     assert gone(int(result.stdout))
 
 
 def test_process_in_a_session_of_its_own_cannot_hold_us() -> None:
-    code = (
-        "import os, time\n"
-        "pid = os.fork()\n"
-        "if pid == 0:\n"
-        "    os.setsid()\n"
-        "    time.sleep(600)\n"
-        "time.sleep(0.2)\n"
-        "print(pid, flush=True)\n"
-    )
-    result = run(code)
+    result = run(forks("os.setsid()"))
     escaped = int(result.stdout)
     try:
         assert result.exit_code == 0
@@ -184,26 +165,15 @@ def test_nothing_is_read_from_us_and_numbers_have_points(monkeypatch: pytest.Mon
     assert result.stdout == b"'' C yes\n"
 
 
-def test_no_shell_comes_between() -> None:
-    result = execute(["echo", "$HOME; touch x", "*"], timeout_s=10)
-    assert result.stdout == b"$HOME; touch x *\n"
-
-
-def test_program_starts_away_from_our_own_directory(tmp_path: Path) -> None:
+def test_program_starts_away_from_our_own_directory_and_leaves_no_core(tmp_path: Path) -> None:
     assert execute(["pwd"], timeout_s=10).stdout == b"/\n"
-    assert (
-        execute(["pwd"], timeout_s=10, directory=str(tmp_path)).stdout.decode() == f"{tmp_path}\n"
-    )
-
-
-def test_no_core_file_is_left(tmp_path: Path) -> None:
-    result = execute(
-        [*PYTHON, "import os, time; time.sleep(0.2); os.abort()"],
-        timeout_s=10,
-        directory=str(tmp_path),
-    )
+    here = {"timeout_s": 10, "directory": str(tmp_path)}
+    assert execute(["pwd"], **here).stdout.decode() == f"{tmp_path}\n"
+    result = execute([*PYTHON, "import os, time; time.sleep(0.2); os.abort()"], **here)
     assert result.signal == signal.SIGABRT
     assert list(tmp_path.iterdir()) == []
+    with raises(ToolError, "directory-missing"):
+        execute(["true"], timeout_s=10, directory=str(tmp_path / "none"))
 
 
 @pytest.mark.parametrize(
@@ -230,18 +200,6 @@ def test_program_that_is_not_a_program(tmp_path: Path) -> None:
         execute([str(program)], timeout_s=10)
 
 
-def test_directory_that_does_not_exist(tmp_path: Path) -> None:
-    with raises(ToolError, "directory-missing"):
-        execute(["true"], timeout_s=10, directory=str(tmp_path / "none"))
-
-
-def test_progress_is_told_while_it_runs() -> None:
-    told: list[float] = []
-    run("import time; time.sleep(0.5)", on_progress=told.append)
-    assert told
-    assert told == sorted(told)
-
-
 def test_error_in_the_callback_stops_the_program() -> None:
     children = Path(f"/proc/self/task/{threading.get_native_id()}/children")
     before = {*children.read_text().split()}  # services of other tests
@@ -257,42 +215,28 @@ def test_error_in_the_callback_stops_the_program() -> None:
     assert all(gone(pid) for pid in started)
 
 
-def test_interruption_kills_the_program_before_it_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("again", [False, True], ids=["one signal", "and another"])
+def test_interruption_kills_the_program_before_it_goes_on(again: bool, tmp_path: Path) -> None:
+    """A second signal does not cut the killing short."""
     mark = tmp_path / "pid"
     code = (
         "import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
         f"open({str(mark)!r}, 'w').write(str(os.getpid()) + ' '); time.sleep(600)"
     )
+    second = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM))
 
     def stop(_elapsed_s: float) -> None:
         if mark.exists() and mark.read_text().endswith(" "):
-            os.kill(os.getpid(), signal.SIGINT)
-
-    with pytest.raises(Interrupted), interruptible():
-        run(code, on_progress=stop, grace_s=0.3)
-    assert gone(int(mark.read_text()))
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_second_signal_does_not_cut_the_killing_short(tmp_path: Path) -> None:
-    mark = tmp_path / "pid"
-    code = (
-        "import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
-        f"open({str(mark)!r}, 'w').write(str(os.getpid()) + ' '); time.sleep(600)"
-    )
-    again = threading.Timer(0.0, lambda: None)
-
-    def stop(_elapsed_s: float) -> None:
-        nonlocal again
-        if mark.exists() and mark.read_text().endswith(" "):
-            again = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM))
-            again.start()
+            if again:
+                second.start()
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(Interrupted, match="SIGINT"), interruptible():
         run(code, on_progress=stop, grace_s=0.6)
-    again.join()
+    if again:
+        second.join()
     assert gone(int(mark.read_text()))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_unkillable_program_is_given_up(tmp_path: Path) -> None:

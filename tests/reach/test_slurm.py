@@ -12,7 +12,9 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.narrow import instance, present
@@ -29,11 +31,12 @@ from trimtab.reach.interruption import interruptible
 from trimtab.reach.launcher import Slurm, find_launcher, find_slurm
 from trimtab.reach.process import ProcessResult, execute
 from trimtab.reach.slurm_client import Client, SlurmPatience
-from trimtab.reach.slurm_job import JobView
 
 pytestmark = pytest.mark.system
 
 QUICK = SlurmPatience(first_pause_s=0.1, longest_pause_s=1.0)
+LONELY = {"partition": "lonely", "exclusive": "true"}
+"""A partition of one node, which a job has to itself."""
 
 
 @pytest.fixture
@@ -99,22 +102,9 @@ def struck(
     return allocation.execute(argv, tasks=1, timeout_s=100, on_progress=on_progress)
 
 
-def demand(
-    name: str,
-    nodes: int = 1,
-    tasks_per_node: int = 1,
-    *,
-    options: dict[str, str] | None = None,
-    pending_limit_s: float = 60.0,
-) -> NodeDemand:
-    return NodeDemand(
-        name,
-        nodes=nodes,
-        tasks_per_node=tasks_per_node,
-        time_limit_s=300.0,
-        pending_limit_s=pending_limit_s,
-        options=options or {},
-    )
+def demand(name: str, nodes: int = 1, tasks_per_node: int = 1, **more: Any) -> NodeDemand:
+    terms = {"time_limit_s": 300.0, "pending_limit_s": 60.0, **more}
+    return NodeDemand(name, nodes=nodes, tasks_per_node=tasks_per_node, **terms)
 
 
 def text(result: ProcessResult) -> str:
@@ -140,12 +130,8 @@ def test_the_tasks_of_a_job_run_on_its_nodes(
         )
         one, other = allocation.nodes
         assert where.problem is None, where.stderr
-        assert sorted(text(where).splitlines()) == [
-            f"{one} 0 4 /",
-            f"{one} 1 4 /",
-            f"{other} 2 4 /",
-            f"{other} 3 4 /",
-        ]
+        tasks = (f"{node} {n} 4 /" for n, node in enumerate((one, one, other, other)))
+        assert sorted(text(where).splitlines()) == [*tasks]
         spread = allocation.execute(("sh", "-c", "echo $SLURMD_NODENAME"), tasks=2, timeout_s=60)
         assert sorted(text(spread).split()) == [one, other]
         failed = allocation.execute(("sh", "-c", "exit 3"), tasks=1, timeout_s=60)
@@ -169,11 +155,8 @@ def test_the_tasks_of_a_job_run_on_its_nodes(
     assert facts["nodes"] == list(allocation.nodes)
     seen = present(Client(launcher.programs).job(str(facts["job_id"])))
     expected = dataclasses.replace(seen, reason=None)
-    slurm.wait("its accounting", lambda: _accounted(launcher, facts) == expected)
-
-
-def _accounted(launcher: Slurm, facts: dict[str, object]) -> JobView | None:
-    return Client(launcher.programs).accounted(str(facts["job_id"]))
+    client = Client(launcher.programs)
+    slurm.wait("its accounting", lambda: client.accounted(str(facts["job_id"])) == expected)
 
 
 def test_a_late_command_is_ended_on_all_nodes(launcher: Slurm, slurm: Cluster) -> None:
@@ -215,7 +198,7 @@ def test_a_late_command_can_still_remove_its_files(
 
 
 def test_options_of_the_site_reach_the_job(launcher: Slurm, slurm: Cluster) -> None:
-    options = {"partition": "lonely", "exclusive": "true", "mem": "300M", "mpi": "pmi2"}
+    options = {**LONELY, "mem": "300M", "mpi": "pmi2"}
     with launcher.allocate(demand("options", options=options)) as allocation:
         assert allocation.nodes == ("n4",)
         shown = slurm.ask("scontrol", "--oneliner", "show", "job", str(allocation.facts["job_id"]))
@@ -271,11 +254,10 @@ def test_what_slurm_refuses_never_starts(
 
 
 def test_pending_too_long_is_given_up(launcher: Slurm, slurm: Cluster) -> None:
-    lonely = {"partition": "lonely", "exclusive": "true"}
     told: list[tuple[str, float]] = []
-    with launcher.allocate(demand("first", options=lonely)):
+    with launcher.allocate(demand("first", options=LONELY)):
         second = launcher.allocate(
-            demand("second", options=lonely, pending_limit_s=1.0),
+            demand("second", options=LONELY, pending_limit_s=1.0),
             on_wait=lambda why, waited_s: told.append((why, waited_s)),
         )
         with pytest.raises(NeverStarted, match=r"still waiting after 1.0 s \(PENDING: "), second:
@@ -298,8 +280,7 @@ def test_pending_too_long_is_given_up(launcher: Slurm, slurm: Cluster) -> None:
 def test_a_job_that_is_taken_out_of_the_queue(
     launcher: Slurm, slurm: Cluster, strike: tuple[str, ...], words: str
 ) -> None:
-    lonely = {"partition": "lonely", "exclusive": "true"}
-    with launcher.allocate(demand("first", options=lonely)):
+    with launcher.allocate(demand("first", options=LONELY)):
         struck = []
 
         def on_wait(_why: str, _waited_s: float) -> None:
@@ -308,7 +289,7 @@ def test_a_job_that_is_taken_out_of_the_queue(
                 struck.append(job_id)
                 slurm.ask(*strike, job_id)
 
-        second = launcher.allocate(demand("second", options=lonely), on_wait=on_wait)
+        second = launcher.allocate(demand("second", options=LONELY), on_wait=on_wait)
         with pytest.raises(NeverStarted, match=words), second:
             pytest.fail("it began")
 
@@ -346,63 +327,57 @@ def test_what_an_earlier_try_left_is_cancelled(launcher: Slurm, slurm: Cluster) 
 # A job that began and is lost.
 
 
-@pytest.fixture
-def lose(launcher: Slurm, tmp_path: Path) -> Callable[..., tuple[JobLost, dict[str, object]]]:
-    """Give what returns how a command's job is lost by what is done to it meanwhile."""
-
-    def losing(
-        strike: Callable[[str], object], **options: str
-    ) -> tuple[JobLost, dict[str, object]]:
-        allocation = launcher.allocate(demand("lost", options=options))
-        with allocation:
-            with pytest.raises(JobLost) as caught:
-                struck(allocation, strike, tmp_path, seconds=2)
-            if caught.value.state != "SUSPENDED":
-                with pytest.raises(JobLost):
-                    allocation.execute(("true",), tasks=1, timeout_s=60)
-        return caught.value, allocation.facts
-
-    return losing
+def _requeue(slurm: Cluster, job_id: str) -> None:
+    slurm.ask("scontrol", "update", f"JobId={job_id}", "Requeue=1")
+    slurm.ask("scontrol", "requeuehold", job_id)
 
 
-Lose = Callable[..., tuple[JobLost, dict[str, object]]]
-
-
-def test_a_job_that_is_cancelled_while_it_runs(lose: Lose, slurm: Cluster) -> None:
-    error, facts = lose(lambda job_id: slurm.ask("scancel", job_id))
-    assert (error.state, error.unfinished, facts["state"]) == ("CANCELLED", False, "CANCELLED")
-    assert isinstance(error.result, ProcessResult)
-    assert text(error.result) == "begun\n"
-    assert facts["ended_at"] is not None
-
-
-def test_a_job_that_is_requeued_by_hand(lose: Lose, slurm: Cluster) -> None:
-    def requeue(job_id: str) -> None:
-        slurm.ask("scontrol", "update", f"JobId={job_id}", "Requeue=1")
-        slurm.ask("scontrol", "requeuehold", job_id)
-
-    error, _ = lose(requeue)
-    assert error.state in {"REQUEUED", "REQUEUE_HOLD", "PENDING", "SPECIAL_EXIT"}
-
-
-def test_a_job_that_makes_way_for_another(lose: Lose, slurm: Cluster) -> None:
+def _make_way(slurm: Cluster, _job_id: str) -> None:
     path = slurm.directory / "high.sh"
     path.write_text("#!/bin/sh\nexit 0\n")
-    high = ("sbatch", "--parsable", "--partition=high", "--exclusive", str(path))
-    error, _ = lose(lambda _id: slurm.ask(*high), partition="low", exclusive="true")
-    assert error.state == "PREEMPTED"
-    slurm.wait("an empty queue", lambda: not slurm.queue())
+    slurm.ask("sbatch", "--parsable", "--partition=high", "--exclusive", str(path))
 
 
-def test_a_pause_in_the_middle_makes_a_time_worthless(lose: Lose, slurm: Cluster) -> None:
-    def pause(job_id: str) -> None:
-        slurm.ask("scontrol", "suspend", job_id)
-        slurm.ask("scontrol", "resume", job_id)
+def _pause(slurm: Cluster, job_id: str) -> None:
+    slurm.ask("scontrol", "suspend", job_id)
+    slurm.ask("scontrol", "resume", job_id)
 
-    error, _ = lose(pause)
-    assert error.state == "SUSPENDED"
-    assert isinstance(error.result, ProcessResult)
-    assert error.result.problem is None
+
+@pytest.mark.parametrize(
+    ("strike", "states"),
+    [
+        (lambda slurm, job_id: slurm.ask("scancel", job_id), {"CANCELLED"}),
+        (_requeue, {"REQUEUED", "REQUEUE_HOLD", "PENDING", "SPECIAL_EXIT"}),
+        (_make_way, {"PREEMPTED"}),
+        (_pause, {"SUSPENDED"}),  # in the middle: it makes a time worthless
+    ],
+    ids=["cancelled", "requeued by hand", "makes way for another", "paused"],
+)
+def test_a_job_that_began_and_is_lost(
+    launcher: Slurm,
+    slurm: Cluster,
+    tmp_path: Path,
+    strike: Callable[[Cluster, str], object],
+    states: set[str],
+) -> None:
+    options = {"partition": "low", "exclusive": "true"} if strike is _make_way else {}
+    allocation = launcher.allocate(demand("lost", options=options))
+    with allocation:
+        with pytest.raises(JobLost) as caught:
+            struck(allocation, partial(strike, slurm), tmp_path, seconds=2)
+        if strike is not _pause:
+            with pytest.raises(JobLost):
+                allocation.execute(("true",), tasks=1, timeout_s=60)
+    error, facts = caught.value, allocation.facts
+    assert error.state in states
+    if states == {"CANCELLED"}:
+        assert (error.unfinished, facts["state"]) == (False, "CANCELLED")
+        assert text(instance(ProcessResult, error.result)) == "begun\n"
+        assert facts["ended_at"] is not None
+    elif strike is _pause:
+        assert instance(ProcessResult, error.result).problem is None
+    elif strike is _make_way:
+        slurm.wait("an empty queue", lambda: not slurm.queue())
 
 
 def test_a_task_that_takes_too_much_memory(launcher: Slurm) -> None:
@@ -421,9 +396,8 @@ def test_ctrl_c_gives_the_nodes_back(launcher: Slurm, slurm: Cluster, when: str)
     def press(*_anything: object) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
-    options = {"partition": "lonely", "exclusive": "true"}
-    with launcher.allocate(demand("holds", options=options)) as holder:
-        there = {} if when == "running" else options
+    with launcher.allocate(demand("holds", options=LONELY)) as holder:
+        there = {} if when == "running" else LONELY
         allocation = launcher.allocate(
             demand("stopped", options=there), on_wait=press if when == "waiting" else None
         )
@@ -438,18 +412,9 @@ def test_ctrl_c_gives_the_nodes_back(launcher: Slurm, slurm: Cluster, when: str)
 def test_the_generator_measures_as_ranks_of_a_job(launcher: Slurm, tmp_path: Path) -> None:
     tool = find_benchmark("builtin", _ask)
     assert not isinstance(tool, NotAvailable)
-    spec = ProbeSpec(
-        name="ranks",
-        benchmark="builtin",
-        tasks=4,
-        transfer_size_bytes=65536,
-        block_size_bytes=2**20,
-        repetitions=1,
-        duration_s=0.5,
-        direct=False,
-        nodes=2,
-        processes=True,
-    )
+    sizes = {"transfer_size_bytes": 65536, "block_size_bytes": 2**20, "duration_s": 0.5}
+    terms = {"repetitions": 1, "direct": False, "nodes": 2, "processes": True}
+    spec = ProbeSpec(name="ranks", benchmark="builtin", tasks=4, **sizes, **terms)  # type: ignore[arg-type]
     with launcher.allocate(demand("ranks", 2, 2)) as allocation:
         for access in ("write", "read"):
             argv = ioload.command(PhaseRequest(spec, access, tool.path, str(tmp_path)))
@@ -499,19 +464,15 @@ def test_open_mpi_finds_its_ranks_through_slurm(
         assert text(result).strip() == "4 ranks, sum 6", result.stderr.decode()
 
 
-def test_without_slurm_there_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    found = instance(NotAvailable, find_slurm())
-    assert "sbatch, srun, squeue, scancel, scontrol are missing" in found.reason
-
-
-def test_without_a_configuration_there_is_a_reason(
+def test_without_slurm_or_its_configuration_there_is_a_reason(
     slurm_cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "empty.conf").touch()
     monkeypatch.setenv("SLURM_CONF", str(tmp_path / "empty.conf"))
-    found = instance(NotAvailable, find_slurm())
-    assert "Slurm cannot be used here: " in found.reason
+    assert "Slurm cannot be used here: " in instance(NotAvailable, find_slurm()).reason
+    monkeypatch.setenv("PATH", str(tmp_path))
+    missing = instance(NotAvailable, find_slurm()).reason
+    assert "sbatch, srun, squeue, scancel, scontrol are missing" in missing
 
 
 def test_a_command_by_itself_has_a_job_of_its_own(launcher: Slurm) -> None:

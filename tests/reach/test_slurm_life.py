@@ -107,6 +107,14 @@ class Answers:
 
 
 RUNNING, PENDING = ("RUNNING", "None"), ("PENDING", "Priority")
+FINE, HALF = (0, b"", BEGUN), (143, b"half", BEGUN)
+"""How a command ends: well, or killed after half of its output."""
+LATE, NEVER_BEGAN = (None, b"", BEGUN), (None, b"", b"")
+BUSY = (1, b"", b"srun: error: Unable to create step for job 7: Job prolog is still running\n")
+
+
+def nothing(_answers: Answers) -> None:
+    """Stand for a scancel that does nothing."""
 
 
 def allocation(answers: Answers, **demand: float) -> SlurmAllocation:
@@ -159,7 +167,6 @@ def test_an_unknown_state_is_told_and_not_guessed() -> None:
 
 def test_an_answer_that_was_lost_is_found_by_the_name() -> None:
     answers = Answers([RUNNING], submitted=[None])
-    answers.on_cancel = lambda answers: None
 
     def submit(_arguments: Sequence[str]) -> tuple[int, bytes, bytes]:
         answers.named = ["6", "7"]
@@ -178,90 +185,53 @@ def test_a_controller_that_stays_silent_makes_a_missing_probe() -> None:
         pytest.fail("it never began")
     assert 120 <= answers.now_s < 300
     assert answers.times("sbatch") > 5
-
-
-def test_silence_that_outlasts_patience_in_the_queue_is_a_missing_probe_too() -> None:
-    answers = Answers([PENDING, None])
-    answers.on_cancel = lambda answers: None
-    job = allocation(answers)
+    # In the queue silence is waited out, unless it outlasts patience.
+    assert isinstance(outcome(Answers([PENDING, None, None, None, RUNNING])), ProcessResult)
+    job = allocation(Answers([PENDING, None], on_cancel=nothing))
     with raises(NeverStarted, "controller-silent"), job:
         pytest.fail("it never began")
     assert "may hold its nodes" in str(job.facts["reason"])
 
 
-def test_silence_in_the_queue_is_waited_out() -> None:
-    answers = Answers([PENDING, None, None, None, RUNNING])
-    assert isinstance(outcome(answers), ProcessResult)
-
-
-def test_silence_after_a_command_does_not_spoil_what_ended_well() -> None:
-    answers = Answers([RUNNING, RUNNING, None])
-    result = instance(ProcessResult, outcome(answers))
-    assert result.problem is None
-
-
-def test_silence_after_a_command_that_failed_leaves_its_end_unknown() -> None:
-    answers = Answers([RUNNING, RUNNING, None])
-    answers.steps = [(0, b"", BEGUN), (1, b"half", BEGUN)]
-    error = instance(JobLost, outcome(answers))
+def test_silence_after_a_command_spoils_what_failed_and_not_what_ended_well() -> None:
+    silent = [RUNNING, RUNNING, None]
+    assert instance(ProcessResult, outcome(Answers([*silent]))).problem is None
+    error = instance(JobLost, outcome(Answers([*silent], [FINE, (1, b"half", BEGUN)])))
     assert error.state is None
-    assert isinstance(error.result, ProcessResult)
-    assert error.result.stdout == b"half"
+    assert instance(ProcessResult, error.result).stdout == b"half"
 
 
 def test_nodes_that_cannot_be_given_back_are_told() -> None:
-    answers = Answers([RUNNING, RUNNING, None])
-    answers.on_cancel = lambda answers: None
-    job = allocation(answers)
+    job = allocation(Answers([RUNNING, RUNNING, None], on_cancel=nothing))
     with job:
         assert job.facts["reason"] is None
     reason = instance(str, job.facts["reason"])
     assert "job 7 may hold its nodes until its time limit" in reason
     assert job.facts["node_hours"] is None
-
-
-def test_a_job_that_does_not_end_is_told_too() -> None:
-    answers = Answers([RUNNING])
-    answers.on_cancel = lambda answers: None
-    job = allocation(answers)
-    with job:
+    # So is a job that does not end.
+    answers = Answers([RUNNING], on_cancel=nothing)
+    with allocation(answers) as job:
         pass
     assert "it is RUNNING after scancel" in str(job.facts["reason"])
-    assert [one for one in answers.asked if one[0] == "scancel"] == [
-        ("scancel", "--batch", "--signal=TERM", "7"),
-        ("scancel", "7"),
+    assert [one[1:] for one in answers.asked if one[0] == "scancel"] == [
+        *(("--batch", "--signal=TERM", "7"), ("7",)),
     ]
 
 
 def test_time_that_slurm_took_is_not_the_file_systems() -> None:
-    """The command had not begun when its time was over: no result, and no 0 either."""
-    answers = Answers([RUNNING])
-    answers.steps = [(0, b"", BEGUN), (None, b"", b"")]
-    error = instance(ToolError, outcome(answers))
+    """A command that had not begun when its time was over has no result, and no 0 either."""
+    error = instance(ToolError, outcome(Answers([RUNNING], [FINE, NEVER_BEGAN])))
     assert not isinstance(error, JobLost)
     assert "Slurm did not start a command in job 7: srun was still running after 60 s" in str(error)
+    # One that began and is late is a result.
+    assert instance(ProcessResult, outcome(Answers([RUNNING], [FINE, LATE]))).timed_out
 
 
-def test_a_command_that_began_and_is_late_is_a_result() -> None:
-    answers = Answers([RUNNING])
-    answers.steps = [(0, b"", BEGUN), (None, b"", BEGUN)]
-    result = instance(ProcessResult, outcome(answers))
-    assert result.timed_out
-
-
-def test_what_may_begin_later_is_tried_again() -> None:
-    busy = b"srun: error: Unable to create step for job 7: Job prolog is still running\n"
-    answers = Answers([RUNNING])
-    answers.steps = [(1, b"", busy)] * 4
-    result = instance(ProcessResult, outcome(answers))
-    assert result.problem is None
+def test_what_may_begin_later_is_tried_again_and_what_never_begins_is_a_missing_probe() -> None:
+    answers = Answers([RUNNING], [BUSY] * 4)
+    assert instance(ProcessResult, outcome(answers)).problem is None
     assert answers.times("srun") == 6
-
-
-def test_what_never_begins_is_a_missing_probe() -> None:
-    busy = b"srun: error: Unable to create step for job 7: Job prolog is still running\n"
-    answers = Answers([RUNNING])
-    answers.steps = [(1, b"", busy)] * 1000
+    answers = Answers([RUNNING], [BUSY] * 1000)
     error = instance(NeverStarted, outcome(answers))
     assert "Job prolog is still running" in error.message
     assert 300 <= answers.now_s < 400
@@ -269,9 +239,11 @@ def test_what_never_begins_is_a_missing_probe() -> None:
 
 def test_the_cleaning_of_nodes_hides_an_end_for_a_while() -> None:
     over = b"slurmstepd: error: *** STEP 7.1 ON n1 CANCELLED AT 1 DUE TO TIME LIMIT ***\n"
-    for end in (("TIMEOUT", "TimeLimit"), ("COMPLETING", "TimeLimit")):
-        answers = Answers([RUNNING, RUNNING, RUNNING, *[("COMPLETING", "TimeLimit")] * 3, end])
-        answers.steps = [(0, b"", BEGUN), (143, b"half", BEGUN + over)]
+    cleaning = ("COMPLETING", "TimeLimit")
+    for end in (("TIMEOUT", "TimeLimit"), cleaning):
+        answers = Answers(
+            [RUNNING] * 3 + [cleaning] * 3 + [end], [FINE, (143, b"half", BEGUN + over)]
+        )
         result = instance(ProcessResult, outcome(answers))
         assert (result.timed_out, result.stdout) == (True, b"half")
 
@@ -279,23 +251,22 @@ def test_the_cleaning_of_nodes_hides_an_end_for_a_while() -> None:
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
-        ("NODE_FAIL", "NodeDown"),
-        ("PREEMPTED", "None"),
-        ("CANCELLED", "None"),
-        ("OUT_OF_MEMORY", "OutOfMemory"),
-        ("DEADLINE", "DeadLine"),
-        ("FAILED", "JobLaunchFailure"),
-        ("COMPLETED", "None"),
-        ("PENDING", "BeginTime"),
+        *(("NODE_FAIL", "NodeDown"), ("PREEMPTED", "None"), ("CANCELLED", "None")),
+        *(("OUT_OF_MEMORY", "OutOfMemory"), ("DEADLINE", "DeadLine"), ("COMPLETED", "None")),
+        *(("FAILED", "JobLaunchFailure"), ("PENDING", "BeginTime")),
     ],
 )
 def test_a_job_that_is_gone_is_lost_with_its_state(state: str, reason: str) -> None:
-    answers = Answers([RUNNING, RUNNING, (state, reason)])
-    answers.steps = [(0, b"", BEGUN), (143, b"half", BEGUN)]
+    answers = Answers([RUNNING, RUNNING, (state, reason)], [FINE, HALF])
     error = instance(JobLost, outcome(answers))
     assert (error.state, error.unfinished) == (state, False)
     assert isinstance(error.result, ProcessResult)
     assert state in error.message
+
+
+def test_a_pause_makes_even_a_good_result_worthless() -> None:
+    answers = Answers([RUNNING], suspended="1800000050")
+    assert instance(JobLost, outcome(answers)).state == "SUSPENDED"
 
 
 def test_a_time_limit_between_two_commands_leaves_the_run_unfinished() -> None:
@@ -327,33 +298,20 @@ def test_a_job_that_ends_before_it_is_seen_to_run(state: str, error: type[Trimta
 
 
 def test_what_squeue_forgot_the_accounting_knows() -> None:
-    answers = Answers([RUNNING, RUNNING, ""])
+    answers = Answers([RUNNING, RUNNING, ""], [FINE, HALF])
     answers.accounted = "7|PREEMPTED|1800000000|1800000010|1800000040|2|n[1-2]\n"
-    answers.steps = [(0, b"", BEGUN), (143, b"", BEGUN)]
     job = allocation(answers)
     with job, pytest.raises(JobLost) as caught:
         job.execute(("ior",), tasks=4, timeout_s=60)
     assert caught.value.state == "PREEMPTED"
     assert job.facts["node_hours"] == 30 * 2 / 3600
-
-
-def test_what_nobody_knows_any_more_is_said() -> None:
-    answers = Answers([RUNNING, RUNNING, ""])
-    answers.steps = [(0, b"", BEGUN), (143, b"", BEGUN)]
-    error = instance(JobLost, outcome(answers))
+    # What nobody knows any more is said.
+    error = instance(JobLost, outcome(Answers([RUNNING, RUNNING, ""], [FINE, HALF])))
     assert "Slurm no longer knows job 7" in error.message
 
 
-def test_a_pause_makes_even_a_good_result_worthless() -> None:
-    answers = Answers([RUNNING], suspended="1800000050")
-    error = instance(JobLost, outcome(answers))
-    assert error.state == "SUSPENDED"
-
-
 def test_steps_that_stay_forbid_another_command() -> None:
-    answers = Answers([RUNNING], running_steps=["7.1"])
-    answers.steps = [(0, b"", BEGUN), (None, b"", BEGUN)]
-    answers.on_cancel = lambda answers: answers.states.append(("CANCELLED", "None"))
+    answers = Answers([RUNNING], [FINE, LATE], running_steps=["7.1"])
     with allocation(answers) as job:
         assert job.execute(("ior",), tasks=4, timeout_s=60).timed_out
         with raises(ToolError, "tasks-left-running"):
@@ -366,6 +324,8 @@ def test_steps_that_stay_forbid_another_command() -> None:
 def test_it_is_given_back_once() -> None:
     answers = Answers([RUNNING, RUNNING, ("COMPLETED", "None")])
     job = allocation(answers)
+    with pytest.raises(ValueError, match="not entered"):
+        job.execute(("ior",), tasks=1, timeout_s=1)
     job.__exit__(None, None, None)  # before it was entered there is nothing to give back
     assert answers.asked == []
     with job:
@@ -373,8 +333,3 @@ def test_it_is_given_back_once() -> None:
     asked = len(answers.asked)
     job.__exit__(None, None, None)
     assert len(answers.asked) == asked
-
-
-def test_a_command_outside_of_it_is_a_bug() -> None:
-    with pytest.raises(ValueError, match="not entered"):
-        allocation(Answers([RUNNING])).execute(("ior",), tasks=1, timeout_s=1)

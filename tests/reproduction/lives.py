@@ -1,7 +1,5 @@
 """Lives made by hand: what rows are worked out from, with answers that are known."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -66,10 +64,8 @@ def life(
 
 def hourly(since: datetime, hours: int, rates: Mapping[int, float | None]) -> list[JobRun]:
     """Return an hourly series at 600 GB/s, but for the hours that are named."""
-    return [
-        job(since + timedelta(hours=hour), rates.get(hour, 600e9 + 1e9 * (hour % 2)))
-        for hour in range(hours)
-    ]
+    speeds = [rates.get(hour, 600e9 + 1e9 * (hour % 2)) for hour in range(hours)]
+    return [job(since + timedelta(hours=hour), speed) for hour, speed in enumerate(speeds)]
 
 
 NEW_YEAR = datetime(2024, 1, 1, 8, tzinfo=UTC)

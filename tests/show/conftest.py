@@ -6,8 +6,10 @@ import math
 import random
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from tests.support.screens import Lines, lines_of
 
 from trimtab.base.error import Message
 from trimtab.base.filesystem import BlockDevice, PathDescription
@@ -28,20 +30,12 @@ CACHED = "faster than the link of the drives can carry (12 x 1.97 GB/s): read fr
 
 def nvme(index: int, **changes: object) -> BlockDevice:
     drive = BlockDevice(
-        name=f"nvme{index}n1",
-        kind="disk",
-        size_bytes=3_840_755_982_336,
-        rotational=False,
-        model="SAMSUNG MZWLJ3T8HBLS-00007",
-        transport="nvme",
-        writeback_throttling_s=0.002,
-        scheduler="none",
-        write_cache="write through",
-        logical_block_bytes=512,
-        discard_granularity_bytes=512,
-        discard_max_bytes=2_199_023_255_040,
+        f"nvme{index}n1", "disk", 3_840_755_982_336, rotational=False,
+        model="SAMSUNG MZWLJ3T8HBLS-00007", transport="nvme", writeback_throttling_s=0.002,
+        scheduler="none", write_cache="write through", logical_block_bytes=512,
+        discard_granularity_bytes=512, discard_max_bytes=2_199_023_255_040,
         link_bytes_per_s=7.88e9,
-    )
+    )  # fmt: skip
     return replace(drive, **changes)  # type: ignore[arg-type]
 
 
@@ -49,33 +43,14 @@ def array(drives: int = 24) -> tuple[BlockDevice, ...]:
     """LVM over two md arrays over partitions of NVMe drives; one drive has throttling off."""
     half = drives // 2
     parts = tuple(f"nvme{index}n1p1" for index in range(drives))
-    md = BlockDevice(
-        "md0",
-        "md",
-        42_000_000_000_000,
-        False,
-        beneath=parts[:half],
-        scheduler="none",
-        writeback_throttling_s=0.0,
-        discard_max_bytes=0,
-    )
+    own = {"scheduler": "none", "writeback_throttling_s": 0.0, "discard_max_bytes": 0}
+    md = BlockDevice("md0", "md", 42 * 10**12, False, beneath=parts[:half], **own)  # type: ignore[arg-type]
+    lvm = ("dm-3", "device-mapper", 84 * 10**12, False)
     return (
-        BlockDevice(
-            "dm-3",
-            "device-mapper",
-            84_000_000_000_000,
-            False,
-            beneath=("md0", "md1"),
-            scheduler="none",
-            writeback_throttling_s=0.0,
-            discard_max_bytes=0,
-        ),
+        BlockDevice(*lvm, beneath=("md0", "md1"), **own),  # type: ignore[arg-type]
         md,
         replace(md, name="md1", beneath=parts[half:]),
-        *(
-            BlockDevice(part, "partition", 3_840_000_000_000, beneath=(part.removesuffix("p1"),))
-            for part in parts
-        ),
+        *(BlockDevice(each, "partition", 384 * 10**10, beneath=(each[:-2],)) for each in parts),
         *(nvme(index) for index in range(drives - 1)),
         nvme(drives - 1, writeback_throttling_s=0.0, model="INTEL SSDPE2KX040T8"),
     )
@@ -318,6 +293,24 @@ def draw_nothing(patch: pytest.MonkeyPatch) -> list[str]:
 
     patch.setattr(vl_convert, "vegalite_to_svg", canned)
     return specifications
+
+
+def rows_of(node: Any) -> list[dict[str, Any]]:
+    """Return every row of data in a specification, wherever it stands."""
+    found: list[dict[str, Any]] = []
+    if isinstance(node, dict):
+        data = node.get("data")
+        found += (data.get("values") or []) if isinstance(data, dict) else []
+        found += [row for rows in node.get("datasets", {}).values() for row in rows]
+    for each in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        found += rows_of(each)
+    return found
+
+
+@pytest.fixture
+def on_screen(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Lines:
+    """Return what prints a screen and returns its lines."""
+    return lines_of(capsys, monkeypatch)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -13,11 +14,14 @@ import numpy as np
 import polars as pl
 from tests.judge.frames import series
 from tests.judge.targets import fields
-from tests.show.month_page import month_page
-from tests.show.purge_pages import horizon_page as purge_horizon_page
-from tests.show.purge_pages import runs_page
 
+from trimtab.answers.month import Month
+from trimtab.answers.page_month import monthly_document
+from trimtab.base.action import Action, ActionKind, Instruction, Outcome
+from trimtab.base.error import Message
 from trimtab.base.series import SeriesKey, SiteJudgement
+from trimtab.explain.headline import of_judgement
+from trimtab.explain.status import ProbeCost
 from trimtab.judge.ladder_analysis import build_ladder
 from trimtab.judge.page import judge_document
 from trimtab.judge.series_analysis import judge_series
@@ -29,13 +33,177 @@ from trimtab.probe.ladder import of_file
 from trimtab.probe.ladder_file import load_ladder
 from trimtab.probe.page_ladder import ladder_document
 from trimtab.probe.page_sweep import sweep_document
+from trimtab.purge.fullness import Usage
+from trimtab.purge.horizon.age_curve import HOUR_S, AgeCurve, Freed
+from trimtab.purge.horizon.horizon import DAY_S, Horizon, OwnedBy, find_horizon, steps
+from trimtab.purge.horizon.horizon_answer import HorizonAnswer, HorizonResult
+from trimtab.purge.horizon.page import horizon_document, runs_document
+from trimtab.purge.run.purge_report import Day, Measured, PlanStanding, PurgeReport, RunDay, UserDay
 from trimtab.show.document import render_document
+from trimtab.store.history import SpaceAt
 from trimtab.twin.scenario import Scenario
 from trimtab.twin.scenario_file import load_scenario
 from trimtab.twin.whatif.page_whatif import whatif_document
 from trimtab.twin.whatif.variation import combinations, parse_axis
 from trimtab.twin.whatif.whatif_figure import KINDS
 from trimtab.twin.whatif.whatif_sweep import Swept, SweptRow, summed
+
+PURGE_NOW = datetime(2026, 10, 20, tzinfo=UTC)
+TIB = 2**40
+USAGE = Usage(26_800 * TIB, 8_200 * TIB)
+
+
+def horizon_answer_of(target: float) -> HorizonAnswer:
+    """Return the horizon of a target on a curve of two years."""
+    chance = random.Random(11)
+    hour = int(PURGE_NOW.timestamp()) // HOUR_S
+    ages = [chance.expovariate(1 / 90) for _ in range(4000)]
+    curve = AgeCurve.of(
+        [hour - int(age * 24) for age in ages], [5_000] * len(ages), [6 * TIB] * len(ages)
+    )
+    youngest = hour - 14 * 24
+
+    def horizon(required: int | None = None) -> Horizon:
+        return find_horizon(
+            curve, USAGE, target, youngest_hour=youngest, required_bytes=required,
+            kept_back={"too_young": (1_200_000, 2_300 * TIB), "exempt_path": (90_000, 300 * TIB)},
+        )  # fmt: skip
+
+    needed = horizon()
+    as_of_s = int(PURGE_NOW.timestamp())
+    users = tuple(
+        OwnedBy(
+            20_000 + number,
+            Freed(int(2e5 / number), int(900 * TIB / number)),
+            Freed(int(2e5 / number), int(930 * TIB / number)),
+            Freed(int(4e5 / number), int(2_000 * TIB / number)),
+        )
+        for number in range(1, 31)
+    )
+    return HorizonAnswer(
+        as_of_s=as_of_s,
+        needed=needed,
+        published=horizon(needed.required_bytes + 400 * TIB),
+        growth=None,
+        osts=None,
+        pools=None,
+        steps=steps(curve, USAGE, as_of_s=as_of_s, ages_days=(14, 28, 56, 84, 112, 182, 365)),
+        users=users if needed.cut_off_hour is not None else (),
+        projects=(),
+        words=needed.words(as_of_s),
+    )
+
+
+def purge_horizon_page() -> str:
+    """Return the page of a horizon that reaches its target."""
+    result = HorizonResult(
+        "/scratch",
+        "i",
+        horizon_answer_of(0.70),
+        USAGE,
+        rules=("Files younger than 14 d stay.", "Last use is the later of atime and mtime."),
+        total=Freed(21_000_000, 26_500 * TIB),
+        notes=("The index is 6 h old.",),
+    )
+    return render_document(horizon_document(result))
+
+
+def purge_runs() -> PurgeReport:
+    """Return a dry run, two days of deletion, and an interrupted run."""
+
+    def measured(used: float, at: datetime) -> Measured:
+        return Measured(at, Usage(int(used * 35_000 * TIB), int((1 - used) * 35_000 * TIB)))
+
+    def run(number: int, day: int, end: str | None, *objections: str) -> RunDay:
+        at = datetime(2026, 10, day, 2, tzinfo=UTC)
+        words = None if end is None else "every row has an outcome"
+        name = f"01a1f640-bc00-700{number}"
+        return RunDay(
+            name, "plan-2026-10", at, at - timedelta(days=84), "root", end, words, objections
+        )
+
+    def day(number: int, files: int, used: tuple[float, float], *runs: RunDay, dry: bool) -> Day:
+        at = datetime(2026, 10, number, 2, tzinfo=UTC)
+        return Day(
+            day=date(2026, 10, number),
+            dry=dry,
+            files=files,
+            bytes=files * 260 * 2**20,
+            freed_bytes=0 if dry else files * 255 * 2**20,
+            kept={"used_since": 1_204, "changed": 88},
+            horizons=(at - timedelta(seconds=84 * DAY_S),),
+            before=measured(used[0], at),
+            after=measured(used[1], at + timedelta(hours=3)),
+            users=tuple(
+                UserDay(20_000 + n, files // n // 3, files // n * 2**26) for n in (1, 2, 3)
+            ),
+            runs=runs,
+        )
+
+    held = run(1, 11, "refused", "use is not measured for 3 OSTs")
+    return PurgeReport(
+        (
+            day(11, 3_100_000, (0.766, 0.766), held, dry=True),
+            day(12, 2_100_000, (0.766, 0.751), run(2, 12, "pace"), dry=False),
+            day(13, 980_000, (0.753, 0.744), run(3, 13, None), dry=False),
+        ),
+        (
+            PlanStanding("plan-2026-10", "/scratch", "scratch", 3_200_000,
+                         {"deleted": 3_080_000, "used_since": 1_204}, 118_708, 88),
+        ),
+    )  # fmt: skip
+
+
+def runs_page() -> str:
+    """Return the page of what runs did."""
+    return render_document(runs_document(purge_runs(), "/var/lib/trimtab/purge"))
+
+
+MONTH = datetime(2026, 10, 1, tzinfo=UTC)
+KEY = SeriesKey("scratch", "hourly", "ior", "write_bandwidth", "B/s")
+
+
+def month() -> Month:
+    """Return a month with a change of level, a purge and two changes of settings."""
+    rates = [6.7e11 * (0.8 if hour > 300 else 1) * (1 + 0.01 * (hour % 5)) for hour in range(700)]
+    judged = judge_series(series(rates), KEY)
+    judgement = SiteJudgement("scratch", MONTH, MONTH, (judged,))
+    instruction = Instruction(
+        ActionKind.SET, "OST0003", Message("desired", "the site file wants 25"), setting="c2",
+        before="15", value="25",
+    )  # fmt: skip
+    done = Action("01a1f640-bc00", "scratch", "tune", "p1", "root@oss1", MONTH, instruction,
+                  outcome=Outcome.DONE)  # fmt: skip
+    return Month(
+        site="scratch",
+        first=date(2026, 10, 1),
+        last=date(2026, 10, 31),
+        timezone="UTC",
+        complete=True,
+        judgement=judgement,
+        standing=of_judgement(judgement),
+        incidents=(),
+        space=tuple(
+            SpaceAt(
+                MONTH + timedelta(days=day),
+                (20_000 + 60 * day) * TIB,
+                (15_000 - 60 * day) * TIB,
+                ("OST0007", 0.66 + 0.003 * day),
+            )
+            for day in range(31)
+        ),
+        purges=purge_runs(),
+        purge_reason="",
+        cost=ProbeCost("scratch", MONTH, MONTH, 744, 700 * TIB, 690 * TIB, 512.0, 0.021, None),
+        actions=(done, replace(done, instruction=replace(instruction, target="OST0004"),
+                               outcome=Outcome.REFUSED)),
+    )  # fmt: skip
+
+
+def month_page() -> str:
+    """Return the page of a month."""
+    return render_document(monthly_document(month()))
+
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)

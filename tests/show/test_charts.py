@@ -1,15 +1,19 @@
-"""Each chart draws what it was given, leaves out what was not measured, and says which is which."""
+"""Each chart draws what it was given and says what it left out; the arithmetic behind it."""
 
 from __future__ import annotations
 
 import json
+import math
 import sys
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from markupsafe import escape
+from tests.show.conftest import rows_of
 from tests.support.known import known
 
 from trimtab.base.run import LatencyHistogram, Sample, Timeline
@@ -24,33 +28,22 @@ from trimtab.probe.check.page_repetition import (
 )
 from trimtab.probe.documents_probe import CheckResult
 from trimtab.show.chart import NOT_DRAWN, drawn, render_svg
-
-
-def rows(specification: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return every inline data row of a specification."""
-    found: list[dict[str, Any]] = []
-
-    def walk(node: Any) -> None:
-        if isinstance(node, dict):
-            values = node.get("data", {}).get("values") if "data" in node else None
-            found.extend(values or [])
-            for one in node.values():
-                walk(one)
-        elif isinstance(node, list):
-            for one in node:
-                walk(one)
-
-    walk(specification)
-    return found
+from trimtab.show.chart_series import (
+    bandwidth_scale,
+    merged,
+    round_top,
+    stalled_intervals,
+    stalls_of,
+    tail_of,
+)
 
 
 def test_repetitions_are_all_drawn_and_only_the_believed_ones_solid(full: CheckResult) -> None:
     chart = known(repetition_chart(known(full.run).samples, "read_bandwidth"))
-    solid = {
-        row["repetition"]: row["value"] for row in rows(chart.specification) if row["believed"]
-    }
+    rows = rows_of(chart.specification)
+    solid = {row["repetition"]: row["value"] for row in rows if row["believed"]}
     assert solid == pytest.approx({0: 18.2, 1: 18.4, 2: 18.1, 3: 18.3, 4: 18.2})
-    hollow = [row for row in rows(chart.specification) if not row["believed"]]
+    hollow = [row for row in rows if not row["believed"]]
     assert {(row["repetition"], row["value"], row["letter"]) for row in hollow} == {(5, 63.0, "a")}
     assert chart.notes[0][0] == "a"
     assert "read from a cache" in chart.notes[0][1]
@@ -62,7 +55,7 @@ def test_a_missing_repetition_is_never_drawn_as_zero() -> None:
         Sample("write_bandwidth", None, 1, reason="cut off"),
     ]
     chart = known(repetition_chart(samples, "write_bandwidth"))
-    assert [r["value"] for r in rows(chart.specification) if r["repetition"] == 1] == [None]
+    assert [r["value"] for r in rows_of(chart.specification) if r["repetition"] == 1] == [None]
     assert chart.notes == (("a", "cut off"),)
 
 
@@ -95,7 +88,7 @@ def test_nothing_gives_no_chart() -> None:
 def test_timeline_keeps_the_slowest_and_says_so() -> None:
     timelines = [Timeline("write", n, 0.1, (10**9 - n * 10**6,) * 20) for n in range(20)]
     chart = known(timeline_chart(timelines, "write"))
-    drawn = {row["repetition"] for row in rows(chart.specification)}
+    drawn = {row["repetition"] for row in rows_of(chart.specification)}
     assert drawn == set(range(20 - STRIPS_MAX, 20))
     assert f"The {STRIPS_MAX} slowest of 20" in chart.caption
     assert "No stall" in chart.caption
@@ -113,27 +106,26 @@ def test_latency_marks_are_labelled_with_their_figures() -> None:
     for words in ("p50 1.00 ms", "p99 2.00 ms", "p99.9 2.00 ms", "max 500 ms", "10,000 operations"):
         assert words in chart.caption
     assert "max 500 ms" in render_svg(chart.specification, name="t", label="t")
-
-
-def test_one_single_operation_has_a_chart() -> None:
-    chart = known(latency_chart([LatencyHistogram("read", 0, (4e-3,), (1,))], "read"))
-    assert "max 4.00 ms" in render_svg(chart.specification, name="t", label="t")
+    single = known(latency_chart([LatencyHistogram("read", 0, (4e-3,), (1,))], "read"))
+    assert "max 4.00 ms" in render_svg(single.specification, name="t", label="t")
 
 
 def test_history_holds_this_run_once_and_the_unfinished_at_zero(full: CheckResult) -> None:
-    verdict = next(
-        one for one in full.verdicts if one.scope is Scope.HISTORY and "write" in one.metric
-    )
+    over_time = (one for one in full.verdicts if one.scope is Scope.HISTORY)
+    verdict = next(one for one in over_time if "write" in one.metric)
     this = HistoryPoint(full.at, "write_bandwidth", 11.9e9, False, "this-run")
-    chart = known(
-        history_chart([*full.history, this], "write_bandwidth", this=this, verdict=verdict)
-    )
-    kinds = [row["kind"] for row in rows(chart.specification) if "kind" in row]
-    assert (kinds.count("this"), kinds.count("earlier"), kinds.count("unfinished")) == (1, 39, 1)
-    band = next(row for row in rows(chart.specification) if "low" in row)
+    points = [*full.history, this]
+    chart = known(history_chart(points, "write_bandwidth", this=this, verdict=verdict))
+    rows = rows_of(chart.specification)
+    kinds = Counter(row["kind"] for row in rows if "kind" in row)
+    assert kinds == {"this": 1, "earlier": 39, "unfinished": 1}
+    band = next(row for row in rows if "low" in row)
     assert (band["low"], band["high"]) == pytest.approx((11.5 * 0.92, 11.5 * 1.08))
-    zero = [row["value"] for row in rows(chart.specification) if row.get("kind") == "unfinished"]
-    assert zero == [0.0]
+    assert [row["value"] for row in rows if row.get("kind") == "unfinished"] == [0.0]
+    # The same, unfinished itself.
+    this = replace(this, value=0.0, unfinished=True)
+    chart = known(history_chart(full.history, "write_bandwidth", this=this))
+    assert sum(row.get("kind") == "unfinished" for row in rows_of(chart.specification)) == 2
 
 
 def test_a_long_history_is_cut_and_says_so(full: CheckResult) -> None:
@@ -143,14 +135,7 @@ def test_a_long_history_is_cut_and_says_so(full: CheckResult) -> None:
     ]
     chart = known(history_chart(history, "read_bandwidth"))
     assert f"The last {HISTORY_MAX} of 8,760 runs" in chart.caption
-    assert sum("kind" in row for row in rows(chart.specification)) == HISTORY_MAX
-
-
-def test_an_unfinished_this_run_is_marked_as_such(full: CheckResult) -> None:
-    this = HistoryPoint(full.at, "write_bandwidth", 0.0, True, "this-run")
-    chart = known(history_chart(full.history, "write_bandwidth", this=this))
-    kinds = [row["kind"] for row in rows(chart.specification) if "kind" in row]
-    assert kinds.count("unfinished") == 2
+    assert sum("kind" in row for row in rows_of(chart.specification)) == HISTORY_MAX
 
 
 def test_a_drawing_is_escaped_and_reaches_for_nothing(full: CheckResult) -> None:
@@ -175,8 +160,79 @@ def test_without_vl_convert_a_sentence_stands_for_each_drawing(
 
 
 def test_samples_of_another_metric_do_not_leak(full: CheckResult) -> None:
-    assert full.run is not None
-    only = tuple(replace(one, metric="write_iops") for one in full.run.samples[:3])
+    only = tuple(replace(one, metric="write_iops") for one in known(full.run).samples[:3])
     chart = known(repetition_chart(only, "write_iops"))
-    values = [row["value"] for row in rows(chart.specification) if row["believed"]]
+    values = [row["value"] for row in rows_of(chart.specification) if row["believed"]]
     assert values == [one.value for one in only]
+
+
+BUCKETS = st.dictionaries(
+    st.floats(1e-7, 100.0, allow_nan=False), st.integers(0, 5000), min_size=1, max_size=40
+)
+
+
+@pytest.mark.calibration
+@given(BUCKETS)
+def test_tail_agrees_with_counting_operations_one_by_one(buckets: dict[float, int]) -> None:
+    histogram = LatencyHistogram("read", 0, tuple(buckets), tuple(buckets.values()))
+    operations = sorted(upper for upper, count in buckets.items() for _ in range(count))
+    tail = tail_of([histogram])
+    if not operations:
+        assert tail is None
+        return
+    assert tail is not None
+    assert tail.operations == len(operations)
+    for latency, fraction in zip(tail.latency_s, tail.fraction, strict=True):
+        slower = sum(one >= latency for one in operations)
+        assert fraction == pytest.approx(slower / len(operations))
+    marks = {name: latency for name, latency, _ in tail.marks}
+    assert marks["max"] == operations[-1]
+    for name, quantile in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)):
+        if name in marks:
+            assert marks[name] == operations[math.ceil(quantile * len(operations)) - 1]
+
+
+@settings(max_examples=15)
+@given(st.lists(st.integers(1, 9), min_size=200, max_size=400))
+def test_a_thinned_tail_keeps_its_ends_and_marks(counts: list[int]) -> None:
+    upper = tuple(1e-5 * 1.01**n for n in range(len(counts)))
+    tail = known(tail_of([LatencyHistogram("read", 0, upper, tuple(counts))], points_max=100))
+    assert len(tail.latency_s) <= 100 + 1 + len(tail.marks)
+    assert (tail.latency_s[0], tail.latency_s[-1]) == (upper[0], upper[-1])
+    assert tail.fraction[0] == 1.0
+    assert {latency for _, latency, _ in tail.marks} <= set(tail.latency_s)
+
+
+@given(st.floats(1e-6, 1e18))
+def test_the_top_of_an_axis_is_at_or_above_its_data_and_not_far_off(value: float) -> None:
+    top = round_top(value)
+    assert value <= top * (1 + 1e-9) + 1e-12
+    assert top <= value * 1.6 + 1e-11
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=500), st.integers(1, 60))
+def test_merging_loses_no_byte(moved: list[int], intervals_max: int) -> None:
+    timeline = merged(Timeline("write", 0, 0.1, tuple(moved)), intervals_max)
+    assert sum(timeline.moved_bytes) == sum(moved)
+    assert len(timeline.moved_bytes) <= intervals_max
+
+
+def test_stalls_are_counted_without_the_cut_last_interval() -> None:
+    timeline = Timeline("write", 2, 0.1, (100, 100, 0, 9, 100, 0, 100, 3))
+    assert stalled_intervals(timeline) == (False, False, True, True, False, True, False)
+    stalls = stalls_of([timeline])
+    assert (stalls.count, stalls.of, stalls.longest_repetition) == (3, 7, 2)
+    assert stalls.longest_s == pytest.approx(0.2)
+
+
+def test_no_stall_in_even_flow() -> None:
+    stalls = stalls_of([Timeline("write", 0, 0.1, (100,) * 50)])
+    assert (stalls.count, stalls.longest_s, stalls.longest_repetition) == (0, 0.0, None)
+
+
+@pytest.mark.parametrize(
+    ("largest", "unit"),
+    [(0.0, "B/s"), (999.0, "B/s"), (1.94e9, "GB/s"), (999.9e6, "GB/s"), (3e13, "TB/s")],
+)
+def test_bandwidth_scale(largest: float, unit: str) -> None:
+    assert bandwidth_scale(largest).unit == unit

@@ -1,10 +1,16 @@
-"""The encoder's rules, one by one, and that the schema it makes says the same."""
+"""Text and documents as they are shown and written: safe, exact, and of their schema."""
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from enum import StrEnum
 from pathlib import Path
@@ -12,11 +18,22 @@ from typing import Any
 
 import jsonschema
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scripts.schemas import NAMES, ROOT, SITE_FILE, committed, differences, fingerprint, schema_text
 
 from trimtab.base.error import Message
+from trimtab.base.run import RawOutput, Run, RunStatus, Sample
+from trimtab.base.snapshot import Reading
 from trimtab.base.units import EpochHour, EpochNs, EpochS
-from trimtab.base.verdict import Interval
+from trimtab.base.verdict import Interval, Scope, Trend, TrendDirection, Verdict
+from trimtab.base.visible import shell_text
+from trimtab.explain.status import SeriesStatus, Status, StatusDocument
+from trimtab.probe.documents_probe import CheckDocument, CheckResult
 from trimtab.show.encode import dumps, schema, shape, to_json
+from trimtab.show.text import moment_text, one_line, parameter_text, printable, reading_text
+from trimtab.store.store import Store
+from trimtab.store.store_document import OutputRow, RunsDocument, ShowDocument
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -174,3 +191,194 @@ def test_a_shape_holds_for_a_type_that_was_written_before() -> None:
     assert json.loads(dumps(Late("full"))) == {"cause": "full"}
     shape(Late, omit=["cause"], derive={"id": "cause"})
     assert json.loads(dumps(Late("full"))) == {"id": "full"}
+
+
+ODD = 'caf\udce9\x00\x1b[2J"\\\u2028\u202e\U0001f4be</script>'
+
+
+def _run() -> Run:
+    output = RawOutput(ODD, ("fio", f"--directory={ODD}"), ODD.encode("utf-8", "surrogateescape"))
+    return Run(
+        "0190aaaa-0000-7000-8000-000000000000",
+        ODD,
+        ODD,
+        "fio",
+        RunStatus.OK,
+        NOON,
+        tool_version=ODD,
+        host=ODD,
+        path=ODD,
+        problem=ODD,
+        parameters={"spec": {"tasks": 4}, ODD: [ODD, {ODD: ODD}]},
+        samples=(Sample("write_bandwidth", 2e9, 0, target=ODD, reason=ODD),),
+        outputs=(output,),
+    )
+
+
+def _status(full: CheckResult) -> object:
+    def odd(verdict: Verdict) -> Verdict:
+        return replace(verdict, probe=ODD, target=ODD, reason=Message("goal-met", ODD))
+
+    verdict = odd(next(one for one in full.verdicts if one.scope is Scope.HISTORY))
+    trend = Trend(
+        "write_bandwidth", "B/s", ODD, TrendDirection.CANNOT_TELL, Message("too-few-days", ODD), 0
+    )
+    series = SeriesStatus(ODD, ODD, "fio", 7, NOON, 2e9, verdict, trend)
+    return StatusDocument(Status(ODD, 172800.0, (ODD,), (series,), (_run(),)))
+
+
+def _runs(_: CheckResult) -> object:
+    return RunsDocument(ODD, (_run(),))
+
+
+def _check(full: CheckResult) -> object:
+    path = replace(full.path, path=ODD, source=ODD, notes=(ODD,), options=(ODD,))
+    return CheckDocument(replace(full, site=ODD, path=path, run=_run(), report=ODD))
+
+
+@pytest.mark.parametrize("document", [_status, _runs, _check])
+def test_odd_text_comes_back_from_the_document(
+    full: CheckResult, document: Callable[[CheckResult], object]
+) -> None:
+    text = to_json(document(full))
+    assert text.isascii()
+    assert text.isprintable()
+    assert "\n" not in text
+    run = json.loads(text)["runs"][0]
+    assert run["site"] == run["path"] == run["samples"][0]["target"] == ODD
+    assert run["parameters"][ODD] == [ODD, {ODD: ODD}]
+    assert run["outputs"][0]["argv"] == ["fio", f"--directory={ODD}"]
+    assert os.fsencode(run["path"]) == ODD.encode("utf-8", "surrogateescape")
+
+
+def test_odd_text_comes_back_from_the_store_and_show(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "caf\udce9.db") as store:
+        store.add_run(_run())
+        run = store.run("0190")
+        outputs = store.outputs(run.id)
+        rows = [OutputRow(one, str(store.raw.file(one.stdout_sha256))) for one in outputs]
+        text = to_json(ShowDocument(str(store.location), run, tuple(rows)))
+    found = json.loads(text)
+    assert text.isascii()
+    assert found["store"].endswith("caf\udce9.db")
+    assert found["run"]["parameters"][ODD] == [ODD, {ODD: ODD}]
+    assert found["outputs"][0]["label"] == ODD
+    assert found["outputs"][0]["argv"][1] == f"--directory={ODD}"
+
+
+def test_what_has_no_form_in_json_is_a_bug() -> None:
+    for value, kind in ((math.nan, ValueError), (object(), TypeError)):
+        with pytest.raises(kind):
+            to_json(RunsDocument("s", (replace(_run(), parameters={"x": value}),)))
+
+
+ARGUMENTS = st.lists(
+    st.binary(max_size=12).map(lambda raw: os.fsdecode(raw.replace(b"\x00", b"'"))),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(st.text(st.characters(codec=None), max_size=80))
+def test_printable_can_always_be_encoded_and_shown(text: str) -> None:
+    shown = printable(text)
+    shown.encode("utf-8")
+    assert all(character.isprintable() or character in "\n\t" or character.isspace()
+               for character in shown)  # fmt: skip
+    assert "\n" not in one_line(text)
+
+
+def test_printable_leaves_ordinary_text_alone() -> None:
+    assert printable("Größe 75 % • größer\n\tok") == "Größe 75 % • größer\n\tok"
+
+
+def test_very_long_text_is_cut_and_says_so() -> None:
+    assert printable("x" * 10_000).endswith("… (6,000 more characters)")
+
+
+@pytest.mark.system
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@settings(max_examples=25, deadline=None)
+@given(ARGUMENTS)
+def test_a_shown_command_gives_bash_exactly_the_arguments(arguments: list[str]) -> None:
+    line = shell_text(["printf", "%s\\0", *arguments])
+    assert printable(line) == line
+    done = subprocess.run(["bash", "-c", line], capture_output=True, check=True)
+    assert done.stdout.split(b"\0")[:-1] == [os.fsencode(one) for one in arguments]
+
+
+def test_moments_say_their_zone() -> None:
+    at = datetime(2026, 11, 20, 17, 38, 2, tzinfo=UTC)
+    assert moment_text(at) == "2026-11-20 17:38:02 UTC"
+    east = at.astimezone(timezone(timedelta(hours=5, minutes=30)))
+    assert moment_text(east) == "2026-11-20 23:08:02 +05:30"
+    west = at.astimezone(timezone(-timedelta(hours=3, minutes=30)))
+    assert moment_text(west) == "2026-11-20 14:08:02 -03:30"
+    assert "not known" in moment_text(at.replace(tzinfo=None))
+    assert moment_text(None) == "not known"
+
+
+def test_write_amplification_is_a_factor_and_wear_a_part() -> None:
+    assert reading_text(Reading("drive_write_amplification", 1.84)) == "1.84"
+    assert reading_text(Reading("drive_percentage_used", 0.03)) == "3.0 %"
+    assert reading_text(Reading("errors_total", 0)) == "0 errors"
+    assert reading_text(Reading("last_trim_at", None, reason="r")) == "not known"
+
+
+def test_parameters_take_the_unit_in_their_name() -> None:
+    assert parameter_text("bandwidth_bytes_per_s", 2e9) == "2.00 GB/s"
+    assert parameter_text("tasks", 8) == "8"
+    assert parameter_text("direct", True) == "yes"
+    assert parameter_text("flags", None) == "not known"
+    assert parameter_text("options", {"b": 1, "a": [2]}) == '{"a": [2], "b": 1}'
+
+
+def test_the_committed_fingerprints_are_those_of_the_code() -> None:
+    made = {name: fingerprint(schema_text(name)) for name in NAMES}
+    known = committed()
+    differing = sorted(name for name in made | known if made.get(name) != known.get(name))
+    assert differing == [], (
+        "programs read these documents; see what changed with: python scripts/schemas.py --against "
+        "COMMIT; where it is intended, write it into CHANGELOG.md and accept it with: "
+        "python scripts/schemas.py --accept"
+    )
+
+
+_EACH_BY_ITSELF = """
+import os
+from scripts.schemas import DOCUMENTS, fingerprint, schema_text
+for name in DOCUMENTS:
+    if os.fork() == 0:
+        print(fingerprint(schema_text(name)), name, flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+@pytest.mark.system
+def test_how_a_document_is_written_needs_no_module_but_its_own() -> None:
+    """No command imports more: what another module declares would be missing in its JSON."""
+    command = [sys.executable, "-c", _EACH_BY_ITSELF]
+    output = subprocess.check_output(command, cwd=ROOT, text=True)
+    made = {name: digest for digest, name in map(str.split, output.splitlines())}
+    assert made == {name: digest for name, digest in committed().items() if name != SITE_FILE}
+
+
+def test_a_fingerprint_is_of_the_rules_and_not_of_the_words() -> None:
+    text = schema_text("error")
+    described = json.loads(text)
+    described["description"] = "Other words."
+    assert fingerprint(json.dumps(described)) == fingerprint(text)
+    narrowed = json.loads(text)
+    narrowed["required"] = narrowed["required"][1:]
+    assert fingerprint(json.dumps(narrowed)) != fingerprint(text)
+
+
+def test_what_changed_names_the_schema_and_the_rule() -> None:
+    error = schema_text("error")
+    assert differences({"error": error}, {"error": error}) == ""
+    shown = differences({"error": error}, {"error": error.replace('"string"', '"number"', 1)})
+    assert "after/error.json" in shown
+    assert re.search(r'^-.*"string"', shown, re.M)
+    assert re.search(r'^\+.*"number"', shown, re.M)
+    assert "+++ after/error.json" in differences({}, {"error": error})

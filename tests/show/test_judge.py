@@ -1,4 +1,4 @@
-"""The page of a judgement: the figures of [S1], hostile names made harmless, nothing loaded."""
+"""The pages of a judgement and of a ladder: their figures, hostile names made harmless."""
 
 from __future__ import annotations
 
@@ -6,20 +6,43 @@ import json
 import random
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from tests.judge.frames import series
 from tests.judge.targets import fields
+from tests.show.conftest import rows_of
 from tests.support.known import known
+from tests.support.screens import Lines
 
 from trimtab.base.series import ChangeStatus, SeriesJudgement, SeriesKey, SiteJudgement
+from trimtab.base.site_hardware import parse_figure
 from trimtab.judge import series_chart
+from trimtab.judge.efficiency_ladder import (
+    LEVEL_NAMES,
+    CheckedClaim,
+    Claim,
+    Ladder,
+    LadderInput,
+    Match,
+)
+from trimtab.judge.ladder_analysis import build_ladder
 from trimtab.judge.page import judge_document
 from trimtab.judge.series_analysis import judge_series
 from trimtab.judge.straggler import target_tails
+from trimtab.probe.ladder import of_file
+from trimtab.probe.ladder_file import load_ladder, parse_ladder
+from trimtab.probe.page_ladder import (
+    computed_text,
+    ladder_chart,
+    ladder_document,
+    rate_text,
+    track_table,
+)
 from trimtab.show.document import render_document
+from trimtab.show.encode import to_json
 
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
 KEY = SeriesKey("scratch", "hourly", "ior", "write_bandwidth", "B/s")
@@ -47,26 +70,14 @@ def surveys() -> pl.DataFrame:
     )
 
 
-def rows_of(specification: dict[str, object]) -> list[dict[str, object]]:
-    """Return every row of data in a specification."""
-    text = json.dumps(specification)
-    datasets = json.loads(text).get("datasets", {})
-    found = [row for rows in datasets.values() for row in rows]
-    found += json.loads(text).get("data", {}).get("values", [])
-    for layer in json.loads(text).get("layer", []):
-        found += layer.get("data", {}).get("values", [])
-    return found
-
-
 def test_days_have_their_mean_and_deviation(judged: SeriesJudgement) -> None:
     chart = known(series_chart.panel_chart(judged, "x"))
     means = [row for row in rows_of(chart.specification) if "mean" in row and "high" in row]
     days = {row["at"]: row for row in means}
     assert len(days) == len(judged.days)
-    first = days[int(FIRST.timestamp() * 1000)]
-    assert first["mean"] == pytest.approx((judged.days[0].mean or 0) / 1e9)
-    deviation = judged.days[0].standard_deviation or 0
-    assert first["high"] == pytest.approx(((judged.days[0].mean or 0) + deviation) / 1e9)
+    drawn, day = days[int(FIRST.timestamp() * 1000)], judged.days[0]
+    mean, deviation = known(day.mean), known(day.standard_deviation)
+    assert (drawn["mean"], drawn["high"]) == pytest.approx((mean / 1e9, (mean + deviation) / 1e9))
 
 
 def test_the_cov_stands_beside_its_goal(judged: SeriesJudgement) -> None:
@@ -81,10 +92,9 @@ def test_both_sides_of_a_change_are_shares(frame: pl.DataFrame, judged: SeriesJu
     chart = known(series_chart.before_after_chart(frame, change, judged, "x"))
     rows = [row for row in rows_of(chart.specification) if "share" in row]
     for side in (0, 1):
-        shares = {
-            row["from"]: row["share"] for row in rows if row["side"] == side
-        }  # a layer may hold its rows twice
-        assert sum(map(float, map(str, shares.values()))) == pytest.approx(100)
+        # A layer may hold its rows twice.
+        shares = {row["from"]: row["share"] for row in rows if row["side"] == side}
+        assert sum(shares.values()) == pytest.approx(100)
     assert "240 before and 240 after" in chart.caption
 
 
@@ -127,20 +137,175 @@ def test_a_page_of_nothing_is_a_page() -> None:
     assert "none" in html
 
 
+def page_of(judged: SeriesJudgement, frame: pl.DataFrame) -> str:
+    """Return the page of a site with one series."""
+    site = SiteJudgement("scratch", None, None, (judged,))
+    return render_document(judge_document(site, {judged.key: frame}))
+
+
 @pytest.mark.parametrize("metric", ["GB/s", "Gb/s", "ms", "kIOPS", "MiB/s of OST0003"])
 def test_a_name_of_others_is_not_changed(metric: str, frame: pl.DataFrame) -> None:
     """A small letter more or less is a factor of eight, or of a thousand."""
     judged = judge_series(frame, SeriesKey("scratch", "hourly", "file", metric, ""))
-    page = render_document(
-        judge_document(SiteJudgement("scratch", None, None, (judged,)), {judged.key: frame})
-    )
-    assert f"<h2>{metric} of hourly</h2>" in page
+    assert f"<h2>{metric} of hourly</h2>" in page_of(judged, frame)
     chart = known(series_chart.panel_chart(judged, "x"))
     assert chart.title == f"hourly {metric}"
 
 
 def test_a_metric_of_ours_begins_a_heading(judged: SeriesJudgement, frame: pl.DataFrame) -> None:
-    page = render_document(
-        judge_document(SiteJudgement("scratch", None, None, (judged,)), {judged.key: frame})
+    assert "<h2>Write bandwidth of hourly (ior)" in page_of(judged, frame)
+
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
+
+
+@pytest.fixture(scope="module")
+def perlmutter() -> Ladder:
+    return build_ladder(of_file(load_ladder(EXAMPLES / "perlmutter.toml")))
+
+
+def test_the_page_stands_alone_and_is_the_same_each_time(perlmutter: Ladder) -> None:
+    page = render_document(ladder_document(perlmutter))
+    assert page == render_document(ladder_document(perlmutter))
+    assert "<script" not in page
+    assert "http://" not in page.replace("http://www.w3.org/", "")
+    for text in ("Write bandwidth", "27.0 GB/s", "87.1 % of OST", "drive limited", "88.4 %"):
+        assert text in page
+
+
+def test_every_known_rate_is_a_bar(perlmutter: Ladder) -> None:
+    track = perlmutter.tracks[0]
+    chart = known(ladder_chart(perlmutter, track))
+    whole, user = (
+        layer["data"]["values"]
+        for layer in chart.specification["layer"]
+        if layer["mark"]["type"] == "bar"
     )
-    assert "<h2>Write bandwidth of hourly (ior)" in page
+    assert whole == user
+    assert {bar["layer"]: round(bar["value"], 1) for bar in whole} == {
+        "client": 27.0,
+        "network": 42.0,
+        "line rate": 50.0,
+        "OST": 31.0,
+        "drive": 38.0,
+        "data sheet": 38.4,
+    }
+
+
+def test_parity_is_the_same_in_chart_and_table(perlmutter: Ladder) -> None:
+    for track in perlmutter.tracks:
+        chart = known(ladder_chart(perlmutter, track))
+        bars = chart.specification["layer"][0]["data"]["values"]
+        parity = {bar["layer"]: bar["user"] for bar in bars if bar["user"] < bar["value"]}
+        raw = {bar["layer"] for bar in bars} & {"drive", "data sheet"}
+        assert set(parity) == (raw if track.metric == "write_bandwidth" else set())
+        cells = [row.cells for row in known(track_table(perlmutter, track)).rows]
+        stated = {cell.text: rate.small for cell, rate, *_ in cells if rate.small}
+        assert set(stated) == set(parity)
+        for layer, rate in parity.items():
+            unit = 1e9 if track.unit == "B/s" else 1e3
+            assert stated[layer] == f"{rate_text(rate * unit, track.unit)} without parity"
+
+
+def test_the_limiting_layer_is_marked_in_chart_and_table() -> None:
+    ladder = build_ladder(of_file(load_ladder(EXAMPLES / "e2000.toml")))
+    marked = 0
+    for track in ladder.tracks:
+        rows = known(track_table(ladder, track)).rows
+        table = [row.cells[0].text for row in rows if row.marked]
+        bars = known(ladder_chart(ladder, track)).specification["layer"][0]["data"]["values"]
+        limit = [] if track.limit.layer is None else [LEVEL_NAMES[track.limit.layer]]
+        assert table == limit
+        assert [bar["layer"] for bar in bars if bar["limits"]] == [
+            f"{one} (limit)" for one in limit
+        ]
+        marked += len(limit)
+    assert marked
+
+
+def test_the_document_has_the_same_figures(perlmutter: Ladder) -> None:
+    document = json.loads(to_json(perlmutter))
+    track = document["tracks"][0]
+    client = track["rungs"][-1]
+    assert (client["layer"], client["rate"]["value"]) == ("client", 27e9)
+    assert client["rate"]["interval"] == [26.5e9, 27.5e9]
+    beneath = client["beneath"][0]
+    assert (beneath["of"], beneath["value"]) == ("ost", pytest.approx(27 / 31))
+    assert client["of_data_sheet"]["parity_counted"] is True
+    assert (track["limit"]["kind"], track["largest_loss"]["layer"]) == ("cannot tell", "client")
+    (printed,) = (one for one in document["printed"] if one["printed"]["text"] == "88.4 %")
+    assert printed["match"] == "given"
+    assert printed["interval"][0] < 0.884 < printed["interval"][1]
+
+
+def test_hostile_names_reach_neither_terminal_nor_page(on_screen: Lines) -> None:
+    text = (
+        '[ladder]\nname = "x<script>y"\nsource = "a<b>"\n'
+        '[hardware]\nosts = 1\ndrive = "<i>drive"\ndrive_write = "3 GB/s"\ndrives = 2\n'
+        'parity = "8+2"\n'
+        '[[rung]]\nlayer = "ost"\nwrite = "3 GB/s"\ntool = "<img src=x>"\n'
+        '[[printed]]\nwhat = "<b>what"\nvalue = "88.4 %"\n'
+    )
+    ladder = build_ladder(of_file(parse_ladder(text, "x")))
+    page = render_document(ladder_document(ladder))
+    for tag in ("<script>y", "<img", "<i>drive", "<b>what", "a<b>"):
+        assert tag not in page
+    hostile = ladder_document(replace(ladder, name="x\x1b[31m\u202ey", notes=("\x07 bell",)))
+    assert set("".join(on_screen(hostile))).isdisjoint("\x1b\x07\u202e")
+    assert "\x1b" not in render_document(hostile)
+
+
+def test_a_rate_of_unknown_size_is_shown_as_measured(on_screen: Lines) -> None:
+    text = '[ladder]\nname = "x"\n[[rung]]\nlayer = "client"\nwrite = "3 GB/s"\n'
+    ladder = build_ladder(of_file(parse_ladder(text, "x")))
+    shown = "\n".join(on_screen(ladder_document(ladder)))
+    assert "(3.00 GB/s)" in shown
+    assert "share of the whole unknown" in shown
+    assert ladder_chart(ladder, ladder.tracks[0]) is None
+    assert "(3.00 GB/s)" in render_document(ladder_document(ladder))
+
+
+def test_nothing_at_all(on_screen: Lines) -> None:
+    empty = build_ladder(LadderInput("x", load_ladder(EXAMPLES / "perlmutter.toml").hardware, ()))
+    document = ladder_document(empty)
+    for shown in ("\n".join(on_screen(document)), render_document(document)):
+        assert "No stored data for a ladder" in shown
+    assert json.loads(to_json(empty))["tracks"] == []
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (38e9, "B/s", "38.0 GB/s"),
+        (149471 * 2**20, "B/s", "157 GB/s"),
+        (1.6e6, "1/s", "1,600 kIOPS"),
+        (29e3, "1/s", "29 kIOPS"),
+        (12.0, "1/s", "12 IOPS"),
+    ],
+)
+def test_rates_are_printed_in_decimal_units(value: float, unit: str, text: str) -> None:
+    assert rate_text(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("printed", "value", "low", "high", "texts"),
+    [
+        ("88.4 %", 0.8882, 0.8604, 0.9167, ("88.82 %", "86.04 .. 91.67")),
+        ("88.4%", 0.8882, 0.8604, 0.9167, ("88.82 %", "86.04 .. 91.67")),
+        (
+            "6971 MiB/s",
+            6961.2 * 2**20,
+            6961.2 * 2**20,
+            6961.2 * 2**20,
+            ("6,961.2 MiB/s", "6,961.2"),
+        ),
+        ("50 +- 5 %", 0.465, 0.46, 0.47, ("46.5 %", "46.0 .. 47.0")),
+        ("40 to 50 %", 0.512, 0.49, 0.53, ("51.2 %", "49.0 .. 53.0")),
+        ("0 %", 0.1, 0.1, 0.2, ("10.0 %", "10.0 .. 20.0")),
+    ],
+)
+def test_what_the_inputs_give_is_told_in_the_unit_that_was_printed(
+    printed: str, value: float, low: float, high: float, texts: tuple[str, str]
+) -> None:
+    claim = Claim("x", parse_figure(printed), "a")
+    assert computed_text(CheckedClaim(claim, Match.GIVEN, value, low, high)) == texts

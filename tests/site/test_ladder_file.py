@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.codes import raises
 
 from trimtab.base.error import UsageError
 from trimtab.base.site_hardware import Figure, Parity
@@ -68,79 +69,55 @@ def test_everything_is_read() -> None:
 
 def test_formulas_find_every_single_figure() -> None:
     figures = parse_ladder(TEXT, "x.toml").figures
-    assert set(figures) == {
-        "hardware.drive_write",
-        "hardware.drives",
-        "hardware.parity",
-        "hardware.network",
-        "ost.read_iops",
-        "client.write",
-        "walltime",
-    }
+    hardware = {f"hardware.{name}" for name in ("drive_write", "drives", "parity", "network")}
+    assert set(figures) == hardware | {"ost.read_iops", "client.write", "walltime"}
     assert figures["hardware.parity"].value == 1.25
     assert figures["hardware.network"] == Figure(50e9, "B/s")  # nominal: exact
     assert figures["hardware.drive_write"].step == 1e8  # printed: rounded
 
 
+OST = '[[rung]]\nlayer = "ost"\n'
+TWICE = 'layer = "ost"\nread = "1 GB/s"\n[[rung]]\nlayer = "ost"\nread = "2 GB/s"'
+CONTRADICTING = "[hardware]\nosts = 2\ndrives = 5\ndrives_per_ost = 3"
+
+
 @pytest.mark.parametrize(
     ("text", "line", "place", "code"),
     [
-        ("", None, "[ladder]", "missing-table"),
-        (HEAD + "x = 1", 3, "[ladder] x", "unknown-key"),
-        (HEAD + "[[rung]]\nlayer = 'disk'", 4, "[[rung]] 1 layer", "unknown-value"),
-        (
-            HEAD + '[[rung]]\nlayer = "ost"\n\nwrite = "31"',
-            6,
-            "[[rung]] 1 write",
-            "malformed-value",
-        ),
-        (HEAD + '[[rung]]\nlayer = "ost"\nwrite = 31', 5, "[[rung]] 1 write", "wrong-type"),
-        (HEAD + '[[rung]]\nlayer = "ost"\nwrite = []', 5, "[[rung]] 1 write", "out-of-range"),
-        (HEAD + '[[rung]]\nlayer = "ost"\nwrite = "0 GB/s"', 5, "[[rung]] 1 write", "out-of-range"),
-        (
-            HEAD + '[[rung]]\nlayer = "ost"\nread = "3,1 GB/s"',
-            5,
-            "[[rung]] 1 read",
-            "malformed-value",
-        ),
-        (
-            HEAD + '[[rung]]\nlayer = "ost"\nread = "3 kIOPS"',
-            5,
-            "[[rung]] 1 read",
-            "malformed-value",
-        ),
-        (HEAD + '[[rung]]\nlayer = "ost"\nosts = 0', 5, "[[rung]] 1 osts", "out-of-range"),
-        (
-            HEAD + '[[rung]]\nlayer="ost"\n[[rung]]\nlayer="ost"\nwrit = "x"',
-            7,
-            "[[rung]] 2 writ",
-            "unknown-key",
-        ),
-        (
-            HEAD + '[[rung]]\nlayer="ost"\nread="1 GB/s"\n[[rung]]\nlayer="ost"\nread="2 GB/s"',
-            8,
-            "[[rung]] 2 read",
-            "figure-twice",
-        ),
-        (HEAD + '[figures]\na = "x"', 4, "[figures] a", "malformed-value"),
-        (HEAD + "[[printed]]\nwhat = 'x'", 3, "[[printed]] 1 value", "missing-key"),
-        (
-            HEAD + "[hardware]\nosts = 2\ndrives = 5\ndrives_per_ost = 3",
-            None,
-            "[hardware] drives_per_ost",
-            "counts-contradict",
-        ),
-        (HEAD + "[hardware]\nparity = '8'", 4, "[hardware] parity", "malformed-value"),
-        (HEAD + "name = = 2", 3, "", "not-toml"),
-        ("[ladder", None, "", "not-toml"),
+        ("x = 1", 3, "[ladder] x", "unknown-key"),
+        ("[[rung]]\nlayer = 'disk'", 4, "[[rung]] 1 layer", "unknown-value"),
+        (OST + '\nwrite = "31"', 6, "[[rung]] 1 write", "malformed-value"),
+        (OST + "write = 31", 5, "[[rung]] 1 write", "wrong-type"),
+        (OST + "write = []", 5, "[[rung]] 1 write", "out-of-range"),
+        (OST + 'write = "0 GB/s"', 5, "[[rung]] 1 write", "out-of-range"),
+        (OST + 'read = "3,1 GB/s"', 5, "[[rung]] 1 read", "malformed-value"),
+        (OST + 'read = "3 kIOPS"', 5, "[[rung]] 1 read", "malformed-value"),
+        (OST + "osts = 0", 5, "[[rung]] 1 osts", "out-of-range"),
+        (OST + OST + 'writ = "x"', 7, "[[rung]] 2 writ", "unknown-key"),
+        ("[[rung]]\n" + TWICE, 8, "[[rung]] 2 read", "figure-twice"),
+        ('[figures]\na = "x"', 4, "[figures] a", "malformed-value"),
+        ("[[printed]]\nwhat = 'x'", 3, "[[printed]] 1 value", "missing-key"),
+        (CONTRADICTING, None, "[hardware] drives_per_ost", "counts-contradict"),
+        ("[hardware]\nparity = '8'", 4, "[hardware] parity", "malformed-value"),
+        ("name = = 2", 3, "", "not-toml"),
     ],
 )
 def test_mistakes_are_told_with_their_line(
     text: str, line: int | None, place: str, code: str
 ) -> None:
-    with pytest.raises(UsageError) as caught:
+    check_mistake(HEAD + text, line, place, code)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "code"), [("", "[ladder]", "missing-table"), ("[ladder", "", "not-toml")]
+)
+def test_a_file_that_is_no_ladder_is_told(text: str, place: str, code: str) -> None:
+    check_mistake(text, None, place, code)
+
+
+def check_mistake(text: str, line: int | None, place: str, code: str) -> None:
+    with raises(UsageError, code) as caught:
         parse_ladder(text, "x.toml")
-    assert caught.value.code == code
     file = "x.toml" if line is None else f"x.toml:{line}"
     assert caught.value.message.startswith(f"{file}:")
     assert not place or f": {place}: " in caught.value.message
@@ -175,6 +152,5 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
         (tmp_path, "file-not-regular"),
         (tmp_path / "nothing", "file-unreadable"),
     ):
-        with pytest.raises(UsageError) as caught:
+        with raises(UsageError, code):
             load_ladder(path)
-        assert caught.value.code == code

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
-import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +16,7 @@ from trimtab.base.site import Servers, Site, SiteLauncher, SiteLimits, SiteProbe
 from trimtab.base.site_policy import Policies, TrimPolicy, TunablesPolicy, Window
 from trimtab.formats.format_table import TABLE
 from trimtab.site import site_file
+from trimtab.site.site_check import filled, places
 from trimtab.site.site_file import parse_site
 
 SITE = '[site]\nname = "scratch"\ndriver = "local"\npath = "/scratch"\n'
@@ -41,14 +40,6 @@ def at_end(text: str, code: str, hint: str | None = None, *, head: str = SITE) -
     lines = (head + text).split("\n")
     table = [line for line in lines if line.startswith("[")][-1]
     return head + text, f":{len(lines)}", f"{table} {lines[-1].partition(' =')[0]}", code, hint
-
-
-def check_mistake(text: str, line: str, place: str, code: str, hint: str | None) -> None:
-    error = refused(text)
-    assert error.message.startswith(f"scratch.toml{line.removeprefix('scratch.toml')}")
-    assert f": {place}: " in error.message
-    assert error.code == code
-    assert (hint or "") in (error.hint or "")
 
 
 def warned(text: str) -> str:
@@ -322,12 +313,67 @@ permanent = ["lod/qos_prio_free"]
             head=LUSTRE,
         ),
         at_end('[store]\nurl = "a\\nb"', "control-character"),
+        at_end('[probe.a]\ncommand = "run me"', "wrong-type", '["pro'),
+        at_end("[probe.a]\ncommand = []", "text-empty"),
+        at_end('[probe.a]\ncommand = ["a", 1]', "wrong-type"),
+        at_end('[probe.a]\ncommand = ["a\\n"]', "control-character"),
+        at_end('[probe.a]\ncommand = ["./run"]', "program-invalid", "full path"),
+        at_end('[probe.a]\ncommand = ["-x"]', "program-invalid", "PATH"),
+        at_end(
+            '[probe.a]\ncommand = ["run", "--to=${HOME}"]',
+            "placeholder-unknown",
+            "{directory}, {tasks}, {nodes}; no shell",
+        ),
+        (
+            SITE + '[probe.a]\ncommand = ["run", "{tasks}"]',
+            ":5",
+            "[probe.a] tasks_per_node",
+            "tasks-missing",
+            "write",
+        ),
+        (
+            SITE + '[probe.a]\nlauncher = "mpi"\ncommand = ["run"]',
+            ":5",
+            "[probe.a] tasks_per_node",
+            "tasks-missing",
+            "write tasks_per_node",
+        ),
+        at_end(
+            '[probe.a]\ncommand = ["run"]\ntransfer_size = "4MiB"', "key-unused", "leave it out"
+        ),
+        at_end('[probe.a]\ncommand = ["run"]\nrepetitions = 3', "key-unused", "leave"),
+        at_end('[probe.a]\ncommand = ["run"]\noptions = {z = ""}', "key-unused", "leave"),
+        at_end('[probe.a]\ncommand = ["run"]\nitems = 3', "key-unused", "leave"),
+        at_end('[probe.a]\nbenchmark = "mdtest"\nduration = "9s"', "key-unused"),
+        at_end("[probe.a]\nitems = 3", "key-unused"),
+        at_end('[probe.a]\noutput = "x"', "command-missing", "add command"),
+        at_end('[probe.a]\nbenchmark = "io500"', "command-missing", "command = ["),
+        (
+            SITE + '[probe.a]\nbenchmark = "obdfilter-survey"\ncommand = ["run"]',
+            ":6",
+            "[probe.a] benchmark",
+            "benchmark-on-servers",
+            "trimtab survey",
+        ),
+        at_end('[probe.a]\ncommand = ["run"]\noutput = "../x"', "path-outside-site", "relative"),
+        at_end('[probe.a]\ncommand = ["run"]\noutput = "/x"', "path-outside-site", "relative"),
+        at_end('[probe.a]\ncommand = ["run"]\noutput = "a//x"', "path-outside-site"),
+        at_end('[probe.a]\ncommand = ["run"]\noutput = "a**/x"', "pattern-invalid"),
+        at_end(
+            '[probe.a]\nbenchmark = "ior"\ncommand = ["run"]\ntarget_pinning = true',
+            "pinning-unsupported",
+            head=LUSTRE,
+        ),
     ],
 )
 def test_a_mistake_is_told_with_its_place(
     text: str, line: str, place: str, code: str, hint: str | None
 ) -> None:
-    check_mistake(text, line, place, code, hint)
+    error = refused(text)
+    assert error.message.startswith(f"scratch.toml{line.removeprefix('scratch.toml')}")
+    assert f": {place}: " in error.message
+    assert error.code == code
+    assert (hint or "") in (error.hint or "")
 
 
 def test_many_mistakes_are_told_together() -> None:
@@ -377,10 +423,7 @@ values = st.recursive(
 def test_any_values_are_a_site_or_an_error(tables: dict) -> None:
     said, problems = site_file.SCHEMA.read(tables | {"nowhere": 1})
     assert ("nowhere",) in [problem.location for problem in problems]
-    for problem in problems:
-        assert problem.message
-        assert problem.location
-        assert problem.code
+    assert all(problem.message and problem.location and problem.code for problem in problems)
     assert isinstance(said, dict)
 
 
@@ -444,70 +487,9 @@ def test_defaults_of_the_schema_are_those_of_the_model() -> None:
     tables["probe"] = {"a": defaults(properties["probe"]["additionalProperties"])}
     said, problems = site_file.SCHEMA.read(tables)
     assert problems == []
-    site = site_file.SCHEMA.build(said)
-    assert site == Site("scratch", "local", "/scratch", probes=(SiteProbe("a"),))
-
-
-def test_the_schema_holds_no_null() -> None:
+    expected = Site("scratch", "local", "/scratch", probes=(SiteProbe("a"),))
+    assert site_file.SCHEMA.build(said) == expected
     assert "null" not in str(site_file.json_schema())
-
-
-# --- what is published -------------------------------------------------------
-
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "site.md"
-
-
-def examples() -> list[str]:
-    return re.findall(r"```toml\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
-
-
-@pytest.mark.parametrize("number", range(2))
-def test_the_examples_of_the_page_load_without_a_warning(number: int) -> None:
-    loaded = parse_site(examples()[number], "scratch.toml")
-    assert loaded.warnings == ()
-    jsonschema.validate(tomllib.loads(examples()[number]), site_file.json_schema())
-
-
-POLICY_TABLES = tuple(
-    f"policy.{name}" for name in ("tunables", "allocator", "trim", "balance", "purge")
-)
-
-
-def tables_of(document: dict) -> Iterator[tuple[str, dict]]:
-    for name, table in document["properties"].items():
-        yield name, table if "properties" in table else table["additionalProperties"]
-    yield "servers.ssh", document["properties"]["servers"]["properties"]["ssh"]
-    yield "alerts.mail", document["properties"]["alerts"]["properties"]["mail"]
-    for name in POLICY_TABLES:
-        yield name, document["properties"]["policy"]["properties"][name.removeprefix("policy.")]
-
-
-def test_the_page_lists_every_key_with_its_default() -> None:
-    table, rows = "", set()
-    for line in PAGE.read_text().splitlines():
-        if heading := re.match(r"#+ `\[([a-z.]+?)(?:\.NAME)?\]`", line):
-            table = heading.group(1)
-        elif row := re.match(r"\| ((?:`\w+`(?:, )?)+) \|([^|]*)\|", line):
-            keys = re.findall(r"\w+", row.group(1))
-            rows |= {(table, key, row.group(2).strip()) for key in keys}
-    listed = {(table, key) for table, key, _ in rows}
-    known = set()
-    for name, definition in tables_of(site_file.json_schema()):
-        for key, field in definition["properties"].items():
-            if f"{name}.{key}" in {"servers.ssh", "servers.home", "alerts.mail", *POLICY_TABLES}:
-                continue  # tables of their own
-            known.add((name, key))
-            if "default" in field:
-                (shown,) = (text for t, k, text in rows if (t, k) == (name, key))
-                assert tomllib.loads(f"x = {shown.strip('`')}")["x"] == field["default"], key
-    assert listed == known
-
-
-def test_the_schema_finds_what_the_loader_finds() -> None:
-    wrong = "[limits]\nfullness = 75\nwindow = 48\n[probe.a]\nnodes = 0\nshedule = 1\n"
-    validator = jsonschema.Draft202012Validator(site_file.json_schema())
-    found = {error.json_path for error in validator.iter_errors(tomllib.loads(SITE + wrong))}
-    assert found == {"$.limits.fullness", "$.limits.window", "$.probe.a.nodes", "$.probe.a"}
 
 
 def test_a_snapshot_that_could_take_longer_than_the_watchdog_waits_is_refused() -> None:
@@ -516,3 +498,56 @@ def test_a_snapshot_that_could_take_longer_than_the_watchdog_waits_is_refused() 
         parse_site(LUSTRE + servers, "x")
     fine = '[servers]\noss = "oss[001-157]"\nmds = "oss001"\ntimeout = "20s"\n'
     assert parse_site(LUSTRE + fine, "x").site.servers.timeout_s == 20.0
+
+
+PROBE_PAGE = Path(__file__).resolve().parents[2] / "docs" / "probe.md"
+
+
+def test_a_command_is_read_word_by_word() -> None:
+    text = """[probe.train]
+benchmark = "mlperf-storage"
+command = ["mlpstorage", "training", "--data-dir={directory}/data", "", '{"a": 1}']
+output = "results/**/summary.json"
+schedule = "every 6h"
+timeout = "2h"
+[probe.names]
+benchmark = "mdtest"
+items = 20
+repetitions = 3
+schedule = "every 1h"
+"""
+    loaded = parse_site(SITE + text, "scratch.toml")
+    assert loaded.warnings == ()
+    train, names = loaded.site.probes
+    assert train == SiteProbe(
+        "train",
+        benchmark="mlperf-storage",
+        command=("mlpstorage", "training", "--data-dir={directory}/data", "", '{"a": 1}'),
+        output="results/**/summary.json",
+        schedule="every 6h",
+        timeout_s=7200.0,
+    )
+    assert (names.items, names.is_one_command, train.is_one_command) == (20, True, True)
+    assert "slots will be missed" in warned(SITE + text.replace("2h", "7h"))
+
+
+def test_places_are_filled_within_words_and_other_braces_stay() -> None:
+    words = ["{directory}/{nodes}x{tasks}", "{{tasks}}", '{"a": {"b": 1}}', "{}", "${directory}"]
+    values = {"directory": "/s/{tasks}", "tasks": "8", "nodes": "2"}
+    assert filled(words, values) == (
+        "/s/{tasks}/2x8",  # what is filled in is not looked at again
+        "{tasks}",
+        '{"a": {"b": 1}}',
+        "{}",
+        "$/s/{tasks}",
+    )
+    assert places(words) == ("directory", "nodes", "tasks")
+    with pytest.raises(KeyError):
+        filled(["{other}"], values)
+
+
+def test_the_examples_of_the_page_on_probes_load() -> None:
+    found = re.findall(r"```toml\n(.*?)```", PROBE_PAGE.read_text(), flags=re.DOTALL)
+    loaded = [parse_site(SITE + text, "scratch.toml") for text in found]
+    assert [one.site.probes[0].name for one in loaded] == ["names", "io500", "wrf"]
+    assert all(one.warnings == () and one.site.probes[0].is_one_command for one in loaded)

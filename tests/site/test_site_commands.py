@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +16,9 @@ import pytest
 from tests.fake_lustre.install import Installed, install
 from tests.fake_lustre.state import FakeLustre, Fault
 from tests.support import loopback
+from tests.support.codes import raises
 from tests.support.command import TRIMTAB, Ended, trimtab
+from tests.support.known import known
 
 from trimtab.base.error import RefusedError
 from trimtab.base.event import utc_now
@@ -40,8 +43,19 @@ class Place:
     environment: dict[str, str] = field(default_factory=dict)
     fake: Installed | None = None
 
+    def changing(self) -> AbstractContextManager[FakeLustre]:
+        """Have the state of the stand-in for Lustre changed inside the block."""
+        return known(self.fake).changing()
+
     def run(self, *arguments: object) -> Ended:
         return trimtab(*arguments, store=self.store, timeout_s=120.0, **self.environment)
+
+    def be_found_by_name(self) -> None:
+        """Put the file where site files are looked for by their name."""
+        sites = self.file.parent / "sites"
+        sites.mkdir()
+        shutil.copy(self.file, sites / "here.toml")
+        self.environment["TRIMTAB_SITES"] = str(sites)
 
     def make(self) -> Ended:
         """Write the site file as a user does, then make its probe short."""
@@ -63,23 +77,12 @@ def fake(tmp_path: Path) -> Place:
     state = FakeLustre.small(mount=str(mount))
     installed = install(state, tmp_path / "fake")
     ssh = ("--ssh", " ".join(installed.ssh), "--servers", state.servers[0].name)
-    return Place(
-        mount,
-        tmp_path / "t.db",
-        tmp_path / "here.toml",
-        options=("--driver", "lustre", *ssh),
-        environment={"PATH": installed.path},
-        fake=installed,
-    )
+    options, environment = ("--driver", "lustre", *ssh), {"PATH": installed.path}
+    files = tmp_path / "t.db", tmp_path / "here.toml"
+    return Place(mount, *files, options=options, environment=environment, fake=installed)
 
 
-@pytest.fixture(
-    params=[
-        pytest.param("lustre", id="fake-lustre"),
-        pytest.param("ext4", marks=pytest.mark.system),
-        pytest.param("xfs", marks=pytest.mark.system),
-    ]
-)
+@pytest.fixture(params=["lustre", "ext4", "xfs"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     if request.param == "lustre":
         yield request.getfixturevalue("fake")
@@ -92,8 +95,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
 def test_check_names_what_targets_names(fake: Place) -> None:
     assert fake.make().code == 0
-    assert fake.fake is not None
-    with fake.fake.changing() as lustre:
+    with fake.changing() as lustre:
         lustre.target("OST0001").up = False
         lustre.target("OST0000").degraded = True
 
@@ -172,14 +174,13 @@ def test_tables_are_for_people(place: Place) -> None:
 
 def test_a_failing_target_and_a_dead_server_are_told_and_kept(fake: Place) -> None:
     fake.make()
-    assert fake.fake is not None
-    with fake.fake.changing() as state:
+    with fake.changing() as state:
         state.target("OST0001").up = False
     seen = fake.run("targets", fake.file, "--json").document
     worst = seen["targets"][0]
     assert worst["name"] == "OST0001"
     assert worst["troubles"][0]["id"] == "lost"
-    with fake.fake.changing() as state:
+    with fake.changing() as state:
         state.kill_server(state.servers[0].name)
     kept = fake.run("snapshot", fake.file, "--json")
     assert kept.code == 0, kept.stderr
@@ -196,21 +197,16 @@ def test_a_failing_target_and_a_dead_server_are_told_and_kept(fake: Place) -> No
 def test_lfs_that_hangs_costs_its_deadline_and_no_more(fake: Place) -> None:
     fake.make()
     fake.file.write_text(re.sub(r'# timeout = "20s"', 'timeout = "4s"', fake.file.read_text()))
-    assert fake.fake is not None
-    with fake.fake.changing() as state:
+    with fake.changing() as state:
         state.faults.append(Fault("hang", command="lfs", seconds=60))
     ended = fake.run("targets", fake.file, "--json")
     assert ended.code == 0, ended.stderr
     client = next(host for host in ended.document["hosts"] if host["role"] == "client")
     assert "did not answer in" in client["problem"]
     # The server's own count stands in, and says so.
-    used = [
-        reading
-        for target in ended.document["targets"]
-        for reading in target["readings"]
-        if reading["name"] == "used_bytes"
-    ]
-    assert all("server's own count" in reading["source"] for reading in used)
+    readings = [each for target in ended.document["targets"] for each in target["readings"]]
+    used = [each["source"] for each in readings if each["name"] == "used_bytes"]
+    assert all("server's own count" in source for source in used)
 
 
 def test_init_refuses_to_write_over_a_file(fake: Place) -> None:
@@ -222,26 +218,27 @@ def test_init_refuses_to_write_over_a_file(fake: Place) -> None:
 
 
 def test_init_writes_no_file_without_a_server_that_does_not_answer(fake: Place) -> None:
-    ended = fake.run(
-        *("init", fake.path, "--driver", "lustre", "--out", fake.file, "--servers", "nowhere")
-    )
+    silent = ("--driver", "lustre", "--servers", "nowhere")
+    ended = fake.run("init", fake.path, "--out", fake.file, *silent)
     assert ended.code == 3, ended.stderr
     assert "nowhere did not answer" in ended.stderr
     assert not fake.file.exists()
 
 
-def test_what_is_no_lustre_is_wrong_use(tmp_path: Path) -> None:
-    ended = trimtab("init", tmp_path, "--driver", "lustre", store=tmp_path / "t.db")
+@pytest.mark.parametrize(
+    ("words", "shows"),
+    [(("init", "--driver", "lustre"), "lfs"), (("watch",), "nothing is scheduled")],
+    ids=["what is no Lustre", "a watch of nothing"],
+)
+def test_wrong_use_of_a_directory(words: tuple[str, ...], shows: str, tmp_path: Path) -> None:
+    ended = trimtab(*words, tmp_path, store=tmp_path / "t.db")
     assert ended.code == 2
-    assert "lfs" in ended.stderr
+    assert shows in ended.stderr
 
 
-def test_a_site_is_found_by_its_name(fake: Place, tmp_path: Path) -> None:
+def test_a_site_is_found_by_its_name(fake: Place) -> None:
     fake.make()
-    sites = tmp_path / "sites"
-    sites.mkdir()
-    shutil.copy(fake.file, sites / "here.toml")
-    fake.environment["TRIMTAB_SITES"] = str(sites)
+    fake.be_found_by_name()
     assert fake.run("targets", "here", "--json").document["site"] == "here"
     unknown = fake.run("targets", "there")
     assert unknown.code == 2
@@ -250,36 +247,25 @@ def test_a_site_is_found_by_its_name(fake: Place, tmp_path: Path) -> None:
 
 def test_a_second_watch_of_a_site_is_refused(fake: Place) -> None:
     fake.make()
-    environment = {**fake.environment, "TRIMTAB_STORE": str(fake.store)}
-    first = subprocess.Popen(
-        [str(TRIMTAB), "watch", str(fake.file)],
-        env={**os.environ, **environment},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert first.stderr is not None
-        first.stderr.readline()
-        time.sleep(0.2)
-        second = fake.run("watch", fake.file, "--once")
-        assert second.code == 4, second.stderr
-    finally:
-        first.terminate()
+    environment = {**os.environ, **fake.environment, "TRIMTAB_STORE": str(fake.store)}
+    argv = [str(TRIMTAB), "watch", str(fake.file)]
+    with subprocess.Popen(argv, env=environment, stderr=subprocess.PIPE, text=True) as first:
+        try:
+            known(first.stderr).readline()
+            time.sleep(0.2)
+            second = fake.run("watch", fake.file, "--once")
+            assert second.code == 4, second.stderr
+        finally:
+            first.terminate()
         assert first.wait(60) == 130
-        assert first.stderr is not None
-        first.stderr.close()
 
 
 def test_a_name_that_is_a_directory_too_is_the_site(
     fake: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake.make()
-    sites = tmp_path / "sites"
-    sites.mkdir()
-    shutil.copy(fake.file, sites / "here.toml")
+    fake.be_found_by_name()
     (tmp_path / "here").mkdir()
-    fake.environment |= {"TRIMTAB_SITES": str(sites)}
-
     monkeypatch.chdir(tmp_path)
     assert fake.run("targets", "here", "--json").document["driver"] == "lustre"
     assert fake.run("targets", "./here", "--json").document["driver"] == "local"
@@ -288,16 +274,9 @@ def test_a_name_that_is_a_directory_too_is_the_site(
     assert watched.document["site"] == "here"
 
 
-def test_a_watch_of_nothing_is_refused(tmp_path: Path) -> None:
-    ended = trimtab("watch", tmp_path, store=tmp_path / "t.db")
-    assert ended.code == 2
-    assert "nothing is scheduled" in ended.stderr
-
-
 def test_what_is_not_lustre_now_is_not_probed_as_lustre(fake: Place) -> None:
     fake.make()
-    assert fake.fake is not None
-    with fake.fake.changing() as state:
+    with fake.changing() as state:
         state.mount = "/elsewhere"  # lfs no longer knows the site's path: the client is unmounted
     ended = fake.run("watch", fake.file, "--once")
     assert ended.code == 3
@@ -307,7 +286,6 @@ def test_what_is_not_lustre_now_is_not_probed_as_lustre(fake: Place) -> None:
     assert fake.run("runs", "--json").document["runs"] == []
 
 
-@pytest.mark.system
 def test_a_probe_on_another_file_system_than_the_sites_is_refused(tmp_path: Path) -> None:
     if reason := loopback.why_no_loop_devices("ext4"):
         pytest.skip(reason)
@@ -321,9 +299,8 @@ def test_a_probe_on_another_file_system_than_the_sites_is_refused(tmp_path: Path
     mounted.mount_point.mkdir(exist_ok=True)
     runner = SiteProbeRunner(site, utc_now, identity)
     context = RunContext("01a1fac2-4c80-7638-9044-92581e291b40", utc_now(), lambda *_: None)
-    with pytest.raises(RefusedError) as caught:
+    with raises(RefusedError, "other-file-system"):
         runner(site.probes[0], context)
-    assert caught.value.code == "other-file-system"
     ended = place.run("watch", place.file, "--once")
     assert ended.code == 3
     assert "is stored as" in ended.stderr
@@ -331,9 +308,8 @@ def test_a_probe_on_another_file_system_than_the_sites_is_refused(tmp_path: Path
 
 
 def test_a_table_of_nothing_is_no_success(fake: Place) -> None:
-    assert fake.fake is not None
     fake.make()
-    with fake.fake.changing() as state:
+    with fake.changing() as state:
         state.kill_server(state.servers[0].name)
         state.faults += [Fault("empty", command="lfs"), Fault("empty", command="lctl")]
     ended = fake.run("targets", fake.file, "--json")

@@ -1,18 +1,26 @@
-"""A store copied to another kind of database and back is the same store."""
+"""A store copied to another kind of database; kept many at once; and one whose file goes away."""
 
 from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.store.values import NOON, a_run, an_event, an_output
+from tests.store.values import NOON, a_run, an_event, an_output, keep
+from tests.support.codes import raises
 
-from trimtab.base.error import RefusedError, UsageError
-from trimtab.base.run import RawOutput
+from trimtab.base.error import RefusedError, UnreadableError, UsageError
+from trimtab.base.event import Event, EventKind, identifier_of
+from trimtab.base.run import RawOutput, Run, RunStatus, Sample
+from trimtab.base.snapshot import Reading, Snapshot, Target, TargetSnapshot
+from trimtab.store.snapshot_batch import Base, Values, frame_of
+from trimtab.store.snapshot_record import Changes
 from trimtab.store.store import Store
+
+# A store copied to another kind of database and back is the same store.
 
 RUNS = 30
 LATER = NOON + timedelta(days=1)
@@ -58,18 +66,16 @@ def test_a_raw_output_that_is_missing_is_named(tmp_path: Path) -> None:
 def test_only_an_empty_store_takes_a_copy(tmp_path: Path) -> None:
     with filled(opened(tmp_path, "a")) as store, opened(tmp_path, "b") as copy:
         copy.add_event(an_event())
-        with pytest.raises(UsageError) as refused:
+        with raises(UsageError, "store-not-empty"):
             store.copy_to(copy, now=LATER)
-        assert refused.value.code == "store-not-empty"
         assert copy.runs() == ()
 
 
 def test_a_store_that_is_watched_is_not_copied(tmp_path: Path) -> None:
     with filled(opened(tmp_path, "a")) as store, opened(tmp_path, "b") as copy:
         store.take_lease("scratch", "watch 1", now=NOON, until=LATER)
-        with pytest.raises(RefusedError) as refused:
+        with raises(RefusedError, "site-watched-elsewhere"):
             store.copy_to(copy, now=NOON)
-        assert refused.value.code == "site-watched-elsewhere"
         assert copy.sites() == ()
         store.copy_to(copy, now=LATER)
 
@@ -105,8 +111,7 @@ def test_a_writer_and_two_readers_share_a_server(tmp_path: Path, postgresql_url:
         return known
 
     with Store.open(postgresql_url, raw=tmp_path) as store:
-        first = a_run(0)
-        store.add_run(first)
+        first = keep(store, a_run(0))
         (series,) = store.series("scratch")
         key = series.comparability
         with ThreadPoolExecutor(2) as threads:
@@ -120,3 +125,112 @@ def test_a_writer_and_two_readers_share_a_server(tmp_path: Path, postgresql_url:
             finally:
                 done.set()
             assert [reader.result(60) for reader in readers] == [RUNS, RUNS]
+
+
+# Runs, events and encoded snapshots kept many at once are what they are kept one by one.
+
+AT = datetime(2026, 11, 20, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+def run_at(place: int) -> Run:
+    at = AT + place * HOUR
+    return Run(
+        identifier_of(at, "run"),
+        ("one", "two")[place % 2],
+        "hourly",
+        "ior",
+        RunStatus.OK,
+        at,
+        parameters={"spec": {"tasks": 4}},
+        samples=(Sample("write_bandwidth", 1e9 + place, 0), Sample("read_bandwidth", 2e9, 0)),
+        outputs=(RawOutput("command", ("ior",), b"text %d" % (place // 2), b"said"),),
+    )
+
+
+def event_at(place: int) -> Event:
+    at = AT + place * HOUR
+    return Event(identifier_of(at, "event"), "one", EventKind.TRIM, at, f"trim {place}", "test")
+
+
+def snapshot_at(place: int) -> Snapshot:
+    readings = (Reading("used_bytes", 10**12 + place, "df"),)
+    target = TargetSnapshot(Target("OST0000", "ost", "oss0"), readings)
+    return Snapshot(AT + place * HOUR, "twin", place != 1, (target,))
+
+
+def changes_of(name: str, one: Snapshot, base: Base) -> Changes:
+    return Changes(
+        name, one.at, one.driver, one.complete, base, base.changes(Values.of(frame_of(one)))
+    )
+
+
+@pytest.fixture(params=["one by one", "at once"])
+def filled_store(request, tmp_path):
+    with Store.open(tmp_path / "t.db") as opened:
+        runs, events = [run_at(n) for n in range(5)], [event_at(n) for n in range(3)]
+        snapshots = [(identifier_of(one.at, "s"), one) for one in map(snapshot_at, range(3))]
+        if request.param == "at once":
+            opened.add_runs(runs)
+            opened.add_events(events)
+            base = Base.of(frame_of(snapshots[0][1]))
+            opened.add_changes("one", [changes_of(name, one, base) for name, one in snapshots])
+        else:
+            keep(opened, *runs)
+            for one in events:
+                opened.add_event(one)
+            for name, one in snapshots:
+                opened.add_snapshot("one", one, identifier=name)
+        yield opened
+
+
+def test_what_is_kept_is_the_same(filled_store):
+    for place in range(5):
+        assert filled_store.run(run_at(place).id, outputs=True) == run_at(place)
+    assert filled_store.events() == tuple(event_at(place) for place in range(3))
+    assert filled_store.snapshots("one") == tuple(snapshot_at(place) for place in (2, 1, 0))
+    assert filled_store.check(contents=True).problems == ()
+
+
+def test_a_taken_id_is_told_and_nothing_is_added(filled_store):
+    with raises(UsageError, "run-already-kept"):
+        filled_store.add_runs([run_at(7), run_at(0)])
+    with raises(UsageError, "event-already-kept", "one of the events is already kept"):
+        filled_store.add_events([event_at(7), event_at(8), event_at(0)])
+    with raises(UsageError, "event-already-kept", f"event {event_at(0).id} is already kept"):
+        filled_store.add_event(event_at(0))
+    assert len(filled_store.runs()) == 5
+    assert len(filled_store.events()) == 3
+
+
+def test_a_snapshot_under_a_taken_id_stays_as_it_was(filled_store):
+    other = replace(snapshot_at(0), targets=())
+    base = Base.of(frame_of(other))
+    filled_store.add_changes("one", [changes_of(identifier_of(other.at, "s"), other, base)])
+    assert filled_store.snapshots("one")[-1] == snapshot_at(0)
+
+
+def test_nothing_at_once_is_nothing(filled_store):
+    before = (filled_store.runs(), filled_store.events(), filled_store.snapshots("one"))
+    filled_store.add_runs([])
+    filled_store.add_events([])
+    filled_store.add_changes("one", [])
+    assert (filled_store.runs(), filled_store.events(), filled_store.snapshots("one")) == before
+
+
+# A store whose file goes away while it is open says so instead of writing into nowhere.
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_store_that_was_removed_or_replaced_takes_nothing(tmp_path: Path, replaced: bool) -> None:
+    path = tmp_path / "t.db"
+    with Store.open(path) as store:
+        store.ensure_site("here")
+        path.rename(tmp_path / "away.db")
+        if replaced:
+            path.write_bytes(b"another file")
+        with raises(UnreadableError, "store-replaced"):
+            store.add_snapshot("here", Snapshot(AT, "memory", True, ()))
+        path.unlink(missing_ok=True)
+        (tmp_path / "away.db").rename(path)
+        assert store.add_snapshot("here", Snapshot(AT, "memory", True, ()))

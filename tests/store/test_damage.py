@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
+from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.store.damage import damaged_answers, damaged_rows
-from tests.store.values import NOON, a_run, a_snapshot, an_event, an_output
+from tests.store.values import NOON, a_run, a_snapshot, an_event, an_output, execute, keep
 from tests.support.codes import raises
 from tests.support.command import trimtab
 
 from trimtab.base.error import UnreadableError
+from trimtab.base.event import identifier_of
+from trimtab.store.kept import Judged, KeptIncident
+from trimtab.store.slot import Slot, SlotState
 from trimtab.store.store import Store
 
 LATER = NOON + timedelta(days=1)
-
-
-def changed(path: Path, *statements: str) -> None:
-    """Change values in place, as a disk does: nothing of the structure is damaged."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for statement in statements:
-            connection.execute(statement)
 
 
 def test_a_damaged_byte_never_changes_an_answer(tmp_path: Path) -> None:
@@ -65,7 +64,7 @@ def test_a_changed_value_is_a_plain_error(tmp_path: Path, statement: str, read) 
         store.add_event(an_event())
         store.add_snapshot("scratch", a_snapshot())
         read(store)
-    changed(path, statement)
+    execute(path, statement)
     with Store.open(path) as store, raises(UnreadableError, "store-rows-damaged"):
         read(store)
 
@@ -75,11 +74,10 @@ def test_what_is_damaged_is_listed_and_left_out_of_a_copy(tmp_path: Path) -> Non
     path, copy = tmp_path / "t.db", tmp_path / "copy" / "t.db"
     runs = [a_run(hour, outputs=(an_output(b"%d" % hour),)) for hour in range(3)]
     with Store.open(path) as store:
-        for run in runs:
-            store.add_run(run)
+        keep(store, *runs)
         store.add_event(an_event())
     assert trimtab("store", "check", store=path).code == 0
-    changed(
+    execute(
         path,
         "UPDATE run SET parameters = '{' WHERE number = 1",
         "UPDATE sample SET value = 1 WHERE run = 2",
@@ -105,37 +103,37 @@ def test_what_is_damaged_is_listed_and_left_out_of_a_copy(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("table", "column"),
-    [("run", "checksum"), ("run", "sample_checksum"), ("snapshot", "checksum")],
+    ("table", "column"), [("run", "checksum"), ("run", "sample_checksum"), ("snapshot", "checksum")]
 )
 def test_a_row_without_a_checksum_is_damaged(tmp_path: Path, table: str, column: str) -> None:
     path, run = tmp_path / "t.db", a_run()
     with Store.open(path) as store:
         store.add_run(run)
         name = run.id if table == "run" else store.add_snapshot("scratch", a_snapshot())
-    changed(path, f"UPDATE {table} SET {column} = NULL")
+    execute(path, f"UPDATE {table} SET {column} = NULL")
     with Store.open(path) as store:
         with raises(UnreadableError, "store-rows-damaged"):
             store.run(run.id) if table == "run" else store.latest_snapshot("scratch")
         assert damaged_rows(store) == [f"{table} {name}"]
 
 
-def test_a_damaged_definition_of_a_table_is_a_plain_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("whole", "damaged", "message"),
+    [
+        (b"tool_version", b"tool_versiom", "definitions"),
+        (b"CREATE INDEX ix_snapshot", b"CREATE IND\x98X ix_snapshot", ""),
+    ],
+    ids=["a name", "its text"],
+)
+def test_a_damaged_definition_is_a_plain_error(
+    tmp_path: Path, whole: bytes, damaged: bytes, message: str
+) -> None:
     path = tmp_path / "t.db"
     Store.open(path).close()
     data = path.read_bytes()
-    assert data.count(b"tool_version") == 1
-    path.write_bytes(data.replace(b"tool_version", b"tool_versiom"))
-    with raises(UnreadableError, "store-damaged", "definitions"):
-        Store.open(path)
-
-
-def test_a_definition_whose_text_is_damaged_is_a_plain_error(tmp_path: Path) -> None:
-    path = tmp_path / "t.db"
-    Store.open(path).close()
-    data = path.read_bytes()
-    path.write_bytes(data.replace(b"CREATE INDEX ix_snapshot", b"CREATE IND\x98X ix_snapshot"))
-    with raises(UnreadableError, "store-damaged"):
+    assert whole in data
+    path.write_bytes(data.replace(whole, damaged))
+    with raises(UnreadableError, "store-damaged", message):
         Store.open(path)
 
 
@@ -152,3 +150,110 @@ def test_a_forged_name_of_a_raw_output_leads_nowhere(tmp_path: Path) -> None:
         with raises(UnreadableError, "raw-output-unnamed"):
             store.raw.get(name, 1)
     assert victim.exists()
+
+
+# A store of everything that verdicts read, copies of it with a damaged byte, and what is read.
+
+SITE = "scratch"
+READS: dict[str, Callable[[Store], object]] = {
+    "runs": lambda store: store.runs(),
+    "status": lambda store: (
+        store.sites(),
+        store.series(),
+        store.run_counts(SITE),
+        store.slots(SITE),
+        store.incidents(SITE),
+        store.unjudged(SITE),
+        store.judged(SITE),
+    ),
+    "judge": lambda store: [store.history(SITE, one.comparability) for one in store.series(SITE)],
+    "incidents": lambda store: (
+        store.events(site=SITE),
+        list(store.runs_between(SITE)),
+        store.survey_frame(SITE).rows(),
+        [frame.rows() for frame in store.telemetry_frames(SITE, store.snapshot_times(SITE))],
+    ),
+    "targets": lambda store: (store.latest_snapshot(SITE), store.last_survey(SITE)),
+}
+
+
+def a_store(path: Path, *, runs: int) -> bytes:
+    """Return the bytes of a store that is the same at each call."""
+    drawn = random.Random(1)
+    with Store.open(path) as store:
+        store.ensure_site(SITE, driver="local", identity="x", path="/scratch", timezone="UTC")
+        store.add_runs(
+            [
+                a_run(
+                    hour,
+                    id=identifier_of(NOON + timedelta(hours=hour), "run"),
+                    values=tuple(2e9 * (1 + drawn.gauss(0, 0.05)) for _ in range(6)),
+                )
+                for hour in range(runs)
+            ]
+        )
+        store.add_events(
+            [
+                replace(an_event(hour), id=identifier_of(NOON + timedelta(hours=hour), "event"))
+                for hour in range(20)
+            ]
+        )
+        for minute in range(0, 60, 10):
+            snapshot = a_snapshot(minute, 10 + minute)
+            store.add_snapshot(SITE, snapshot, identifier=identifier_of(snapshot.at, "snapshot"))
+        for hour in range(20):
+            at = NOON + timedelta(hours=hour)
+            store.finish_slot(Slot(SITE, "probe:check", at, SlotState.DONE, at, at))
+        incident = KeptIncident(
+            id="i", site=SITE, at=NOON, until=None, detected_at=NOON, shape="step",
+            state="lasting", certainty="confirmed", effect=0.8, summary="slow",
+            document={"causes": [{"id": "trim-overdue", "title": "trim overdue"}]},
+        )  # fmt: skip
+        incidents = [replace(incident, id=f"i{number}") for number in range(10)]
+        store.keep_incidents(SITE, incidents, since=None, judged=Judged(NOON, NOON))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return path.read_bytes()
+
+
+def damaged_answers(path: Path, *, runs: int, damages: int, seed: int) -> Counter[str]:
+    """Return how often a copy with a damaged byte gave the same answer, a plain error, another.
+
+    An error that is not plain is raised.
+    """
+    whole = a_store(path, runs=runs)
+    with Store.open(path) as store:
+        truth = {name: read(store) for name, read in READS.items()}
+    drawn, answers = random.Random(seed), Counter[str]()
+    copy = path.with_name("copy.db")
+    for _ in range(damages):
+        data = bytearray(whole)
+        place, change = drawn.randrange(len(data)), drawn.choice((1 << drawn.randrange(8), 0))
+        data[place] ^= change or drawn.randrange(1, 256)
+        for file in path.parent.glob("copy.db*"):
+            file.unlink()
+        copy.write_bytes(data)
+        try:
+            store = Store.open(copy, create=False)
+        except UnreadableError:
+            answers["plain"] += 1
+            continue
+        with store:
+            for name, read in READS.items():
+                answers[_answer(store, read, truth[name], f"{name}, byte {place}")] += 1
+    return answers
+
+
+def _answer(store: Store, read: Callable[[Store], object], truth: object, noun: str) -> str:
+    try:
+        return "same" if read(store) == truth else f"changed: {noun}"
+    except UnreadableError:
+        return "plain"
+    except Exception as error:
+        error.add_note(noun)
+        raise
+
+
+def damaged_rows(store: Store) -> list[str]:
+    """Return the damaged rows of a store as table and what names each."""
+    return [f"{table.table} {row}" for table in store.check().tables for row in table.damaged]

@@ -9,7 +9,7 @@ import pytest
 from tests.support.command import trimtab
 
 from trimtab.base.error import UsageError
-from trimtab.base.event import EventKind
+from trimtab.base.event import Event, EventKind
 from trimtab.site.place import add_event
 from trimtab.store.store import Store
 
@@ -27,21 +27,15 @@ def store(tmp_path: Path) -> Store:
 
 def test_an_event_is_kept_as_it_was_written(store: Store) -> None:
     event = add_event(
-        store,
-        "scratch",
-        kind="config-change",
-        detail="  checksums on ",
-        now=NOW,
-        at="2026-11-14T02:40",
-        until="2026-11-14T03:00",
-        targets="OST[0009-000b]",
-    )
+        store, "scratch", kind="config-change", detail="  checksums on ", now=NOW,
+        at="2026-11-14T02:40", until="2026-11-14T03:00", targets="OST[0009-000b]",
+    )  # fmt: skip
     assert store.events(site="scratch") == (event,)
-    assert event.kind is EventKind.CONFIG_CHANGE
-    assert event.at == datetime(2026, 11, 14, 2, 40, tzinfo=UTC)
-    assert event.until == datetime(2026, 11, 14, 3, tzinfo=UTC)
-    assert event.targets == ("OST0009", "OST000a", "OST000b")
-    assert (event.detail, event.source) == ("checksums on", "person")
+    assert event == Event(
+        event.id, "scratch", EventKind.CONFIG_CHANGE, datetime(2026, 11, 14, 2, 40, tzinfo=UTC),
+        "checksums on", "person", datetime(2026, 11, 14, 3, tzinfo=UTC),
+        ("OST0009", "OST000a", "OST000b"),
+    )  # fmt: skip
 
 
 def test_dates_of_an_event_are_whole_days(store: Store) -> None:

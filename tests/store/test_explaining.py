@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 import pytest
-from tests.store.values import a_run
+from tests.store.values import a_run, keep
 from tests.support.codes import raises
 
 from trimtab.base.error import UnreadableError
@@ -63,7 +63,7 @@ def timed_batch(one: Snapshot) -> snapshot_record.TimedBatch:
 
 
 def test_frames_hold_what_the_snapshots_hold() -> None:
-    first, second = snapshot(AT, 1.5), snapshot(AT + timedelta(hours=1), 2.5)
+    first, second = snapshot(AT, 1.5), snapshot(LATER, 2.5)
     batches = [timed_batch(one) for one in (first, second)]
 
     readings, settings = snapshot_record.telemetry_frames(batches)
@@ -71,18 +71,21 @@ def test_frames_hold_what_the_snapshots_hold() -> None:
     assert readings.schema == snapshot_record.readings_columns()
     assert settings.schema == snapshot_record.settings_columns()
     rows = {(row["at"], row["target"], row["name"]): row for row in readings.to_dicts()}
-    assert rows[AT, "OST0001", "used_bytes"]["number"] == 1.5
+    for name, column, value in (
+        ("used_bytes", "number", 1.5),
+        ("used_bytes", "server", "oss01"),
+        ("capacity_bytes", "number", float(HUGE)),
+        ("capacity_bytes", "text", None),
+        ("create_enabled", "number", 0.0),
+        ("import_state", "text", "FULL"),
+        ("import_state", "number", None),
+        ("wbt_latency_s", "label", "nvme0n1"),
+        ("server_cpu_fraction", "reason", "no answer"),
+    ):
+        assert rows[AT, "OST0001", name][column] == value, (name, column)
     assert rows[second.at, "OST0001", "used_bytes"]["number"] == 2.5
-    assert rows[AT, "OST0001", "capacity_bytes"]["number"] == float(HUGE)
-    assert rows[AT, "OST0001", "capacity_bytes"]["text"] is None
-    assert rows[AT, "OST0001", "create_enabled"]["number"] == 0.0
-    assert rows[AT, "OST0001", "import_state"]["text"] == "FULL"
-    assert rows[AT, "OST0001", "import_state"]["number"] is None
-    assert rows[AT, "OST0001", "wbt_latency_s"]["label"] == "nvme0n1"
-    assert rows[AT, "OST0001", "server_cpu_fraction"]["reason"] == "no answer"
-    assert rows[AT, "oss01", "server_cpu_fraction"]["number"] == 0.25
-    assert rows[AT, "oss01", "server_cpu_fraction"]["kind"] == "server"
-    assert rows[AT, "OST0001", "used_bytes"]["server"] == "oss01"
+    of_server = rows[AT, "oss01", "server_cpu_fraction"]
+    assert (of_server["number"], of_server["kind"]) == (0.25, "server")
     assert len(rows) == 2 * 7
     kept = {(row["at"], row["target"], row["name"]): row["value"] for row in settings.to_dicts()}
     assert kept == {
@@ -95,31 +98,29 @@ def test_frames_hold_what_the_snapshots_hold() -> None:
     }
 
 
+def two_batches() -> list[snapshot_record.TimedBatch]:
+    return [timed_batch(one) for one in (snapshot(AT, 1.0), snapshot(LATER, 2.0))]
+
+
 def test_names_and_times_of_settings_are_chosen() -> None:
-    batches = [
-        timed_batch(one) for one in (snapshot(AT, 1.0), snapshot(AT + timedelta(hours=1), 2.0))
-    ]
     readings, settings = snapshot_record.telemetry_frames(
-        batches, names=["used_bytes"], settings_at=[AT]
+        two_batches(), names=["used_bytes"], settings_at=[AT]
     )
-    assert set(readings["name"]) == {"used_bytes"}
-    assert readings.height == 2
+    assert readings["name"].to_list() == ["used_bytes"] * 2
     assert set(settings["at"]) == {AT}
 
 
 def test_categories_are_the_same_texts() -> None:
-    batches = [timed_batch(one) for one in (snapshot(AT, 1.0), snapshot(LATER, 2.0))]
-    plain, _ = snapshot_record.telemetry_frames(batches)
-    kept, _ = snapshot_record.telemetry_frames(batches, categories=True)
+    plain, _ = snapshot_record.telemetry_frames(two_batches())
+    kept, _ = snapshot_record.telemetry_frames(two_batches(), categories=True)
     assert kept.schema["target"] == pl.Categorical
     assert kept.cast({pl.Categorical: pl.String}).equals(plain)
 
 
 @pytest.mark.parametrize("target", ["OST0001", "oss01", "OST0002", "a\x10b"])
 def test_readings_of_one_target_are_those_of_all_without_the_others(target: str) -> None:
-    batches = [timed_batch(one) for one in (snapshot(AT, 1.0), snapshot(LATER, 2.0))]
-    of_all = snapshot_record.telemetry_frames(batches)
-    of_one = snapshot_record.telemetry_frames(batches, target=target)
+    of_all = snapshot_record.telemetry_frames(two_batches())
+    of_one = snapshot_record.telemetry_frames(two_batches(), target=target)
     for whole, some in zip(of_all, of_one, strict=True):
         assert some.equals(whole.filter(pl.col("target") == target))
 
@@ -164,8 +165,7 @@ def test_surveys_are_one_row_a_target_and_metric(store: Store) -> None:
         Sample("write_bandwidth", 7.0, 0),
         Sample("write_bandwidth", 8.0, 0, "OST0000", statistic="p99"),
     )
-    run = replace(a_run(), site="scratch", at=AT, samples=samples, outputs=())
-    store.add_run(run)
+    run = keep(store, replace(a_run(), site="scratch", at=AT, samples=samples, outputs=()))
 
     frame = store.survey_frame("scratch")
 
@@ -184,8 +184,7 @@ def test_surveys_are_one_row_a_target_and_metric(store: Store) -> None:
 
 def test_runs_of_a_stretch_come_without_the_samples_of_targets(store: Store) -> None:
     whole, single = Sample("write_bandwidth", 7.0, 0), Sample("write_bandwidth", 1.0, 0, "OST0000")
-    run = replace(a_run(), site="scratch", at=AT, samples=(whole, single), outputs=())
-    store.add_run(run)
+    keep(store, a_run(at=AT, samples=(whole, single)))
 
     ((found, comparability),) = store.runs_between("scratch", until=AT)
 
@@ -210,36 +209,24 @@ def test_many_runs_come_by_time_though_few_are_read_at_once(
 
 def incident(name: str, at: datetime, state: str = "open") -> KeptIncident:
     return KeptIncident(
-        id=name,
-        site="scratch",
-        at=at,
-        until=None,
-        detected_at=at,
-        shape="step",
-        state=state,
-        certainty="confirmed",
-        effect=0.83,
-        summary="writes are 17 % down",
-        document={"id": name},
-    )
+        id=name, site="scratch", at=at, until=None, detected_at=at, shape="step", state=state,
+        certainty="confirmed", effect=0.83, summary="writes are 17 % down", document={"id": name},
+    )  # fmt: skip
 
 
 def test_incidents_found_again_replace_those_of_their_stretch(store: Store) -> None:
-    old, stale, again = (
-        incident("old", AT),
-        incident("stale", AT + timedelta(days=10)),
-        incident("again", AT + timedelta(days=11), "ended"),
-    )
+    day = timedelta(days=1)
+    old, stale = incident("old", AT), incident("stale", AT + 10 * day)
+    again = incident("again", AT + 11 * day, "ended")
     assert store.judged("scratch") is None
     store.keep_incidents("scratch", [old, stale], since=None, judged=Judged(AT, AT))
-    store.keep_incidents(
-        "scratch", [again], since=AT + timedelta(days=5), judged=Judged(AT + timedelta(days=12), AT)
-    )
+    judged = Judged(AT + 12 * day, AT)
+    store.keep_incidents("scratch", [again], since=AT + 5 * day, judged=judged)
 
     assert [one.id for one in store.incidents("scratch")] == ["again", "old"]
     assert store.incidents("scratch", states=["open"]) == (old,)
-    assert store.incidents("scratch", since=AT + timedelta(days=1)) == (again,)
-    assert store.judged("scratch") == Judged(AT + timedelta(days=12), AT)
+    assert store.incidents("scratch", since=AT + day) == (again,)
+    assert store.judged("scratch") == judged
     assert store.incidents("elsewhere") == ()
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.counts import repetitions
+from tests.support.narrow import present
 
 from trimtab.base.run import RawOutput, Run
 from trimtab.store.store import Store
@@ -51,14 +52,14 @@ def _killed_writer(path: Path, runs: int, delay_s: float) -> list[str]:
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE, text=True
     )
-    assert writer.stdout is not None
+    said = present(writer.stdout)
     with writer:
-        assert writer.stdout.readline() == "started\n"
-        promised = [writer.stdout.readline().strip() for _ in range(runs)]
+        assert said.readline() == "started\n"
+        promised = [said.readline().strip() for _ in range(runs)]
         time.sleep(delay_s)
         os.kill(writer.pid, signal.SIGKILL)
         # The last line may be cut; an id that was not said whole was not promised.
-        promised += [line.strip() for line in writer.stdout if line.endswith("\n")]
+        promised += [line.strip() for line in said if line.endswith("\n")]
     assert writer.returncode == -signal.SIGKILL
     return promised
 
@@ -109,9 +110,8 @@ def test_a_killed_creation_leaves_a_store_or_nothing(tmp_path: Path, rounds: int
             stdin=subprocess.PIPE,
             text=True,
         )
-        assert maker.stdout is not None
         with maker:
-            assert maker.stdout.readline() == "started\n"
+            assert present(maker.stdout).readline() == "started\n"
             time.sleep(chance.uniform(0.0, 0.12))
             os.kill(maker.pid, signal.SIGKILL)
         with Store.open(path) as store:

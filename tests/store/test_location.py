@@ -77,15 +77,9 @@ def test_the_environment_names_the_store() -> None:
     assert str(locate("/y/t.db", environment={"TRIMTAB_STORE": "/x/t.db"})) == "/y/t.db"
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "postgresql://u:secret@db/x",
-        "postgres://u:secret@db/x",
-        "postgresql+psycopg://u:secret@db/x",
-    ],
-)
-def test_postgresql_never_shows_its_password(url: str) -> None:
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
+def test_postgresql_never_shows_its_password(scheme: str) -> None:
+    url = f"{scheme}://u:secret@db/x"
     location = locate(url, raw="/raw", environment={})
     assert location.kind == "postgresql"
     assert location.url == "postgresql+psycopg://u:secret@db/x"
@@ -144,8 +138,11 @@ def test_the_mount_of_a_path_decides(path: str, mount_point: str | None) -> None
     if mount_point is None:
         refuse_shared_file_system(Path(path), MOUNTINFO)
         return
-    with raises(RefusedError, "store-on-shared-file-system", f"would lie on {mount_point}"):
+    why = f"would lie on {mount_point}"
+    with raises(RefusedError, "store-on-shared-file-system", why) as caught:
         refuse_shared_file_system(Path(path), MOUNTINFO)
+    assert path in caught.value.message
+    assert caught.value.hint
 
 
 def test_a_table_without_mounts_knows_nothing() -> None:
@@ -168,14 +165,6 @@ def test_hosts_share_no_memory_on(fs_type: str) -> None:
 )
 def test_a_disk_of_this_host_will_do(fs_type: str) -> None:
     assert why_not(fs_type) is None
-
-
-@pytest.mark.parametrize("path", ["/scratch/t.db", "/home/someone/x/t.db", "/home/t.db"])
-def test_a_shared_file_system_is_refused_without_touching_it(path: str) -> None:
-    with pytest.raises(RefusedError) as caught:
-        refuse_shared_file_system(Path(path), MOUNTINFO)
-    assert path in caught.value.message
-    assert caught.value.hint
 
 
 def test_links_are_followed(tmp_path: Path) -> None:

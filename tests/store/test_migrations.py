@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import inspect, text
 from tests.store.conftest import OpenStore
-from tests.store.values import a_run, an_output
+from tests.store.values import a_run, an_output, execute, run_together, store_of
 from tests.support import made_stores
 from tests.support.codes import raises
 
@@ -123,8 +123,7 @@ def test_sqlite_keeps_the_store_as_it_was_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "store" / "t.db"
-    with Store.open(path) as store:
-        store.add_run(a_run())
+    store_of(path, a_run())
     with monkeypatch.context() as patch:
         _add_revision(tmp_path, patch)
         Store.open(path).close()
@@ -146,21 +145,15 @@ def _open_at(path: Path, scripts: Path, barrier: object) -> None:
 @pytest.mark.system
 def test_two_processes_migrate_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "store" / "t.db"
-    with Store.open(path) as store:
-        store.add_run(a_run())
+    store_of(path, a_run())
     with monkeypatch.context() as patch:
         _add_revision(tmp_path, patch)
     context = multiprocessing.get_context("fork")
     barrier = context.Barrier(3)
     scripts = tmp_path / "program" / "database.py"
     workers = [context.Process(target=_open_at, args=(path, scripts, barrier)) for _ in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(60)
-    assert [worker.exitcode for worker in workers] == [0, 0, 0]
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT x FROM added_later").fetchall() == [(1,)]
+    run_together(workers)
+    assert execute(path, "SELECT x FROM added_later") == [(1,)]
 
 
 def test_a_store_that_lost_its_journal_mode_gets_it_back(tmp_path: Path) -> None:
@@ -169,8 +162,7 @@ def test_a_store_that_lost_its_journal_mode_gets_it_back(tmp_path: Path) -> None
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode=DELETE")
     Store.open(path).close()
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert execute(path, "PRAGMA journal_mode") == [("wal",)]
 
 
 def test_a_store_from_before_a_table_came_is_of_an_unreleased_version(tmp_path: Path) -> None:

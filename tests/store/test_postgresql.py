@@ -6,7 +6,7 @@ import multiprocessing
 from pathlib import Path
 
 import pytest
-from tests.store.values import a_run, an_output
+from tests.store.values import a_run, an_output, run_together
 from tests.support.codes import raises
 
 from trimtab.base.error import UnreadableError
@@ -125,11 +125,7 @@ def test_processes_create_one_store_at_once_and_fill_it_together(
         context.Process(target=_create_and_add, args=(postgresql_url, tmp_path, barrier))
         for _ in range(3)
     ]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(120)
-    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    run_together(workers)
     with Store.open(postgresql_url, raw=tmp_path) as store:
         assert len(store.runs()) == 40  # 3 x 10 of our own, 10 imported once
         assert len(store.sites()) == 1

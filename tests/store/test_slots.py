@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import Connection
 from tests.store.conftest import OpenStore
-from tests.store.values import NOON, a_run, a_snapshot, an_event, an_output
+from tests.store.values import NOON, a_run, a_snapshot, an_event, an_output, keep
 from tests.support.codes import raises
 
 from trimtab.base.error import Message, RefusedError, UnreadableError
@@ -59,12 +59,7 @@ def claim(store: Store, hour: int = 0, holder: str = "a:1:1") -> bool:
     """Return whether the slot of that hour could be claimed under the lease that there is."""
     at = NOON + hour * HOUR
     return store.claim_slot(
-        "scratch",
-        "probe:hourly",
-        at,
-        started_at=at,
-        holder=holder,
-        lease_until=at + HOUR,
+        "scratch", "probe:hourly", at, started_at=at, holder=holder, lease_until=at + HOUR
     )
 
 
@@ -122,8 +117,7 @@ def test_what_another_process_has_started_is_left_to_it(store: Store) -> None:
 
 
 def test_a_run_that_is_kept_already_is_not_kept_twice(store: Store) -> None:
-    run = a_run()
-    store.add_run(run)
+    run = keep(store, a_run())
     assert store.finish_slot(a_slot(run=run.id), run=replace(run, problem="another"))
     assert store.runs() == (run,)
 
@@ -300,8 +294,7 @@ def test_what_outlived_its_retention_goes_and_runs_stay(store: Store) -> None:
     old = a_run(0, outputs=(an_output(b"old"), an_output(b"shared")))
     new = a_run(9, outputs=(an_output(b"shared"), an_output(b"new")))
     other = a_run(0, site="other", outputs=(an_output(b"other"),))
-    for run in (old, new, other):
-        store.add_run(run)
+    keep(store, old, new, other)
     for minute in (0, 10, 600):
         store.add_snapshot("scratch", a_snapshot(minute))
     store.add_snapshot("other", a_snapshot(0))
@@ -325,8 +318,7 @@ def test_content_that_was_put_just_now_is_not_pruned(store: Store) -> None:
     _age(store)
     store.raw.put(b"again")  # by a process that is about to keep its run
     assert store.prune("scratch", NOON + HOUR, now=NOON + HOUR).files == 0
-    late = a_run(2, outputs=(an_output(b"again"),))
-    store.add_run(late)
+    late = keep(store, a_run(2, outputs=(an_output(b"again"),)))
     assert store.run(late.id, outputs=True) == late
 
 

@@ -11,14 +11,13 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
-from tests.store.values import a_run, a_snapshot, an_output
+from tests.store.values import a_run, a_snapshot, an_output, execute, run_together, store_of
 from tests.support.codes import raises
 from tests.support.each import for_each
 from tests.support.silent_fuse import silent_mount
@@ -57,13 +56,6 @@ def _refused(path: Path) -> TrimtabError:
     return caught.value
 
 
-def _execute(path: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        for statement in statements:
-            connection.execute(statement)
-        connection.commit()
-
-
 # As it should be
 
 
@@ -98,8 +90,7 @@ def test_opening_an_up_to_date_store_imports_no_alembic(path: Path) -> None:
 def test_any_file_name_will_do(tmp_path: Path, name: str) -> None:
     path = tmp_path / name / name
     for _ in range(2):
-        with Store.open(path) as store:
-            store.add_run(a_run(outputs=(an_output(),)))
+        store_of(path, a_run(outputs=(an_output(),)))
     with Store.open(path) as store:
         assert len(store.runs()) == 2
         assert store.check(contents=True).problems == ()
@@ -154,7 +145,7 @@ def test_a_link_to_a_store_is_that_store(path: Path, tmp_path: Path) -> None:
 
 def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
-    _execute(path, "CREATE TABLE alembic_version (version_num TEXT)", "CREATE TABLE run (x)")
+    execute(path, "CREATE TABLE alembic_version (version_num TEXT)", "CREATE TABLE run (x)")
     error = _refused(path)
     assert "another program" in error.message
     assert "alembic_version, run" in error.message
@@ -223,7 +214,7 @@ def test_integrity_names_what_is_damaged(path: Path) -> None:
         assert any(str(raw) in line for line in store.check(contents=True).problems)
         raw.unlink()
         assert any(str(raw) in line for line in store.check().problems)
-    _execute(path, "PRAGMA foreign_keys=OFF", "DELETE FROM run WHERE number = 2")
+    execute(path, "PRAGMA foreign_keys=OFF", "DELETE FROM run WHERE number = 2")
     with Store.open(path) as store:
         assert any("refers to a run that is missing" in line for line in store.check().problems)
 
@@ -244,7 +235,7 @@ def test_integrity_names_what_is_damaged(path: Path) -> None:
 def test_a_store_of_another_revision_is_left_alone(
     path: Path, change: str, shows: tuple[str, ...]
 ) -> None:
-    _execute(path, change.format(schema.VERSION_TABLE))
+    execute(path, change.format(schema.VERSION_TABLE))
     error = _refused(path)
     assert error.code == "store-revision-unknown"
     assert all(text in error.message for text in shows)
@@ -253,7 +244,7 @@ def test_a_store_of_another_revision_is_left_alone(
 @pytest.mark.parametrize("revision", ["0001", "0007"])
 def test_a_store_of_an_unreleased_version_is_left_alone(path: Path, revision: str) -> None:
     opened = Store.open(path)
-    _execute(
+    execute(
         path,
         f"ALTER TABLE {schema.VERSION_TABLE} RENAME TO {schema.UNRELEASED_TABLE}",
         f"UPDATE {schema.UNRELEASED_TABLE} SET version_num = '{revision}'",
@@ -368,8 +359,7 @@ def test_a_store_cannot_be_created_on_a_full_disk(tmp_path: Path, leave_bytes: i
 @pytest.mark.system
 def test_a_read_only_disk(tmp_path: Path) -> None:
     with _tiny_disk(tmp_path / "disk") as disk:
-        with Store.open(disk / "t.db") as store:
-            store.add_run(a_run())
+        store_of(disk / "t.db", a_run())
         subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
         with pytest.raises(UnreadableError) as caught:
             _use(disk / "t.db")
@@ -416,8 +406,7 @@ def open_directory(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.system
 def test_another_user_without_permission(open_directory: Path) -> None:
     path = open_directory / "private" / "t.db"
-    with Store.open(path) as store:
-        store.add_run(a_run())
+    store_of(path, a_run())
     for action, place in (("store.runs()", path), ("pass", open_directory / "new" / "t.db")):
         said = _as_nobody(action, place)
         assert said.startswith("5 ")
@@ -427,8 +416,7 @@ def test_another_user_without_permission(open_directory: Path) -> None:
 @pytest.mark.system
 def test_another_user_may_not_write(open_directory: Path) -> None:
     path = open_directory / "t.db"
-    with Store.open(path) as store:
-        store.add_run(a_run())
+    store_of(path, a_run())
     path.chmod(0o644)
     said = _as_nobody("store.add_run(a_run(1))", path)
     assert said.startswith("5 ")
@@ -494,7 +482,7 @@ def test_who_only_reads_makes_no_store(tmp_path: Path) -> None:
         Store.open(tmp_path / "new" / "t.db", create=False)
     assert "trimtab check" in (caught.value.hint or "")
     assert list(tmp_path.iterdir()) == []
-    _execute(tmp_path / "t.db", "CREATE TABLE x (y)", "DROP TABLE x")
+    execute(tmp_path / "t.db", "CREATE TABLE x (y)", "DROP TABLE x")
     before = _content(tmp_path)
     with raises(UnreadableError, "store-missing"):
         Store.open(tmp_path / "t.db", create=False)
@@ -512,10 +500,7 @@ def test_who_only_reads_sees_what_is_there(path: Path) -> None:
 
 def test_a_store_that_another_process_holds(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.05)
-    with (
-        closing(sqlite3.connect(path, isolation_level=None)) as other,
-        Store.open(path) as store,
-    ):
+    with closing(sqlite3.connect(path, isolation_level=None)) as other, Store.open(path) as store:
         other.execute("BEGIN IMMEDIATE")
         assert len(store.runs()) == 2  # who reads does not wait for who writes
         with raises(UnreadableError, "store-busy"):
@@ -536,14 +521,6 @@ def test_a_creation_that_another_process_never_ends(
     finally:
         os.close(descriptor)
     Store.open(tmp_path / "t.db").close()
-
-
-def run_together(workers: Sequence[BaseProcess]) -> None:
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(120)
-    assert [worker.exitcode for worker in workers] == [0] * len(workers)
 
 
 def _create_and_add(path: Path, barrier: object, count: int) -> None:

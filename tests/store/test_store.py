@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import math
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,13 +15,14 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from tests.store import values
 from tests.store.conftest import OpenStore
-from tests.store.values import NOON, a_run, a_snapshot, an_event, an_output
+from tests.store.values import NOON, a_run, a_snapshot, an_event, an_output, keep
 from tests.support.codes import raises
 
 from trimtab.base.error import UnreadableError, UsageError
 from trimtab.base.event import EventKind, new_identifier
 from trimtab.base.run import Run, RunStatus, Sample, comparability_key
 from trimtab.base.snapshot import Snapshot
+from trimtab.base.verdict import HistoryPoint
 from trimtab.store import checksum, schema
 from trimtab.store.connection import insert_imports, insert_runs
 from trimtab.store.kept import ImportedRun
@@ -62,8 +64,7 @@ def test_a_run_is_there_when_the_store_is_opened_again(open_store: OpenStore) ->
 
 def test_outputs_are_listed_with_their_hashes_and_read_one_by_one(store: Store) -> None:
     outputs = (an_output(b"first" * 1000), an_output(b"", "read 0"), an_output(b"x", "read 1"))
-    run = a_run(outputs=outputs)
-    store.add_run(run)
+    run = keep(store, a_run(outputs=outputs))
     kept = store.outputs(run.id)
     assert [one.ordinal for one in kept] == [0, 1, 2]
     assert [one.label for one in kept] == ["write 0", "read 0", "read 1"]
@@ -75,9 +76,7 @@ def test_outputs_are_listed_with_their_hashes_and_read_one_by_one(store: Store) 
 
 def test_times_come_back_in_utc(store: Store) -> None:
     tokyo = timezone(timedelta(hours=9))
-    run = a_run(at=datetime(2026, 11, 20, 21, tzinfo=tokyo))
-    store.add_run(run)
-    kept = store.run(run.id).at
+    kept = store.run(keep(store, a_run(at=datetime(2026, 11, 20, 21, tzinfo=tokyo))).id).at
     assert kept == NOON
     assert kept is not None
     assert kept.tzinfo is UTC
@@ -106,13 +105,12 @@ def test_a_figure_that_is_not_finite_is_kept_as_missing_with_its_reason(
     assert bad.value is None
     assert str(value) in (bad.reason or "")
     assert good.value == 1.0
-    metrics = {point.metric for point in store.history("scratch", comparability_key(run))}
+    metrics = {point.metric for point in past(store, run)}
     assert metrics == {"read_bandwidth"}
 
 
 def test_an_id_is_kept_once(store: Store) -> None:
-    run = a_run()
-    store.add_run(run)
+    run = keep(store, a_run())
     with raises(UsageError, "run-already-kept"):
         store.add_run(run)
     assert len(store.runs()) == 1
@@ -132,8 +130,7 @@ def test_a_run_that_breaks_another_rule_of_the_database_is_not_said_to_be_kept(
 def test_runs_are_listed_newest_first_and_those_without_time_last(store: Store) -> None:
     runs = [a_run(hour) for hour in (2, 0, 1)]
     timeless = a_run(5, at=None, at_reason="the output has no time zone")
-    for run in (timeless, *runs):
-        store.add_run(run)
+    keep(store, timeless, *runs)
     assert [run.id for run in store.runs()] == [
         runs[0].id, runs[2].id, runs[1].id, timeless.id
     ]  # fmt: skip
@@ -144,8 +141,7 @@ def test_runs_are_listed_newest_first_and_those_without_time_last(store: Store) 
 
 def test_runs_are_listed_by_site_and_probe(store: Store) -> None:
     here, there, other = a_run(), a_run(site="home"), a_run(probe="nightly")
-    for run in (here, there, other):
-        store.add_run(run)
+    keep(store, here, there, other)
     assert store.runs(site="home") == (there,)
     assert store.runs(probe="nightly") == (other,)
     assert store.runs(site="home", probe="nightly") == ()
@@ -189,8 +185,7 @@ def test_an_ambiguous_prefix_lists_the_candidates(store: Store) -> None:
 
 @pytest.mark.parametrize("prefix", ["ffff", "", "%", "_", "'; DROP TABLE run; --", "\0", "\udce9"])
 def test_an_unknown_prefix_names_the_newest(store: Store, prefix: str) -> None:
-    run = a_run()
-    store.add_run(run)
+    run = keep(store, a_run())
     with raises(UsageError, "run-unknown") as caught:
         store.run(prefix)
     assert run.id in (caught.value.hint or "")
@@ -208,14 +203,14 @@ def test_an_empty_store_says_so(store: Store) -> None:
 
 
 def imported(run: Run) -> ImportedRun:
-    return ImportedRun(dataclasses.replace(run, outputs=()), (), "ab" * 32)
+    return ImportedRun(replace(run, outputs=()), (), "ab" * 32)
 
 
 def test_the_same_output_is_imported_once(store: Store) -> None:
     first, again = a_run(outputs=(an_output(),)), a_run(1, outputs=(an_output(),))
     assert store.add_imports([imported(first)]) == [None]
     assert store.add_imports([imported(again)]) == [first.id]
-    assert store.runs() == (dataclasses.replace(first, outputs=()),)
+    assert store.runs() == (replace(first, outputs=()),)
 
 
 def test_the_same_output_of_another_site_or_kind_is_another_import(store: Store) -> None:
@@ -229,8 +224,7 @@ def test_an_import_that_breaks_another_rule_of_the_database_is_tried_once(
 ) -> None:
     tried: list[object] = []
     monkeypatch.setattr(
-        "trimtab.store.store.insert_imports",
-        lambda *of: tried.append(of) or insert_imports(*of),
+        "trimtab.store.store.insert_imports", lambda *of: tried.append(of) or insert_imports(*of)
     )
     with pytest.raises(IntegrityError):
         store.add_imports([imported(a_run(probe=None))])
@@ -265,8 +259,7 @@ def test_a_name_does_not_stand_for_two_file_systems(store: Store) -> None:
 
 @pytest.mark.parametrize("name", ["caf\udce9:/mnt/\udcff", "a\0b", "\x10dce9", "Ω ' \" %", ""])
 def test_any_name_of_a_site_comes_back(store: Store, name: str) -> None:
-    run = a_run(site=name, path=name)
-    store.add_run(run)
+    run = keep(store, a_run(site=name, path=name))
     store.ensure_site(name, path=name)
     assert store.sites()[0].name == store.sites()[0].path == name
     assert store.runs(site=name) == (run,)
@@ -275,11 +268,15 @@ def test_any_name_of_a_site_comes_back(store: Store, name: str) -> None:
 # History
 
 
+def past(store: Store, run: Run, **within: Any) -> tuple[HistoryPoint, ...]:
+    """Return the points of the series that a run is of."""
+    return store.history("scratch", comparability_key(run), **within)
+
+
 def test_the_point_of_a_run_is_the_median_of_its_repetitions(store: Store) -> None:
     odd, even = a_run(0, values=(3.0, 1.0, 2.0)), a_run(1, values=(4.0, 1.0, 2.0, 3.0))
-    store.add_run(even)
-    store.add_run(odd)
-    points = store.history("scratch", comparability_key(odd))
+    keep(store, even, odd)
+    points = past(store, odd)
     assert [(point.run, point.value) for point in points] == [(odd.id, 2.0), (even.id, 2.5)]
     assert [point.at for point in points] == [odd.at, even.at]
     assert not any(point.unfinished for point in points)
@@ -298,25 +295,20 @@ def test_what_is_not_believed_is_not_in_the_past(store: Store) -> None:
         )
     )
     store.add_run(run)
-    key = comparability_key(run)
-    assert [(p.metric, p.value) for p in store.history("scratch", key)] == [
-        ("write_bandwidth", 5.0)
-    ]
-    assert [p.value for p in store.history("scratch", key, target="OST0000")] == [800.0]
+    assert [(p.metric, p.value) for p in past(store, run)] == [("write_bandwidth", 5.0)]
+    assert [p.value for p in past(store, run, target="OST0000")] == [800.0]
 
 
 def test_a_figure_of_the_whole_run_counts_where_there_are_no_repetitions(store: Store) -> None:
-    run = a_run(samples=(Sample("write_bandwidth", 7.0),))
-    store.add_run(run)
-    assert [p.value for p in store.history("scratch", comparability_key(run))] == [7.0]
+    run = keep(store, a_run(samples=(Sample("write_bandwidth", 7.0),)))
+    assert [p.value for p in past(store, run)] == [7.0]
 
 
 def test_an_unfinished_run_counts_as_zero_where_more_is_better(store: Store) -> None:
     both = (Sample("write_bandwidth", 2.0, 0), Sample("write_latency", 0.01, 0))
     good, hung = a_run(0, samples=both), a_run(1, samples=both, status=RunStatus.UNFINISHED)
-    store.add_run(good)
-    store.add_run(hung)
-    points = store.history("scratch", comparability_key(good))
+    keep(store, good, hung)
+    points = past(store, good)
     assert [(p.run, p.metric, p.value, p.unfinished) for p in points] == [
         (good.id, "write_bandwidth", 2.0, False),
         (good.id, "write_latency", 0.01, False),
@@ -325,36 +317,30 @@ def test_an_unfinished_run_counts_as_zero_where_more_is_better(store: Store) -> 
 
 
 def test_a_series_that_never_finished_is_zero_for_the_metric_asked_for(store: Store) -> None:
-    hung = a_run(status=RunStatus.UNFINISHED, samples=())
-    store.add_run(hung)
-    key = comparability_key(hung)
-    assert [p.value for p in store.history("scratch", key, metric="write_bandwidth")] == [0.0]
-    assert store.history("scratch", key, metric="write_latency") == ()
-    assert store.history("scratch", key) == ()
-    assert store.history("scratch", key, metric="write_bandwidth", target="OST0000") == ()
+    hung = keep(store, a_run(status=RunStatus.UNFINISHED, samples=()))
+    assert [p.value for p in past(store, hung, metric="write_bandwidth")] == [0.0]
+    assert past(store, hung, metric="write_latency") == ()
+    assert past(store, hung) == ()
+    assert past(store, hung, metric="write_bandwidth", target="OST0000") == ()
 
 
 def test_a_series_that_never_finished_is_zero_for_what_it_was_asked_to_do(store: Store) -> None:
     asked = {"spec": {"accesses": ["write", "read", "odd"], "tasks": 4}}
-    hung = a_run(status=RunStatus.UNFINISHED, samples=(), parameters=asked)
-    store.add_run(hung)
-    points = store.history("scratch", comparability_key(hung))
+    hung = keep(store, a_run(status=RunStatus.UNFINISHED, samples=(), parameters=asked))
+    points = past(store, hung)
     assert [(p.metric, p.value, p.unfinished) for p in points] == [
         ("read_bandwidth", 0.0, True),
         ("write_bandwidth", 0.0, True),
     ]
-    assert store.history("scratch", comparability_key(hung), target="OST0000") == ()
+    assert past(store, hung, target="OST0000") == ()
 
 
 def test_a_run_that_hung_counts_as_zero_in_a_stretch_in_which_none_finished(store: Store) -> None:
     both = (Sample("file_stat_rate", 9.0, 0), Sample("file_stat_rate", 8.0, 0, target="OST0000"))
     good, hung = a_run(0, samples=both), a_run(9, samples=(), status=RunStatus.UNFINISHED)
-    store.add_run(good)
-    store.add_run(hung)
+    keep(store, good, hung)
     for target in (None, "OST0000"):
-        points = store.history(
-            "scratch", comparability_key(hung), target=target, since=NOON + timedelta(hours=1)
-        )
+        points = past(store, hung, target=target, since=NOON + timedelta(hours=1))
         assert [(p.run, p.metric, p.value) for p in points] == [(hung.id, "file_stat_rate", 0.0)]
 
 
@@ -363,9 +349,8 @@ def test_a_run_that_hung_counts_as_zero_in_a_stretch_in_which_none_finished(stor
     "spec", [None, 7, [], {}, {"accesses": 7}, {"accesses": "write"}, {"accesses": [None, {}]}]
 )
 def test_what_a_hung_run_was_asked_may_be_anything(store: Store, spec: object) -> None:
-    hung = a_run(status=RunStatus.UNFINISHED, samples=(), parameters={"spec": spec})
-    store.add_run(hung)
-    assert store.history("scratch", comparability_key(hung)) == ()
+    hung = keep(store, a_run(status=RunStatus.UNFINISHED, samples=(), parameters={"spec": spec}))
+    assert past(store, hung) == ()
 
 
 @pytest.mark.parametrize(
@@ -374,29 +359,20 @@ def test_what_a_hung_run_was_asked_may_be_anything(store: Store, spec: object) -
 def test_runs_that_say_nothing_of_the_file_system_are_not_in_the_past(
     store: Store, status: RunStatus
 ) -> None:
-    run = a_run(status=status)
-    store.add_run(run)
-    assert store.history("scratch", comparability_key(run)) == ()
+    assert store.history("scratch", comparability_key(keep(store, a_run(status=status)))) == ()
     assert store.series()[0].runs == 1
 
 
 def test_the_past_is_of_one_site_one_series_and_one_stretch(store: Store) -> None:
     runs = [a_run(hour) for hour in range(4)]
     wider = a_run(parameters={"spec": {"tasks": 8}})
-    for run in (*runs, wider, a_run(site="home"), a_run(at=None, at_reason="no zone")):
-        store.add_run(run)
-    key = comparability_key(runs[0])
-    found = store.history(
-        "scratch", key, since=NOON + timedelta(hours=1), until=NOON + timedelta(hours=2)
-    )
+    keep(store, *runs, wider, a_run(site="home"), a_run(at=None, at_reason="no zone"))
+    found = past(store, runs[0], since=NOON + timedelta(hours=1), until=NOON + timedelta(hours=2))
     assert [point.run for point in found] == [runs[1].id, runs[2].id]
-    assert len(store.history("scratch", key, metric="write_bandwidth")) == 4
-    assert store.history("scratch", key, metric="read_bandwidth") == ()
+    assert len(past(store, runs[0], metric="write_bandwidth")) == 4
+    assert past(store, runs[0], metric="read_bandwidth") == ()
     by_count = [(one.site, one.runs, one.first_at, one.last_at) for one in store.series("scratch")]
-    assert by_count == [
-        ("scratch", 5, NOON, NOON + timedelta(hours=3)),
-        ("scratch", 1, NOON, NOON),
-    ]
+    assert by_count == [("scratch", 5, NOON, NOON + timedelta(hours=3)), ("scratch", 1, NOON, NOON)]
     assert len(store.series()) == 3
 
 
@@ -464,8 +440,7 @@ def test_a_word_of_a_newer_program_is_said_and_the_rest_stands(
     store: Store, table: str, column: str, word: str
 ) -> None:
     newer, plain = a_run(), a_run(site="home")
-    store.add_run(newer)
-    store.add_run(plain)
+    keep(store, newer, plain)
     first = {"run": schema.run.c.number == 1, "sample": schema.sample.c.run == 1}[table]
     with store._writing() as connection:
         connection.execute(

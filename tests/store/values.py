@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -18,6 +24,7 @@ from trimtab.base.snapshot import (
     Target,
     TargetSnapshot,
 )
+from trimtab.store.store import Store
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -48,6 +55,39 @@ def a_run(
         "outputs": outputs,
     }
     return Run(**(fields | changes))  # type: ignore[arg-type]
+
+
+def keep(store: Store, *runs: Run) -> Run:
+    """Keep runs one by one, and return the first."""
+    for run in runs:
+        store.add_run(run)
+    return runs[0]
+
+
+def store_of(path: Path, *runs: Run) -> Path:
+    """Return the path of a new store that keeps these runs."""
+    with Store.open(path) as store:
+        for run in runs:
+            store.add_run(run)
+    return path
+
+
+def execute(path: Path, *statements: str) -> list[tuple[Any, ...]]:
+    """Execute statements on the file of a store, as another program; return what the last gives."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        rows: list[tuple[Any, ...]] = []
+        for statement in statements:
+            rows = connection.execute(statement).fetchall()
+        return rows
+
+
+def run_together(workers: Sequence[BaseProcess]) -> None:
+    """Start processes at once, and require that each of them ends well."""
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(120)
+    assert [worker.exitcode for worker in workers] == [0] * len(workers)
 
 
 def an_output(text: bytes = b"bw=2000MB/s\n", label: str = "write 0") -> RawOutput:

@@ -44,14 +44,6 @@ def test_a_failed_mkfs_leaves_no_device(tmp_path: Path) -> None:
     assert not [path for path in backing_files if str(tmp_path) in path]
 
 
-@pytest.mark.parametrize("fraction", [0.5, 0.8])
-def test_fill_to_reaches_the_fraction(fraction: float, tmp_path: Path) -> None:
-    with loopback.mounted(tmp_path, size_bytes=256 * loopback.MIB) as scratch:
-        filler = loopback.fill_to(scratch.mount_point, fraction)
-        assert _used_fraction(scratch.mount_point) == pytest.approx(fraction, abs=0.002)
-        filler.unlink()
-
-
 def test_a_device_without_discard_does_not_spoil_the_next(tmp_path: Path) -> None:
     with loopback.loop_device(64 * loopback.MIB, tmp_path, discard=False) as device:
         assert device.read_queue("discard_max_bytes") == "0"

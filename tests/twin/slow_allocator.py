@@ -1,7 +1,5 @@
 """The block allocator as plainly as it can be said: lists of units, searched from the beginning."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 

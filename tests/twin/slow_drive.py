@@ -4,23 +4,28 @@ What it must do like the fast one: which superblock is cleaned, where each unit 
 draws of cost-benefit are taken over, as a generator of whole numbers.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator
 
+from tests.support.known import known
+
 MASK = 2**64 - 1
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+def scrambled(z: int) -> int:
+    """Return what SplitMix64 makes of its state."""
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+    return z ^ (z >> 31)
 
 
 def xoshiro(seed: int) -> Iterator[int]:
     """Yield numbers of xoshiro256++, seeded by SplitMix64 (D. Blackman and S. Vigna, 2018)."""
     state = []
     for _ in range(4):
-        seed = (seed + 0x9E3779B97F4A7C15) & MASK
-        z = seed
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
-        state.append(z ^ (z >> 31))
+        seed = (seed + GOLDEN) & MASK
+        state.append(scrambled(seed))
     while True:
         a, b, c, d = state
         total = (a + d) & MASK
@@ -98,9 +103,7 @@ class SlowDrive:
         self.open[frontier] = None
 
     def _append(self, frontier: str, unit: int) -> None:
-        number = self.open[frontier]
-        assert number is not None
-        self.blocks[number].append(unit)
+        self.blocks[known(self.open[frontier])].append(unit)
 
     def _stamp(self, number: int) -> None:
         self.steps += 1

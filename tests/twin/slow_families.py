@@ -1,7 +1,5 @@
 """The block allocators that keep groups by order, as plainly as the one that walks them all."""
 
-from __future__ import annotations
-
 from tests.twin.slow_allocator import ALIGNED, ANY, BEST, FAST, SLOW, SlowAllocator
 
 

@@ -3,26 +3,16 @@
 It is built of the slow allocator and the slow drive, and takes over only the order of the draws.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tests.twin.slow_allocator import SlowAllocator
-from tests.twin.slow_drive import MASK, SlowDrive, xoshiro
-from tests.twin.slow_families import SlowEl9, SlowLists, SlowOrdered
+from tests.support.known import known
+from tests.twin.slow_drive import GOLDEN, MASK, SlowDrive, scrambled, xoshiro
+from tests.twin.slow_families import FAMILIES
 
 GROUP, REQUEST = 2048, 16
-
-
-FAMILIES = {
-    "classic": SlowAllocator,
-    "optimize-scan": SlowLists,
-    "el9": SlowEl9,
-    "ordered": SlowOrdered,
-}
 
 
 class Drive(SlowDrive):
@@ -85,14 +75,8 @@ class SlowOst:
         seed = hashed(self.seed, self.column)
         count = math.floor(self.units / (1 - self.spare) / self.superblock_units + 0.5)
         spare = 1 - self.units / (count * self.superblock_units)
-        self.drive = Drive(
-            count,
-            self.superblock_units,
-            spare,
-            policy=self.policy,
-            separate=self.separate,
-            seed=seed ^ MASK,
-        )
+        terms = {"policy": self.policy, "separate": self.separate, "seed": seed ^ MASK}
+        self.drive = Drive(count, self.superblock_units, spare, **terms)
         enter = self.enter if self.family in ("classic", "optimize-scan") else None
         # The first loop is for half of a request and more, 8 units.
         self.blocks = FAMILIES[self.family](self.groups, GROUP, enter=enter, order2_bits=4)
@@ -190,9 +174,7 @@ class SlowOst:
                 return min(max(size, 1), max(1, math.floor(self.largest * self.units + 0.5)))
 
     def _user_request(self) -> int:
-        number = self._below(len(self.writing))
-        assert number is not None
-        writer = self.writing[number]
+        writer = self.writing[known(self._below(len(self.writing)))]
         if writer.file is None:
             writer.file, writer.left = [], self._size()
         length = min(writer.left, REQUEST)
@@ -326,10 +308,7 @@ def drop(values: list, place: int) -> None:
 
 
 def hashed(seed: int, column: int) -> int:
-    mixed = seed ^ (column + 1) * 0x9E3779B97F4A7C15 & MASK
-    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & MASK
-    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & MASK
-    return mixed ^ mixed >> 31
+    return scrambled(seed ^ (column + 1) * GOLDEN & MASK)
 
 
 def rows(state: dict[str, list[float]]) -> Iterator[dict[str, float]]:

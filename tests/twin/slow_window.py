@@ -4,38 +4,21 @@ What it must do like the fast one: every draw, every time, every count. Each dri
 to do next when it is free, an event of its own; the fast one knows the end of a write at once.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
+from collections import Counter
+from dataclasses import asdict
 from typing import Any
 
-from tests.twin.slow_drive import MASK, xoshiro
+from tests.support.known import known
+from tests.twin.slow_drive import GOLDEN, MASK, scrambled, xoshiro
+
+from trimtab.twin.simulation.ost_rate import WindowTerms
 
 WRITE_END, READ_END, WINDOW_END, READY, ARRIVAL, OTHER_READ, SAMPLE, DECIDE = range(8)
 COLLECTION, READS, LAYOUT, ARRIVALS, OTHERS = range(1, 6)
 MS = 10**6
-
-USUAL: dict[str, Any] = {
-    "drives": 12,
-    "data": 8,
-    "parity": 2,
-    "chunk_bytes": 131072,
-    "kind": "gridraid",
-    "throttle": True,
-    "throttle_target_s": 0.002,
-    "write_class": "plain",
-    "queue_depth": 1023,
-    "submitters": 8,
-    "serial_s": 0.0,
-    "write_latency_s": 25e-6,
-    "read_latency_s": 100e-6,
-    "transfer_bytes": 1 << 20,
-    "depth": 256,
-    "operations_per_s": None,
-    "read_share": 0.0,
-    "reads_per_s": 0.0,
-    "read_bytes": 4096,
+COLLECTION_TERMS: dict[str, Any] = {
     "superblock_bytes": float(1 << 30),
     "urgency": 0.1,
     "slice_s": 0.0035,
@@ -43,12 +26,8 @@ USUAL: dict[str, Any] = {
     "erase_s": 0.0035,
     "erase_hit": 0.05,
     "idle_s": 0.1,
-    "slow_drive": None,
-    "failed_drives": 0,
-    "rebuild_share": 0.0,
-    "warm_s": 1.0,
-    "duration_s": 5.0,
 }
+"""Of drives of which nothing is said, as the core has them."""
 
 
 class Draws:
@@ -85,10 +64,7 @@ class Draws:
 
 
 def mix(number: int) -> int:
-    z = (number + 0x9E3779B97F4A7C15) & MASK
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
-    return z ^ (z >> 31)
+    return scrambled((number + GOLDEN) & MASK)
 
 
 def ns(seconds: float) -> int:
@@ -182,8 +158,10 @@ class Drive:
         slow = terms["slow_drive"]
         factor = slow[1] if slow and slow[0] == number else 1.0
         factor *= 1.0 - terms["rebuild_share"]
-        for key in ("write_bytes_per_s", "read_bytes_per_s", "write_iops", "read_iops"):
-            setattr(self, key, terms[key] * factor)
+        self.write_bytes_per_s: float = terms["write_bytes_per_s"] * factor
+        self.read_bytes_per_s: float = terms["read_bytes_per_s"] * factor
+        self.write_iops: float = terms["write_iops"] * factor
+        self.read_iops: float = terms["read_iops"] * factor
         self.amplification = terms["amplification"]
         self.owed = self.amplification - 1.0
         self.slice_bytes = max(self.write_bytes_per_s * terms["slice_s"], 1.0)
@@ -202,11 +180,6 @@ class Drive:
         self.erases: list[tuple[int, int]] = []
         self.reads_free = 0
 
-    write_bytes_per_s: float
-    read_bytes_per_s: float
-    write_iops: float
-    read_iops: float
-
     def next_threshold(self) -> float:
         mean = self.terms["superblock_bytes"] * (1.0 - 1.0 / self.amplification)
         return mean * (0.5 + self.sizes.part())
@@ -222,7 +195,7 @@ class SlowWindow:
     """The group and its load."""
 
     def __init__(self, **terms: Any) -> None:
-        self.terms = t = {**USUAL, **terms}
+        self.terms = t = asdict(WindowTerms(**COLLECTION_TERMS | terms))
         self.alive = t["drives"] - t["failed_drives"]
         self.drives = [Drive(number, t) for number in range(t["drives"])]
         throttled = t["throttle"] and t["write_class"] != "direct"
@@ -246,16 +219,7 @@ class SlowWindow:
         self.warm = ns(t["warm_s"])
         self.wrote: list[tuple[int, bool]] = []
         self.read: list[tuple[int, int]] = []
-        self.states: dict[str, int] = {
-            "looks": 0,
-            "collecting": 0,
-            "below": 0,
-            "below_quiet": 0,
-            "held": 0,
-            "held_quiet": 0,
-            "starved_quiet": 0,
-            "steps_below": 0,
-        }
+        self.states: Counter[str] = Counter()
 
     def run(self) -> dict[str, Any]:
         t = self.terms
@@ -272,16 +236,10 @@ class SlowWindow:
         end = self.warm + ns(t["duration_s"])
         while (event := heapq.heappop(self.events))[0] < end:
             now, rank, *rest = event
-            [
-                self.write_end,
-                self.read_end,
-                self.window_end,
-                self.is_ready,
-                self.arrival,
-                self.other_read,
-                self.sample,
-                self.decide,
-            ][rank](now, *rest)
+            (
+                *(self.write_end, self.read_end, self.window_end, self.is_ready),
+                *(self.arrival, self.other_read, self.sample, self.decide),
+            )[rank](now, *rest)
         return self.figures()
 
     def at(self, time: int, rank: int, *rest: Any) -> None:
@@ -426,8 +384,7 @@ class SlowWindow:
 
     def write_end(self, now: int, drive: int, number: int, met: bool) -> None:
         self.in_flight[drive] -= 1
-        operation = self.operations[number]
-        operation["met"] |= met
+        self.operations[number]["met"] |= met
         throttle, wakes = self.throttles[drive], True
         if throttle:
             throttle.writes += throttle.end is not None
@@ -450,8 +407,7 @@ class SlowWindow:
             self.read.append((now - since, size))
 
     def window_end(self, now: int, drive: int) -> None:
-        throttle = self.throttles[drive]
-        assert throttle is not None
+        throttle = known(self.throttles[drive])
         rose = throttle.judge(now, self.in_flight[drive])
         if throttle.end is not None:
             self.at(throttle.end, WINDOW_END, drive)
@@ -551,17 +507,14 @@ class SlowWindow:
             step = max(throttle.step, 0) if throttle else 0
             held, quiet = bool(self.asleep[number]), not drive.collecting
             idle = drive.busy_until <= now and not drive.queue
-            for name, here in (
-                ("looks", 1),
-                ("collecting", drive.collecting),
-                ("below", step > 0),
-                ("below_quiet", step > 0 and quiet),
-                ("held", held),
-                ("held_quiet", held and quiet),
-                ("starved_quiet", idle and quiet and not self.in_flight[number]),
-                ("steps_below", step),
-            ):
-                seen[name] += here
+            seen["looks"] += 1
+            seen["collecting"] += drive.collecting
+            seen["below"] += step > 0
+            seen["below_quiet"] += step > 0 and quiet
+            seen["held"] += held
+            seen["held_quiet"] += held and quiet
+            seen["starved_quiet"] += idle and quiet and not self.in_flight[number]
+            seen["steps_below"] += step
         self.at(now + MS, SAMPLE)
 
     def figures(self) -> dict[str, Any]:
@@ -575,7 +528,7 @@ class SlowWindow:
             "started": self.started,
             "ended": self.ended,
             "outstanding": len(self.operations),
-            "sampled": self.states,
+            "sampled": dict(self.states),
         }
 
 

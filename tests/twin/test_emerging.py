@@ -1,7 +1,5 @@
 """What emerges in a simulation is told by target and stretch, and the same as a slow look says."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 
@@ -85,11 +83,7 @@ def test_osts_of_one_column_are_all_named() -> None:
     values["amplification"][:] = 3.0
     scenario = small_scenario(queue=Queue(writeback_throttling=False))
     assert list(emerging.step(START, scenario, np.zeros(3, np.int64), values)) == []
-    assert [cause.targets for cause in emerging.left()] == [
-        ("OST0000",),
-        ("OST0001",),
-        ("OST0002",),
-    ]
+    assert [cause.targets for cause in emerging.left()] == [(f"OST000{ost}",) for ost in range(3)]
 
 
 @given(st.lists(st.sampled_from([0.0, 0.1, 0.2, 0.3]), min_size=1, max_size=40))

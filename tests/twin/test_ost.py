@@ -23,29 +23,16 @@ def advance(
     resets: float = 0.0,
 ) -> None:
     """Let the same happen to every column."""
-    count = fleet.columns
-    fleet.advance(
-        [written] * count,
-        [deleted] * count,
-        [purged] * count,
-        [burst] * count,
-        [burst_files] * count,
-        [resets] * count,
-    )
+    amounts = (written, deleted, purged, burst, burst_files, resets)
+    fleet.advance(*([amount] * fleet.columns for amount in amounts))
 
 
 PARTS = st.sampled_from([0.0, 0.0003, 0.004, 0.03, 0.1])
 ADVANCED = st.tuples(
     PARTS, PARTS, PARTS, PARTS, st.sampled_from([0, 1, 5]), st.sampled_from([0.0, 0.3, 4.0])
 )
-ASKED = st.lists(
-    st.one_of(
-        ADVANCED,
-        st.sampled_from(["trim", "reset", "discard", "keep", "enter"]),
-    ),
-    min_size=1,
-    max_size=6,
-)
+HANDLED = st.sampled_from(["trim", "reset", "discard", "keep", "enter"])
+ASKED = st.lists(st.one_of(ADVANCED, HANDLED), min_size=1, max_size=6)
 SETTINGS = st.fixed_dictionaries(
     {
         "groups": st.integers(1, 2),
@@ -70,11 +57,11 @@ def test_the_miniature_does_what_the_slow_one_does(examples) -> None:
     terms(max_examples=examples)(property_test(check_against_the_slow_one))()
 
 
-def check_against_the_slow_one(settings, full, asked) -> None:
+def check_against_the_slow_one(settings, full, asked, churn=0.05) -> None:
     fleet = OstFleet(1, threads=1, **settings)
     slow = SlowOst(**settings)
-    fleet.fill([full], churn=0.05)
-    slow.fill(full, 0.05)
+    fleet.fill([full], churn=churn)
+    slow.fill(full, churn)
     for one in asked:
         if one == "trim":
             assert fleet.trim([0]) == [slow.trim()]
@@ -98,15 +85,7 @@ def check_against_the_slow_one(settings, full, asked) -> None:
 @pytest.mark.parametrize("family", ["optimize-scan", "el9", "ordered"])
 def test_it_does_so_with_every_family_of_allocators(family) -> None:
     settings = {"groups": 1, "superblock_units": 64, "spare": 0.12, "family": family, "seed": 5}
-    fleet = OstFleet(1, **settings)
-    slow = SlowOst(**settings)
-    fleet.fill([0.6], churn=0.0)
-    slow.fill(0.6, 0.0)
-    step = (0.05, 0.05, 0.01, 0.02, 3, 0.5)
-    advance(fleet, *step)
-    slow.advance(*step)
-    (state,) = rows(fleet.state())
-    assert state == pytest.approx(slow.state(), rel=1e-12)
+    check_against_the_slow_one(settings, 0.6, [(0.05, 0.05, 0.01, 0.02, 3, 0.5)], churn=0.0)
 
 
 def test_another_family_goes_on_with_what_is_allocated() -> None:
@@ -119,8 +98,7 @@ def test_another_family_goes_on_with_what_is_allocated() -> None:
     for _ in range(50):
         advance(fleet, 0.01, 0.01)
     old, new = rows(fleet.state())
-    assert old["used"] == pytest.approx(0.7, abs=0.03)
-    assert new["used"] == pytest.approx(0.7, abs=0.03)
+    assert [old["used"], new["used"]] == pytest.approx([0.7, 0.7], abs=0.03)
     assert old["considered_c0"] != new["considered_c0"]
     fleet.configure([1], family="classic")
     fleet.trim([0, 1])
@@ -159,8 +137,7 @@ def test_what_does_not_fit_is_counted_and_nothing_else_is_lost() -> None:
     fleet = OstFleet(2, spare=0.12, groups=2)
     fleet.advance([1.5, 0.5], [0.0] * 2, [0.0] * 2, [0.4] * 2, [3] * 2, [0.0] * 2)
     full, half = rows(fleet.state())
-    assert full["used"] == 1
-    assert full["refused_units"] == pytest.approx(0.5 * fleet.units, abs=16)
+    assert (full["used"], full["refused_units"]) == (1, pytest.approx(0.5 * fleet.units, abs=16))
     assert half["refused_units"] == 0
     advance(fleet, 0.1, 0.2)
     assert next(rows(fleet.state()))["used"] == pytest.approx(0.9, abs=0.05)
@@ -173,7 +150,7 @@ def test_what_is_deleted_while_it_is_written_goes_when_it_is_closed() -> None:
     fleet = OstFleet(4, spare=0.12)
     fleet.fill([0.0] * 4)
     for _ in range(100):
-        fleet.advance([0.01] * 4, [0.007] * 4, [0.0] * 4, [0.0] * 4, [0] * 4, [0.0] * 4)
+        advance(fleet, 0.01, 0.007)
     used = fleet.state()["used"]
     # One file more than asked may have gone, and that is a 64th at the most.
     assert all(0.3 - 0.017 < one < 0.301 for one in used), used
@@ -195,9 +172,7 @@ def test_a_purge_takes_the_oldest_and_users_take_any() -> None:
         advance(fleet, written=0.8)
         fleet.trim([0])
         before = fleet.state()["trimmed_units"][0]
-        advance(
-            fleet, purged=0.4 if name == "purged" else 0, deleted=0.4 if name == "deleted" else 0
-        )
+        advance(fleet, **{name: 0.4})
         fleet.reset([0])
         fleet.trim([0])
         row = next(rows(fleet.state()))
@@ -254,14 +229,11 @@ def test_streams_amplify_as_a_pointer_that_goes_around_does(full, expected, grou
 
 
 def test_trim_reset_spare_and_room_lower_amplification() -> None:
-    never = amplification(0.75, **CHUNKS)
-    nightly = amplification(0.75, trim=0.07, **CHUNKS)
-    weekly = amplification(0.75, trim=0.5, **CHUNKS)
+    never, fuller = (amplification(full, **CHUNKS) for full in (0.75, 0.85))
+    nightly, weekly = (amplification(0.75, trim=trim, **CHUNKS) for trim in (0.07, 0.5))
     reset = amplification(0.75, reset=0.01, **CHUNKS)
     spare = amplification(0.75, spare=0.27, **CHUNKS)
-    fuller = amplification(0.85, **CHUNKS)
-    emptier = amplification(0.5, **CHUNKS)
-    assert emptier < spare < never < fuller
+    assert amplification(0.5, **CHUNKS) < spare < never < fuller
     assert nightly < weekly < 1.02 * never
     assert reset < 0.85 * never
     assert 1.2 < nightly < 1.7
@@ -325,20 +297,17 @@ def test_refused_thresholds_leave_those_that_were_there() -> None:
 @pytest.mark.parametrize("place", range(6))
 def test_a_step_has_one_value_a_column_and_none_under_zero(place) -> None:
     fleet = OstFleet(2, spare=0.12, groups=1)
-    good: list[list[Any]] = [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0], [1, 1], [0.0, 0.0]]
-    names = ["written", "deleted", "purged", "burst", "burst_files", "resets"]
-    short: list[list[Any]] = [
-        values[:1] if at == place else values for at, values in enumerate(good)
-    ]
-    with pytest.raises(ValueError, match=f"{names[place]} has 1 values"):
-        fleet.advance(*short)
-    for bad in (-0.1, float("nan"), float("inf")):
-        if names[place] != "burst_files":
-            wrong: list[Any] = [
-                [0.0, bad] if at == place else values for at, values in enumerate(good)
-            ]
-            with pytest.raises(ValueError, match=f"{names[place]} is"):
-                fleet.advance(*wrong)
+    name = ["written", "deleted", "purged", "burst", "burst_files", "resets"][place]
+
+    def advance_with(values: list[Any]) -> None:
+        good: list[Any] = [[0.0, 0.0]] * 4 + [[1, 1], [0.0, 0.0]]
+        fleet.advance(*good[:place], values, *good[place + 1 :])
+
+    with pytest.raises(ValueError, match=f"{name} has 1 values"):
+        advance_with([1])
+    for bad in (-0.1, float("nan"), float("inf")) if name != "burst_files" else ():
+        with pytest.raises(ValueError, match=f"{name} is"):
+            advance_with([0.0, bad])
     assert all(row["requests"] == 0 for row in rows(fleet.state())), "refused before anything"
 
 

@@ -1,7 +1,5 @@
 """Faults that a simulation puts in are detected and explained as the committed scores say."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -55,8 +53,7 @@ def test_what_is_committed_holds_what_is_relied_on() -> None:
 
 
 def test_sites_without_a_fault_have_few_incidents_and_none_with_a_cause() -> None:
-    summary = json.loads(RESULT.read_text())["summary"]
-    for months in summary.values():
+    for months in json.loads(RESULT.read_text())["summary"].values():
         assert months["others_a_month"] <= 0.5
         assert months["false_named_a_month"] == 0
 

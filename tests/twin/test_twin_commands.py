@@ -1,7 +1,5 @@
 """The commands that look after a site, on a site that is simulated, by the clock of its twin."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
@@ -13,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.support.command import Ended, trimtab
+from tests.support.known import known
 from tests.support.small_twin import START, small_scenario
 from tests.support.watched import Ended as Killed
 from tests.support.watched import a_log
@@ -20,7 +19,7 @@ from tests.support.watched import a_log
 from trimtab.act.page import plan_answer
 from trimtab.act.visit import visit
 from trimtab.base.error import RefusedError
-from trimtab.base.run import RunStatus
+from trimtab.base.run import Run, RunStatus
 from trimtab.base.site import Site
 from trimtab.explain.headline import site_troubles
 from trimtab.probe.check.check import check
@@ -56,6 +55,15 @@ def a_site(directory: Path, **changes: Any) -> Site:
     return load_site(run_twin(wanted, progress=lambda text, part: None).site_file).site
 
 
+def time_of(site: Site) -> datetime:
+    return known(Diary(Path(site.path)).time())
+
+
+def runs_of(site: Site, **terms: Any) -> tuple[Run, ...]:
+    with Store.open(site.store.url) as store:
+        return store.runs(site=site.name, **terms)
+
+
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Command]:
     directory = tmp_path_factory.mktemp("lived")
@@ -83,8 +91,7 @@ def _one_process_a_test() -> Any:
 
 def test_what_is_kept_is_shown_judged_and_explained(lived: tuple[Site, Command]) -> None:
     _, run = lived
-    status = run("status", "SITE", "--json").document
-    assert {one["runs"] for one in status["series"]} == {48}
+    assert {one["runs"] for one in run("status", "SITE", "--json").document["series"]} == {48}
     assert run("judge", "SITE", "--json").document
     assert run("incidents", "SITE", "--json").document
     assert run("explain", "SITE", "--at", "2026-11-02 12:00", "--json").document
@@ -101,24 +108,21 @@ def test_a_site_file_of_a_twin_holds_against_its_twin(lived: tuple[Site, Command
 
 def test_targets_are_shown_and_time_stands_still(lived: tuple[Site, Command]) -> None:
     site, run = lived
-    before = Diary(Path(site.path)).time()
+    before = time_of(site)
     found = run("targets", "SITE", "--json").document
     assert datetime.fromisoformat(found["at"]) == before
     assert len(found["targets"]) == 5
-    assert Diary(Path(site.path)).time() == before
+    assert time_of(site) == before
 
 
 def test_a_probe_goes_on_with_the_series(lived: tuple[Site, Command]) -> None:
     site, run = lived
-    before = Diary(Path(site.path)).time()
+    before = time_of(site)
     with Store.open(site.store.url) as store:
         runs = {one.comparability: one.runs for one in store.series(site.name)}
-    document = run("probe", "hourly", "--site", "SITE", "--json").document
-    (own,) = document["runs"]
+    (own,) = run("probe", "hourly", "--site", "SITE", "--json").document["runs"]
     assert own["status"] == "ok"
-    after = Diary(Path(site.path)).time()
-    assert before is not None
-    assert after is not None
+    after = time_of(site)
     assert before < after < before + timedelta(minutes=1)
     assert before <= datetime.fromisoformat(own["at"]) <= after
     with Store.open(site.store.url) as store:
@@ -137,8 +141,7 @@ def test_a_check_measures_and_writes_its_report(lived: tuple[Site, Command]) -> 
     report = Path(document["report"])
     assert report.read_text().startswith("<!DOCTYPE html>")
     assert site.path in report.read_text()
-    at = Diary(Path(site.path)).time()
-    assert at is not None
+    at = time_of(site)
     assert datetime.fromisoformat(own["until"]) <= at
 
 
@@ -148,8 +151,7 @@ def test_check_targets_status_and_tune_have_one_list_and_its_repair_works(
     """`targets` named throttled OSTs before, `check` no finding, `tune` nothing to change."""
     site, _ = lived
     url = str(tmp_path / "t.db")
-    found = look(site, open_driver(site, clock=clock_of(site)), url)
-    (throttled,) = site_troubles(found)
+    (throttled,) = site_troubles(look(site, open_driver(site, clock=clock_of(site)), url))
     assert throttled.id == "throttled"
     options = CheckOptions(path=site.path, store_url=url, site=site.name, no_probe=True)
     checked, _ = check(options, page=lambda result: result.site, known=site, reach=reach_of(site))
@@ -188,16 +190,14 @@ def test_every_target_is_surveyed_by_itself(lived: tuple[Site, Command]) -> None
         (one, *_) = store.runs(site=site.name, probe="survey-client")
         samples = store.run(one.id).samples
     assert {s.target for s in samples} >= {f"OST{n:04x}" for n in range(4)}
-    life = Life.open(Path(site.path), str(site.scenario))
-    assert life.held == {}
+    assert Life.open(Path(site.path), str(site.scenario)).held == {}
 
 
 def test_once_and_a_snapshot_and_an_event_are_of_the_twins_time(
     lived: tuple[Site, Command],
 ) -> None:
     site, run = lived
-    at = Diary(Path(site.path)).time()
-    assert at is not None
+    at = time_of(site)
     snapshot = run("snapshot", "SITE", "--json").document
     assert datetime.fromisoformat(snapshot["snapshot"]["at"]) == at
     event = run("event", "add", "SITE", "words", "--kind", "note", "--json").document
@@ -244,8 +244,7 @@ def test_a_watch_lives_on_for_days_and_goes_on_with_the_series(tmp_path: Path) -
         with pytest.raises(Killed):
             watch.run()
         (after,) = store.series(site.name)
-        assert after.comparability == before.comparability
-        assert after.runs == before.runs + 48
+        assert (after.comparability, after.runs) == (before.comparability, before.runs + 48)
         points = store.history(site.name, after.comparability, metric="write_bandwidth")
         times = [one.at for one in points]
         assert times == sorted(times)
@@ -272,13 +271,11 @@ def test_the_next_watch_goes_on_where_one_was_killed(tmp_path: Path) -> None:
             watch, _ = a_watch(site, store, reach, until=until, gone=lambda holder: True)
             with pytest.raises(Killed):
                 watch.run()
-            runs = store.runs(site=site.name, probe="hourly", limit=1000)
+        runs = runs_of(site, probe="hourly", limit=1000)
         assert len(runs) == 48 + 12 * day
         assert len({one.at for one in runs}) == len(runs)
         # Without a word, as one that was killed: what it kept last is all that there is.
-        diary = twin_site._opened.popitem()[1].life.diary
-        assert diary is not None
-        diary.close()
+        known(twin_site._opened.popitem()[1].life.diary).close()
 
 
 def test_what_a_silent_target_does_is_seen_by_the_watch(tmp_path: Path) -> None:
@@ -289,7 +286,7 @@ def test_what_a_silent_target_does_is_seen_by_the_watch(tmp_path: Path) -> None:
         watch, _ = a_watch(site, store, reach, until=END + timedelta(hours=8))
         with pytest.raises(Killed):
             watch.run()
-        runs = store.runs(site=site.name, probe="hourly", limit=8)
+    runs = runs_of(site, probe="hourly", limit=8)
     statuses = {one.at.hour: one.status for one in runs if one.at is not None}
     assert statuses[3] is statuses[4] is RunStatus.UNFINISHED
     assert {statuses[hour] for hour in (1, 2, 5, 6, 7)} == {RunStatus.OK}
@@ -322,8 +319,7 @@ def test_two_do_not_go_on_with_one_twin(tmp_path: Path) -> None:
     assert trimtab("targets", site.source, store=tmp_path / "no.db").code == 0
     reach.sleep(60.0)
     assert Diary(tmp_path).time() == driver.clock() == END + timedelta(seconds=120)
-    with Store.open(site.store.url) as store:
-        assert len(store.runs(site=site.name, limit=1000)) == 48
+    assert len(runs_of(site, limit=1000)) == 48
 
 
 def test_a_full_file_system_fails_a_probe_as_a_real_one_does(tmp_path: Path) -> None:
@@ -338,8 +334,7 @@ def test_a_full_file_system_fails_a_probe_as_a_real_one_does(tmp_path: Path) -> 
     assert ended.code == 3
     (run,) = ended.document["runs"]
     assert (run["status"], run["samples"]) == ("failed", [])
-    with Store.open(site.store.url) as store:
-        (last,) = store.runs(site=site.name, limit=1)
+    (last,) = runs_of(site, limit=1)
     assert (last.id, last.status) == (run["id"], RunStatus.FAILED)
     assert clock_of(site)().tzinfo is UTC
 

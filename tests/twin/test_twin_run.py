@@ -1,7 +1,5 @@
 """``trimtab twin run``: what it writes, what it refuses, and that it is the same every time."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -16,7 +14,9 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.support.codes import raises
 from tests.support.command import TRIMTAB, trimtab
+from tests.support.known import known
 from tests.support.small_twin import START, small_scenario
 
 from trimtab.base.error import Interrupted, RefusedError, UsageError
@@ -26,9 +26,9 @@ from trimtab.site.path_access import THIS_HOST
 from trimtab.site.site_file import load_site
 from trimtab.store.store import Store
 from trimtab.twin.life import Diary, Life
-from trimtab.twin.scenario import Fault, ProbeLoad, ScenarioChange
+from trimtab.twin.scenario import Fault, ProbeLoad, Scenario, ScenarioChange
 from trimtab.twin.scenario_file import to_toml
-from trimtab.twin.twin_run import TwinRequest, run_twin
+from trimtab.twin.twin_run import TwinRequest, TwinRun, run_twin
 
 MIB = 2.0**20
 DAY_S = 86400.0
@@ -73,11 +73,21 @@ def kept(directory: Path, name: str = "small.db") -> dict[str, Any]:
     return state
 
 
+def quietly(scenario: Scenario, directory: Path, **terms: Any) -> TwinRun:
+    """Return what a run of the twin, made in this process, answers."""
+    return run_twin(TwinRequest(scenario, directory, **terms), progress=lambda text, part: None)
+
+
 def simulated(directory: Path, days: float = 2.0, seed: int = 0, **changes: Any) -> Path:
-    """Return the site file of a simulated stretch, made in this process."""
+    """Return the site file of a simulated stretch."""
     scenario = small_scenario(**{"probes": PROBES, "seed": seed, **changes})
-    wanted = TwinRequest(scenario, directory, until_s=days * DAY_S)
-    return run_twin(wanted, progress=lambda text, part: None).site_file
+    return quietly(scenario, directory, until_s=days * DAY_S).site_file
+
+
+def causes_of(directory: Path, *, emerged: bool) -> list[dict[str, Any]]:
+    """Return what the truth beside a store names, of what was put in or of what emerged."""
+    lines = map(json.loads, (directory / "small.truth.jsonl").read_text().splitlines())
+    return [line for line in lines if line["emerged"] == emerged]
 
 
 @pytest.mark.cli
@@ -98,12 +108,9 @@ def test_a_command_writes_all_that_it_says(tmp_path: Path) -> None:
         "small.truth.jsonl",
     }  # fmt: skip
     state = kept(directory)
-    assert len(state["runs"]) == 50
-    assert len(state["snapshots"]) == 48
-    assert len(state["truth"]) == 48 * 4
+    assert (len(state["runs"]), len(state["snapshots"]), len(state["truth"])) == (50, 48, 48 * 4)
     loaded = load_site(document["site_file"])
-    assert loaded.warnings == ()
-    assert loaded.site.driver == "twin"
+    assert (loaded.warnings, loaded.site.driver) == ((), "twin")
     assert Diary(directory).time() == end
     again = trimtab(*words, store=tmp_path / "other.db")
     assert again.code == 4
@@ -114,17 +121,15 @@ def test_a_command_writes_all_that_it_says(tmp_path: Path) -> None:
 
 @pytest.mark.cli
 def test_people_are_told_in_words_and_the_end_is_held(tmp_path: Path) -> None:
-    file, directory = scenario_file(tmp_path), tmp_path / "life"
-    beyond = trimtab(
-        "twin", "run", file, "--until", "31d", "--directory", directory, store=tmp_path
-    )
+    directory = tmp_path / "life"
+    words = ("twin", "run", scenario_file(tmp_path), "--directory", directory, "--until")
+    beyond = trimtab(*words, "31d", store=tmp_path)
     assert beyond.code == 2
     assert "31 days" in beyond.stderr
     assert "length" in beyond.stderr
     assert not directory.exists()
-    none = trimtab("twin", "run", file, "--until", "0s", "--directory", directory, store=tmp_path)
-    assert none.code == 2
-    told = trimtab("twin", "run", file, "--until", "1d", "--directory", directory, store=tmp_path)
+    assert trimtab(*words, "0s", store=tmp_path).code == 2
+    told = trimtab(*words, "1d", store=tmp_path)
     assert told.code == 0
     assert str(directory / "small.toml") in told.stdout.replace("\n", "")
 
@@ -144,15 +149,13 @@ def test_a_directory_that_cannot_be_made_is_said_before_anything_is_simulated(
 @pytest.mark.system
 def test_another_store_holds_it_and_not_twice(tmp_path: Path) -> None:
     scenario, store = small_scenario(probes=PROBES), f"sqlite:///{tmp_path / 'elsewhere.db'}"
-    first = TwinRequest(scenario, tmp_path / "one", store, until_s=DAY_S)
-    found = run_twin(first, progress=lambda text, part: None)
+    found = quietly(scenario, tmp_path / "one", store_url=store, until_s=DAY_S)
     assert not (tmp_path / "one" / "small.db").exists()
     assert load_site(found.site_file).site.store.url == store
     assert found.truth[0] == tmp_path / "elsewhere.truth.parquet"
     before = kept(tmp_path, "elsewhere.db")
-    with pytest.raises(RefusedError) as refused:
-        run_twin(replace(first, directory=tmp_path / "two"), progress=lambda text, part: None)
-    assert refused.value.code == "site-exists"
+    with raises(RefusedError, "site-exists") as refused:
+        quietly(scenario, tmp_path / "two", store_url=store, until_s=DAY_S)
     assert "--store" in str(refused.value.hint)
     assert kept(tmp_path, "elsewhere.db") == before
     assert not (tmp_path / "two" / "life.jsonl").exists()
@@ -179,8 +182,7 @@ def test_a_shorter_stretch_is_the_beginning_of_a_longer_one(tmp_path: Path) -> N
     simulated(tmp_path / "short", 1.0)
     simulated(tmp_path / "long", 2.0)
     short, long = kept(tmp_path / "short"), kept(tmp_path / "long")
-    assert len(short["truth"]) == 24 * 4
-    assert short["truth"] == long["truth"][: 24 * 4]
+    assert (len(short["truth"]), short["truth"]) == (24 * 4, long["truth"][: 24 * 4])
     assert set(short["runs"]) < set(long["runs"])
 
 
@@ -207,8 +209,7 @@ def test_an_interruption_keeps_what_was_simulated_and_life_goes_on(
     assert sorted(cut["runs"]) == sorted(one for one in whole["runs"] if one[3] <= now)
     assert cut["truth"] == whole["truth"][: after * 4]
     site = load_site(directory / "small.toml").site
-    life = Life.open(directory, str(site.scenario))
-    assert life.now == now
+    assert Life.open(directory, str(site.scenario)).now == now
     reach = reach_of(site)
     assert reach is not THIS_HOST
     assert reach.clock() == now
@@ -232,8 +233,7 @@ def test_a_command_that_is_stopped_ends_as_stopped(tmp_path: Path) -> None:
     finally:
         process.kill()
     assert process.returncode == 130, said
-    at = Diary(directory).time()
-    assert at is not None
+    at = known(Diary(directory).time())
     assert START <= at < START + timedelta(days=3000)
     with Store.open(f"sqlite:///{directory / 'small.db'}") as store:
         times = [one.at for one in store.runs(probe="hourly", limit=100_000)]
@@ -248,17 +248,15 @@ def test_one_that_was_killed_is_not_taken_for_whole(tmp_path: Path) -> None:
     ended = trimtab("targets", site_file, store=tmp_path / "other.db")
     assert ended.code == 4
     assert "killed" in ended.stderr
-    again = TwinRequest(small_scenario(), tmp_path / "life")
     with pytest.raises(RefusedError, match="already"):
-        run_twin(again, progress=lambda text, part: None)
+        quietly(small_scenario(), tmp_path / "life")
     shutil.rmtree(tmp_path / "life")
     simulated(tmp_path / "life", 1.0)
 
 
 @pytest.mark.system
 def test_snapshots_are_as_far_apart_as_asked_for(tmp_path: Path) -> None:
-    wanted = TwinRequest(small_scenario(), tmp_path, until_s=2 * DAY_S, snapshot_every_s=6 * 3600.0)
-    found = run_twin(wanted, progress=lambda text, part: None)
+    found = quietly(small_scenario(), tmp_path, until_s=2 * DAY_S, snapshot_every_s=6 * 3600.0)
     with Store.open(f"sqlite:///{tmp_path / 'small.db'}") as store:
         times = sorted(one.at for one in store.snapshots("small"))
     assert found.snapshots == len(times) == 8
@@ -266,46 +264,34 @@ def test_snapshots_are_as_far_apart_as_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.system
-def test_a_name_that_no_site_may_have_is_known_before_anything_is_simulated(
-    tmp_path: Path,
-) -> None:
+def test_a_name_that_no_site_may_have_is_known_before_anything_is_simulated(tmp_path: Path) -> None:
+    wanted = TwinRequest(small_scenario(name="No Site!"), tmp_path, until_s=DAY_S)
     with pytest.raises(UsageError):
-        run_twin(
-            TwinRequest(small_scenario(name="No Site!"), tmp_path, until_s=DAY_S),
-            progress=lambda text, part: pytest.fail("it began"),
-        )
+        run_twin(wanted, progress=lambda text, part: pytest.fail("it began"))
 
 
 @pytest.mark.system
 def test_the_truth_names_what_was_put_in(tmp_path: Path) -> None:
     fault = Fault(START + timedelta(hours=5), "silent-ost", START + timedelta(hours=9), osts=(2,))
     simulated(tmp_path, 1.0, faults=(fault,))
-    lines = map(json.loads, (tmp_path / "small.truth.jsonl").read_text().splitlines())
-    (cause,) = (line for line in lines if not line["emerged"])
+    (cause,) = causes_of(tmp_path, emerged=False)
     assert (cause["cause"], cause["at"]) == ("target-silent", fault.at.isoformat())
     assert cause["targets"] == ["OST0002"]
 
 
 @pytest.mark.system
 def test_a_closed_book_has_no_line_of_what_is_scripted(tmp_path: Path) -> None:
-    scripted = {
-        "faults": (
-            Fault(
-                START + timedelta(hours=20),
-                "failover",
-                until=START + timedelta(hours=26),
-                osts=(1,),
-            ),
-        ),
-        "changes": (ScenarioChange(START + timedelta(hours=10), {"clients.checksums": True}),),
-        "trim": replace(small_scenario().trim, every_s=DAY_S),
-    }
-    scenario = small_scenario(probes=PROBES, **scripted)
+    moved = Fault(START + timedelta(hours=20), "failover", START + timedelta(hours=26), (1,))
+    scenario = small_scenario(
+        probes=PROBES,
+        faults=(moved,),
+        changes=(ScenarioChange(START + timedelta(hours=10), {"clients.checksums": True}),),
+        trim=replace(small_scenario().trim, every_s=DAY_S),
+    )
     states = {}
     for closed in (False, True):
         directory = tmp_path / str(closed)
-        wanted = TwinRequest(scenario, directory, until_s=2 * DAY_S, closed_book=closed)
-        run_twin(wanted, progress=lambda text, part: None)
+        quietly(scenario, directory, until_s=2 * DAY_S, closed_book=closed)
         states[closed] = kept(directory)
     kinds = {closed: {event.kind.value for event in states[closed]["events"]} for closed in states}
     assert kinds[False] - kinds[True] == {"config-change", "failover"}
@@ -321,11 +307,8 @@ def test_the_truth_has_what_emerges_beside_what_is_scripted(tmp_path: Path) -> N
     users = replace(small_scenario().users, fullness=0.74, daily_writes_bytes=4 * 2.0**30)
     gating = replace(small_scenario().gating, enabled=True, limit=0.60, reopen=0.55)
     simulated(tmp_path, days=2, users=users, gating=gating)
-    lines = [json.loads(line) for line in (tmp_path / "small.truth.jsonl").read_text().splitlines()]
-    emerged = [line for line in lines if line["emerged"]]
-    causes = {line["cause"] for line in emerged}
-    assert "targets-over-limit" in causes
-    assert "few-targets-open" in causes
+    emerged = causes_of(tmp_path, emerged=True)
+    assert {"targets-over-limit", "few-targets-open"} <= {line["cause"] for line in emerged}
     over = next(line for line in emerged if line["cause"] == "targets-over-limit")
     assert over["targets"][0].startswith("OST")
     assert datetime.fromisoformat(over["at"]) >= START

@@ -1,6 +1,9 @@
-"""The fast window does what the slow one does, and what queueing and the kernel say it must."""
+"""Windows of a RAID group: the fast one does what the slow one does, and what queueing says."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -11,6 +14,9 @@ from tests.support.counts import repetitions
 from tests.twin.slow_window import SlowWindow
 
 from trimtab._core import raid_read_ceiling, raid_write_ceiling, run_window
+from trimtab.base.error import UsageError
+from trimtab.twin.scenario import DriveModel, Queue, Raid
+from trimtab.twin.simulation import ost_rate
 from trimtab.twin.simulation.ost_rate import WindowTerms
 
 PM1733: dict[str, Any] = {
@@ -23,11 +29,6 @@ PM1733: dict[str, Any] = {
 
 def window(**given_terms: Any) -> dict[str, Any]:
     return run_window(WindowTerms(**(PM1733 | {"seed": 1} | given_terms)))
-
-
-def efficiency(found: dict[str, Any], amplification: float) -> float:
-    """Part of what the drives' ceiling over the amplification would give."""
-    return found["write_bytes_per_s"] / found["ceiling_bytes_per_s"] * amplification
 
 
 @st.composite
@@ -115,8 +116,7 @@ def test_they_agree_where_the_throttle_goes_all_its_way() -> None:
     }
     fast = run_window(WindowTerms(**asked))
     del fast["ceiling_bytes_per_s"]
-    slow = SlowWindow(**asked)
-    assert fast == slow.run()
+    assert fast == SlowWindow(**asked).run()
     assert fast["sampled"]["below"] > 0
 
 
@@ -199,13 +199,8 @@ def test_operations_wait_for_the_slowest_of_their_drives() -> None:
     def median(**group: Any) -> float:
         ceiling = raid_write_ceiling(WindowTerms(**PM1733, **group))
         size = group["transfer_bytes"]
-        found = window(
-            amplification=1.7,
-            throttle=False,
-            depth=4096,
-            operations_per_s=0.5 * ceiling / 1.7 / size,
-            **group,
-        )
+        terms = {"amplification": 1.7, "throttle": False, "depth": 4096, **group}
+        found = window(operations_per_s=0.5 * ceiling / 1.7 / size, **terms)
         return found["writes"]["p50_s"]
 
     one = median(drives=1, data=1, parity=0, transfer_bytes=131072)
@@ -247,3 +242,95 @@ def test_ceilings_of_shared_drives() -> None:
 def test_impossible_windows_are_refused_with_the_key(wrong, said) -> None:
     with pytest.raises(ValueError, match=said):
         window(**wrong)
+
+
+# Windows for the flow model: rounded, and the same whoever asks
+
+
+DRIVE = DriveModel("pm1733", 15.36e12, 3.5e9, 3.2e9, 800e3, 135e3, 0.127, 1.0)
+TERMS = ost_rate.ThrottlingTerms(DRIVE, Raid(), Queue(), amplification=1.7)
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ost_rate, "_DURATION_S", 1.0)
+    ost_rate._simulated.cache_clear()
+    yield
+    ost_rate._simulated.cache_clear()
+
+
+def test_the_order_and_the_threads_that_ask_change_nothing() -> None:
+    both = product((1.0, 1.5), (0.3, 1.0))
+    asked = [replace(TERMS, amplification=wa, load=load) for wa, load in both]
+    forwards = [ost_rate.slowdown(one) for one in asked]
+    ost_rate._simulated.cache_clear()
+    with ThreadPoolExecutor(2) as pool:
+        backwards = list(pool.map(ost_rate.slowdown, reversed(asked)))
+    assert forwards == backwards[::-1]
+    assert len({one.write_bytes_per_s for one in forwards}) == 4
+
+
+def test_terms_that_round_to_the_same_are_simulated_once() -> None:
+    first = ost_rate.slowdown(TERMS)
+    assert ost_rate.slowdown(replace(TERMS, amplification=1.71, load=1.4)) is first
+    assert ost_rate._simulated.cache_info().misses == 1
+    assert ost_rate.slowdown(replace(TERMS, amplification=1.78)) != first
+
+
+def test_without_collection_nothing_is_lost() -> None:
+    found = ost_rate.slowdown(replace(TERMS, amplification=1.0))
+    assert found.factor == pytest.approx(1.0, abs=0.01)
+    assert found.ceiling_bytes_per_s == pytest.approx(12 * 3.2e9 * 0.8)
+    assert found.figures["met"] == 0.0
+
+
+def test_a_load_that_can_be_had_is_delivered() -> None:
+    found = ost_rate.slowdown(replace(TERMS, load=0.5))
+    assert found.factor == pytest.approx(1.0, abs=0.05)
+    asked = 0.5 * found.ceiling_bytes_per_s / 1.7
+    assert found.write_bytes_per_s == pytest.approx(asked, rel=0.05)
+
+
+def test_shared_drives_give_each_ost_its_part() -> None:
+    found = ost_rate.slowdown(replace(TERMS, raid=Raid(drives=32, shared=4), amplification=1.0))
+    assert found.ceiling_bytes_per_s == pytest.approx(32 / 4 * 3.2e9 * 0.8)
+    assert found.factor == pytest.approx(1.0, abs=0.01)
+
+
+def test_faults_are_seen() -> None:
+    group = ost_rate._group(replace(TERMS, amplification=1.0))
+    healthy, slow, rebuilding = (
+        run_window(changed)["write_bytes_per_s"]
+        for changed in (
+            group,
+            replace(group, slow_drive=(0, 0.5)),
+            replace(group, failed_drives=1, rebuild_share=0.2),
+        )
+    )
+    assert slow == pytest.approx(healthy / 2, rel=0.02)
+    assert rebuilding == pytest.approx(0.8 * healthy, rel=0.02)
+
+
+@pytest.mark.calibration
+def test_throttling_costs_what_turning_it_off_gains(monkeypatch: pytest.MonkeyPatch) -> None:
+    """About a tenth where collection limits writes, with slices as long as an erase."""
+    monkeypatch.setattr(ost_rate, "_DURATION_S", 5.0)
+    off = replace(TERMS, queue=replace(TERMS.queue, writeback_throttling=False))
+    for amplification, least, most in ((TERMS.amplification, 0.03, 0.2), (1.0, -0.01, 0.01)):
+        without, with_it = (
+            ost_rate.slowdown(replace(terms, amplification=amplification)).write_bytes_per_s
+            for terms in (off, TERMS)
+        )
+        assert least < without / with_it - 1.0 < most
+
+
+def test_impossible_groups_are_refused() -> None:
+    with pytest.raises(UsageError, match="drives is 9"):
+        ost_rate.slowdown(replace(TERMS, raid=Raid(drives=9)))
+
+
+def test_mirrors_give_half_of_their_drives() -> None:
+    mirrors = Raid("raid10", drives=10, data=1, parity=1, spares=0)
+    found = ost_rate.slowdown(replace(TERMS, raid=mirrors, amplification=1.0))
+    assert found.ceiling_bytes_per_s == pytest.approx(10 * 3.2e9 / 2)
+    assert found.factor == pytest.approx(1.0, abs=0.02)

@@ -106,13 +106,8 @@ def test_a_text_file_is_whole_at_any_time_and_says_nothing_of_the_process(tmp_pa
     assert file.stat().st_mode & 0o777 == 0o644
     assert [path.name for path in tmp_path.glob("*.prom*")] == ["trimtab.prom"]
     if shutil.which("promtool") is not None:
-        check = subprocess.run(
-            ["promtool", "check", "metrics"],
-            input=text,
-            text=True,
-            capture_output=True,
-            check=False,
-        )
+        words = ["promtool", "check", "metrics"]
+        check = subprocess.run(words, input=text, text=True, capture_output=True, check=False)
         assert (check.returncode, check.stdout + check.stderr) == (0, "")
 
 
@@ -238,18 +233,8 @@ def trim_everything(site: Site, store: Store, now: Any) -> None:
     for seen in snapshot.targets:
         reason = Message("time-since-trim", "trimmed long ago")
         instruction = Instruction(ActionKind.TRIM, seen.target.name, reason)
-        action = Action(
-            new_identifier(now),
-            site.name,
-            "trim",
-            "plan",
-            "me",
-            now,
-            instruction,
-            now,
-            Outcome.DONE,
-        )
-        store.put_action(action)
+        done = (now, instruction, now, Outcome.DONE)
+        store.put_action(Action(new_identifier(now), site.name, "trim", "plan", "me", *done))
 
 
 @pytest.mark.usefixtures("_closed_twins")
@@ -292,31 +277,12 @@ def test_every_panel_of_a_scraped_watch_has_series_and_an_alert_arrives(tmp_path
                 if not server.series(target["expr"].replace("$site", ".*"))
             ]
             assert empty == []
-            loaded = server.get("/api/v1/rules")["data"]["groups"]
-            states = [rule["health"] for group in loaded for rule in group["rules"]]
-            assert len(states) == 24
-            eventually(
-                lambda: all(
-                    rule["health"] == "ok"
-                    for group in server.get("/api/v1/rules")["data"]["groups"]
-                    for rule in group["rules"]
-                )
-            )
+            assert len(health_of_rules(server)) == 24
+            eventually(lambda: set(health_of_rules(server)) == {"ok"})
             # A target becomes read-only: the next slot shows it, and everybody is told.
-            set_read_only(driver, exporter, collector)
-            eventually(
-                lambda: [
-                    entry
-                    for document in web.documents
-                    for entry in document["alerts"]
-                    if entry["labels"].get("alertname") == expected
-                ]
-            )
-            (alert,) = [
-                entry
-                for entry in manager.get("/api/v2/alerts")
-                if entry["labels"]["alertname"] == expected
-            ]
+            set_read_only(exporter, collector)
+            eventually(lambda: any(named(expected, each["alerts"]) for each in web.documents))
+            (alert,) = named(expected, manager.get("/api/v2/alerts"))
             assert alert["labels"]["target"] == "OST0000"
             assert alert["labels"]["trouble"] == "read-only"
             assert alert["annotations"]["runbook_url"] == "RUNBOOK#trimtabtargetcritical"
@@ -324,7 +290,16 @@ def test_every_panel_of_a_scraped_watch_has_series_and_an_alert_arrives(tmp_path
         alerting.close()
 
 
-def set_read_only(driver: Any, exporter: Exporter, collector: Collector) -> None:
+def health_of_rules(server: Any) -> list[str]:
+    groups = server.get("/api/v1/rules")["data"]["groups"]
+    return [rule["health"] for group in groups for rule in group["rules"]]
+
+
+def named(name: str, alerts: list[Any]) -> list[Any]:
+    return [alert for alert in alerts if alert["labels"].get("alertname") == name]
+
+
+def set_read_only(exporter: Exporter, collector: Collector) -> None:
     """Let the metrics say of one target that it is read-only, as after such a snapshot."""
     now = collector.collect()
     assert now.snapshot is not None

@@ -76,6 +76,11 @@ def wait(planning: PurgePlanning) -> PlanEnd:
     return end
 
 
+def planned(planning: PurgePlanning) -> PlanEnd:
+    planning.begin(DUE)
+    return wait(planning)
+
+
 def test_a_plan_is_made_and_published_once(site: Site, walk: Walk, tmp_path: Path) -> None:
     work = planning(site, tmp_path)
     work.begin(DUE)
@@ -86,8 +91,8 @@ def test_a_plan_is_made_and_published_once(site: Site, walk: Walk, tmp_path: Pat
     plan = (directory / f"{NAME}.plan" / "plan.json").read_bytes()
     lists = sorted(path.name for path in (walk.public / "lists").rglob("*") if path.is_file())
     assert lists
-    work.begin(DUE)  # as after a kill before the slot's end was stored
-    assert wait(work) == PlanEnd()
+    # As after a kill before the slot's end was stored.
+    assert planned(work) == PlanEnd()
     assert (directory / f"{NAME}.plan" / "plan.json").read_bytes() == plan
     assert lists == sorted(p.name for p in (walk.public / "lists").rglob("*") if p.is_file())
     assert (directory / f"{NAME}.log").read_text().count('"schema_version"') == 4
@@ -102,17 +107,13 @@ def test_what_was_stopped_is_resumed(site: Site, tmp_path: Path) -> None:
     assert first.ended() is None  # the scan begins
     first.stop()
     first.stop()
-    again = planning(site, tmp_path)
-    again.begin(DUE)
-    assert wait(again) == PlanEnd()
+    assert planned(planning(site, tmp_path)) == PlanEnd()
     assert (tmp_path / "plans" / f"{NAME}.plan").is_dir()
 
 
 def test_a_plan_that_is_not_needed_is_no_failure(site: Site, walk: Walk, tmp_path: Path) -> None:
     walk.write_policy(target="99%")
-    work = planning(site, tmp_path)
-    work.begin(DUE)
-    end = wait(work)
+    end = planned(planning(site, tmp_path))
     assert not end.failed
     assert (end.detail or "").startswith("purge plan: ")
     assert not (tmp_path / "plans" / f"{NAME}.plan").exists()
@@ -120,9 +121,7 @@ def test_a_plan_that_is_not_needed_is_no_failure(site: Site, walk: Walk, tmp_pat
 
 def test_an_error_of_a_command_is_said(site: Site, walk: Walk, tmp_path: Path) -> None:
     walk.policy.write_text("[policy]\nname = 3\n")
-    work = planning(site, tmp_path)
-    work.begin(DUE)
-    end = wait(work)
+    end = planned(planning(site, tmp_path))
     assert end.failed
     assert str(walk.policy) in (end.detail or "")
 
@@ -130,43 +129,40 @@ def test_an_error_of_a_command_is_said(site: Site, walk: Walk, tmp_path: Path) -
 @pytest.mark.parametrize("said", ["", "Traceback\nKilled", json.dumps({"error": None}), "[1]"])
 def test_a_command_that_ends_without_a_document(tmp_path: Path, said: str) -> None:
     site = a_site(policies=Policies(purge=plans(directory=str(tmp_path / "plans"))))
-    work = planning(site, tmp_path, "sh", "-c", f"echo '{said}' >&2; exit 7")
-    work.begin(DUE)
-    end = wait(work)
+    end = planned(planning(site, tmp_path, "sh", "-c", f"echo '{said}' >&2; exit 7"))
     assert end.failed
     assert "exit code 7" in (end.detail or "")
 
 
-def test_probes_go_on_while_a_plan_is_made(tmp_path: Path) -> None:
+def test_probes_go_on_while_a_plan_is_made(tmp_path: Path, store: Store) -> None:
     clock = Moving(MONDAY)
     site = a_site(policies=Policies(purge=plans(directory=str(tmp_path / "plans"))))
     assert [item.name for item in items(site)] == ["probe:hourly", PURGE_PLAN]
     gate = tmp_path / "gate"
-    with Store.open(tmp_path / "t.db") as store:
-        script = f"while [ ! -e {gate} ]; do sleep 0.02; done"
-        watch = a_watch(site, store, clock, until=MONDAY + timedelta(hours=30))
-        watch._work.planning = planning(site, tmp_path, "sh", "-c", script)
-        with pytest.raises(Ended):
-            watch.run()
-        running = store.open_slots("scratch")
-        assert [(slot.item, slot.due_at) for slot in running] == [(PURGE_PLAN, DUE_MONDAY)]
-        states = [slot.state for slot in store.slots("scratch", item="probe:hourly")]
-        assert states == [SlotState.DONE] * 30
-        (late,) = store.slots("scratch", item=PURGE_PLAN, since=MONDAY + timedelta(hours=24))
-        assert late.state is SlotState.MISSED
-        gate.touch()  # the watch was killed; the next one resumes it
-        watch._work.planning.stop()
-        after = a_watch(site, store, clock, until=MONDAY + timedelta(hours=31))
-        after._work.planning = planning(site, tmp_path, "true")
-        with pytest.raises(Ended):
-            after.run()
-        until = time.monotonic() + 120  # a simulated hour may be shorter than three processes
-        while after._work.is_planning and time.monotonic() < until:
-            after._work.planned()
-            time.sleep(0.01)
-        assert store.open_slots("scratch") == ()
-        (first, _) = store.slots("scratch", item=PURGE_PLAN)
-        assert first.state is SlotState.DONE
+    script = f"while [ ! -e {gate} ]; do sleep 0.02; done"
+    watch = a_watch(site, store, clock, until=MONDAY + timedelta(hours=30))
+    watch._work.planning = planning(site, tmp_path, "sh", "-c", script)
+    with pytest.raises(Ended):
+        watch.run()
+    running = store.open_slots("scratch")
+    assert [(slot.item, slot.due_at) for slot in running] == [(PURGE_PLAN, DUE_MONDAY)]
+    states = [slot.state for slot in store.slots("scratch", item="probe:hourly")]
+    assert states == [SlotState.DONE] * 30
+    (late,) = store.slots("scratch", item=PURGE_PLAN, since=MONDAY + timedelta(hours=24))
+    assert late.state is SlotState.MISSED
+    gate.touch()  # the watch was killed; the next one resumes it
+    watch._work.planning.stop()
+    after = a_watch(site, store, clock, until=MONDAY + timedelta(hours=31))
+    after._work.planning = planning(site, tmp_path, "true")
+    with pytest.raises(Ended):
+        after.run()
+    until = time.monotonic() + 120  # a simulated hour may be shorter than three processes
+    while after._work.is_planning and time.monotonic() < until:
+        after._work.planned()
+        time.sleep(0.01)
+    assert store.open_slots("scratch") == ()
+    (first, _) = store.slots("scratch", item=PURGE_PLAN)
+    assert first.state is SlotState.DONE
 
 
 DUE_MONDAY = MONDAY + timedelta(hours=3)

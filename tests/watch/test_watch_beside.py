@@ -1,4 +1,4 @@
-"""Snapshots that come due while a probe runs: taken beside it, and alerts with them."""
+"""Observers of a watch, and snapshots that come due while a probe runs: taken beside it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,29 @@ from typing import Any
 
 import pytest
 from tests.support.memory_driver import MemoryDriver
-from tests.support.watched import HOURLY, MONDAY, Ended, Moving, SimulatedProbe, a_site, a_watch
+from tests.support.watched import (
+    HOURLY,
+    MONDAY,
+    Ended,
+    Moving,
+    SimulatedProbe,
+    a_log,
+    a_site,
+    a_watch,
+)
 
 from trimtab.base.error import ToolError
+from trimtab.base.notification import Alerts, MailAlerts, MetricsExport, Webhook
 from trimtab.base.site import SiteProbe
 from trimtab.base.snapshot import Snapshot
 from trimtab.probe.probe import ProbeOutcome, RunContext
 from trimtab.store.slot import Slot, SlotState
 from trimtab.store.store import Store
+from trimtab.watch.alert.alerting import Alerting
+from trimtab.watch.beside import observers_of
+from trimtab.watch.exporter import Exporter
 
 MINUTE = timedelta(minutes=1)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Any:
-    with Store.open(tmp_path / "t.db") as opened:
-        yield opened
 
 
 class Hanging(SimulatedProbe):
@@ -58,16 +65,8 @@ class Told:
 def _watched(store: Store, driver: MemoryDriver, clock: Moving) -> tuple[tuple[Slot, ...], Told]:
     probe, told = Hanging(clock), Told(clock)
     site = a_site(HOURLY, snapshots="every 5m")
-    watch = a_watch(
-        site,
-        store,
-        clock,
-        until=MONDAY + 95 * MINUTE,
-        driver=driver,
-        probe=probe,
-        observers=(told,),
-    )
-    probe.watch = watch
+    more = {"driver": driver, "probe": probe, "observers": (told,)}
+    probe.watch = watch = a_watch(site, store, clock, until=MONDAY + 95 * MINUTE, **more)
     with pytest.raises(Ended):
         watch.run()
     return store.slots(site.name), told
@@ -100,3 +99,29 @@ def test_what_goes_wrong_beside_a_probe_is_of_that_snapshot_alone(store: Store) 
     failed = [slot for slot in slots if slot.state is SlotState.FAILED]
     assert [slot.detail for slot in failed] == ["no snapshot after it: no server answers"]
     assert all(slot.state is SlotState.DONE for slot in slots if slot not in failed)
+
+
+def test_a_site_gets_the_observers_that_its_file_asks_for(store: Store, tmp_path: Path) -> None:
+    mail = Alerts(mail=MailAlerts(to=("ops@example.org",)))
+    hook = (Webhook("chat", "https://example.org/"),)
+    textfile = MetricsExport(textfile=str(tmp_path / "t.prom"))
+    for site, kinds in (
+        (a_site(), []),
+        (a_site(alerts=mail), [Alerting]),
+        (a_site(webhooks=hook), [Alerting]),
+        (a_site(metrics=textfile), [Exporter]),
+        (a_site(webhooks=hook, metrics=textfile), [Alerting, Exporter]),
+    ):
+        observers = observers_of(site, store, log=a_log()[0], clock=Moving())
+        assert [type(each) for each in observers] == kinds
+
+
+def test_metrics_of_lustre_name_its_file_system_and_no_others_do(
+    store: Store, tmp_path: Path
+) -> None:
+    metrics = MetricsExport(textfile=str(tmp_path / "t.prom"))
+    for driver, name in (("lustre", "work"), ("local", None), ("twin", None)):
+        site = a_site(driver=driver, file_system="work", metrics=metrics)
+        (exporter,) = observers_of(site, store, log=a_log()[0], clock=Moving())
+        assert isinstance(exporter, Exporter)
+        assert exporter._collector.collect().file_system == name

@@ -59,8 +59,8 @@ class Scene:
         self.log, self.lines = a_log()
         self.events: list[tuple[float, Callable[[], object]]] = []
 
-    def set(self, reading: str, value: bool) -> Callable[[], object]:
-        return lambda: self.driver.target.readings.update({reading: value})
+    def sets(self, **readings: bool) -> Callable[[], object]:
+        return lambda: self.driver.target.readings.update(readings)
 
     def answer(self, answers: bool) -> Callable[[], object]:
         return lambda: setattr(self.driver.target, "answers", answers)
@@ -127,12 +127,8 @@ def test_a_store_that_cannot_be_written_loses_no_slot_and_no_alert(
         def end() -> None:
             undo.pop()()
 
-        scene.events = [
-            (2.1, begin),
-            (2.2, scene.set("read_only", value=True)),
-            (3.4, end),
-            (5.1, scene.set("read_only", value=False)),
-        ]
+        scene.events = [(2.1, begin), (2.2, scene.sets(read_only=True))]
+        scene.events += [(3.4, end), (5.1, scene.sets(read_only=False))]
         with Store.open(file) as store:
             scene.watch(store, 6.1)
             slots = store.slots("scratch")
@@ -176,22 +172,17 @@ def test_a_store_gone_read_only_is_waited_for_and_gone_on_with_once_it_is_repair
 
 
 def test_a_clock_set_back_by_an_hour_sends_nothing_twice_and_loses_nothing(
-    tmp_path: Path,
+    store: Store,
 ) -> None:
     scene = Scene()
 
     def back() -> None:
         scene.clock.at -= HOUR
 
-    with Store.open(tmp_path / "t.db") as store:
-        scene.events = [
-            (2.1, scene.set("read_only", value=True)),
-            (4.05, back),
-            (4.06, scene.set("read_only", value=False)),
-            (5.6, scene.set("read_only", value=True)),
-        ]
-        scene.watch(store, 7.1)
-        slots = Counter((slot.item, slot.due_at) for slot in store.slots("scratch"))
+    scene.events = [(2.1, scene.sets(read_only=True)), (4.05, back)]
+    scene.events += [(4.06, scene.sets(read_only=False)), (5.6, scene.sets(read_only=True))]
+    scene.watch(store, 7.1)
+    slots = Counter((slot.item, slot.due_at) for slot in store.slots("scratch"))
     assert "the clock went back" in scene.lines.text()
     name = "target-read-only"
     assert scene.sent == [(name, OPENED), (name, CLOSED), (name, OPENED)]
@@ -199,17 +190,12 @@ def test_a_clock_set_back_by_an_hour_sends_nothing_twice_and_loses_nothing(
     assert set(slots.values()) == {1}
 
 
-def test_a_server_that_cannot_be_reached_is_an_alert_and_ends_no_other(tmp_path: Path) -> None:
+def test_a_server_that_cannot_be_reached_is_an_alert_and_ends_no_other(store: Store) -> None:
     scene = Scene()
-    with Store.open(tmp_path / "t.db") as store:
-        scene.events = [
-            (2.1, scene.set("read_only", value=True)),
-            (3.1, scene.answer(answers=False)),
-            (5.1, scene.answer(answers=True)),
-            (6.1, scene.set("read_only", value=False)),
-        ]
-        scene.watch(store, 8.1)
-        complete = [snapshot.complete for snapshot in store.snapshots("scratch")]
+    scene.events = [(2.1, scene.sets(read_only=True)), (3.1, scene.answer(answers=False))]
+    scene.events += [(5.1, scene.answer(answers=True)), (6.1, scene.sets(read_only=False))]
+    scene.watch(store, 8.1)
+    complete = [snapshot.complete for snapshot in store.snapshots("scratch")]
     assert complete.count(False) >= 8
     assert scene.sent == [
         ("target-read-only", OPENED),
@@ -231,16 +217,15 @@ def test_a_server_that_cannot_be_reached_is_an_alert_and_ends_no_other(tmp_path:
     ],
 )
 def test_quiet_hours_end_once_on_the_nights_when_clocks_change(
-    evening: datetime, quiet: str, sent_at: datetime, tmp_path: Path, monkeypatch: Any
+    evening: datetime, quiet: str, sent_at: datetime, store: Store, monkeypatch: Any
 ) -> None:
     scene = Scene(timezone="Europe/Berlin", alerts=Alerts(quiet=parse_window(quiet)))
     scene.clock.at = evening
     decided(monkeypatch, alert(1))
-    with Store.open(tmp_path / "t.db") as store:
-        alerting = scene.alerting(store)
-        alerting.after_slot()
-        for _ in range(6 * 12):
-            scene.clock.at += HOUR / 6
-            alerting.idle(scene.clock())
+    alerting = scene.alerting(store)
+    alerting.after_slot()
+    for _ in range(6 * 12):
+        scene.clock.at += HOUR / 6
+        alerting.idle(scene.clock())
     assert scene.chat.attempts == [sent_at.replace(tzinfo=UTC)]
     assert scene.chat.ids == [alert(1).id]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +16,16 @@ from trimtab.base.event import Event, EventKind, identifier_of
 from trimtab.base.snapshot import Reading, Snapshot, Target, TargetSnapshot
 from trimtab.store.kept import Judged, KeptIncident
 from trimtab.store.store import Store
-from trimtab.web.access import Access, TokenAccess
+from trimtab.web.access import (
+    Access,
+    Asking,
+    Identity,
+    Proxy,
+    ProxyAccess,
+    Roles,
+    TokenAccess,
+    WebSettings,
+)
 from trimtab.web.desk import Desk
 from trimtab.web.request_guard import RequestGuard
 from trimtab.web.server import application_of, refusal_page
@@ -26,15 +34,19 @@ HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
 HOST = "dashboard.test"
 LOG = logging.getLogger("trimtab.test.web")
 RUNS = 240
+Clock = Callable[[], float]
+
+
+def still() -> float:
+    """Return the same time for ever."""
+    return 0.0
 
 
 _application_of = cache(application_of)
 """Routes take longer to declare than a test to run."""
 
 
-def guard_of(
-    desk: Desk, access: Access, elapsed_s: Callable[[], float] = lambda: 0.0
-) -> RequestGuard:
+def guard_of(desk: Desk, access: Access, elapsed_s: Clock = still) -> RequestGuard:
     """Return the dashboard behind its guard."""
     application, hosts = _application_of(desk), frozenset({HOST})
     return RequestGuard(
@@ -83,6 +95,36 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
         yield Desk(store)
 
 
+def by_token(
+    announce: Callable[[str], None], user: str = "alice", elapsed_s: Clock = still
+) -> TokenAccess:
+    """Return access by tokens, the first of which is announced."""
+    access = TokenAccess(announce, user=user, elapsed_s=elapsed_s)
+    access.offer()
+    return access
+
+
+def signed_in(desk: Desk, elapsed_s: Clock = still, host: str = HOST) -> TestClient:
+    """Return alice's client of a dashboard, let in by its token."""
+    tokens: list[str] = []
+    access = by_token(tokens.append, elapsed_s=elapsed_s)
+    client = TestClient(guard_of(desk, access, elapsed_s), base_url=f"https://{host}")
+    assert client.get("/enter", params={"token": tokens[0]}).status_code == 200
+    return client
+
+
+def through_proxy(
+    desk: Desk, user: str | None = None, *, peer: str = "192.0.2.7", secret: str | None = None
+) -> TestClient:
+    """Return the client of somebody whom a proxy signed in; all view, some may do more."""
+    roles = Roles(("*",), ("alice", "olga"), ("eva", "root"))
+    settings = WebSettings((HOST,), Proxy(("192.0.2.0/28",)), roles, secret)
+    return TestClient(
+        guard_of(desk, ProxyAccess(settings)), base_url=f"https://{HOST}", client=(peer, 5),
+        follow_redirects=False, headers={} if user is None else {"X-Forwarded-User": user},
+    )  # fmt: skip
+
+
 @pytest.fixture
 def tokens() -> list[str]:
     """The tokens that were announced."""
@@ -92,9 +134,7 @@ def tokens() -> list[str]:
 @pytest.fixture
 def stranger(desk: Desk, tokens: list[str]) -> TestClient:
     """A client that was not let in."""
-    access = TokenAccess(tokens.append, user="alice", elapsed_s=lambda: 0.0)
-    access.offer()
-    guard = guard_of(desk, access)
+    guard = guard_of(desk, by_token(tokens.append))
     return TestClient(guard, base_url=f"https://{HOST}", follow_redirects=False)
 
 
@@ -105,10 +145,19 @@ def client(stranger: TestClient, tokens: list[str]) -> TestClient:
     return stranger
 
 
-def csrf_of(client: TestClient) -> str:
+def csrf_of(client: TestClient, page: str = "actions") -> str:
     """Return the token that a page brings along."""
-    page = client.get(f"/s/{SITE}/actions").text
-    return page.partition('name="csrf" value="')[2].partition('"')[0]
+    text = client.get(f"/s/{SITE}/{page}").text
+    return text.partition('name="csrf" value="')[2].partition('"')[0]
 
 
-__all__ = ["HOSTILE", "RUNS", "SITE", "START", "csrf_of", "hour", "timedelta"]
+def csrf_behind_proxy(client: TestClient) -> str:
+    """Return the token of a person whom a proxy signed in, as the guard makes it."""
+    access: ProxyAccess = client.app._access  # type: ignore[attr-defined]
+    headers = {"x-forwarded-user": (client.headers["X-Forwarded-User"],)}
+    identity = access.identify(Asking("192.0.2.7", headers))
+    assert isinstance(identity, Identity)
+    return identity.csrf
+
+
+__all__ = ["HOSTILE", "RUNS", "SITE", "START", "hour"]

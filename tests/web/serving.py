@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import httpx2 as httpx
-from tests.web.conftest import LOG
+from tests.web.conftest import LOG, by_token
 
-from trimtab.web.access import Access, Proxy, ProxyAccess, Roles, TokenAccess, WebSettings
+from trimtab.web.access import Access, Proxy, ProxyAccess, Roles, WebSettings
 from trimtab.web.desk import Desk
 from trimtab.web.server import guarded, listening, server_of
 
@@ -56,7 +57,7 @@ def serving(
     """Yield a server on a free port of the loopback; ends with it."""
     listener = listening("127.0.0.1", 0)
     server = Serving("127.0.0.1", listener.getsockname()[1])
-    chosen = by_token(server) if access is None else access(server)
+    chosen = by_token(server.tokens.append) if access is None else access(server)
     names = frozenset({f"127.0.0.1:{server.port}", *hosts})
     guard = guarded(desk, chosen, hosts=names, log=LOG, elapsed_s=elapsed_s)
     running = server_of(guard, listener)
@@ -70,14 +71,26 @@ def serving(
         assert not thread.is_alive()
 
 
-def by_token(server: Serving) -> TokenAccess:
-    """Return access by the tokens that a server announces."""
-    access = TokenAccess(server.tokens.append, user="alice", elapsed_s=lambda: 0.0)
-    access.offer()
-    return access
-
-
 def by_proxy(*admins: str, peers: str = "127.0.0.0/8") -> Callable[[Serving], ProxyAccess]:
     """Return access through a proxy of this host, which lets in everybody."""
     roles = Roles(("*",), (), admins)
     return lambda _: ProxyAccess(WebSettings((), Proxy((peers,)), roles, SECRET))
+
+
+def with_secret(
+    directory: Path,
+    secret: str = SECRET,
+    *,
+    mode: int = 0o600,
+    peer: str = "192.0.2.1",
+    more: str = '[web]\nhosts = ["x.test"]\n',
+) -> str:
+    """Write a secret and settings that name it; return the file of the settings."""
+    (directory / "secret").write_text(secret)
+    (directory / "secret").chmod(mode)
+    file = directory / "web.toml"
+    file.write_text(
+        f'{more}[proxy]\npeers = ["{peer}"]\nsecret_file = "{directory}/secret"\n'
+        '[roles]\nviewers = ["*"]\n'
+    )
+    return str(file)

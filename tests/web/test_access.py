@@ -6,7 +6,19 @@ import asyncio
 
 import pytest
 from starlette.testclient import TestClient
-from tests.web.conftest import HOST, LOG, SITE, csrf_of, guard_of
+from tests.support.codes import raises
+from tests.web.conftest import (
+    HOST,
+    LOG,
+    SITE,
+    by_token,
+    csrf_behind_proxy,
+    csrf_of,
+    guard_of,
+    signed_in,
+    through_proxy,
+)
+from tests.web.serving import SECRET, with_secret
 
 from trimtab.base.error import RefusedError
 from trimtab.base.event import EventKind
@@ -16,9 +28,6 @@ from trimtab.web.access import (
     Asking,
     Identity,
     Proxy,
-    ProxyAccess,
-    Roles,
-    TokenAccess,
     WebSettings,
     load_settings,
 )
@@ -27,7 +36,6 @@ from trimtab.web.command import _refuse_open
 from trimtab.web.desk import Desk
 from trimtab.web.server import application_of
 
-SECRET = "s" * 40
 PATHS = ("/", f"/s/{SITE}/overview", "/api/v1/sites", "/api/openapi.json", "/static/app.js", "/no")
 
 
@@ -56,12 +64,7 @@ def test_a_token_works_once_and_a_new_one_is_offered(stranger, tokens):
 
 def test_a_session_that_is_not_used_ends(desk):
     now = [0.0]
-    tokens: list[str] = []
-    access = TokenAccess(tokens.append, user="alice", elapsed_s=lambda: now[0])
-    access.offer()
-    guard = guard_of(desk, access, lambda: now[0])
-    client = TestClient(guard, base_url=f"https://{HOST}")
-    client.get("/enter", params={"token": tokens[0]})
+    client = signed_in(desk, lambda: now[0])
     now[0] = 11 * 3600.0
     assert client.get("/api/v1/sites").status_code == 200
     now[0] += 13 * 3600.0
@@ -72,11 +75,7 @@ def test_a_session_that_is_not_used_ends(desk):
 def test_a_session_that_is_used_for_ever_ends(desk):
     """An open page uses it every ten minutes; so would who stole the cookie."""
     now = [0.0]
-    tokens: list[str] = []
-    access = TokenAccess(tokens.append, user="alice", elapsed_s=lambda: now[0])
-    access.offer()
-    client = TestClient(guard_of(desk, access, lambda: now[0]), base_url=f"https://{HOST}")
-    client.get("/enter", params={"token": tokens[0]})
+    client = signed_in(desk, lambda: now[0])
     statuses = []
     while now[0] < 8 * 86400.0:
         now[0] += 6 * 3600.0
@@ -98,9 +97,7 @@ def test_who_signs_out_needs_another_link(client, stranger):
 def cookie_at(desk: Desk, host: str) -> str:
     """Return the cookie that a dashboard gives a browser that reaches it by a name."""
     tokens: list[str] = []
-    access = TokenAccess(tokens.append, user="alice", elapsed_s=lambda: 0.0)
-    access.offer()
-    guard = guard_of(desk, access)
+    guard = guard_of(desk, by_token(tokens.append))
     guard._hosts = frozenset({host})
     client = TestClient(guard, base_url=f"http://{host}")
     return client.get("/enter", params={"token": tokens[0]}).headers["set-cookie"]
@@ -125,20 +122,19 @@ def test_a_cookie_is_named_for_its_port_or_bound_to_its_name(desk):
 def test_a_session_is_of_one_server_and_one_name(desk):
     tokens: list[str] = []
 
-    def asked(access: TokenAccess, cookie: str) -> object:
-        return access.identify(Asking("", {"host": ("127.0.0.1:8765",), "cookie": (cookie,)}))
+    def knows(server: int, cookie: str) -> bool:
+        asking = Asking("", {"host": ("127.0.0.1:8765",), "cookie": (cookie,)})
+        return isinstance(servers[server].identify(asking), Identity)
 
-    servers = [TokenAccess(tokens.append, user="alice", elapsed_s=lambda: 0.0) for _ in range(2)]
-    for server in servers:
-        server.offer()
+    servers = [by_token(tokens.append) for _ in range(2)]
     value = servers[0].enter(tokens[0])
-    assert isinstance(asked(servers[0], f"trimtab_session_8765={value}"), Identity)
-    assert not isinstance(asked(servers[1], f"trimtab_session_8765={value}"), Identity)
+    own = f"trimtab_session_8765={value}"
+    assert (knows(0, own), knows(1, own)) == (True, False)
     for name in ("trimtab_session_8766", "trimtab_session", "__Host-trimtab_session"):
-        assert not isinstance(asked(servers[0], f"{name}={value}"), Identity)
+        assert not knows(0, f"{name}={value}")
     # What other servers of this host set neither hides it nor stands for it.
     for others in ('x={"a": [1]}; ', "trimtab_session_8765=planted; ", "=; ;; \xff=\x00; "):
-        assert isinstance(asked(servers[0], f"{others}trimtab_session_8765={value}"), Identity)
+        assert knows(0, others + own)
 
 
 @pytest.mark.parametrize(
@@ -162,12 +158,11 @@ def test_what_pages_of_others_load_is_not_worked_out(client, site, mode, dest, s
 
 def test_a_rate_is_of_a_user_whatever_proxy_they_come_by(desk, monkeypatch, caplog):
     monkeypatch.setattr(guarding, "BURST", 4.0)
-    client = proxied(desk, "192.0.2.7")
+    client = through_proxy(desk, "carol")
     statuses = []
     for number in range(6):
         client._transport.client = (f"192.0.2.{number + 1}", 5)  # type: ignore[attr-defined]
-        answer = client.get("/api/v1/sites", headers={"X-Forwarded-User": "carol"})
-        statuses.append(answer.status_code)
+        statuses.append(client.get("/api/v1/sites").status_code)
     assert statuses == [200] * 4 + [429] * 2
     assert [record.fields["user"] for record in caplog.records] == ["carol"] * 2
     assert client.get("/api/v1/sites", headers={"X-Forwarded-User": "dave"}).status_code == 200
@@ -192,14 +187,6 @@ def test_a_form_of_many_fields_is_not_taken_apart(client, desk):
     assert len(desk.store.events(site=SITE)) == before
 
 
-def proxied(desk: Desk, peer: str, secret: str | None = None) -> TestClient:
-    settings = WebSettings(
-        (HOST,), Proxy(("192.0.2.0/28",)), Roles(("*",), ("alice",), ("bob",)), secret
-    )
-    guard = guard_of(desk, ProxyAccess(settings))
-    return TestClient(guard, base_url=f"https://{HOST}", client=(peer, 5), follow_redirects=False)
-
-
 @pytest.mark.parametrize(
     ("peer", "headers", "status"),
     [
@@ -217,47 +204,34 @@ def proxied(desk: Desk, peer: str, secret: str | None = None) -> TestClient:
     ],
 )
 def test_a_header_is_believed_from_the_proxy_alone(desk, peer, headers, status):
-    assert proxied(desk, peer).get("/api/v1/sites", headers=headers).status_code == status
+    assert (
+        through_proxy(desk, peer=peer).get("/api/v1/sites", headers=headers).status_code == status
+    )
 
 
 def test_a_proxy_on_a_shared_address_needs_its_secret(desk):
-    client = proxied(desk, "192.0.2.7", SECRET)
-    user = {"X-Forwarded-User": "bob"}
-    assert client.get("/api/v1/sites", headers=user).status_code == 401
-    wrong = {**user, "X-Trimtab-Secret": "t" * 40}
-    assert client.get("/api/v1/sites", headers=wrong).status_code == 401
-    right = {**user, "X-Trimtab-Secret": SECRET}
-    assert client.get("/api/v1/sites", headers=right).status_code == 200
+    client = through_proxy(desk, "bob", secret=SECRET)
+    for headers, status in (
+        ({}, 401),
+        ({"X-Trimtab-Secret": "t" * 40}, 401),
+        ({"X-Trimtab-Secret": SECRET}, 200),
+    ):
+        assert client.get("/api/v1/sites", headers=headers).status_code == status
 
 
-def test_a_token_lets_nobody_in_behind_a_proxy(desk, tokens):
-    assert proxied(desk, "192.0.2.7").get("/enter?token=x").status_code == 401
+def test_a_token_lets_nobody_in_behind_a_proxy(desk):
+    assert through_proxy(desk).get("/enter?token=x").status_code == 401
 
 
-@pytest.mark.parametrize(("user", "status"), [("carol", 403), ("alice", 200), ("bob", 200)])
+@pytest.mark.parametrize(("user", "status"), [("carol", 403), ("alice", 200), ("root", 200)])
 def test_a_viewer_changes_nothing(desk, user, status):
-    client = proxied(desk, "192.0.2.7")
-    client.headers["X-Forwarded-User"] = user
+    client = through_proxy(desk, user)
     page = client.get(f"/s/{SITE}/actions").text
     assert ("<button>Write</button>" in page) == (status == 200)
-    token = _csrf(desk, client)
-    before = len(desk.store.events(site=SITE))
-    answer = client.post(
-        f"/api/v1/sites/{SITE}/events", json={"detail": "a word"}, headers={"X-CSRF-Token": token}
-    )
-    assert answer.status_code == status
-    assert len(desk.store.events(site=SITE)) - before == (status == 200)
-
-
-def _csrf(desk: Desk, client: TestClient) -> str:
-    """Return a user's token as the guard makes it."""
-    access: ProxyAccess = client.app._access  # type: ignore[attr-defined]
-    from trimtab.web.access import Asking, Identity
-
-    headers = {"x-forwarded-user": (client.headers["X-Forwarded-User"],)}
-    identity = access.identify(Asking("192.0.2.7", headers))
-    assert isinstance(identity, Identity)
-    return identity.csrf
+    before, headers = desk.store.events(site=SITE), {"X-CSRF-Token": csrf_behind_proxy(client)}
+    path = f"/api/v1/sites/{SITE}/events"
+    assert client.post(path, json={"detail": "a word"}, headers=headers).status_code == status
+    assert len(desk.store.events(site=SITE)) - len(before) == (status == 200)
 
 
 def test_a_change_is_recorded_in_the_persons_name(client, desk):
@@ -279,6 +253,9 @@ def test_a_change_is_recorded_in_the_persons_name(client, desk):
         ({"csrf": "0" * 64}, {}),
         ({"csrf": "right"}, {"Origin": "http://evil.test"}),
         ({"csrf": "right"}, {"Origin": "null"}),
+        ({"csrf": "right"}, {"Origin": "http://["}),
+        ({"csrf": "right"}, {"Origin": "//"}),
+        ({"csrf": "right"}, {"Origin": "x" * 300}),
     ],
 )
 def test_a_forged_change_is_refused(client, desk, data, headers):
@@ -288,6 +265,7 @@ def test_a_forged_change_is_refused(client, desk, data, headers):
     form = {"kind": "note", "detail": "forged", **data}
     answer = client.post(f"/s/{SITE}/log", data=form, headers=headers)
     assert answer.status_code == 403
+    assert answer.headers["content-security-policy"] == guarding.POLICY
     assert desk.store.events(site=SITE) == before
 
 
@@ -312,17 +290,10 @@ def test_other_methods_are_refused(client, method):
 
 
 def test_a_body_is_small(client):
-    token = csrf_of(client)
-    answer = client.post(
-        f"/s/{SITE}/log", data={"csrf": token, "kind": "note", "detail": "x" * guarding.BODY_MAX}
-    )
-    assert answer.status_code == 413
-
-    def chunks():  # without a length
-        for _ in range(70):
-            yield b"x" * 1024
-
-    assert client.post(f"/s/{SITE}/log", content=chunks()).status_code == 413
+    data = {"csrf": csrf_of(client), "kind": "note", "detail": "x" * guarding.BODY_MAX}
+    assert client.post(f"/s/{SITE}/log", data=data).status_code == 413
+    chunks = (b"x" * 1024 for _ in range(70))  # without a length
+    assert client.post(f"/s/{SITE}/log", content=chunks).status_code == 413
 
 
 def test_a_body_comes_soon(desk, monkeypatch):
@@ -335,8 +306,8 @@ def test_a_body_comes_soon(desk, monkeypatch):
     async def send(message):
         sent.append(message)
 
-    guard = proxied(desk, "192.0.2.7").app
-    headers = [(b"host", HOST.encode()), (b"x-forwarded-user", b"bob")]
+    guard = through_proxy(desk).app
+    headers = [(b"host", HOST.encode()), (b"x-forwarded-user", b"root")]
     scope = {"type": "http", "method": "POST", "path": "/", "raw_path": b"/", "query_string": b"",
              "headers": headers, "client": ("192.0.2.7", 5)}  # fmt: skip
     asyncio.run(guard(scope, never, send))  # type: ignore[arg-type]
@@ -360,18 +331,14 @@ def test_clients_that_are_remembered_are_bounded(monkeypatch):
     assert len(buckets._left) == 3
 
 
-def test_every_answer_carries_the_policy(client, stranger):
-    for path in (
-        f"/s/{SITE}/overview",
-        "/api/v1/sites",
-        "/static/app.css",
-        "/no",
-        "/enter?token=x",
-    ):
-        headers = client.get(path).headers
-        assert headers["content-security-policy"] == guarding.POLICY
-        assert headers["x-content-type-options"] == "nosniff"
-        assert headers["referrer-policy"] == "same-origin"
+@pytest.mark.parametrize(
+    "path", [f"/s/{SITE}/overview", "/api/v1/sites", "/static/app.css", "/no", "/enter?token=x"]
+)
+def test_every_answer_carries_the_policy(client, path):
+    headers = client.get(path).headers
+    assert headers["content-security-policy"] == guarding.POLICY
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "same-origin"
     assert "unsafe" not in guarding.POLICY
 
 
@@ -379,9 +346,8 @@ def test_an_open_address_needs_a_proxy():
     _refuse_open("127.0.0.1", None)
     _refuse_open("0.0.0.0", WebSettings(proxy=Proxy(("192.0.2.1",))))
     for settings in (None, WebSettings()):
-        with pytest.raises(RefusedError) as refused:
+        with raises(RefusedError, "bind-not-loopback"):
             _refuse_open("0.0.0.0", settings)
-        assert refused.value.code == "bind-not-loopback"
 
 
 @pytest.mark.parametrize(
@@ -396,25 +362,16 @@ def test_an_open_address_needs_a_proxy():
     ],
 )
 def test_settings_that_open_too_much_are_refused(tmp_path, text, code):
-    file = tmp_path / "web.toml"
-    file.write_text(text)
+    (tmp_path / "web.toml").write_text(text)
     with pytest.raises(ConfigError) as refused:
-        load_settings(str(file))
+        load_settings(str(tmp_path / "web.toml"))
     assert code in {problem.code for problem in refused.value.problems}
 
 
 def test_settings_are_read(tmp_path):
-    (tmp_path / "secret").write_text(SECRET)
-    (tmp_path / "secret").chmod(0o600)
-    file = tmp_path / "web.toml"
-    file.write_text(
-        f'[web]\nhosts = ["x.test"]\n[proxy]\npeers = ["192.0.2.1"]\n'
-        f'secret_file = "{tmp_path}/secret"\n[roles]\nviewers = ["*"]\n'
-    )
-    settings = load_settings(str(file))
-    assert (settings.hosts, settings.proxy.peers, settings.secret) == (
-        ("x.test",), ("192.0.2.1",), SECRET,
-    )  # fmt: skip
+    settings = load_settings(with_secret(tmp_path))
+    assert (settings.hosts, settings.proxy.peers) == (("x.test",), ("192.0.2.1",))
+    assert settings.secret == SECRET
     assert SECRET not in repr(settings)
 
 
@@ -423,11 +380,6 @@ def test_settings_are_read(tmp_path):
     [("short", 0o600, "secret-short"), (SECRET, 0o644, "secret-readable")],
 )
 def test_a_secret_that_is_none_is_refused(tmp_path, secret, mode, code):
-    (tmp_path / "secret").write_text(secret)
-    (tmp_path / "secret").chmod(mode)
-    file = tmp_path / "web.toml"
-    file.write_text(f'[proxy]\npeers = ["192.0.2.1"]\nsecret_file = "{tmp_path}/secret"\n'
-                    '[roles]\nviewers = ["*"]\n')  # fmt: skip
     with pytest.raises(ConfigError) as refused:
-        load_settings(str(file))
+        load_settings(with_secret(tmp_path, secret, mode=mode))
     assert {problem.code for problem in refused.value.problems} == {code}

@@ -24,7 +24,7 @@ from tests.support.browser import CHROMIUM, launched
 from tests.support.command import TRIMTAB
 from tests.support.real_year import real_year
 from tests.support.small_site import SITE, hour
-from tests.web.conftest import HOSTILE, keep_small_site
+from tests.web.conftest import HOSTILE, by_token, keep_small_site
 from tests.web.serving import Serving, serving
 
 from trimtab.base.event import identifier_of
@@ -33,7 +33,6 @@ from trimtab.base.units import format_percent, format_value
 from trimtab.probe.verdict.site_status import status_of
 from trimtab.store.kept import ImportedRun
 from trimtab.store.store import Store
-from trimtab.web.access import TokenAccess
 from trimtab.web.desk import Desk
 from trimtab.web.template import link
 
@@ -249,15 +248,11 @@ def run(*argv: str) -> None:
 @contextmanager
 def shown(store_path: Path, user: str = "alice") -> Iterator[tuple[Serving, list[str]]]:
     """Yield the dashboard on a store, and its sites."""
-
-    def by_token(server: Serving) -> TokenAccess:
-        access = TokenAccess(server.tokens.append, user=user, elapsed_s=lambda: 0.0)
-        access.offer()
-        return access
-
     with Store.open(store_path) as store:
-        desk = Desk(store)
-        with serving(desk, by_token, elapsed_s=iter(range(10**9)).__next__) as server:
+        desk, clock = Desk(store), iter(range(10**9)).__next__
+        with serving(
+            desk, lambda own: by_token(own.tokens.append, user), elapsed_s=clock
+        ) as server:
             yield server, [site.name for site in desk.sites()]
 
 

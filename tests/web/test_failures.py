@@ -18,7 +18,7 @@ from tests.support.command import TRIMTAB
 from tests.support.small_site import SITE
 from tests.support.watched import MONDAY, Ended, Moving, SimulatedProbe, a_site, a_watch
 from tests.web.conftest import csrf_of, keep_small_site
-from tests.web.serving import Serving, serving
+from tests.web.serving import serving
 
 from trimtab.store import database, schema
 from trimtab.store.store import Store
@@ -32,13 +32,14 @@ PAGES = (f"/s/{SITE}/overview", f"/s/{SITE}/series", f"/s/{SITE}/targets", f"/s/
 
 
 @contextmanager
-def shown(url: str, raw: Path) -> Iterator[tuple[Desk, Serving, httpx.Client]]:
+def shown(store: Path | str, raw: Path | None = None) -> Iterator[tuple[Desk, httpx.Client]]:
     """Yield the dashboard on a store, and somebody who looks at it."""
-    with Store.open(url, raw=raw) as store:
-        desk = Desk(store)
+    url, raw = (f"sqlite:///{store}", store.parent) if isinstance(store, Path) else (store, raw)
+    with Store.open(url, raw=raw) as opened:
+        desk = Desk(opened)
         with serving(desk) as server, server.signed_in() as person:
             assert statuses(person) == {200}
-            yield desk, server, person
+            yield desk, person
 
 
 def statuses(person: httpx.Client) -> set[int]:
@@ -79,7 +80,7 @@ def test_a_store_that_another_version_has_changed(kept, monkeypatch, revision, c
     """Its tables may mean something else: nothing of it is shown."""
     monkeypatch.setattr(schema, "REVISIONS", ("0000", *schema.REVISIONS))
     set_to = f"UPDATE {schema.VERSION_TABLE} SET version_num = "
-    with shown(f"sqlite:///{kept}", kept.parent) as (_, _, person):
+    with shown(kept) as (_, person):
         executed(kept, f"{set_to}'{revision}'")
         fails_clearly(person, code)
         executed(kept, f"{set_to}'{schema.HEAD}'")
@@ -88,7 +89,7 @@ def test_a_store_that_another_version_has_changed(kept, monkeypatch, revision, c
 
 def test_a_store_that_is_held_by_another_process(kept, monkeypatch):
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.2)
-    with shown(f"sqlite:///{kept}", kept.parent) as (desk, _, person):
+    with shown(kept) as (desk, person):
         desk.store.close()  # connections that are open keep others from holding it
         with closing(sqlite3.connect(kept, isolation_level=None)) as holder:
             holder.execute("PRAGMA locking_mode=EXCLUSIVE")
@@ -100,7 +101,7 @@ def test_a_store_that_is_held_by_another_process(kept, monkeypatch):
 
 def test_a_store_that_another_process_writes_is_shown_and_takes_an_entry_later(kept, monkeypatch):
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.2)
-    with shown(f"sqlite:///{kept}", kept.parent) as (desk, _, person):
+    with shown(kept) as (desk, person):
         desk.store.close()
         entry = {"kind": "note", "detail": "words", "csrf": csrf_of(person)}  # type: ignore[arg-type]
         with closing(sqlite3.connect(kept, isolation_level=None)) as writer:
@@ -117,7 +118,7 @@ def test_a_store_that_is_gone_and_restored_from_a_copy(kept):
     """The file of before may still be open: it is not what people restored."""
     copy = kept.with_name("copy.db")
     executed(kept, f"VACUUM INTO '{copy}'")
-    with shown(f"sqlite:///{kept}", kept.parent) as (_, _, person):
+    with shown(kept) as (_, person):
         entry = {"kind": "note", "detail": "after the copy", "csrf": csrf_of(person)}  # type: ignore[arg-type]
         assert person.post(f"/s/{SITE}/log", data=entry).status_code == 303
         assert "after the copy" in person.get(f"/s/{SITE}/actions").text
@@ -141,20 +142,14 @@ def administered(postgresql_directory: Path) -> Iterator[Callable[[str], object]
         yield lambda statement: admin.execute(statement.encode())
 
 
-def test_a_lost_connection_to_postgresql(
-    kept,
-    administered,
-    postgresql_url,  # noqa: F811
-    tmp_path,
-):
+def test_a_lost_connection_to_postgresql(kept, administered, postgresql_url, tmp_path):  # noqa: F811
     with Store.open(kept) as source, Store.open(postgresql_url, raw=tmp_path / "raw") as target:
         source.copy_to(target, now=MONDAY)
     name = postgresql_url.partition("@/")[2].partition("?")[0]
-    with shown(postgresql_url, tmp_path / "raw") as (_, _, person):
+    database_of = f"FROM pg_stat_activity WHERE datname = '{name}'"
+    with shown(postgresql_url, tmp_path / "raw") as (_, person):
         administered(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false")
-        administered(
-            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
-        )
+        administered(f"SELECT pg_terminate_backend(pid) {database_of}")
         fails_clearly(person, "store-unusable")
         administered(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS true")
         assert statuses(person) == {200}

@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
-from tests.show.purge_pages import horizon_answer_of
+from tests.show.pages import horizon_answer_of
 from tests.store.test_results import kept_horizon, kept_whatif
 from tests.support.small_site import SITE, SmallSite, hour
-from tests.web.conftest import HOST, guard_of, keep_small_site
+from tests.web.conftest import keep_small_site, signed_in
 
 from trimtab.base.event import identifier_of
 from trimtab.judge import variability
@@ -22,7 +22,6 @@ from trimtab.show import chart
 from trimtab.site.place import Place, add_event
 from trimtab.store.kept import add_result
 from trimtab.store.store import Store
-from trimtab.web.access import TokenAccess
 from trimtab.web.desk import Desk
 
 pytestmark = pytest.mark.cli
@@ -47,26 +46,24 @@ def store(request, tmp_path):
 
 def client_of(store: Store) -> TestClient:
     """Return a person's client of a server that has only just begun, whose clock stands still."""
-    tokens: list[str] = []
-    access = TokenAccess(tokens.append, user="alice", elapsed_s=lambda: 0.0)
-    access.offer()
     desk = Desk(store)
     desk.now = lambda name: hour(2000)  # type: ignore[method-assign]
-    client = TestClient(guard_of(desk, access), base_url=f"https://{HOST}")
-    assert client.get("/enter", params={"token": tokens[-1]}).status_code == 200
-    return client
+    return signed_in(desk)
+
+
+def without_csrf(text: str) -> str:
+    """Return a page without what is of the person alone."""
+    return "".join(line for line in text.splitlines() if "csrf" not in line)
 
 
 def shown(client: TestClient) -> dict[str, str]:
     """Return every page and document, without what is of the person alone."""
-    pages = {name: client.get(f"/s/{SITE}/{name}") for name in PAGES}
-    documents = {f"api {n}": client.get(f"/api/v1/sites/{SITE}/{n}") for n in DOCUMENTS}
-    for name, answer in {**pages, **documents}.items():
+    paths = {name: f"/s/{SITE}/{name}" for name in PAGES}
+    paths |= {f"api {name}": f"/api/v1/sites/{SITE}/{name}" for name in DOCUMENTS}
+    answers = {name: client.get(path) for name, path in paths.items()}
+    for name, answer in answers.items():
         assert answer.status_code in {200, 404}, (name, answer.text[-300:])
-    return {
-        name: "".join(line for line in answer.text.splitlines() if "csrf" not in line)
-        for name, answer in {**pages, **documents}.items()
-    }
+    return {name: without_csrf(answer.text) for name, answer in answers.items()}
 
 
 def log_an_event(store: Store) -> None:
@@ -116,8 +113,7 @@ def test_a_server_that_has_just_begun_judges_and_draws_nothing_again(store, monk
     of_pages = {name: text for name, text in whole.items() if not name.startswith("api")}
     again = client_of(store)
     for name, text in of_pages.items():
-        page = again.get(f"/s/{SITE}/{name}").text
-        assert "".join(line for line in page.splitlines() if "csrf" not in line) == text
+        assert without_csrf(again.get(f"/s/{SITE}/{name}").text) == text
     store.drop_derived()
     with pytest.raises(ZeroDivisionError):
         again.get(f"/s/{SITE}/overview")

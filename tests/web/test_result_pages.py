@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from tests.purge.notice.making import Book, clock
+from tests.purge.notice.making import Book, clock, open_directory
 from tests.purge.plan.making import KEY, Row, draft, file_system, make
-from tests.show.pages import swept_policies
-from tests.show.purge_pages import horizon_answer_of
+from tests.show.pages import horizon_answer_of, swept_policies
 from tests.store.test_results import kept_horizon, kept_whatif
 from tests.support.documents import misfits
+from tests.support.known import known
 from tests.support.small_site import SITE, SmallSite, hour
-from tests.web.conftest import HOST, HOSTILE, guard_of
+from tests.web.conftest import HOSTILE, csrf_behind_proxy, csrf_of, through_proxy
 from tests.web.test_pages import Inline
 
 from trimtab.base.event import EventKind, identifier_of
@@ -41,7 +41,6 @@ from trimtab.store.purge_place import PurgePlace, prepared
 from trimtab.store.store import Store
 from trimtab.twin.whatif.page_whatif import whatif_answers
 from trimtab.twin.whatif.whatif_sweep import WhatIfDocument, WhatIfResult
-from trimtab.web.access import Asking, Identity, Proxy, ProxyAccess, Roles, WebSettings
 from trimtab.web.desk import Desk
 from trimtab.web.result_api import sweep_of
 
@@ -55,33 +54,29 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="plans are root's")
 
 def sweep_runs() -> Iterator[Run]:
     """Yield the runs of two sweeps: sizes and nodes in two rounds, one level never differing."""
+
+    def run(name: str, at: datetime, levels: dict, number: int, rate: float, asked: str) -> Run:
+        sweep: Any = {"name": name, "levels": levels, "round": number, "asked": asked}
+        return Run(
+            id=identifier_of(at, f"sweep-{name}"), site=SITE, probe=f"sweep-{name}", kind="ior",
+            status=RunStatus.OK, at=at, until=at + timedelta(minutes=4),
+            parameters={"spec": {"name": "hourly", **levels}, "sweep": sweep},
+            samples=(Sample("write_bandwidth", rate, 0),),
+        )  # fmt: skip
+
     rates = {("64KiB", 1): 1e9, ("64KiB", 4): 2e9, ("1MiB", 1): 3e9, ("1MiB", 4): 8e9}
     for number in range(2):
         for place, ((size, nodes), rate) in enumerate(rates.items()):
-            at = hour(1000 + 10 * number + place)
             levels = {"transfer_size": size, "nodes": nodes, "direct": True}
-            yield _sweep_run("sizes", at, levels, number, rate * (1 + 0.01 * number))
-    yield _sweep_run("sizes", hour(900), {"transfer_size": "64KiB", "nodes": 1, "direct": True}, 0,
-                     5e12, asked="before")  # fmt: skip
-    yield _sweep_run(HOSTILE, hour(990), {HOSTILE: HOSTILE}, 0, 1e9)
-
-
-def _sweep_run(
-    name: str, at: datetime, levels: dict[str, Any], number: int, rate: float, asked: str = "now"
-) -> Run:
-    sweep: Any = {"name": name, "levels": levels, "round": number, "asked": asked}
-    return Run(
-        id=identifier_of(at, f"sweep-{name}"), site=SITE, probe=f"sweep-{name}", kind="ior",
-        status=RunStatus.OK, at=at, until=at + timedelta(minutes=4),
-        parameters={"spec": {"name": "hourly", **levels}, "sweep": sweep},
-        samples=(Sample("write_bandwidth", rate, 0),),
-    )  # fmt: skip
+            at = hour(1000 + 10 * number + place)
+            yield run("sizes", at, levels, number, rate * (1 + 0.01 * number), "now")
+    before = {"transfer_size": "64KiB", "nodes": 1, "direct": True}
+    yield run("sizes", hour(900), before, 0, 5e12, "before")
+    yield run(HOSTILE, hour(990), {HOSTILE: HOSTILE}, 0, 1e9, "now")
 
 
 @pytest.fixture(scope="module")
 def lists() -> Iterator[Path]:
-    from tests.purge.notice.making import open_directory
-
     yield from open_directory()
 
 
@@ -109,7 +104,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory, lists: Path) -> Iterator[Desk
 @pytest.fixture(scope="module")
 def plan(desk: Desk, lists: Path) -> LoadedPlan:
     """A plan that is published to three users, and waits."""
-    directory = desk.place(SITE).site.policies.purge.directory  # type: ignore[union-attr]
+    directory = known(desk.place(SITE).site).policies.purge.directory
     rows = [
         Row(b"ada/first", ADA, size_bytes=123_456),
         Row(f"ada/{HOSTILE}".encode(), ADA),
@@ -117,33 +112,21 @@ def plan(desk: Desk, lists: Path) -> LoadedPlan:
     ]
     made = draft(MADE_AT, file_system=file_system(name=SITE, root=f"/{SITE}"))
     loaded = make(Path(str(directory), "2026-11-22T1200Z.plan"), rows, made)
-    notices = Notices(directory=str(lists))
-    published = publish(
-        loaded, KEY, notices, accounts=Book(ada=ADA, bob=BOB), clock=clock(NOW - timedelta(hours=2))
-    )
-    return published.loaded
-
-
-def person(desk: Desk, user: str) -> TestClient:
-    """Return a client of somebody whom the proxy signed in."""
-    roles = Roles(("*",), ("olga",), ("root", "eva"))
-    guard = guard_of(desk, ProxyAccess(WebSettings((HOST,), Proxy(("192.0.2.7",)), roles)))
-    return TestClient(
-        guard, base_url=f"https://{HOST}", client=("192.0.2.7", 5), follow_redirects=False,
-        headers={"X-Forwarded-User": user},
-    )  # fmt: skip
+    notices, accounts = Notices(directory=str(lists)), Book(ada=ADA, bob=BOB)
+    at = clock(NOW - timedelta(hours=2))
+    return publish(loaded, KEY, notices, accounts=accounts, clock=at).loaded
 
 
 @pytest.fixture(scope="module")
 def admin(desk: Desk) -> TestClient:
-    return person(desk, "root")
+    return through_proxy(desk, "root")
 
 
 @pytest.fixture
 def ada(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> TestClient:
     """A viewer who is a user of the file system."""
     monkeypatch.setattr(owner, "number_of", lambda kind, name: {"ada": ADA}.get(name))
-    return person(desk, "ada")
+    return through_proxy(desk, "ada")
 
 
 def test_no_page_has_code_or_style_inside(admin, desk, plan):
@@ -208,15 +191,15 @@ def test_a_sweep_shows_the_best_and_no_run_of_another_probe(admin, desk):
 
 
 def test_ladder_and_sweeps_have_documents(admin):
-    ladder = admin.get(f"/api/v1/sites/{SITE}/ladder?per=server").json()
-    assert misfits(ladder, "ladder") == []
-    sweeps = admin.get(f"/api/v1/sites/{SITE}/status").json()["sweeps"]
+    api = f"/api/v1/sites/{SITE}"
+    assert misfits(admin.get(f"{api}/ladder?per=server").json(), "ladder") == []
+    sweeps = admin.get(f"{api}/status").json()["sweeps"]
     assert {entry["name"] for entry in sweeps} == {"sizes", HOSTILE}
-    sweep = admin.get(f"/api/v1/sites/{SITE}/sweeps/sizes").json()
+    sweep = admin.get(f"{api}/sweeps/sizes").json()
     assert misfits(sweep, "sweep") == []
     assert sweep["best"][0]["best"] == {"transfer_size": "1MiB", "nodes": 4}
     assert len(sweep["points"]) == 8
-    assert admin.get(f"/api/v1/sites/{SITE}/sweeps/none").status_code == 404
+    assert admin.get(f"{api}/sweeps/none").status_code == 404
 
 
 # Purge
@@ -245,7 +228,7 @@ def test_an_admin_sees_every_owner_and_a_viewer_only_themselves(admin, ada, plan
 
 
 def test_a_viewer_whom_the_host_does_not_know_sees_nobody(ada, desk):
-    page = person(desk, "nobody-known").get(f"{ROOT}/purge").text
+    page = through_proxy(desk, "nobody-known").get(f"{ROOT}/purge").text
     assert owners_of(page) == set()
     assert "Unknown user on this host" in page
 
@@ -256,16 +239,11 @@ def test_people_see_their_own_list_and_no_other(ada, desk, plan):
     assert "121 KiB" in page
     assert "bob/secret" not in page
     assert HOSTILE not in page
-    bob = person(desk, "bob").get(f"{ROOT}/purge").text
+    bob = through_proxy(desk, "bob").get(f"{ROOT}/purge").text
     assert f"/{SITE}/bob/secret" in bob
     assert "ada/first" not in bob
-    assert "ada/first" not in person(desk, "root").get(f"{ROOT}/purge").text
+    assert "ada/first" not in through_proxy(desk, "root").get(f"{ROOT}/purge").text
     assert "No further file" in ada.get(f"{ROOT}/purge?offset=50").text
-
-
-def token(client: TestClient) -> str:
-    page = client.get(f"{ROOT}/purge").text
-    return page.partition('name="csrf" value="')[2].partition('"')[0]
 
 
 def test_only_an_admin_approves_and_only_this_hash(admin, ada, desk, plan):
@@ -275,11 +253,11 @@ def test_only_an_admin_approves_and_only_this_hash(admin, ada, desk, plan):
     assert plan.sha256 in page
     assert "Approve plan" not in ada.get(f"{ROOT}/purge").text
     for user in ("ada", "olga"):
-        client = person(desk, user)
-        answer = client.post(path, data={"csrf": csrf(client), "sha256": plan.sha256})
+        client = through_proxy(desk, user)
+        answer = client.post(path, data={"csrf": csrf_behind_proxy(client), "sha256": plan.sha256})
         assert (answer.status_code, "role-too-low" in answer.text) == (403, True)
     for sha256 in ("", "0" * 64, plan.sha256[:-1], plan.sha256.upper()):
-        data = {"csrf": token(admin), "sha256": sha256}
+        data = {"csrf": csrf_of(admin, "purge"), "sha256": sha256}
         assert admin.post(path, data=data).status_code == 404
     assert admin.post(path, data={"sha256": plan.sha256}).status_code == 403
     # An entry that somebody writes is no approval, whatever its words.
@@ -292,35 +270,29 @@ def test_only_an_admin_approves_and_only_this_hash(admin, ada, desk, plan):
 
 
 def test_an_approval_is_an_entry_with_the_hash_and_arms_nothing(admin, desk, plan):
-    data = {"csrf": token(admin), "sha256": plan.sha256}
-    answer = admin.post(f"{ROOT}/purge/approve", data=data)
-    assert answer.status_code == 303
+    data = {"csrf": csrf_of(admin, "purge"), "sha256": plan.sha256}
+    assert admin.post(f"{ROOT}/purge/approve", data=data).status_code == 303
     event = desk.store.events(site=SITE)[-1]
     assert (event.kind, event.source) == (EventKind.NOTE, "dashboard approval: root")
-    assert event.detail.startswith(
-        f"approved purge plan {plan.plan.id} sha256 {plan.sha256} until "
-    )
+    words = f"approved purge plan {plan.plan.id} sha256 {plan.sha256} until "
+    assert event.detail.startswith(words)
     assert " signature " in event.detail
-    page = admin.get(f"{ROOT}/purge").text
-    assert "approved, not armed" in page
+    assert "approved, not armed" in admin.get(f"{ROOT}/purge").text
     assert not list(desk.purges.journals.iterdir())
     again = admin.post(f"{ROOT}/purge/approve", data=data)
     assert (again.status_code, "plan-approved" in again.text) == (403, True)
-    listed = admin.get(f"/api/v1/sites/{SITE}/plans").json()["plans"]
-    assert [entry["state"] for entry in listed] == ["approved, not armed"]
-    assert listed[0]["sha256"] == plan.sha256
-    second = admin.post(
-        f"/api/v1/sites/{SITE}/plans/approve",
-        json={"sha256": plan.sha256},
-        headers={"X-CSRF-Token": data["csrf"]},
-    )
+    plans = f"/api/v1/sites/{SITE}/plans"
+    (listed,) = admin.get(plans).json()["plans"]
+    assert (listed["state"], listed["sha256"]) == ("approved, not armed", plan.sha256)
+    headers = {"X-CSRF-Token": data["csrf"]}
+    second = admin.post(f"{plans}/approve", json={"sha256": plan.sha256}, headers=headers)
     assert second.status_code == 403
 
 
 def test_a_plan_that_is_over_cannot_be_approved(admin, desk, plan, monkeypatch):
     monkeypatch.setattr(desk, "now", lambda name: plan.plan.expires_at)
-    client = person(desk, "eva")
-    data = {"csrf": csrf(client), "sha256": plan.sha256}
+    client = through_proxy(desk, "eva")
+    data = {"csrf": csrf_behind_proxy(client), "sha256": plan.sha256}
     answer = client.post(f"{ROOT}/purge/approve", data=data)
     assert (answer.status_code, "plan-not-waiting" in answer.text) == (403, True)
 
@@ -339,15 +311,6 @@ def test_a_plan_that_was_changed_is_not_shown(admin, desk, plan):
         desk.forget("plans", SITE)
 
 
-def csrf(client: TestClient) -> str:
-    """Return a person's token as the guard makes it."""
-    access: ProxyAccess = client.app._access  # type: ignore[attr-defined]
-    headers = {"x-forwarded-user": (client.headers["X-Forwarded-User"],)}
-    identity = access.identify(Asking("192.0.2.7", headers))
-    assert isinstance(identity, Identity)
-    return identity.csrf
-
-
 def test_journals_that_cannot_be_read_are_told_wherever_they_are_shown(desk, monkeypatch):
     def refused(directory: Path) -> tuple[Path, ...]:
         raise PermissionError(13, "Permission denied")
@@ -355,7 +318,7 @@ def test_journals_that_cannot_be_read_are_told_wherever_they_are_shown(desk, mon
     monkeypatch.setattr(purge_plans, "journals", refused)
     place = desk.place(SITE)
     anew = Desk(desk.store, (SITE, place), purges=desk.purges)
-    client = person(anew, "root")
+    client = through_proxy(anew, "root")
     for page in ("overview", "purge"):
         text = client.get(f"{ROOT}/{page}").text
         assert "journals cannot be read: Permission denied" in text, page
@@ -377,31 +340,37 @@ def test_the_twin_shows_the_best_policy_and_says_that_it_is_simulation(admin):
     assert document["combinations"] == written["combinations"]
 
 
-def test_a_site_of_the_twin_shows_its_scenario(desk, tmp_path):
+@pytest.fixture
+def twin_page(desk: Desk, tmp_path: Path) -> Iterator[Callable[[str], str]]:
+    """Return what opens the page of the twin, for a site that is simulated by a scenario."""
     with Store.open(SmallSite().keep(tmp_path / "t.db")) as store:
-        _shows_its_scenario(desk, store)
+
+        def page(scenario: str) -> str:
+            site = replace(known(desk.place(SITE).site), driver="twin", scenario=scenario)
+            served = desks.setdefault(scenario, Desk(store, (SITE, Place(SITE, site))))
+            answer = through_proxy(served, "root").get(f"{ROOT}/twin")
+            assert answer.status_code == 200
+            return answer.text
+
+        desks: dict[str, Desk] = {}
+        yield page
 
 
-def _shows_its_scenario(desk: Desk, store: Store) -> None:
-    site = replace(desk.place(SITE).site, driver="twin", scenario="template")  # type: ignore[type-var]
-    alone = Desk(store, (SITE, Place(SITE, site)))
-    page = person(alone, "root").get(f"{ROOT}/twin").text
+def test_a_site_of_the_twin_shows_its_scenario(twin_page):
+    page = twin_page("template")
     assert "Nothing was asked of the twin yet" in page
     assert "A small system: 8 OSTs of 12 drives on 4 servers" in page
     assert "Everything that the pages of this site show is simulated" in page
 
 
-def test_a_scenario_that_was_changed_is_shown_as_it_is_now(desk, tmp_path):
+def test_a_scenario_that_was_changed_is_shown_as_it_is_now(twin_page, tmp_path):
     path = tmp_path / "mine.toml"
-    with Store.open(SmallSite().keep(tmp_path / "t.db")) as store:
-        site = replace(desk.place(SITE).site, driver="twin", scenario=str(path))
-        client = person(Desk(store, (SITE, Place(SITE, site))), "root")
-        for text, shown in (
-            ('[scenario]\nname = "mine"\nextends = "template"\ntitle = "First"\n', "First. "),
-            ('[scenario]\nname = "mine"\nextends = "template"\ntitle = "Second"\n', "Second. "),
-            ("title = 3\n", "mine.toml"),
-        ):
-            path.write_text(text)
-            page = client.get(f"{ROOT}/twin")
-            assert (page.status_code, shown in page.text) == (200, True)
-            assert ("is simulated" in page.text) == (shown != "mine.toml")
+    for text, shown in (
+        ('[scenario]\nname = "mine"\nextends = "template"\ntitle = "First"\n', "First. "),
+        ('[scenario]\nname = "mine"\nextends = "template"\ntitle = "Second"\n', "Second. "),
+        ("title = 3\n", "mine.toml"),
+    ):
+        path.write_text(text)
+        page = twin_page(str(path))
+        assert shown in page
+        assert ("is simulated" in page) == (shown != "mine.toml")

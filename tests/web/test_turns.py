@@ -11,14 +11,13 @@ import polars as pl
 import pytest
 from sqlalchemy import select
 from starlette.testclient import TestClient
-from tests.web.conftest import HOSTILE, SITE, guard_of, hour
+from tests.web.conftest import HOSTILE, SITE, hour, signed_in
 
 from trimtab.base.snapshot import Reading, Snapshot, Target, TargetSnapshot
 from trimtab.store import schema
 from trimtab.store.store import Store
 from trimtab.web import desk as desks
 from trimtab.web import files_api, turns
-from trimtab.web.access import TokenAccess
 from trimtab.web.desk import Desk, Texts
 from trimtab.web.request_guard import RequestGuard
 from trimtab.web.turns import Busy, Lane, Lanes, Turn
@@ -201,12 +200,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
 @pytest.fixture
 def reader(many: Desk) -> TestClient:
     """A client of it that was let in."""
-    tokens: list[str] = []
-    access = TokenAccess(tokens.append, user="alice", elapsed_s=lambda: 0.0)
-    access.offer()
-    client = TestClient(guard_of(many, access), base_url="https://dashboard.test")
-    assert client.get("/enter", params={"token": tokens[0]}).status_code == 200
-    return client
+    return signed_in(many)
 
 
 def test_readings_are_of_one_target_and_whole_in_every_form(reader, monkeypatch):

@@ -10,13 +10,17 @@ Snapshots are taken every hour. All frames have the columns that `Telemetry` and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, Final, cast
 
 import polars as pl
+import pytest
 
+from trimtab.base.error import code_of
 from trimtab.base.event import Event, EventKind
-from trimtab.base.incident import Incident, IncidentState, Shape
+from trimtab.base.incident import Evidence, Found, Incident, IncidentState, Shape
 from trimtab.base.run import RunStatus
 from trimtab.base.series import ChangeStatus, SeriesKey
 from trimtab.base.site import SiteLimits
@@ -25,6 +29,7 @@ from trimtab.explain.context import (
     JOBS,
     READINGS,
     SETTINGS,
+    Cause,
     Context,
     CpuProfile,
     Period,
@@ -89,6 +94,11 @@ def reading(
         "text": value if is_text else None,
         "reason": reason if value is not None or reason else "nobody looked",
     }
+
+
+def since(hours: float, before: Value = False, then: Value = True) -> By:
+    """Return a value that changes so long after the first bad hour."""
+    return lambda _, at: then if at >= BAD_FROM + hours * HOUR else before
 
 
 def gauge(
@@ -303,3 +313,225 @@ def context(
 def frame(rows: Iterable[Row], schema: dict[str, Any]) -> pl.DataFrame:
     """Return rows as a frame of a schema, sorted by time."""
     return pl.DataFrame(list(rows), schema=schema, orient="row").sort("at")
+
+
+# What tests of the causes around storage share: a quiet site, evidence found by its words.
+
+WELL: Final = 600e9
+LOST: Final = 420e9
+TRIM: Final = event(EventKind.TRIM, START - timedelta(days=5), "weekly trim")
+"""So that the log book is one that somebody writes."""
+
+
+def quiet_readings() -> list[Row]:
+    """Return telemetry in which nothing ever changes."""
+    return [
+        *counter("client_bytes_written_total", 1e9),
+        *counter("client_bytes_read_total", 1e9),
+        *counter("metadata_operations_total", 1e4, targets=MDTS),
+        *gauge("concurrent_jobs", 200.0),
+        *gauge("server_cpu_fraction", 0.3, targets=SERVERS),
+        *gauge("checksum_errors_total", 0.0, targets=SERVERS),
+        *gauge("import_state", "FULL"),
+    ]
+
+
+def quiet(*more: Iterable[Row], but: Iterable[str] = (), **other: Any) -> Context:
+    """Return a step of writes with nothing to show why; ``other`` replaces parts of it.
+
+    ``more`` are readings to add; the quiet ones of their names, and of ``but``, are left out.
+    """
+    added = [row for rows in more for row in rows]
+    left_out = {*but, *(row["name"] for row in added)}
+    usual = [row for row in quiet_readings() if row["name"] not in left_out]
+    parts: dict[str, Any] = {
+        "readings": usual + added,
+        "settings": setting("lustre_version", "2.15.3", targets=SERVERS),
+        "surveys": survey(15e9),
+        "runs": runs(WELL, LOST),
+        "events": [TRIM],
+    }
+    return context(**(parts | other))
+
+
+def shows(
+    cause: Cause,
+    of: Context,
+    code: str,
+    outcome: Found | None = None,
+    *,
+    value: Any = None,
+    reference: Any = None,
+    weight: Any = None,
+    targets: Iterable[str] | None = None,
+    throughout: bool | None = None,
+    at: datetime | None = None,
+    source: str | None = None,
+    says: str = "",
+    reason: str | None = None,
+    why: str = "",
+) -> Evidence:
+    """Return the one piece of evidence with this code; what is given must be so.
+
+    ``says`` is in its text, ``reason`` is the code and ``why`` in the text of why it is missing.
+    """
+    pieces = [piece for piece in cause.assess(of) if piece.what.code == code]
+    assert len(pieces) == 1, [(piece.what.code, piece.what) for piece in cause.assess(of)]
+    (piece,) = pieces
+    assert outcome in (None, piece.found), piece
+    assert throughout in (None, piece.throughout), piece
+    figures = ((piece.value, value), (piece.reference, reference), (piece.weight, weight))
+    for figure, expected in figures:
+        near = pytest.approx(expected, abs=1e-6) if isinstance(expected, int | float) else expected
+        assert expected is None or figure == near, piece
+    assert targets is None or piece.targets == tuple(targets)
+    assert at in (None, piece.at), piece
+    assert source in (None, piece.source), piece
+    assert says in piece.what, piece
+    assert reason in (None, code_of(piece.reason)), piece
+    assert why in (piece.reason or ""), piece
+    return piece
+
+
+def stands(cause: Cause, of: Context, code: str, **figures: Any) -> None:
+    """Require evidence that was there in all hours: it explains nothing that began."""
+    shows(cause, of, code, Found.NEUTRAL, throughout=True, weight=0, **figures)
+
+
+def weight_of(cause: Cause, of: Context) -> float:
+    """Return the plain sum of all weights: what all evidence leans to."""
+    return sum(piece.weight for piece in cause.assess(of))
+
+
+def outcomes(cause: Cause, of: Context) -> list[Found]:
+    """Return what came of each thing that was looked for."""
+    return [piece.found for piece in cause.assess(of)]
+
+
+def with_log(*events: Event) -> list[Event]:
+    """Return a log book with these entries beside what it always holds."""
+    return [TRIM, *events]
+
+
+# A site whose storage is sound in every reading, for tests to break in one place.
+
+SIZE: Final = 133e12
+DAY: Final = 86400.0
+
+OST_WRITE: Final = 15e9
+SLOW: Final = OSTS[:3]
+FAST: Final = OSTS[3:]
+NIGHTLY: Final = tuple(
+    event(EventKind.TRIM, START + timedelta(days=day, hours=2), "nightly", source="journal")
+    for day in range(-6, 2)
+)
+
+
+def hourly(value: float) -> Callable[[str, datetime], float]:
+    """Return a figure of the last hour, which no two hours have alike."""
+    return lambda _, at: value + (0.01 if at.hour % 2 else -0.01)
+
+
+def sound_readings() -> list[Row]:
+    """Return telemetry in which nothing is wrong and nothing changes."""
+    return [
+        *space(0.6),
+        *gauge("create_enabled", True, targets=(*OSTS, *MDTS)),
+        *gauge("read_only", False),
+        *gauge("errors_total", 0.0),
+        *gauge("import_state", "FULL"),
+        *gauge("server", lambda target, _: HOME[target]),
+        *gauge("failover_active", False),
+        *gauge("degraded", False),
+        *gauge("drive_media_errors_total", 0.0, label="nvme0n1"),
+        *gauge("drive_write_amplification", hourly(1.5), label="nvme0n1"),
+        *gauge("wbt_latency_s", 0.0, label="md0"),
+        *counter("bytes_written_total", 0.07 * SIZE / DAY, start=40 * SIZE),
+        *counter("client_bytes_written_total", 0.06 * SIZE / DAY),
+        *gauge("allocator_family", "loops-by-number"),
+        *allocator(0.0),
+        *gauge("server_cpu_fraction", 0.3),
+    ]
+
+
+def sound_settings() -> list[Row]:
+    """Return settings as they should be."""
+    return [
+        *setting("ldiskfs/md0/mb_c1_threshold", "25"),
+        *setting("ldiskfs/md0/mb_c2_threshold", "25"),
+        *setting("ldiskfs/md0/mb_c3_threshold", "5"),
+        *setting("mount/options", "rw,errors=remount-ro,nodiscard"),
+        *setting("drives/queue/rotational", "0"),
+    ]
+
+
+def allocator(
+    good: float, bad: float | None = None, *, targets: Iterable[str] = OSTS, per_s: float = 1e4
+) -> list[Row]:
+    """Return the allocator's counters at so many useless loops a request."""
+    targets = tuple(targets)
+    end = good if bad is None else bad
+    return [
+        *counter("allocator_requests_total", per_s, targets=targets),
+        *counter("allocator_useless_loops_total", per_s * good, per_s * end, targets=targets,
+                 label="cr1"),
+        *counter("allocator_groups_considered_total", per_s * (0.3 + 1e3 * good),
+                 per_s * (0.3 + 1e3 * end), targets=targets, label="cr1"),
+    ]  # fmt: skip
+
+
+def sound(
+    *more: Iterable[Row], but: Iterable[str] = (), writes: float = 0.7, reads: float = 1.0,
+    tail: float = 1.4, **other: Any,
+) -> Context:  # fmt: skip
+    """Return a step of writes on a sound site.
+
+    Parameters
+    ----------
+    more
+        Readings to add; the sound ones of the same names are left out.
+    but
+        Names to leave out besides.
+    writes, reads, tail
+        Of the bad runs, as a share of the good ones.
+    """
+    parts: dict[str, Any] = {
+        "settings": (),
+        "surveys": survey(OST_WRITE),
+        "runs": both(writes, reads, tail),
+        "events": NIGHTLY,
+    }
+    made = context([row for rows in more for row in rows], **(parts | other))
+    added = made.telemetry.readings
+    base = _frames()[0].filter(~pl.col("name").is_in(list(but)))
+    rest = base.join(added.select("name", "target").unique(), on=["name", "target"], how="anti")
+    settings = made.telemetry.settings if "settings" in other else _frames()[1]
+    return replace(made, telemetry=Telemetry(pl.concat([rest, added]).sort("at"), settings))
+
+
+@cache
+def _frames() -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the sound readings and settings, made once: rows to frames is what takes long."""
+    return frame(sound_readings(), READINGS), frame(sound_settings(), SETTINGS)
+
+
+def both(writes: float, reads: float, tail: float = 1.4) -> tuple[RunFact, ...]:
+    """Return runs that write and read, with the tail of their write latency."""
+    plain = runs(WELL, WELL * writes, good_tail=0.1, bad_tail=0.1 * tail)
+    facts = []
+    for fact in plain:
+        share = reads if fact.at >= BAD_FROM else 1.0
+        median = 0.01 * (1.05 if fact.at >= BAD_FROM else 1.0)
+        facts.append(
+            replace(
+                fact,
+                values={**fact.values, "read_bandwidth": 800e9 * share},
+                tails={**fact.tails, "write_latency:p50": median},
+            )
+        )
+    return tuple(facts)
+
+
+def trim(hours_after: float, **more: Any) -> Event:
+    """Return a trim of the whole so long after the first bad hour."""
+    return event(EventKind.TRIM, BAD_FROM + hours_after * HOUR, "by hand", **more)

@@ -6,21 +6,26 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.explain.causes.around import LOST, WELL, quiet, shows, weight_of, with_log
 from tests.explain.causes.contexts import (
     BAD_FROM,
     END,
     HOUR,
+    LOST,
     OSTS,
     SERVERS,
     START,
+    WELL,
     context,
     event,
     gauge,
     incident,
+    quiet,
     runs,
     setting,
+    shows,
     survey,
+    weight_of,
+    with_log,
 )
 
 from trimtab.base.event import EventKind
@@ -50,8 +55,7 @@ def test_change_logged() -> None:
     # One of many changes weighs less than the only one.
     daily = [event(CHANGE, START - n * 8 * HOUR, "OSTs tuned") for n in range(20)]
     many = shows(CAUSE, changed(1.0, "OSTs tuned", *daily), "change-logged")
-    piece = shows(CAUSE, changed(1.0, "OSTs tuned"), "change-logged")
-    assert 0 <= many.weight < piece.weight - 0.4
+    assert 0 <= many.weight < shows(CAUSE, changed(1.0, "OSTs tuned"), "change-logged").weight - 0.4
     # An entry after it had begun is of another change, or was written down later: not against.
     for later in (-5.0, -10.0):
         shows(CAUSE, changed(later), "change-logged", Found.NEUTRAL)
@@ -192,13 +196,11 @@ def test_what_is_changed_on_clients_leaves_a_survey_on_the_servers_as_it_was() -
     settings = setting("checksums", "0", "1", targets=["nid1"])
     assert shows(CAUSE, quiet(settings=settings), "targets-alike").weight > 0
     down = survey(15e9, 10e9, slow_targets=OSTS)
-    of = quiet(settings=settings, surveys=down)
-    shows(CAUSE, of, "changed-on-clients", Found.AGAINST)
+    shows(CAUSE, quiet(settings=settings, surveys=down), "changed-on-clients", Found.AGAINST)
 
 
 def test_a_level_that_came_back_by_itself() -> None:
-    of = quiet(of=incident(until=END - 3 * HOUR))
-    shows(CAUSE, of, "recovered-unchanged", Found.AGAINST)
+    shows(CAUSE, quiet(of=incident(until=END - 3 * HOUR)), "recovered-unchanged", Found.AGAINST)
     log = with_log(event(CHANGE, END - 3 * HOUR, "taken back"))
     shows(CAUSE, quiet(of=incident(until=END - 3 * HOUR), events=log), "reversal-logged", Found.FOR)
 
@@ -209,8 +211,7 @@ def test_a_level_that_came_back_with_the_old_value() -> None:
         if row["at"] > END - 4 * HOUR:
             row["value"] = "17"
     of = quiet(settings=rows, of=incident(until=END - 4 * HOUR))
-    piece = shows(CAUSE, of, "setting-reverted", Found.FOR)
-    assert piece.source == "setting qos_threshold_rr"
+    shows(CAUSE, of, "setting-reverted", Found.FOR, source="setting qos_threshold_rr")
 
 
 def test_the_effect_is_as_large_as_the_known_one() -> None:

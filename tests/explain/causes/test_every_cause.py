@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.explain.causes.around import quiet, shows, weight_of
 from tests.explain.causes.contexts import (
     BAD_FROM,
     HOUR,
@@ -29,11 +28,15 @@ from tests.explain.causes.contexts import (
     incident,
     kind_of,
     missing,
+    quiet,
     reading,
     run,
     runs,
+    shows,
+    since,
+    sound,
+    weight_of,
 )
-from tests.explain.causes.storage import sound
 from tests.support.each import for_each
 
 from trimtab.base.event import EventKind
@@ -302,10 +305,9 @@ def test_no_context_makes_a_cause_raise(made: Context) -> None:
 
 
 def test_a_condition_that_began_after_the_first_bad_runs_speaks_against_itself() -> None:
-    late = gauge("degraded", False, lambda _, at: at >= BAD_FROM + 6 * HOUR, targets=OSTS[:1])
-    piece = shows(array_degraded.CAUSE, sound(late), "onset-late", Found.AGAINST)
-    assert piece.at == BAD_FROM + 6 * HOUR
-    soon = gauge("degraded", False, lambda _, at: at >= BAD_FROM + 3 * HOUR, targets=OSTS[:1])
+    late = gauge("degraded", since(6), targets=OSTS[:1])
+    shows(array_degraded.CAUSE, sound(late), "onset-late", Found.AGAINST, at=BAD_FROM + 6 * HOUR)
+    soon = gauge("degraded", since(3), targets=OSTS[:1])
     shows(array_degraded.CAUSE, sound(soon), "onset", Found.FOR)
 
 
@@ -315,15 +317,13 @@ def test_a_condition_that_was_over_early_speaks_against_itself() -> None:
 
 
 def test_a_drift_has_no_beginning_to_fit() -> None:
-    late = gauge("degraded", False, lambda _, at: at >= BAD_FROM + 6 * HOUR, targets=OSTS[:1])
-    of = sound(late, of=incident(Shape.DRIFT))
+    of = sound(gauge("degraded", since(6), targets=OSTS[:1]), of=incident(Shape.DRIFT))
     shows(array_degraded.CAUSE, of, "onset-gradual", Found.NEUTRAL)
 
 
 def test_snapshots_of_once_a_day_are_given_their_time() -> None:
     daily = HOURS[::11]
-    late = gauge("degraded", False, lambda _, at: at >= BAD_FROM + 7 * HOUR, hours=daily)
-    pieces = array_degraded.CAUSE.assess(context(late))
+    pieces = array_degraded.CAUSE.assess(context(gauge("degraded", since(7), hours=daily)))
     assert not any(piece.what.code == "onset-late" for piece in pieces)
 
 
@@ -361,8 +361,7 @@ def test_reads_that_fell_more_weigh_more_against() -> None:
 
 def test_a_probe_that_only_writes_tells_nothing_of_reads() -> None:
     scene = sound(runs=runs(600e9, 400e9))
-    piece = shows(targets_over_limit.CAUSE, scene, "writes-and-reads", Found.NOT_AVAILABLE)
-    assert "reads" in (piece.reason or "")
+    shows(targets_over_limit.CAUSE, scene, "writes-and-reads", Found.NOT_AVAILABLE, why="reads")
 
 
 @pytest.mark.parametrize(

@@ -1,44 +1,218 @@
-"""Ten broken sites, each explained by its own cause; ten sites that were always broken."""
+"""Targets that fall silent; ten broken sites, each explained by its own cause."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
+import polars as pl
 import pytest
 from tests.explain.causes.contexts import (
     BAD_FROM,
+    DAY,
     END,
+    FAST,
     HOUR,
+    NIGHTLY,
+    OST_WRITE,
     OSTS,
+    SIZE,
+    SLOW,
+    START,
+    WELL,
+    allocator,
     counter,
     event,
     gauge,
     incident,
+    missing,
     runs,
     setting,
-    space,
-    survey,
-)
-from tests.explain.causes.storage import (
-    DAY,
-    FAST,
-    NIGHTLY,
-    OST_WRITE,
-    SIZE,
-    SLOW,
-    WELL,
-    allocator,
+    shows,
     sound,
     sound_settings,
+    space,
+    stands,
+    survey,
     trim,
+    weight_of,
 )
 
 from trimtab.base.event import EventKind
-from trimtab.base.incident import Shape
+from trimtab.base.incident import Found, Shape
+from trimtab.explain.causes.storage.target_silent import CAUSE as SILENCE
 from trimtab.explain.explanation import explain
 from trimtab.explain.site_explanation import standing_conditions
 
-ONE = OSTS[4:5]
+# `target-silent`: a target that serves next to nothing and says nothing.
+
+EIGHTH = OSTS[7]
+BUSY = 0.06 * SIZE / 86400
+SILENT = counter("client_bytes_written_total", BUSY, 1e3, targets=[EIGHTH])
+
+
+def test_a_target_that_fell_silent() -> None:
+    of = sound(
+        SILENT, surveys=survey(OST_WRITE, 2e6, slow_targets=[EIGHTH]), runs=runs(WELL, None),
+        of=incident(effect=None, unfinished=12),
+    )  # fmt: skip
+    assert weight_of(SILENCE, of) > 2.5
+    piece = shows(SILENCE, of, "survey-silent", value=0.000132, targets=[EIGHTH])
+    assert (piece.found, piece.targets) == (Found.FOR, (EIGHTH,))
+    shows(SILENCE, of, "idle-while-busy", value=1.0, targets=(EIGHTH,))
+    shows(SILENCE, of, "runs-unfinished", Found.FOR, value=1.0)
+
+
+@pytest.mark.parametrize(
+    ("rate", "outcome"), [(0.0, Found.FOR), (1.3e9, Found.FOR), (6e9, Found.AGAINST)]
+)
+def test_half_speed_is_slow_and_not_silent(rate: float, outcome: Found) -> None:
+    of = sound(surveys=survey(OST_WRITE, rate, slow_targets=[EIGHTH]))
+    shows(SILENCE, of, "survey-silent", outcome)
+
+
+def test_survey_missing() -> None:
+    # A survey that did not come back from a target.
+    rows = survey(OST_WRITE)
+    hung = [row for row in rows if row["at"] < BAD_FROM or row["target"] != EIGHTH]
+    shows(SILENCE, sound(surveys=hung), "survey-missing", targets=[EIGHTH], weight=0.8)
+    nothing = [
+        {**row, "value": None} if row["at"] >= BAD_FROM and row["target"] == EIGHTH else row
+        for row in rows
+    ]
+    shows(SILENCE, sound(surveys=nothing), "survey-silent", Found.FOR, value=0.0, targets=[EIGHTH])
+    # Silent in all surveys is older than the incident.
+    rows = [{**row, "value": 1e6} if row["target"] == EIGHTH else row for row in survey(OST_WRITE)]
+    always = sound(surveys=rows)
+    stands(SILENCE, always, "survey-silent", value=6.7e-05, targets=[EIGHTH])
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(0.03, Found.FOR), (0.08, Found.AGAINST)])
+def test_a_trickle_is_no_traffic(share: float, outcome: Found) -> None:
+    """What clients retry, and what was counted before it fell silent, is some of the usual."""
+    trickle = counter("client_bytes_written_total", BUSY, share * BUSY, targets=[EIGHTH])
+    shows(SILENCE, sound(trickle), "idle-while-busy", outcome)
+
+
+def test_idle_while_busy() -> None:
+    # A target that takes no new files is not silent.
+    closed = gauge("create_enabled", True, False, targets=[EIGHTH])
+    of = sound(SILENT, closed)
+    assert "OST0007" not in shows(SILENCE, of, "idle-while-busy", value=0.0).what
+    # A target that never had traffic is not missed.
+    unused = counter("client_bytes_written_total", 0.0, targets=[EIGHTH])
+    assert shows(SILENCE, sound(unused), "idle-while-busy", value=0.0).found is not Found.FOR
+
+
+def test_many_without_traffic_are_no_single_one() -> None:
+    idle = counter("client_bytes_written_total", BUSY, 0.0, targets=OSTS[:5])
+    shows(SILENCE, sound(idle), "idle-many", Found.NEUTRAL)
+
+
+def test_traffic_of_the_devices_does_where_that_of_clients_is_not_counted() -> None:
+    device = counter("bytes_written_total", BUSY, 0.0, targets=[EIGHTH])
+    of = sound(device, but=["client_bytes_written_total"])
+    assert shows(SILENCE, of, "idle-while-busy", value=1.0, targets=[EIGHTH]).weight > 1
+
+
+def test_a_lost_connection() -> None:
+    lost = gauge("import_state", "FULL", "DISCONN", targets=[EIGHTH])
+    shows(SILENCE, sound(lost), "connection-lost", Found.FOR, value=1.0, targets=[EIGHTH])
+    # A silent one is connected: that it is tells little.
+    assert -0.3 < shows(SILENCE, sound(), "connection-lost").weight < 0
+    idle = gauge("import_state", "FULL", "IDLE", targets=[EIGHTH])
+    assert shows(SILENCE, sound(idle), "connection-lost").found is not Found.FOR
+    off = gauge("import_state", "FULL", "INACTIVE", targets=[EIGHTH])
+    assert shows(SILENCE, sound(off), "connection-lost").found is not Found.FOR
+
+
+def test_a_target_that_dropped_out_of_the_snapshots() -> None:
+    complete = sound()
+    gone = (pl.col("target") == EIGHTH) & (pl.col("at") >= BAD_FROM)
+    cut = replace(complete.telemetry, readings=complete.telemetry.readings.filter(~gone))
+    shows(
+        SILENCE, replace(complete, telemetry=cut), "snapshot-missing", Found.FOR, targets=(EIGHTH,)
+    )
+
+
+def test_another_target_being_the_fullest_is_none_dropping_out() -> None:
+    complete = sound()
+    is_bad = pl.col("at") >= BAD_FROM
+    fullest = pl.when(is_bad).then(pl.lit(OSTS[3])).otherwise(pl.lit(EIGHTH))
+    telling = complete.telemetry.readings.filter(
+        (pl.col("name") != "used_bytes")
+        | pl.col("target").is_in(list(OSTS[:3]))
+        | (pl.col("target") == fullest)
+    )
+    cut = replace(complete.telemetry, readings=telling)
+    shows(SILENCE, replace(complete, telemetry=cut), "snapshot-complete", Found.NEUTRAL)
+
+
+def test_errors_are_told_by_a_failure_that_is_not_silent() -> None:
+    grown = gauge("errors_total", 0.0, lambda _, at: float(at >= BAD_FROM), targets=[EIGHTH])
+    shows(SILENCE, sound(grown), "errors-reported", Found.FOR, value=1.0, targets=[EIGHTH])
+    shows(SILENCE, sound(), "errors-reported", weight=0)
+
+
+def test_runs_unfinished() -> None:
+    # Runs that lost little did not wait for a silent target.
+    assert shows(SILENCE, sound(of=incident(effect=0.85)), "runs-unfinished").weight < 0
+    crawled = sound(of=incident(effect=0.1))
+    shows(SILENCE, crawled, "runs-crawled", Found.FOR)
+    # Runs that often do not end tell nothing new.
+    never = {run.id: run for run in runs(None, None)}
+    half = [never[run.id] if n % 2 else run for n, run in enumerate(runs(WELL, WELL))]
+    of = sound(runs=half, of=incident(effect=0.5))
+    shows(SILENCE, of, "runs-unfinished", Found.NEUTRAL, value=0.5)
+
+
+def test_the_log_book_tells_of_it() -> None:
+    failed = event(EventKind.TARGET_FAILED, BAD_FROM - HOUR, "no answer", targets=[EIGHTH])
+    shows(SILENCE, sound(events=(*NIGHTLY, failed)), "event-logged", weight=1.2)
+    noticed = event(EventKind.TARGET_FAILED, BAD_FROM + 6 * HOUR, "no answer", targets=[EIGHTH])
+    assert 0 < shows(SILENCE, sound(events=[noticed]), "event-logged-late").weight < 0.5
+
+
+def test_survey_silent() -> None:
+    # Surveys outside of the hours in question do not count.
+    early = survey(OST_WRITE, at=[START - 40 * HOUR])
+    shows(SILENCE, sound(surveys=early), "survey-silent", Found.NOT_AVAILABLE)
+    # A site without surveys.
+    of = sound(surveys=[], but=["client_bytes_written_total", "bytes_written_total"])
+    shows(SILENCE, of, "survey-silent", Found.NOT_AVAILABLE)
+    shows(SILENCE, of, "idle-while-busy", Found.NOT_AVAILABLE)
+
+
+def test_a_target_that_was_lost_long_ago_does_not_hide_a_new_one() -> None:
+    of = sound(
+        gauge("import_state", "DISCONN", targets=OSTS[:1]),
+        gauge("import_state", "FULL", "DISCONN", targets=[EIGHTH]),
+        gauge("read_only", True, targets=OSTS[:1]),
+        gauge("read_only", False, True, targets=[EIGHTH]),
+    )
+    shows(SILENCE, of, "connection-lost", Found.FOR, value=1.0, targets=[EIGHTH])
+    shows(SILENCE, of, "errors-reported", Found.FOR, value=1.0, targets=[EIGHTH])
+
+
+def test_errors_of_old_are_no_standing_condition_of_silence() -> None:
+    old = sound(gauge("read_only", True, targets=OSTS[:1]))
+    assert not any(piece.throughout for piece in SILENCE.assess(old))
+
+
+def test_errors_and_flags_that_nobody_read_say_why_with_the_reason_that_is_known() -> None:
+    of = sound(missing("read_only", "lctl may not be run"), but=["errors_total"])
+    shows(SILENCE, of, "errors-reported", reason="name-not-available")
+    shows(
+        SILENCE, sound(but=["errors_total", "read_only"]), "errors-reported", reason="name-missing"
+    )
+    devices = missing("bytes_written_total", "lctl may not be run")
+    scene = sound(devices, but=["client_bytes_written_total"])
+    shows(SILENCE, scene, "idle-while-busy", reason="name-not-available")
+
+
+# Ten broken sites, each explained by its own cause; ten sites that were always broken.
+
+FIFTH = OSTS[4:5]
 _CLOSED = OSTS[:10]
 
 
@@ -55,21 +229,21 @@ BROKEN = {
     "targets-over-limit": lambda: sound(
         space(0.7, 0.79, targets=OSTS[:6]), surveys=_slow(OSTS[:6])
     ),
-    "target-filling": lambda: sound(space(0.6, 0.93, targets=ONE), surveys=_slow(ONE)),
+    "target-filling": lambda: sound(space(0.6, 0.93, targets=FIFTH), surveys=_slow(FIFTH)),
     "few-targets-open": lambda: sound(
         gauge("create_enabled", True, False, targets=_CLOSED), writes=0.6, reads=0.6,
         events=[*NIGHTLY, event(EventKind.TARGET_CLOSED, BAD_FROM - HOUR / 2, "over 75 % full",
                                 targets=_CLOSED, source="journal")],
     ),
     "target-silent": lambda: sound(
-        counter("client_bytes_written_total", 0.06 * SIZE / DAY, 0.0, targets=ONE),
-        surveys=_slow(ONE, 1e6), runs=runs(WELL, None), of=incident(effect=None, unfinished=12),
+        counter("client_bytes_written_total", 0.06 * SIZE / DAY, 0.0, targets=FIFTH),
+        surveys=_slow(FIFTH, 1e6), runs=runs(WELL, None), of=incident(effect=None, unfinished=12),
     ),
     "failover": lambda: sound(
         gauge("server", "oss0", "oss1", targets=OSTS[:2]), surveys=_slow(OSTS[:4]), reads=0.7
     ),
     "array-degraded": lambda: sound(
-        gauge("degraded", False, True, targets=ONE), surveys=_slow(ONE), reads=0.7
+        gauge("degraded", False, True, targets=FIFTH), surveys=_slow(FIFTH), reads=0.7
     ),
     "trim-overdue": lambda: sound(
         counter("bytes_written_total", 0.4 * SIZE / DAY),
@@ -97,7 +271,7 @@ STANDING = {
         gauge("create_enabled", False, targets=_CLOSED), good=()
     ),
     "failover": lambda: sound(gauge("server", "oss1", targets=OSTS[:2]), good=()),
-    "array-degraded": lambda: sound(gauge("degraded", True, targets=ONE), good=()),
+    "array-degraded": lambda: sound(gauge("degraded", True, targets=FIFTH), good=()),
     "trim-overdue": lambda: sound(gauge("bytes_discarded_total", SIZE), events=[], good=()),
     "garbage-collection": lambda: sound(
         space(0.75), gauge("drive_write_amplification", 3.4, label="nvme0n1"), good=()

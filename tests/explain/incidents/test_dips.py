@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.calibration import series
+from tests.explain.incidents.frames import WRITE, level
 
 from trimtab.base.series import ChangeStatus, SeriesKey
 from trimtab.explain.incidents.dip import dips
@@ -16,7 +17,6 @@ from trimtab.explain.incidents.spell import LookedSeries, Spell
 from trimtab.judge.change import LevelChanges
 from trimtab.judge.series_analysis import judge_series
 
-KEY = SeriesKey("s", "hourly", "ior", "write_bandwidth", "B/s")
 STILL = LevelChanges((), False, 0.0, 0.05)
 NOISE = [
     case
@@ -25,7 +25,7 @@ NOISE = [
 ]
 
 
-def dips_of(frame: pl.DataFrame, key: SeriesKey = KEY) -> list[Spell]:
+def dips_of(frame: pl.DataFrame, key: SeriesKey = WRITE) -> list[Spell]:
     """Return the dips of a series without changes of level."""
     looked = LookedSeries([(judge_series(frame, key, changes=STILL), frame)], frame["at"][-1])
     return dips(looked.of(key))
@@ -33,8 +33,7 @@ def dips_of(frame: pl.DataFrame, key: SeriesKey = KEY) -> list[Spell]:
 
 def made(change: Callable[[np.ndarray], None], *, hours: int = 24 * 35) -> pl.DataFrame:
     """Return a quiet series (COV 5 %, lag-1 0.5) with a change made to its values."""
-    rng = np.random.default_rng(5)
-    values = series.lognormal(series.ar1(hours, 0.5, rng))
+    values = level(5, hours // 24, series.COV, phi=0.5)
     change(values)
     return series.frame(np.where(values > 0, values, 1.0), (values <= 0).astype(float))
 
@@ -51,11 +50,17 @@ def test_noise_makes_less_than_one_a_month(case: series.Case) -> None:
     assert count <= (3 if case.kind == "t3" else 0)
 
 
-def test_a_single_run_far_down_is_told_at_once() -> None:
-    def change(values: np.ndarray) -> None:
-        values[500] *= 0.3
+def low(first: int, last: int | None, share: float) -> Callable[[np.ndarray], None]:
+    """Return what lowers the runs from the first to before the last; 0: they did not finish."""
 
-    frame = made(change)
+    def change(values: np.ndarray) -> None:
+        values[first:last] *= share
+
+    return change
+
+
+def test_a_single_run_far_down_is_told_at_once() -> None:
+    frame = made(low(500, 501, 0.3))
     (dip,) = dips_of(frame)
     assert dip.at == dip.until == dip.detected_at == frame["at"][500]
     assert dip.certainty is ChangeStatus.CONFIRMED
@@ -87,20 +92,13 @@ def test_low_runs_as_the_record_has_them_are_no_dips_and_what_is_rarer_is() -> N
 
 
 def test_runs_that_did_not_finish_are_one_dip() -> None:
-    def gone(values: np.ndarray) -> None:
-        values[500:504] = 0
-
-    frame = made(gone)
-    (dip,) = dips_of(frame)
+    (dip,) = dips_of(made(low(500, 504, 0)))
     assert (dip.runs, dip.unfinished, dip.effect) == (4, 4, None)
     assert "4 of 4 runs did not finish" in dip.what
 
 
 def test_a_shallow_stretch_is_found_where_no_run_by_itself_is_a_dip() -> None:
-    def shallow(values: np.ndarray) -> None:
-        values[500:512] *= 0.82
-
-    frame = made(shallow)
+    frame = made(low(500, 512, 0.82))
     (dip,) = dips_of(frame)
     assert abs(dip.at - frame["at"][500]) <= timedelta(hours=2)
     assert abs(dip.last - frame["at"][511]) <= timedelta(hours=2)
@@ -109,19 +107,13 @@ def test_a_shallow_stretch_is_found_where_no_run_by_itself_is_a_dip() -> None:
 
 
 def test_a_deep_dip_does_not_reach_out_to_its_neighbours() -> None:
-    def deep(values: np.ndarray) -> None:
-        values[500:508] *= 0.15
-
-    frame = made(deep)
+    frame = made(low(500, 508, 0.15))
     (dip,) = dips_of(frame)
     assert (dip.at, dip.until) == (frame["at"][500], frame["at"][507])
 
 
 def test_what_goes_on_has_no_end() -> None:
-    def last(values: np.ndarray) -> None:
-        values[-3:] *= 0.2
-
-    frame = made(last)
+    frame = made(low(-3, None, 0.2))
     (dip,) = dips_of(frame)
     assert dip.until is None
     assert dip.last == frame["at"][-1]
@@ -132,8 +124,7 @@ def test_times_dip_upwards() -> None:
     longer = frame.with_columns(
         value=pl.when(pl.int_range(pl.len()) == 500).then(pl.col("value") * 4).otherwise("value")
     )
-    key = SeriesKey("s", "wrf", "wrf", "write_time", "s", more_is_better=False)
-    (dip,) = dips_of(longer, key)
+    (dip,) = dips_of(longer, SeriesKey("s", "wrf", "wrf", "write_time", "s", more_is_better=False))
     assert dip.at == frame["at"][500]
     assert dip.what.endswith("longer")
     assert not dips_of(longer)

@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.calibration import series
+from tests.explain.incidents.frames import found as troubles_in
+from tests.explain.incidents.frames import level
 
 from trimtab.base.incident import Incident, Recurrence, Shape
 from trimtab.base.series import ChangeStatus, SeriesKey
-from trimtab.explain.context import SURVEYS
-from trimtab.explain.incidents.detection import find_troubles
 from trimtab.explain.incidents.spell import (
     AFTER,
     BEFORE,
@@ -39,16 +39,13 @@ def key(probe: str, metric: str = "write_bandwidth") -> SeriesKey:
 
 
 def noise(days: int, seed: int, cov: float = 0.04) -> np.ndarray:
-    return series.lognormal(series.ar1(24 * days, 0.5, np.random.default_rng(seed)), cov=cov)
+    return level(seed, days, cov, phi=0.5)
 
 
 def found(frames: Mapping[SeriesKey, pl.DataFrame]) -> tuple[Incident, ...]:
     """Return the incidents of a site whose levels never change."""
-    judged = [judge_series(frame, of, changes=STILL) for of, frame in frames.items()]
     now = max(frame["at"][-1] for frame in frames.values())
-    return find_troubles(
-        judged, frames, pl.DataFrame(schema=SURVEYS), site="s", now=now
-    ).incidents  # fmt: skip
+    return troubles_in(frames, changes=STILL, now=now).incidents
 
 
 def over(incidents: tuple[Incident, ...], by: datetime) -> list[Incident]:

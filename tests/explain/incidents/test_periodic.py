@@ -3,43 +3,38 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 import numpy as np
 import polars as pl
 import pytest
 from tests.calibration import series as noise
+from tests.explain.incidents.frames import READ, WRITE, found
+from tests.explain.incidents.frames import level as any_level
+from tests.support.narrow import present
 from tests.support.small_site import hour
 
 from trimtab.base.incident import Incident, Shape
 from trimtab.base.series import SeriesKey
-from trimtab.explain.context import SURVEYS, windows_of
-from trimtab.explain.incidents.detection import find_troubles
+from trimtab.explain.context import windows_of
 from trimtab.explain.incidents.periodic import periodic
 from trimtab.explain.incidents.spell import LookedSeries, Spell
 from trimtab.judge.change import LevelChanges
 from trimtab.judge.series_analysis import judge_series
 
-WRITE = SeriesKey("s", "hourly", "ior", "write_bandwidth", "B/s")
-READ = SeriesKey("s", "hourly", "ior", "read_bandwidth", "B/s")
 STILL = LevelChanges((), False, 0.4, 0.05)
 
 pytestmark = pytest.mark.calibration
 
 
-def level(seed: int, days: int, cov: float = 0.05) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    return noise.lognormal(noise.ar1(24 * days, 0.4, rng), cov=cov)
+level = partial(any_level, cov=0.05)
 
 
 def incidents_in(
     frames: dict[SeriesKey, np.ndarray], timezone: str = "UTC"
 ) -> tuple[Incident, ...]:
     tidy = {key: noise.frame(values) for key, values in frames.items()}
-    days = max(len(values) for values in frames.values()) // 24
-    return find_troubles(
-        [judge_series(frame, key) for key, frame in tidy.items()], tidy,
-        pl.DataFrame(schema=SURVEYS), site="s", now=hour(24 * days), timezone=timezone,
-    ).incidents  # fmt: skip
+    return found(tidy, timezone=timezone).incidents
 
 
 @pytest.mark.parametrize("share", [0.4, 0.75])
@@ -95,12 +90,11 @@ def test_nights_are_seen_by_runs_hours_apart(every_h: int, begin_h: int) -> None
     nights = range(20, 45)
     (spell,) = patterns_in(nights_of(5, 60, nights), every_h, begin_h)
     assert spell.effect == pytest.approx(0.75, abs=0.05)
-    assert spell.recurs is not None
-    assert set(spell.recurs.hours) <= {1, 2, 3, 4}
-    assert len(spell.recurs.weekdays) == 7
+    recurs = present(spell.recurs)
+    assert set(recurs.hours) <= {1, 2, 3, 4}
+    assert len(recurs.weekdays) == 7
     assert abs(spell.at - hour(24 * 20 + 1)) <= timedelta(days=2)
-    assert spell.until is not None
-    assert abs(spell.until - hour(24 * 44 + 4)) <= timedelta(days=2)
+    assert abs(present(spell.until) - hour(24 * 44 + 4)) <= timedelta(days=2)
     assert patterns_in(nights_of(5, 60, nights), 12, 2) == []
 
 
@@ -139,8 +133,7 @@ def test_what_stopped_has_ended() -> None:
     (incident,) = [
         entry for entry in incidents_in({WRITE: values}) if entry.shape is Shape.PERIODIC
     ]
-    assert incident.until is not None
-    assert abs(incident.until - hour(24 * 49 + 3)) <= timedelta(days=1)
+    assert abs(present(incident.until) - hour(24 * 49 + 3)) <= timedelta(days=1)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.calibration import series
+from tests.explain.incidents.frames import found
 
 from trimtab.base.incident import Shape
 from trimtab.base.series import SeriesKey
-from trimtab.explain.incidents.detection import find_troubles
 from trimtab.explain.incidents.pooled import LOST, pooled
 from trimtab.explain.incidents.spell import Judged, LookedSeries, Spell
 from trimtab.judge.change import LevelChanges
@@ -108,10 +108,8 @@ def test_it_is_one_incident_that_names_who_was_low_and_who_got_better() -> None:
         values[150] *= 0.5 if voice < 6 else 2.5
 
     frames = probes(3, 8, 200, cov=0.1, change=mixed)
-    (incident,) = find_troubles(
-        [of for of, _ in judged(frames)], frames, pl.DataFrame(),
-        site="s", now=series.START.replace(year=2027),
-    ).incidents  # fmt: skip
+    end = series.START.replace(year=2027)
+    (incident,) = found(frames, changes=STILL, surveys=pl.DataFrame(), now=end).incidents
     assert incident.at == series.START + (frames[key("p1")]["at"][150] - series.START)
     assert {name.split()[0] for name in incident.moved_with} >= {f"p{voice}" for voice in range(6)}
     assert [name.split()[0] for name in incident.better] == ["p6", "p7"]

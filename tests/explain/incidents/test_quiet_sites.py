@@ -6,22 +6,27 @@ and fail, as at most sites; a series may scatter more than its goal all the time
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from tests.calibration import series
-from tests.explain.incidents.frames import frame_of
-from tests.support.counts import series_counts
-from tests.support.small_site import Survey
+from tests.explain.incidents.frames import WRITE, found, frame_of, level
+from tests.support.counts import at_most, repetitions, series_counts
+from tests.support.small_site import HOUR, SITE, SmallSite, Survey, hour
 
-from trimtab.base.incident import Shape
+from trimtab.base.incident import Incident, Shape
 from trimtab.base.run import RunStatus
 from trimtab.base.series import SeriesKey
+from trimtab.explain.causes.run_evidence import ONSET_LEAST
 from trimtab.explain.context import RunFact
-from trimtab.explain.incidents.detection import Troubles, find_troubles
-from trimtab.judge.series_analysis import judge_series
+from trimtab.explain.incidents.detection import Troubles
+from trimtab.judge.change import LevelChanges
+from trimtab.probe.verdict.incident_search import explain_at, incidents_of
+from trimtab.site.place import Place
+from trimtab.store.store import Store
 
 DAYS = 45
 PROBES = ("first", "second", "third")
@@ -60,11 +65,7 @@ def site(
                     "", RunStatus.FAILED if failed[hour] else RunStatus.OK)
             for hour in range(hours)
         ]  # fmt: skip
-    judged = [judge_series(frame, key) for key, frame in frames.items()]
-    return find_troubles(
-        judged, frames, frame_of(_surveys(rng)), site="s", runs=facts,
-        now=series.START + timedelta(days=DAYS),
-    )  # fmt: skip
+    return found(frames, surveys=frame_of(_surveys(rng)), runs=facts, now=hour(24 * DAYS))
 
 
 def _surveys(rng: np.random.Generator) -> list[Survey]:
@@ -77,37 +78,33 @@ def _surveys(rng: np.random.Generator) -> list[Survey]:
     ]
 
 
-@pytest.mark.calibration
-def test_all_paths_together_give_few_false_incidents(trials: int) -> None:
-    """Under 0.3 a month."""
-    false = [
-        incident
-        for seed in range(trials)
-        for kind in KINDS
-        for incident in site(seed, *kind).incidents
-    ]
-    months = trials * len(KINDS) * DAYS / 30
-    assert len(false) <= 0.3 * months + 3 * (0.3 * months) ** 0.5 * (trials == 1), [
-        incident.summary for incident in false
-    ]
+def check_few(sites: list[Troubles], *, is_gate: bool) -> None:
+    """Require under 0.3 incidents a month, with room for chance in the few of the gate."""
+    false = [incident.summary for troubles in sites for incident in troubles.incidents]
+    months = len(sites) * DAYS / 30
+    assert len(false) <= 0.3 * months + 3 * (0.3 * months) ** 0.5 * is_gate, false
 
 
-@pytest.mark.calibration
-@pytest.mark.parametrize("kind", KINDS[:1] + KINDS[2:], ids=str)
-def test_hours_that_lose_a_third_are_found_among_them(kind: tuple[str, float, float]) -> None:
-    troubles = site(7, *kind, slow=slice(600, 606), factor=0.67)
-    begin = series.START + timedelta(hours=600)
-    (dip,) = (
-        incident
-        for incident in troubles.incidents
-        if abs(incident.at - begin) <= timedelta(hours=6)
-    )
+def the_dip_near(troubles: Troubles, begin: datetime) -> SeriesKey:
+    """Return the series of the only incident that begins within hours of a time, a dip."""
+    (dip,) = (each for each in troubles.incidents if abs(each.at - begin) <= 6 * HOUR)
     assert dip.shape is Shape.DIP
     assert dip.key is not None
-    assert (dip.key.probe, dip.key.metric) == ("first", "write_bandwidth")
+    return dip.key
 
 
-@pytest.mark.calibration
+def test_all_paths_together_give_few_false_incidents(trials: int) -> None:
+    """Under 0.3 a month."""
+    sites = [site(seed, *kind) for seed in range(trials) for kind in KINDS]
+    check_few(sites, is_gate=trials == 1)
+
+
+@pytest.mark.parametrize("kind", KINDS[:1] + KINDS[2:], ids=str)
+def test_hours_that_lose_a_third_are_found_among_them(kind: tuple[str, float, float]) -> None:
+    key = the_dip_near(site(7, *kind, slow=slice(600, 606), factor=0.67), hour(600))
+    assert (key.probe, key.metric) == ("first", "write_bandwidth")
+
+
 def test_runs_that_fail_alone_are_notes() -> None:
     troubles = site(3, *KINDS[0])
     assert len(troubles.lone_runs) > 20
@@ -133,39 +130,139 @@ def beside_jobs(seed: int, *, slow: slice = slice(0), lost: slice = slice(0)) ->
         unfinished = np.zeros(len(hours))
         unfinished[lost] = 1.0
         frames[SeriesKey("s", "hourly", "ior", metric, "B/s")] = series.frame(values, unfinished)
-    judged = [judge_series(frame, key) for key, frame in frames.items()]
-    end = series.START + timedelta(days=DAYS)
-    return find_troubles(judged, frames, frame_of([]), site="s", now=end)
+    return found(frames)
 
 
-@pytest.mark.calibration
 def test_jobs_that_a_probe_meets_now_and_then_are_no_incidents(trials: int) -> None:
     """Under 0.3 a month; it was 9 with chance of a fixed rate that is known exactly."""
-    false = [incident for seed in range(4 * trials) for incident in beside_jobs(seed).incidents]
-    months = 4 * trials * DAYS / 30
-    assert len(false) <= 0.3 * months + 3 * (0.3 * months) ** 0.5 * (trials == 1), [
-        incident.summary for incident in false
-    ]
+    check_few([beside_jobs(seed) for seed in range(4 * trials)], is_gate=trials == 1)
 
 
-@pytest.mark.calibration
 def test_five_hours_at_half_are_found_beside_jobs() -> None:
-    begin = series.START + timedelta(hours=600)
-    (dip,) = (
-        incident
-        for incident in beside_jobs(2, slow=slice(600, 605)).incidents
-        if abs(incident.at - begin) <= timedelta(hours=6)
-    )
-    assert dip.shape is Shape.DIP
-    assert dip.key is not None
-    assert dip.key.metric == "read_bandwidth"
+    assert the_dip_near(beside_jobs(2, slow=slice(600, 605)), hour(600)).metric == "read_bandwidth"
 
 
-@pytest.mark.calibration
 def test_runs_low_by_chance_days_before_a_trouble_are_no_part_of_it() -> None:
     """A day of lost runs made incidents of those around it: eight at the second of these sites."""
-    begin = series.START + timedelta(hours=600)
     for seed in (1, 2, 3):
         incidents = beside_jobs(seed, lost=slice(600, 624)).incidents
-        near = [each.at for each in incidents if abs(each.at - begin) < timedelta(days=5)]
-        assert near == [begin], [each.summary for each in incidents]
+        near = [each.at for each in incidents if abs(each.at - hour(600)) < timedelta(days=5)]
+        assert near == [hour(600)], [each.summary for each in incidents]
+
+
+# Runs that did not finish alone are notes; several together are an incident.
+
+pytestmark = pytest.mark.calibration
+
+LONE_DAYS = 60
+
+
+def test_one_unfinished_run_alone_is_a_note(tmp_path: Path) -> None:
+    values = {name: level(seed) for seed, name in enumerate(("write_bandwidth", "read_bandwidth"))}
+    for row in values.values():
+        row[400] = np.nan
+    with Store.open(SmallSite(values).keep(tmp_path / "small.db")) as store:
+        explained = incidents_of(store, Place(SITE, None), now=hour(1000))
+        moment = explain_at(store, Place(SITE, None), hour(400).isoformat())
+    assert explained.explanations == ()
+    assert [(run.probe, run.at) for run in explained.lone_runs] == [("hourly", hour(400))]
+    assert moment.lone_runs == explained.lone_runs
+
+
+def the_incident(folder: Path, values: np.ndarray) -> Incident:
+    """Return the one incident of a series, which begins at hour 400; no run stands alone."""
+    with Store.open(SmallSite({"write_bandwidth": values}).keep(folder / "s.db")) as store:
+        explained = incidents_of(store, Place(SITE, None), now=hour(1000))
+    (explanation,) = explained.explanations
+    assert (explanation.incident.at, explained.lone_runs) == (hour(400), ())
+    return explanation.incident
+
+
+@pytest.mark.parametrize("lost", [(400, 401), (400, 402, 403), tuple(range(400, 412))])
+def test_several_together_are_an_incident(tmp_path: Path, lost: tuple[int, ...]) -> None:
+    values = level(1)
+    values[list(lost)] = np.nan
+    assert the_incident(tmp_path, values).unfinished == len(lost)
+
+
+def begun(values: np.ndarray) -> list[float]:
+    """Return the hours at which the incidents of a series begin; NaN is a run that was lost."""
+    troubles = found({WRITE: series.frame(values, np.isnan(values).astype(float))})
+    return sorted((incident.at - hour(0)) / HOUR for incident in troubles.incidents)
+
+
+def unlucky(seed: int, place: int, runs: int) -> np.ndarray:
+    """Return noise whose ``runs`` before a place are as low as chance has them once in a year.
+
+    Their median is three standard errors of a mean under the level.
+    """
+    values, cov, memory = level(seed), 0.04, (1 + 0.4) / (1 - 0.4)
+    before = slice(place - runs, place)
+    error = cov * (memory / runs) ** 0.5
+    values[before] *= series.LEVEL_BYTES_PER_S / np.median(values[before]) * np.exp(-3 * error)
+    return values
+
+
+@pytest.mark.parametrize("trials", repetitions(gate=1, soak=20))
+def test_an_incident_begins_with_the_first_lost_run(trials: int) -> None:
+    """Runs that are low by chance before it do not belong to it.
+
+    Always, where chance did nothing much; and 97 times in 100 where they are as low as they are in
+    one place in some hundreds: one in eight of those once began up to a day early.
+    """
+    wrong: dict[int, list[tuple[int, int]]] = {low: [] for low in (0, 8, 14, 24)}
+    for low, early in wrong.items():
+        for lost in range(2 + low % 3, 49, 3 if trials == 1 else 1):
+            for seed in range(trials):
+                values = level(seed * 100 + lost)
+                if low:
+                    values = unlucky(seed * 100 + lost, 400, low)
+                values[400 : 400 + lost] = np.nan
+                if begun(values) != [400]:
+                    early.append((lost, seed))
+    assert not wrong.pop(0)
+    runs = trials * len(wrong) * (16 if trials == 1 else 47)
+    assert sum(map(len, wrong.values())) <= 0.03 * runs, wrong
+
+
+@pytest.mark.parametrize("trials", repetitions(gate=1, soak=20))
+@pytest.mark.parametrize("ahead", [0, 3, 14, 48])
+def test_an_incident_begins_with_a_step_before_lost_runs(trials: int, ahead: int) -> None:
+    """A level that fell by 30 % is placed to the hours that causes are looked for in."""
+    for lost in (0, 2, 12, 30):
+        for seed in range(trials):
+            values = level(seed * 100 + lost + ahead)
+            values[400:] *= 0.7
+            values[400 + ahead : 400 + ahead + lost] = np.nan
+            first, *_ = begun(values)
+            assert abs(first - 400) <= ONSET_LEAST / HOUR, (lost, seed)
+
+
+def test_a_lost_run_beside_a_slow_one_is_part_of_its_incident(tmp_path: Path) -> None:
+    values = level(2)
+    values[400] = np.nan
+    values[401:404] *= 0.3
+    the_incident(tmp_path, values)
+
+
+@pytest.mark.parametrize("share", [0.003, 0.01, 0.03])
+@pytest.mark.parametrize("probes", [1, 3])
+@pytest.mark.parametrize("trials", repetitions(gate=8, soak=20))
+def test_runs_lost_by_chance_make_few_incidents(share: float, probes: int, trials: int) -> None:
+    """At most 0.2 incidents a month, in months of hourly probes that lose runs at random.
+
+    In the 16 months of the gate that is 3, and 8 pass. Were every lost run an incident, the
+    smallest share would make 2 a month: 35.
+    """
+    rng = np.random.default_rng([int(share * 1000), probes])
+    still = LevelChanges((), False, 0.4, 0.05)
+    incidents = 0
+    for trial in range(trials):
+        frames = {}
+        for number in range(probes):
+            lost = rng.random(24 * LONE_DAYS) < share
+            key = SeriesKey("s", f"probe{number}", "ior", "write_bandwidth", "B/s")
+            frames[key] = series.frame(level(trial * 10 + number, LONE_DAYS), lost.astype(float))
+        incidents += len(found(frames, changes=still).incidents)
+    months = trials * LONE_DAYS / 30
+    assert incidents / months <= at_most(0.2, int(months)), incidents

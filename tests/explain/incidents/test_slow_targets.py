@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.explain.incidents.frames import frame_of
 from tests.support.counts import repetitions
 from tests.support.small_site import SITE, SmallSite, Survey, hour
 
 from trimtab.base.incident import Incident, IncidentState
 from trimtab.base.site import SiteLimits
 from trimtab.base.snapshot import Snapshot, Target, TargetSnapshot
+from trimtab.explain.incidents.slow_target import slow_stretches
 from trimtab.explain.trouble import site_state
 from trimtab.probe.verdict.incident_search import explain_at, incidents_of, keep_incidents
 from trimtab.probe.verdict.site_status import slow_targets, status_of
@@ -67,12 +69,8 @@ def told_by_all(folder: Path, site: SmallSite, until: int | None = None) -> Mapp
         assert end is not None
         moment = explain_at(store, place, end.isoformat())
         state = status_of(store)
-        snapshot = Snapshot(
-            end,
-            "lustre",
-            True,
-            tuple(TargetSnapshot(Target(name, "ost", "oss1"), ()) for name in NAMES),
-        )
+        targets = tuple(TargetSnapshot(Target(name, "ost", "oss1"), ()) for name in NAMES)
+        snapshot = Snapshot(end, "lustre", True, targets)
         shown = site_state(SITE, snapshot, SiteLimits(), slow=slow_targets(store, SITE))
     incidents = [explanation.incident for explanation in explained.explanations]
     return {
@@ -91,27 +89,21 @@ def _targets(incidents: list[Incident]) -> set[str]:
     return {target for incident in going_on for target in incident.targets}
 
 
+IN_THE_GATE = {(24, 0.6), (30, 0.4), (60, 0.25), (110, 0.6)}
+
+
 @pytest.mark.parametrize(
     ("days", "share"),
     [
-        (30, 0.4),
-        pytest.param(24, 0.6, marks=pytest.mark.calibration),
-        pytest.param(60, 0.25, marks=pytest.mark.calibration),
-        pytest.param(110, 0.6, marks=pytest.mark.calibration),
-        *(
-            pytest.param(days, share, marks=pytest.mark.soak)
-            for days, share in [
-                *((24, 0.25), (24, 0.4), (30, 0.25), (30, 0.6)),
-                *((60, 0.4), (60, 0.6), (110, 0.25), (110, 0.4)),
-            ]
-        ),
+        pytest.param(days, share, marks=() if (days, share) in IN_THE_GATE else pytest.mark.soak)
+        for days in (24, 30, 60, 110)
+        for share in (0.25, 0.4, 0.6)
     ],
 )
 def test_a_target_that_stays_slow_is_told_by_every_command(
     tmp_path: Path, share: float, days: int
 ) -> None:
-    site = SmallSite(surveys=surveys(days, slow_from("OST0003", 20, share)))
-    every = told_by_all(tmp_path, site)
+    every = told_by_all(tmp_path, SmallSite(surveys=surveys(days, slow_from("OST0003", 20, share))))
     assert set(map(frozenset, every.values())) == {frozenset({"OST0003"})}, every
 
 
@@ -135,29 +127,18 @@ def test_targets_of_another_kind_are_not_slow(tmp_path: Path) -> None:
 
 def test_a_target_that_was_removed_is_over(tmp_path: Path) -> None:
     every = surveys(60, slow_from("OST0003", 20, 0.4))
+    others = [name for name in NAMES if name != "OST0003"]
     left = [
-        (
-            at,
-            {
-                metric: {name: rate for name, rate in rates.items() if name != "OST0003"}
-                for metric, rates in metrics.items()
-            },
-        )
+        (at, {metric: {name: rates[name] for name in others} for metric, rates in metrics.items()})
         for at, metrics in every[30:]
     ]
-    site = SmallSite(surveys=[*every[:30], *left])
-    assert not any(told_by_all(tmp_path, site).values())
+    assert not any(told_by_all(tmp_path, SmallSite(surveys=[*every[:30], *left])).values())
 
 
-@pytest.mark.calibration
 @pytest.mark.parametrize("scatter", [0.03, 0.08, 0.15])
 @pytest.mark.parametrize("records", repetitions(gate=10, soak=30))
 def test_targets_that_only_scatter_are_not_slow(scatter: float, records: int) -> None:
     """In each record 200 surveys of 12 targets, two metrics each: 48,000 values in the gate."""
-    from tests.explain.incidents.frames import frame_of
-
-    from trimtab.explain.incidents.slow_target import slow_stretches
-
     stretches = [
         stretch
         for seed in range(records)
@@ -187,12 +168,7 @@ def test_targets_that_are_slow_together_in_one_survey_are_an_incident(
         assert explanation.incident.until is not None
 
 
-@pytest.mark.calibration
 def test_a_loss_of_five_scatters_is_seen_if_it_lasts() -> None:
-    from tests.explain.incidents.frames import frame_of
-
-    from trimtab.explain.incidents.slow_target import slow_stretches
-
     seen = 0
     for seed in range(20):
         rate = slow_from("OST0005", 46, 0.6, until=70, metrics=METRICS[:1])

@@ -1,13 +1,11 @@
 """Hourly runs whose truth is known, and what the walk tells of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from trimtab.judge.change import Runs, of_sequences
+from trimtab.judge.change import of_sequences
 from trimtab.judge.walk_forward import WalkForward
 
 START = datetime(2026, 1, 5, tzinfo=UTC)  # a Monday
@@ -36,14 +34,10 @@ def times(n: int, step_s: float = 3600.0) -> list[datetime]:
     return [START + timedelta(seconds=step_s * place) for place in range(n)]
 
 
-def runs(values: Sequence[float | None] | Floats, *, more_is_better: bool = True) -> Runs:
-    """Return hourly runs of the values."""
+def walked(values: Sequence[float | None] | Floats, step_s: float = 3600.0) -> WalkForward:
+    """Return the walk along runs of the values, hourly unless said."""
     listed = [None if value is None else float(value) for value in values]
-    return of_sequences(times(len(listed)), listed, more_is_better=more_is_better, timezone="UTC")
-
-
-def walked(values: Sequence[float | None] | Floats) -> WalkForward:
-    """Return the walk along hourly runs of the values."""
-    walk = WalkForward(runs(values))
+    at = times(len(listed), step_s)
+    walk = WalkForward(of_sequences(at, listed, more_is_better=True, timezone="UTC"))
     walk.go()
     return walk

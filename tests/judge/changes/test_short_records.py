@@ -1,36 +1,22 @@
-"""After few runs: a large step is told promptly, and noise is not told for being short."""
-
-from __future__ import annotations
+"""After few runs a large step is told promptly, noise is not; a step by a unit is told as that."""
 
 import numpy as np
 import pytest
-from tests.judge.changes.made import LEVEL, ar1, times
+from tests.judge.changes.made import ar1, noisy, times, walked
 from tests.support.changes import changes_among
+from tests.support.known import known
 
 from trimtab.base.series import ChangeStatus
-from trimtab.judge.change import of_sequences
+from trimtab.base.verdict import Interval
+from trimtab.judge.change_point import unit_change
 from trimtab.judge.noise import SPLIT_RUNS, noise_of, split_of
-from trimtab.judge.walk_forward import WalkForward
 
 DAY_S = 86400.0
 
 
-def walked(values: np.ndarray, step_s: float) -> WalkForward:
-    runs = of_sequences(
-        times(len(values), step_s), values.tolist(), more_is_better=True, timezone="UTC"
-    )
-    walk = WalkForward(runs)
-    walk.go()
-    return walk
-
-
-def noisy(seed: int, n: int, phi: float = 0.3, cov: float = 0.1) -> np.ndarray:
-    return LEVEL * np.exp(cov * ar1(seed, n, phi))
-
-
 def confirmed_after(seed: int, before: int, factor: float, step_s: float, after: int) -> float:
     """Return after how many runs a step was confirmed where it was; infinite: never."""
-    values = noisy(seed, before + after)
+    values = noisy(seed, before + after, 0.3, 0.1)
     values[before:] *= factor
     delays = [
         detection.confirmed - before + 1
@@ -60,7 +46,7 @@ def test_noise_of_a_short_record_is_hardly_ever_confirmed(phi: float, step_s: fl
     alarms = [
         detection.confirmed
         for seed in range(25)
-        for detection in walked(noisy(900 + seed, 70, phi), step_s).detections
+        for detection in walked(noisy(900 + seed, 70, phi, 0.1), step_s).detections
         if detection.confirmed is not None
     ]
     assert len(alarms) <= 2
@@ -70,9 +56,7 @@ def test_noise_of_a_short_record_is_hardly_ever_confirmed(phi: float, step_s: fl
 def test_the_noise_of_a_short_history_is_that_about_both_levels(after: int) -> None:
     heights = 0.1 * ar1(4, 40 + after, 0.3)
     stepped = heights + np.where(np.arange(len(heights)) >= 40, 0.69, 0.0)
-    split = split_of(stepped)
-    assert split is not None
-    assert abs(split - 40) <= 1
+    assert abs(known(split_of(stepped)) - 40) <= 1
     assert noise_of(stepped).autocorrelation > 0.55 or after < 6
     assert split_of(heights) is None
 
@@ -82,8 +66,7 @@ def test_levels_of_few_runs_are_no_levels() -> None:
     heights[-3:] += 5
     assert split_of(heights) is None
     assert split_of(np.zeros(0)) is None
-    lost = np.concatenate([0.1 * ar1(4, 40, 0.3), np.full(10, np.nan)])
-    assert split_of(lost) is None
+    assert split_of(np.concatenate([0.1 * ar1(4, 40, 0.3), np.full(10, np.nan)])) is None
     assert split_of(np.full(60, 2.0)) is None
 
 
@@ -120,6 +103,59 @@ def test_a_level_that_lasts_is_not_taken_for_a_dip_that_is_over(factor: float) -
     for seed in range(20):
         values = noisy(seed, 24 * 50, 0.5, 0.05)
         values[400:] *= factor
-        walk = walked(values, 3600.0)
+        walk = walked(values)
         back += sum(hit.confirmed is not None and hit.up for hit in walk.detections)
     assert back <= 1
+
+
+# A step as large as one unit is of another
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [
+        (1 / 1000, "1/1,000"), (1 / 1024, "1/1,024"), (1000.0, "1,000 times"),
+        (1024.0**2, "1,024 squared times"), (1e-9, "1/1,000 cubed"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("step_s", [3600.0, 86400.0])
+def test_a_step_by_a_thousand_is_a_change_of_unit(factor: float, words: str, step_s: float) -> None:
+    values = noisy(1, 400, phi=0.3)
+    values[300:] *= factor
+    (change,) = changes_among(times(400, step_s), values.tolist()).points
+    assert (change.status, change.reason.code) == (ChangeStatus.CONFIRMED, "change-of-unit")
+    assert change.of_unit is not None
+    assert words in change.of_unit
+
+
+@pytest.mark.parametrize("factor", [1.024, 1.048576, 1 / 1.024, 1 / 1.048576])
+def test_a_small_factor_is_told_where_the_ratio_is_known_well(factor: float) -> None:
+    steady = noisy(2, 900, phi=0.0, cov=0.005)
+    steady[600:] *= factor
+    (change,) = changes_among(times(900), steady.tolist()).points
+    assert change.reason.code == "change-of-unit"
+    ratio = max(factor, 1 / factor)
+    assert f"{ratio:g}" in change.reason
+
+
+def test_steps_of_performance_are_not() -> None:
+    for factor in (0.5, 0.59, 0.83, 0.92, 1.1, 2.0, 8.0):
+        values = noisy(3, 1000, phi=0.3)
+        values[600:] *= factor
+        points = changes_among(times(1000), values.tolist()).points
+        assert all(point.of_unit is None for point in points)
+
+
+def test_of_ratios_between_a_hundredth_and_a_half_none_is_a_unit() -> None:
+    for effect in np.geomspace(0.002, 0.9, 400):
+        interval = Interval(effect * 0.97, effect * 1.03, 0.95)
+        assert unit_change(float(effect), interval) is None
+        assert unit_change(1 / float(effect), None) is None
+    assert unit_change(0.0, None) is None
+
+
+def test_a_small_factor_needs_a_narrow_interval() -> None:
+    assert unit_change(1.024, Interval(1.0, 1.05, 0.95)) is None
+    assert unit_change(1.024, None) is None
+    assert unit_change(1.024, Interval(1.020, 1.028, 0.95)) is not None
+    assert unit_change(1.03, Interval(1.028, 1.032, 0.95)) is None

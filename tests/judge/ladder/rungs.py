@@ -1,7 +1,5 @@
 """Rungs and hardware for tests, in GB/s."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from trimtab.base.run import Layer
@@ -31,10 +29,7 @@ HARDWARE = Hardware(
 
 
 def rung(
-    layer: Layer,
-    rate: str | Sequence[float],
-    metric: str = "read_bandwidth",
-    **more: object,
+    layer: Layer, rate: str | Sequence[float], metric: str = "read_bandwidth", **more: object
 ) -> Rung:
     """Return a rung of the whole: printed, or with repetitions in GB/s."""
     if isinstance(rate, str):

@@ -1,6 +1,4 @@
-"""The ladder: parity, scale, what limits, and when nothing can be told."""
-
-from __future__ import annotations
+"""The ladder: parity, scale, what limits, when nothing can be told, and what holds of any."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -8,14 +6,27 @@ from itertools import permutations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.judge.ladder.rungs import HARDWARE, ONE, efficiencies, rung, track
 from tests.support.known import known
 
 from trimtab.base.error import code_of
-from trimtab.base.run import Layer
-from trimtab.base.site_hardware import Parity, parse_figure
-from trimtab.judge.efficiency_ladder import Coverage, LadderInput, LimitKind
-from trimtab.judge.ladder_analysis import build_ladder
+from trimtab.base.run import LAYERS, Layer
+from trimtab.base.site_hardware import Hardware, Parity, parse_figure
+from trimtab.judge.efficiency_ladder import (
+    LADDER_METRICS,
+    Coverage,
+    Estimate,
+    IntervalBasis,
+    Ladder,
+    LadderInput,
+    LadderLimit,
+    LimitKind,
+    Rung,
+)
+from trimtab.judge.ladder_analysis import SCALES, build_ladder
+from trimtab.judge.layer_efficiency import of_values, scaled
 
 WRITE = "write_bandwidth"
 AT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -44,8 +55,7 @@ def test_without_a_parity_writes_are_not_compared_with_drives() -> None:
     hardware = replace(HARDWARE, parity=None)
     found = track(rung("ost", "31 GB/s", WRITE), hardware=hardware)
     efficiency = efficiencies(found)["ost", "data_sheet"]
-    assert efficiency.value is None
-    assert code_of(efficiency.reason) == "parity-unknown"
+    assert (efficiency.value, code_of(efficiency.reason)) == (None, "parity-unknown")
     assert found.limit.kind is LimitKind.CANNOT_TELL
     mirrored = track(rung("ost", "19 GB/s", WRITE), hardware=replace(HARDWARE, parity=Parity(1, 1)))
     assert efficiencies(mirrored)["ost", "data_sheet"].value == pytest.approx(38 / 38.4)
@@ -58,8 +68,7 @@ def test_small_writes_have_no_fixed_parity_factor() -> None:
     efficiency = efficiencies(found)["client", "drive"]
     assert efficiency.value == pytest.approx(29 / 1600)
     assert not efficiency.parity_counted
-    assert found.limit.kind is LimitKind.CANNOT_TELL
-    assert found.loss.layer is None
+    assert (found.limit.kind, found.loss.layer) == (LimitKind.CANNOT_TELL, None)
 
 
 def test_megabytes_and_mebibytes_are_told_apart() -> None:
@@ -70,17 +79,30 @@ def test_megabytes_and_mebibytes_are_told_apart() -> None:
 # What limits
 
 
-def limit(*rates: str, margin: float = 0.1, metric: str = "read_bandwidth"):
+def ladder(*rates: str) -> list[Rung]:
+    """Return rungs of drive, OST, network and client, where there is a rate."""
     layers: tuple[Layer, ...] = ("drive", "ost", "network", "client")
-    rungs = [rung(layer, rate, metric) for layer, rate in zip(layers, rates, strict=True) if rate]
-    return track(*rungs, margin=margin).limit
+    return [rung(layer, rate) for layer, rate in zip(layers, rates, strict=True) if rate]
 
 
-def test_network_limited() -> None:
-    found = limit("42.0 GB/s", "43.0 GB/s", "20.0 GB/s", "19.5 GB/s")
-    assert (found.kind, found.layer) == (LimitKind.NETWORK, "network")
-    assert "97.5 %" in found.reason
-    assert "40.0 % (39.9 .. 40.1) of line rate" in found.reason
+def limit(*rates: str, margin: float = 0.1) -> LadderLimit:
+    return track(*ladder(*rates), margin=margin).limit
+
+
+@pytest.mark.parametrize(
+    ("rates", "kind", "layer", "said"),
+    [
+        ("42.0 43.0 20.0 19.5", LimitKind.NETWORK, "network", "97.5 %"),
+        ("42.0 43.0 20.0 19.5", LimitKind.NETWORK, "network", "40.0 % (39.9 .. 40.1) of line rate"),
+        ("42.0 41.0 48.0 40.0", LimitKind.DRIVES, "drive", ""),
+        ("42.0 30.0 48.0 29.0", LimitKind.LAYER, "ost", ""),
+        ("42.0 41.0 48.0 30.0", LimitKind.LAYER, "client", ""),
+    ],
+)
+def test_the_layer_that_limits_is_named(rates: str, kind: LimitKind, layer: str, said: str) -> None:
+    found = limit(*(f"{rate} GB/s" for rate in rates.split()))
+    assert (found.kind, found.layer) == (kind, layer)
+    assert said in found.reason
 
 
 def test_a_network_that_will_limit_clients_is_foretold() -> None:
@@ -91,41 +113,18 @@ def test_a_network_that_will_limit_clients_is_foretold() -> None:
     assert "clients" not in limit("42.0 GB/s", "43.0 GB/s", "48.0 GB/s", "").reason
 
 
-def test_drive_limited() -> None:
-    found = limit("42.0 GB/s", "41.0 GB/s", "48.0 GB/s", "40.0 GB/s")
-    assert (found.kind, found.layer) == (LimitKind.DRIVES, "drive")
-
-
-def test_lost_in_the_ost() -> None:
-    found = limit("42.0 GB/s", "30.0 GB/s", "48.0 GB/s", "29.0 GB/s")
-    assert (found.kind, found.layer) == (LimitKind.LAYER, "ost")
-
-
 def test_lost_in_the_raid() -> None:
-    rungs = [
-        rung("drive", "42.0 GB/s"),
-        rung("raid", "30.0 GB/s"),
-        rung("ost", "29.5 GB/s"),
-        rung("network", "48.0 GB/s"),
-        rung("client", "29.0 GB/s"),
-    ]
-    found = track(*rungs)
+    found = track(
+        *ladder("42.0 GB/s", "29.5 GB/s", "48.0 GB/s", "29.0 GB/s"), rung("raid", "30.0 GB/s")
+    )
     assert (found.limit.kind, found.limit.layer) == (LimitKind.LAYER, "raid")
     assert found.loss.layer == "raid"
 
 
-def test_lost_in_the_client() -> None:
-    found = limit("42.0 GB/s", "41.0 GB/s", "48.0 GB/s", "30.0 GB/s")
-    assert (found.kind, found.layer) == (LimitKind.LAYER, "client")
-
-
 def test_limited_by_the_clients_own_network() -> None:
     hardware = replace(HARDWARE, client_network=parse_figure("25 GB/s"))
-    rungs = [
-        rung("ost", "42.0 GB/s"),
-        rung("network", "48.0 GB/s"),
-        rung("client", "24.5 GB/s", nodes=1),
-    ]
+    beneath = rung("ost", "42.0 GB/s"), rung("network", "48.0 GB/s")
+    rungs = [*beneath, rung("client", "24.5 GB/s", nodes=1)]
     found = track(*rungs, hardware=hardware)
     assert found.limit.kind is LimitKind.CLIENT_NETWORK
     assert efficiencies(found)["client", "client_network"].value == pytest.approx(0.98)
@@ -141,15 +140,9 @@ def test_at_the_line_rate_no_network_rung_is_needed() -> None:
 
 def test_what_lies_beside_the_way_down_is_no_bottleneck() -> None:
     """Behind a slow network the OSTs may lose as much as they like."""
-    found = track(
-        rung("drive", "42.0 GB/s"),
-        rung("ost", "30.0 GB/s"),
-        rung("network", "20.0 GB/s"),
-        rung("client", "15.0 GB/s"),
-    )
+    found = track(*ladder("42.0 GB/s", "30.0 GB/s", "20.0 GB/s", "15.0 GB/s"))
     assert (found.limit.kind, found.limit.layer) == (LimitKind.LAYER, "client")
-    assert known(found.loss.efficiency).of == "line_rate"
-    assert found.loss.layer == "network"
+    assert (known(found.loss.efficiency).of, found.loss.layer) == ("line_rate", "network")
 
 
 def test_drives_that_do_not_give_what_their_data_sheet_says_are_the_bottleneck() -> None:
@@ -187,8 +180,7 @@ def test_one_measurement_of_the_drives_tells_nothing_of_the_data_sheet(rate: flo
 
 def test_drives_of_an_unknown_number_are_held_against_nothing() -> None:
     found = track(rung("drive", "21.0 GB/s", coverage=Coverage()))
-    assert found.limit.kind is LimitKind.CANNOT_TELL
-    assert found.limit.reason.code == "counts-unknown"
+    assert (found.limit.kind, found.limit.reason.code) == (LimitKind.CANNOT_TELL, "counts-unknown")
 
 
 def test_drives_without_a_data_sheet_limit_by_themselves() -> None:
@@ -217,8 +209,7 @@ def test_cannot_tell(rates: tuple[str, ...], code: str) -> None:
 
 def test_one_repetition_has_no_interval() -> None:
     found = track(rung("drive", [42.0]), rung("ost", [30.0]))
-    assert found.limit.kind is LimitKind.CANNOT_TELL
-    assert found.limit.reason.code == "one-measurement"
+    assert (found.limit.kind, found.limit.reason.code) == (LimitKind.CANNOT_TELL, "one-measurement")
     assert efficiencies(found)["ost", "drive"].value == pytest.approx(30 / 42)
 
 
@@ -234,12 +225,8 @@ def test_one_repetition_has_no_interval() -> None:
 )
 def test_other_conditions(above: dict[str, Any], beneath: dict[str, Any], words: str) -> None:
     hardware = replace(HARDWARE, drives=None, osts=None)
-    found = track(
-        rung("ost", "42.0 GB/s", **beneath),
-        rung("network", "48.0 GB/s"),
-        rung("client", "41.0 GB/s", **above),
-        hardware=hardware,
-    )
+    rungs = [rung("ost", "42.0 GB/s", **beneath), rung("network", "48.0 GB/s")]
+    found = track(*rungs, rung("client", "41.0 GB/s", **above), hardware=hardware)
     assert words in " ".join(efficiencies(found)["client", "ost"].doubts)
     assert found.limit.kind is LimitKind.CANNOT_TELL
     assert words in found.limit.reason
@@ -250,8 +237,7 @@ def test_conditions_that_only_one_tells_are_no_doubt() -> None:
         rung("drive", "42.0 GB/s", at=AT),
         rung("ost", "41.0 GB/s", epoch="1", fullness=0.9, conditions={"NPS": "1"}),
     )
-    assert efficiencies(found)["ost", "drive"].doubts == ()
-    assert found.limit.kind is LimitKind.DRIVES
+    assert (efficiencies(found)["ost", "drive"].doubts, found.limit.kind) == ((), LimitKind.DRIVES)
 
 
 def test_more_than_can_be_carried_decides_nothing() -> None:
@@ -299,8 +285,7 @@ def test_drives_follow_from_drives_per_ost() -> None:
 def test_a_rung_that_tells_no_counts_is_not_compared() -> None:
     found = track(rung("ost", "42.0 GB/s"), rung("client", "41.0 GB/s", coverage=Coverage()))
     efficiency = efficiencies(found)["client", "ost"]
-    assert efficiency.value is None
-    assert code_of(efficiency.reason) == "counts-unknown"
+    assert (efficiency.value, code_of(efficiency.reason)) == (None, "counts-unknown")
     assert found.limit.kind is LimitKind.CANNOT_TELL
 
 
@@ -320,30 +305,17 @@ def test_a_file_system_of_one_host_has_no_network_and_no_osts() -> None:
 
 
 def test_what_is_missing_is_said_with_what_would_measure_it() -> None:
-    ladder = build_ladder(
-        LadderInput("x", replace(HARDWARE, drive_read=None), (rung("ost", "1 GB/s"),))
-    )
-    hints = {one.layer: one.hint for one in ladder.absent}
+    given = LadderInput("x", replace(HARDWARE, drive_read=None), (rung("ost", "1 GB/s"),))
+    hints = {one.layer: one.hint for one in build_ladder(given).absent}
     assert set(hints) == {"data_sheet", "drive", "network", "client"}
     assert "lst stat" in hints["network"]
     nothing = build_ladder(LadderInput("x", HARDWARE, ()))
     assert nothing.tracks == ()
-    assert {one.layer for one in nothing.absent} == {
-        "data_sheet",
-        "drive",
-        "ost",
-        "network",
-        "client",
-    }
+    assert {one.layer for one in nothing.absent} == set(hints) | {"ost"}
 
 
 def test_the_order_of_rungs_changes_nothing() -> None:
-    rungs = [
-        rung("drive", "42.0 GB/s"),
-        rung("ost", "41.0 GB/s"),
-        rung("network", "48.0 GB/s"),
-        rung("client", "40.0 GB/s"),
-    ]
+    rungs = ladder("42.0 GB/s", "41.0 GB/s", "48.0 GB/s", "40.0 GB/s")
     assert len({track(*order).limit.reason for order in permutations(rungs)}) == 1
 
 
@@ -363,5 +335,92 @@ def test_the_margin_decides() -> None:
 def test_application_against_client() -> None:
     found = track(rung("client", "40.0 GB/s", coverage=ONE), rung("application", "10 to 12 GB/s"))
     assert efficiencies(found)["application", "client"].value == pytest.approx(11 / 40)
-    low = efficiencies(found)["application", "client"].low
-    assert low == pytest.approx(9.5 / 40.05)
+    assert efficiencies(found)["application", "client"].low == pytest.approx(9.5 / 40.05)
+
+
+# What holds of any ladder, whatever was measured
+
+
+counts = st.none() | st.integers(1, 64)
+rates = st.one_of(
+    st.floats(1e6, 1e12).map(Estimate),
+    st.floats(1e6, 1e12).map(lambda value: Estimate(value, value * 0.95, value * 1.05)),
+    st.lists(st.floats(1e6, 1e12), min_size=1, max_size=5).map(
+        lambda values: of_values(values, IntervalBasis.REPETITIONS)
+    ),
+)
+hardwares = st.builds(
+    Hardware,
+    drive_write=st.none() | st.just(parse_figure("3.2 GB/s")),
+    drive_read=st.none() | st.just(parse_figure("3.5 GB/s")),
+    drive_link=st.none() | st.just(parse_figure("7 GiB/s")),
+    drives=counts,
+    osts=counts,
+    oss=counts,
+    parity=st.none() | st.just(Parity(8, 2)),
+    network=st.none() | st.just(parse_figure("50 GB/s")),
+    client_network=st.none() | st.just(parse_figure("25 GB/s")),
+)
+all_rungs = st.lists(
+    st.builds(
+        Rung,
+        st.sampled_from(LAYERS),
+        st.sampled_from(LADDER_METRICS),
+        rates,
+        coverage=st.builds(Coverage, counts, counts, counts),
+        nodes=counts,
+        epoch=st.none() | st.sampled_from(["1", "2"]),
+        fullness=st.none() | st.floats(0, 1),
+    ),
+    max_size=10,
+    unique_by=lambda rung: (rung.layer, rung.metric),
+).map(tuple)
+
+
+@pytest.mark.calibration
+@given(hardwares, all_rungs, st.booleans(), st.none() | st.sampled_from(SCALES))
+def test_a_verdict_rests_on_sure_figures_alone(
+    built: Hardware, measured: tuple[Rung, ...], networked: bool, scale
+) -> None:
+    ladder = build_ladder(LadderInput("x", built, measured, networked=networked), scale=scale)
+    for found in ladder.tracks:
+        assert found.limit.reason
+        assert found.loss.reason
+        assert (found.limit.kind is LimitKind.CANNOT_TELL) == (found.limit.layer is None)
+        layers = {step.rung.layer for step in found.steps}
+        assert found.limit.layer is None or found.limit.layer in layers
+        for step in found.steps:
+            assert (step.shown is None) == (step.shown_reason is not None)
+            for one in step.beneath:
+                assert (one.value is None) == (one.reason is not None)
+                assert one.of in layers
+                if one.value is not None and one.low is not None and one.high is not None:
+                    assert one.low <= one.value * (1 + 1e-9)
+                    assert one.value <= one.high * (1 + 1e-9)
+        if found.limit.kind is LimitKind.LAYER:
+            (step,) = (step for step in found.steps if step.rung.layer == found.limit.layer)
+            assert any(
+                one.high is not None and one.high < 1 - ladder.margin and not one.doubts
+                for one in step.beneath
+            )
+
+
+def verdicts(ladder: Ladder) -> list[tuple[object, ...]]:
+    return [(one.metric, one.limit.kind, one.limit.layer, one.loss.layer) for one in ladder.tracks]
+
+
+@pytest.mark.calibration
+@given(all_rungs, st.sampled_from([2.0**-10, 2.0**10]))
+def test_verdicts_do_not_depend_on_the_unit(measured: tuple[Rung, ...], factor: float) -> None:
+    built = Hardware(drives=24, osts=2, oss=1, parity=Parity(8, 2))
+    larger = tuple(replace(rung, rate=scaled(rung.rate, factor)) for rung in measured)
+    assert verdicts(build_ladder(LadderInput("x", built, measured))) == verdicts(
+        build_ladder(LadderInput("x", built, larger))
+    )
+
+
+@pytest.mark.calibration
+@given(all_rungs, st.sampled_from(SCALES))
+def test_verdicts_do_not_depend_on_the_scale_shown(measured: tuple[Rung, ...], scale) -> None:
+    given_input = LadderInput("x", HARDWARE, measured)
+    assert verdicts(build_ladder(given_input)) == verdicts(build_ladder(given_input, scale=scale))

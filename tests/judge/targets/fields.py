@@ -1,7 +1,5 @@
 """Made-up surveys: every target of a file system, one survey a day."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import numpy as np

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,14 +31,13 @@ def opened_afterwards(subject: Subject, site: str) -> Iterator[None]:
         subject.json("balance", site, "--reopen-all", "--apply", code=None)
 
 
-def placed(subject: Subject, place: Path, count: int) -> dict[str, int]:
+def placed(subject: Subject, place: Path, count: int) -> Counter[str]:
     """Create files of one stripe and return on which OST how many are."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for number in range(count):
         file = place / f"new{number}"
         file.write_bytes(b"x")
-        for ost in subject.cluster.stripes(file):
-            counts[ost] = counts.get(ost, 0) + 1
+        counts.update(subject.cluster.stripes(file))
     return counts
 
 
@@ -51,12 +51,8 @@ def balance(subject: Subject) -> str:
     own = f"obdfilter.{cluster.name}-{ost.name}.no_create"
 
     def closed() -> bool:
-        counts = [
-            value
-            for mdt in cluster.mdts
-            for value in cluster.parameter(mdt.server, closing).split()
-        ]
-        return set(counts) == {"0"} or cluster.parameter(ost.server, own) == "1"
+        counts = " ".join(cluster.parameter(mdt.server, closing) for mdt in cluster.mdts)
+        return set(counts.split()) == {"0"} or cluster.parameter(ost.server, own) == "1"
 
     with opened_afterwards(subject, site), cluster.filled(ost.name, 0.85):
         with only_journalled(subject, site):
@@ -64,15 +60,13 @@ def balance(subject: Subject) -> str:
         require(closed(), f"{ost.name} is open after balance --apply")
         place = subject.place("balance")
         elsewhere = [mdt.index for mdt in cluster.mdts]
-        counts: dict[str, int] = {}
+        counts: Counter[str] = Counter()
         for index in elsewhere:
             below = place / f"mdt{index}"
             cluster.here("lfs", "mkdir", "-i", str(index), str(below))
-            for name, number in placed(subject, below, FILES // len(elsewhere)).items():
-                counts[name] = counts.get(name, 0) + number
-        require(
-            ost.name not in counts, f"{counts.get(ost.name)} of {FILES} new files are on {ost.name}"
-        )
+            counts += placed(subject, below, FILES // len(elsewhere))
+        text = f"{counts[ost.name]} of {FILES} new files are on {ost.name}"
+        require(not counts[ost.name], text)
         explicit = place / "explicit"
         cluster.here("lfs", "setstripe", "-c", "1", "-i", str(ost.index), str(explicit), code=None)
         landed = cluster.stripes(explicit) if explicit.exists() else ["nowhere"]
@@ -123,17 +117,8 @@ def migrate(subject: Subject) -> str:
     before, digest = file.stat(), head_digest(file)
     index = subject.state / "migrate-index"
     cluster.here("rm", "-rf", str(index))
-    subject.trimtab(
-        "purge",
-        "scan",
-        str(cluster.path),
-        "--index",
-        str(index),
-        "--with",
-        "layout",
-        "--sizes",
-        "exact",
-    )
+    words = ("--with", "layout", "--sizes", "exact")
+    subject.trimtab("purge", "scan", str(cluster.path), "--index", str(index), *words)
     site = balanced(subject)
     with opened_afterwards(subject, site), cluster.filled(ost.name, 0.90):
         subject.applied("balance", site)

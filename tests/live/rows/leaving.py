@@ -14,12 +14,7 @@ def leaving(subject: Subject) -> str:
     cluster = subject.cluster
     site = subject.site("plain")
     subject.json("revert", site, "--all", "--apply", code=None)
-    echoes = [
-        line
-        for server in cluster.servers
-        for line in cluster.on(server, "lctl", "dl").splitlines()
-        if " echo" in line
-    ]
+    echoes = cluster.echo_devices()
     require(not echoes, f"echo devices are left: {echoes}")
     require(not any(users(subject).values()), f"changelog readers are left: {users(subject)}")
     ledger = subject.ledger(site)

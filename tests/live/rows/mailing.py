@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import email
-import email.policy
 import os
 import pwd
-import socketserver
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Final
@@ -18,6 +12,7 @@ from typing import Final
 from tests.live.rows.purging import POLICY
 from tests.live.running import capability, require
 from tests.live.subject import Subject
+from tests.support.mailbox import Post, mail_server
 
 OWNERS: Final = (1, 2)
 """Users that every host has: one without an account gets no mail."""
@@ -33,72 +28,18 @@ port = {port}
 """
 
 
-@dataclass
-class Mailbox:
-    """What a mail server on loopback took: recipients of the envelope, and the mail."""
-
-    port: int = 0
-    mails: list[tuple[tuple[str, ...], EmailMessage]] = field(default_factory=list)
-
-    def of(self, address: str) -> list[EmailMessage]:
-        """Return the mails of which an address is the only recipient."""
-        return [mail for recipients, mail in self.mails if recipients == (address,)]
-
-
-@contextmanager
-def mailbox() -> Iterator[Mailbox]:
-    """Have a mail server inside the block, as RFC 5321 has it and no more."""
-    box = Mailbox()
-
-    class Session(socketserver.StreamRequestHandler):
-        def handle(self) -> None:
-            recipients: list[str] = []
-            self.say("220 live")
-            while line := self.rfile.readline():
-                verb, _, rest = line.decode().strip().partition(" ")
-                match verb.upper():
-                    case "RCPT":
-                        recipients.append(rest.partition("<")[2].partition(">")[0])
-                    case "DATA":
-                        self.say("354 go ahead")
-                        box.mails.append((tuple(recipients), self.mail()))
-                        recipients.clear()
-                    case "QUIT":
-                        self.say("221 bye")
-                        return
-                self.say("250 ok")
-
-        def say(self, text: str) -> None:
-            self.wfile.write(f"{text}\r\n".encode())
-
-        def mail(self) -> EmailMessage:
-            data = b""
-            while (line := self.rfile.readline()) not in (b".\r\n", b""):
-                data += line.removeprefix(b".")
-            return email.message_from_bytes(data, policy=email.policy.default)
-
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Session) as server:
-        server.daemon_threads = True
-        box.port = server.server_address[1]
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield box
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-def require_one_each(box: Mailbox, addresses: Sequence[str]) -> list[EmailMessage]:
+def require_one_each(post: Post, addresses: Sequence[str]) -> list[EmailMessage]:
     """Return the mail of each address; raise `Wrong` unless each has one and nobody else any."""
-    counts = {address: len(box.of(address)) for address in addresses}
+    mails = [*zip(post.recipients, post.mails, strict=True)]
+    came = [[mail for taken, mail in mails if taken == [one]] for one in addresses]
+    counts = {address: len(mails) for address, mails in zip(addresses, came, strict=True)}
     require(set(counts.values()) == {1}, f"mails that came, by recipient: {counts}")
-    others = [recipients for recipients, _ in box.mails if recipients not in {(a,) for a in counts}]
+    others = [taken for taken in post.recipients if taken not in [[one] for one in addresses]]
     require(not others, f"mails came for {others}")
-    return [box.of(address)[0] for address in addresses]
+    return [mail for (mail,) in came]
 
 
-def _plan(subject: Subject, root: Path, box: Mailbox) -> Path:
+def _plan(subject: Subject, root: Path, box: Post) -> Path:
     """Make a plan whose users are to be mailed; return its directory."""
     state, lists = subject.state, Path("/run/trimtab-live-mailed")
     index, plan, policy = state / "mail-index", state / "mail-plan", state / "mail-policy.toml"
@@ -127,7 +68,7 @@ def mails(subject: Subject) -> str:
                 os.chown(file, owner, owner)
         os.sync()
     accounts = [pwd.getpwuid(owner).pw_name for owner in OWNERS]
-    with mailbox() as box:
+    with mail_server() as box:
         notify = ("purge", "notify", str(_plan(subject, root, box)), "--mail")
         document = subject.json(*notify)
         addresses = [f"{account}@{_DOMAIN}" for account in accounts]

@@ -21,12 +21,7 @@ def left_behind(subject: Subject) -> tuple[dict[str, int], list[str], int]:
     """Return what a measurement could leave: used bytes of OSTs, devices of servers, names."""
     cluster = subject.cluster
     used = {name: space[0] for name, space in cluster.space().items() if name.startswith("OST")}
-    devices = [
-        line.split(maxsplit=1)[1].rpartition(" ")[0]
-        for server in cluster.servers
-        for line in cluster.on(server, "lctl", "dl").splitlines()
-        if " echo" in line
-    ]
+    devices = [line.split(maxsplit=1)[1].rpartition(" ")[0] for line in cluster.echo_devices()]
     names = sum(1 for _ in (cluster.path / "live" / "probe").iterdir())
     return used, devices, names
 
@@ -68,19 +63,8 @@ def survey_client(subject: Subject) -> str:
     (subject.cluster.path / "live" / "probe").mkdir(exist_ok=True)
     site = subject.site("survey")
     before = left_behind(subject)
-    words = (
-        "survey",
-        site,
-        "--client",
-        "--apply",
-        "--size",
-        "16MiB",
-        "--tasks",
-        "1",
-        "--duration",
-        "6s",
-    )
-    document = subject.json(*words)
+    words = ("--apply", "--size", "16MiB", "--tasks", "1", "--duration", "6s")
+    document = subject.json("survey", site, "--client", *words)
     measured = {
         one["target"] for one in document["targets"] if one["outcome"] == "measured" or one["rates"]
     }
@@ -101,22 +85,8 @@ def survey_server(subject: Subject) -> str:
     site = subject.site("survey", servers={"sudo": False, "ssh": ssh})
     ost = subject.cluster.osts[2].name
     before = left_behind(subject)
-    words = (
-        "survey",
-        site,
-        "--server",
-        "--target",
-        ost,
-        "--apply",
-        "--size",
-        "64MiB",
-        "--threads",
-        "2",
-    )
-    document = subject.json(*words)
-    require(
-        [one["target"] for one in document["targets"] if one["rates"]] == [ost],
-        str(document["targets"]),
-    )
+    words = ("--target", ost, "--apply", "--size", "64MiB", "--threads", "2")
+    targets = subject.json("survey", site, "--server", *words)["targets"]
+    require([one["target"] for one in targets if one["rates"]] == [ost], str(targets))
     require_nothing_left(subject, before)
-    return f"{ost}: {len(document['targets'][0]['rates'])} rates"
+    return f"{ost}: {len(targets[0]['rates'])} rates"

@@ -152,11 +152,7 @@ KINDS: Final[dict[str, Callable[[Path], object]]] = {
 ``open`` by this client and by another come on top."""
 
 _GONE: Final = {
-    "deleted",
-    "swapped for a directory",
-    "swapped for a pipe",
-    "made again",
-    "replaced by name",
+    *("deleted", "swapped for a directory", "swapped for a pipe", "made again", "replaced by name"),
 }
 
 
@@ -196,18 +192,8 @@ def armed_plan(subject: Subject, root: Path) -> tuple[Path, dict]:
     index, plan = state / "purge-index", state / "purge-plan"
     words = ("--sizes", "exact", "--with", "project,layout")
     subject.trimtab("purge", "scan", str(root), "--index", str(index), *words)
-    document = subject.json(
-        "purge",
-        "plan",
-        "--index",
-        str(index),
-        "--policy",
-        str(policy),
-        "--out",
-        str(plan),
-        "--site",
-        subject.site("plain"),
-    )
+    words = ("--policy", str(policy), "--out", str(plan), "--site", subject.site("plain"))
+    document = subject.json("purge", "plan", "--index", str(index), *words)
     published = subject.json("purge", "notify", str(plan), "--accept-unknown")
     subject.trimtab("purge", "arm", str(plan), SUDO_UID="2002", SUDO_USER="bob")
     # Users are told a round time, and until then nothing goes.

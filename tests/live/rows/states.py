@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 
 from tests.live.running import capability, require
 from tests.live.subject import Subject
@@ -89,18 +89,12 @@ def ost_half_closed(subject: Subject) -> str:
         return first_lines(subject, name, f"closed|{mdt.name}", check=False)
 
 
-def changed(
-    subject: Subject, server: str, parameter: str, value: str
-) -> AbstractContextManager[None]:
+@contextmanager
+def changed(subject: Subject, server: str, parameter: str, value: str) -> Iterator[None]:
     """Have a parameter of a server at another value inside the block."""
-
-    @contextmanager
-    def block() -> Iterator[None]:
-        before = subject.cluster.parameter(server, parameter)
-        subject.cluster.set_parameter(server, parameter, value)
-        try:
-            yield
-        finally:
-            subject.cluster.set_parameter(server, parameter, before)
-
-    return block()
+    before = subject.cluster.parameter(server, parameter)
+    subject.cluster.set_parameter(server, parameter, value)
+    try:
+        yield
+    finally:
+        subject.cluster.set_parameter(server, parameter, before)

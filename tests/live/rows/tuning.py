@@ -76,28 +76,9 @@ def counts(name: str, before: str, after: str) -> bool:
     """Return whether a value is a counter or a measure that moves with any traffic."""
     numbers = before.replace(".", "", 1).isdigit() and after.replace(".", "", 1).isdigit()
     measures = (
-        "lru_size",
-        "lock_unused_count",
-        "destroys_in_flight",
-        "prealloc",
-        "space",
-        "cur_",
-        "pool",
-        "slv",
-        "grant",
-        "history",
-        "stats",
-        "last_",
-        "site",
-        "_bytes",
-        "req_",
-        "kbytes",
-        "files",
-        "seq",
-        "sync_",
-        "unstable",
-        "timeouts",
-        "checksum_type",
+        *("lru_size", "lock_unused_count", "destroys_in_flight", "prealloc", "space", "cur_"),
+        *("pool", "slv", "grant", "history", "stats", "last_", "site", "_bytes", "req_"),
+        *("kbytes", "files", "seq", "sync_", "unstable", "timeouts", "checksum_type"),
     )
     return (numbers and any(word in name for word in measures)) or "debug_marker" in name
 

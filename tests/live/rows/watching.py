@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 
 from tests.live.rows.measuring import PROBE
 from tests.live.rows.tuning import queue
 from tests.live.running import capability, require
 from tests.live.subject import Subject, wait_while
+from tests.support.mailbox import answer, web_server
 
 _METRICS: Final = "127.0.0.1:9199"
 _SNAPSHOTS_S: Final = 180
@@ -23,35 +21,10 @@ _WANTED: Final = "1000"
 """Of wbt_lat_usec; not what another row has set and taken back: that is set no more."""
 
 
-@contextmanager
-def receiver() -> Iterator[tuple[str, list[tuple[float, Any]]]]:
-    """Have a webhook's receiver inside the block: its address, and what came when."""
-    came: list[tuple[float, Any]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            came.append((time.monotonic(), json.loads(body)))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/", came
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
 def metrics() -> dict[str, float]:
     """Return what the watch serves: name with labels to value."""
-    with urllib.request.urlopen(f"http://{_METRICS}/metrics", timeout=20.0) as answer:
-        text = answer.read().decode()
+    with urllib.request.urlopen(f"http://{_METRICS}/metrics", timeout=20.0) as served:
+        text = served.read().decode()
     rows = re.findall(r"^([a-z_]+(?:\{[^}]*\})?) (\S+)$", text, re.MULTILINE)
     return {name: float(value) for name, value in rows}
 
@@ -108,14 +81,23 @@ def alert(subject: Subject) -> str:
     """A lost OST is one critical alert, with the first snapshot after it, and its end another."""
     cluster = subject.cluster
     ost = cluster.osts[-1]
-    with receiver() as (address, came):
+    with web_server() as hook:
         site = subject.site(
             "alerting",
             snapshot={"schedule": f"every {_SNAPSHOTS_S}s"},
-            webhook={"live": {"url": address}},
+            webhook={"live": {"url": hook.url}},
         )
 
+        came_s: list[float] = []
+
+        def took(request: BaseHTTPRequestHandler, body: bytes) -> None:
+            came_s.append(time.monotonic())
+            answer(request)
+
+        hook.behave = took
+
         def named() -> list[tuple[float, Any]]:
+            came = zip(came_s, hook.documents, strict=False)
             return [(at_s, alert) for at_s, alert in came if ost.name in json.dumps(alert)]
 
         with subject.running("watch", site, "--log-format", "text", log="alert.txt") as process:

@@ -15,13 +15,10 @@ REPORT = Path(__file__).parents[2] / "fixtures/ior/4.0.0/text-shared.out"
 
 
 def test_two_files_of_a_tool_are_compared_without_a_store(tmp_path: Path) -> None:
-    copy = tmp_path / "later.out"
+    copy, store = tmp_path / "later.out", tmp_path / "none.db"
     copy.write_bytes(REPORT.read_bytes())
-    store = tmp_path / "none.db"
     result = compare_sides(CompareRequest(str(REPORT), str(copy), store_url=str(store)))
-    ratios = [effect.ratio for series in result.series for effect in series.effects]
-    assert ratios
-    assert set(ratios) == {1.0}
+    assert {effect.ratio for series in result.series for effect in series.effects} == {1.0}
     assert not store.exists()
 
 
@@ -63,9 +60,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("scratch@2026-11-01 lab", ("scratch@2026-11-01", "lab")),
     ],
 )
-def test_files_of_a_directory_are_one_side(
-    results: Path, words: str, sides: tuple[str, str]
-) -> None:
+def test_a_directory_is_one_side(results: Path, words: str, sides: tuple[str, str]) -> None:
     assert sides_of(words.split()) == sides
 
 
@@ -81,9 +76,7 @@ def test_files_of_a_directory_are_one_side(
         ("a/1.json,a/2.json b/1.json b/2.json", "a/1.json,a/2.json is not a file"),
     ],
 )
-def test_other_words_than_two_are_refused_with_what_to_type(
-    results: Path, words: str, named: str
-) -> None:
+def test_other_words_are_refused_with_what_to_type(results: Path, words: str, named: str) -> None:
     with pytest.raises(UsageError, match=named) as refused:
         sides_of(words.split())
     assert "trimtab compare A B" in (refused.value.hint or "")

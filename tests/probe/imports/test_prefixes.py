@@ -1,7 +1,9 @@
-"""Outputs with a prefix on each line, or the line ends of Windows: read as what they are."""
+"""Outputs as people keep them: behind prefixes and preambles, cut, copied, beside their reports."""
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,21 +13,26 @@ from tests.formats.recorded import FIXTURES
 from tests.formats.test_formats import OUTPUTS
 from tests.support.counts import repetitions
 from tests.support.each import for_each
+from tests.support.narrow import present
 
-from trimtab.formats.measurement import Measurement
+from trimtab.base.run import RunStatus
 from trimtab.formats.prefix import streams
-from trimtab.probe.imports.import_reading import FileReading, read_file
+from trimtab.probe.imports.import_reading import PREAMBLE_BYTES, FileReading, mains, read_file
+from trimtab.probe.imports.import_result import ImportedFile, ImportTerms
+from trimtab.probe.imports.importer import import_files
 from trimtab.probe.result_file import read_printed
+from trimtab.store.store import Store
 
 __all__ = ["damage_sample"]
-
 IOR = (FIXTURES / "ior" / "4.0.0" / "deadline.out").read_bytes()
 FIO = (FIXTURES / "fio" / "3.42" / "random-read.out").read_bytes()
 NORMAL = (FIXTURES / "fio" / "3.33" / "normal-group.out").read_bytes()
+
 LFS_DF = (
     b"UUID 1K-blocks Used Available Use% Mounted on\n"
     b"t-OST0000_UUID 100 10 90 10% /t[OST:0]\n\nfilesystem_summary: 100 10 90 10% /t\n"
 )
+
 STEP = repetitions(gate=5, soak=1)
 KINDS = {**PREFIXES, "CRLF": b""}
 ONE_OF_EACH = ("ior", "fio", "mdtest", "obdfilter_survey", "lnet_selftest", "perf")
@@ -48,9 +55,7 @@ def told(reading: FileReading) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("step", STEP)
-def test_every_output_gives_the_same_measurements_behind_any_prefix(
-    tmp_path: Path, step: int
-) -> None:
+def test_every_output_gives_the_same_behind_any_prefix(tmp_path: Path, step: int) -> None:
     """Each output behind one of them in turn; lines and times are those of the output, too."""
     names = list(KINDS)
     for number, path in enumerate(OUTPUTS[::step]):
@@ -83,15 +88,11 @@ def interleaved(*outputs: tuple[bytes, bytes]) -> bytes:
     return b"".join(line for _, line in sorted(lines, key=lambda entry: entry[0]))
 
 
-def by_name(reading: FileReading) -> dict[str | None, Measurement]:
-    return {measurement.name: measurement for measurement in reading.measurements}
-
-
 def test_every_node_of_pdsh_has_its_results(tmp_path: Path) -> None:
     reading = read(tmp_path, interleaved((b"n1: ", FIO), (b"n2: ", NORMAL), (b"n3: ", IOR)))
     (alone,) = read(tmp_path, FIO).measurements
     assert reading.kind == "fio, ior"
-    runs = by_name(reading)
+    runs = {measurement.name: measurement for measurement in reading.measurements}
     first = runs[f"n1: {alone.name}"]
     assert first.host == "n1"
     figures = [(sample.metric, sample.value) for sample in first.samples]
@@ -171,3 +172,228 @@ def test_what_a_probe_prints_under_a_labelling_launcher_is_read() -> None:
     assert whole
     for prefix in (b"0: ", b"[1,0]<stdout>:", b"Nov 28 10:00:00 "):
         assert read_printed(prefixed(IOR, prefix), "ior").measurements == whole
+
+
+BEHIND_PREAMBLES = {
+    "ior": FIXTURES / "ior" / "4.0.0" / "deadline.out",
+    "mdtest": FIXTURES / "io500" / "io500-isc26" / "standard" / "mdtest-easy-write.txt",
+    "fio": FIXTURES / "fio" / "3.42" / "two-jobs.out",
+}
+
+COMPLAINT = b"[nid%05d] libibverbs: Warning: couldn't load driver, no userspace support\n"
+
+
+def preamble(size: int) -> bytes:
+    """Return warnings of ranks, `size` bytes of them and a few more."""
+    return b"".join([COMPLAINT % rank for rank in range(size // len(COMPLAINT) + 2)])
+
+
+@pytest.mark.parametrize("kind", BEHIND_PREAMBLES)
+def test_what_stands_before_a_benchmark_hides_nothing(tmp_path: Path, kind: str) -> None:
+    content = BEHIND_PREAMBLES[kind].read_bytes()
+    short, long = tmp_path / "short.out", tmp_path / "long.out"
+    short.write_bytes(content)
+    long.write_bytes(preamble(300_000) + content)
+    alone, behind = read_file(str(short)), read_file(str(long))
+    assert (behind.kind, behind.problem) == (kind, None)
+    assert values(behind.measurements) == values(alone.measurements) != {}
+
+
+def test_other_texts_and_bytes_of_any_size_are_of_no_format(tmp_path: Path) -> None:
+    for name, content in {
+        "log": preamble(300_000),
+        "quoted": preamble(300_000) + b"we ran mdtest and IOR-4.0.0: fine\n",
+        "binary": b"\0" * 100_000 + BEHIND_PREAMBLES["ior"].read_bytes(),
+        "cut": preamble(300_000) + BEHIND_PREAMBLES["ior"].read_bytes()[:20],
+    }.items():
+        (tmp_path / name).write_bytes(content)
+        reading = read_file(str(tmp_path / name))
+        assert reading.measurements == ()
+        assert reading.problem
+    assert PREAMBLE_BYTES > 3_300_000, "as long as published ones"
+
+
+LOG = FIXTURES / "darshan" / "3.5.0" / "writer-reader.darshan"
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("size", [100, 600])
+def test_without_its_kind_it_says_why_it_cannot_be_read(size: int, tmp_path: Path) -> None:
+    path = tmp_path / "cut.darshan"
+    path.write_bytes(LOG.read_bytes()[:size])
+    recognised, named = read_file(str(path)), read_file(str(path), "darshan")
+    assert (recognised.kind, recognised.problem) == ("darshan", named.problem)
+    assert "PyDarshan cannot read this" in (recognised.problem or "")
+
+
+@pytest.mark.system
+def test_a_whole_log_is_read_without_its_kind() -> None:
+    reading = read_file(str(LOG))
+    assert (reading.kind, reading.problem) == ("darshan", None)
+    assert reading.measurements
+
+
+RUN = FIXTURES / "mlperf-storage" / "dlio-2.0.0" / "success"
+
+FIGURES = {
+    "model": "unet3d",
+    "train_num_accelerators": "2",
+    "train_throughput_samples_per_second": 10.0,
+    "train_throughput_MB_per_second": 1000.0,
+}
+
+OVERALL = {
+    "train_throughput_mean_samples_per_second": 10.0,
+    "train_throughput_mean_MB_per_second": 1000.0,
+}
+
+
+def report(place: Path) -> Path:
+    """Return the file of a report that names one run."""
+    path = place / "mlperf_storage_report.json"
+    path.write_text(json.dumps({"overall": OVERALL, "runs": {"run-1": FIGURES}}))
+    return path
+
+
+def results_of(path: Path) -> list[str | None]:
+    return [one.name for one in read_file(str(path)).measurements]
+
+
+@pytest.mark.parametrize("name", ["run-1", "run_1", "run1", "runs/run1", "runs/run-1"])
+def test_the_run_counts_and_not_its_report(name: str, tmp_path: Path) -> None:
+    shutil.copytree(RUN, tmp_path / name)
+    path, summary = report(tmp_path), tmp_path / name / "summary.json"
+    reading = read_file(str(path))
+    assert present(reading.source).name == str(summary)
+    assert [one.name for one in reading.measurements] == [None]
+    # Where the run itself is read too, the report adds nothing.
+    assert str(summary) in mains(str(path))
+    assert read_file(str(path), others={str(summary)}).measurements == ()
+
+
+@pytest.mark.parametrize("name", ["run-2", "rerun1", "run1/more"])
+def test_a_report_without_its_first_run_is_read_itself(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).mkdir(parents=True)
+    shutil.copy(RUN / "summary.json", tmp_path / name)
+    assert results_of(report(tmp_path)) == ["run-1", "overall"]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"{}", b"\0" * 100, b'{"metric": 1}'])
+def test_rubbish_in_place_of_a_run_hides_no_report(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "run1").mkdir()
+    (tmp_path / "run1" / "summary.json").write_bytes(content)
+    assert results_of(report(tmp_path)) == ["run-1", "overall"]
+
+
+LIMITS = (
+    "slurmstepd: error: *** JOB 812 ON nid001 CANCELLED AT 2026-03-02T10:30:12 DUE TO TIME LIMIT"
+    " ***",
+    "=>> PBS: job killed: walltime 1843 exceeded limit 1800",
+    "TERM_RUNLIMIT: job killed after reaching LSF run time limit.",
+)
+
+WHOLE = FIXTURES / "ior" / "4.0.0" / "text-shared.out"
+
+
+def cut(tmp_path: Path, line: str, *, before: str = "read        11063") -> Path:
+    text = WHOLE.read_text().replace("Nov 21", "Nov 22")
+    path = tmp_path / "job.out"
+    path.write_text(f"{text[: text.index(before)]}\n{line}\n")
+    return path
+
+
+def imported(store: Store, *paths: Path) -> list[ImportedFile]:
+    return list(import_files([*map(str, paths)], ImportTerms(site="s", timezone="UTC"), store))
+
+
+@pytest.mark.cli
+@pytest.mark.parametrize("line", LIMITS)
+def test_a_run_cut_off_by_its_time_limit_is_unfinished(tmp_path: Path, line: str) -> None:
+    (measurement,) = read_file(str(cut(tmp_path, line))).measurements
+    assert measurement.status is RunStatus.UNFINISHED
+    assert "time limit before it finished" in measurement.problems[0]
+
+
+@pytest.mark.cli
+def test_it_counts_as_nothing_in_its_series(tmp_path: Path, store: Store) -> None:
+    imported(store, WHOLE, cut(tmp_path, LIMITS[0]))
+    (series,) = store.series("s")
+    points = store.history("s", series.comparability, metric="write_bandwidth")
+    assert [point.unfinished for point in points] == [False, True]
+    assert points[1].value == 0.0
+
+
+@pytest.mark.cli
+@pytest.mark.parametrize("name", ["text-shared", "odd-sizes", "random"])
+def test_it_is_of_the_series_of_those_that_ended(tmp_path: Path, store: Store, name: str) -> None:
+    """Without results nothing but the command line tells the block size exactly."""
+    whole, ended = WHOLE.with_name(f"{name}.out"), tmp_path / "cut.out"
+    later = whole.read_text().replace("Nov 21", "Nov 22").replace(" 4 MiB", " 4.00 MiB")
+    options = later[: later.index("\nwrite ")]
+    ended.write_text(f"{options}\n{LIMITS[0]}\n")
+    imported(store, whole, ended)
+    assert [series.runs for series in store.series("s")] == [2]
+
+
+@pytest.mark.cli
+def test_what_ended_otherwise_is_not_unfinished(tmp_path: Path) -> None:
+    (killed,) = read_file(
+        str(cut(tmp_path, "slurmstepd: error: *** STEP 8.0 ON n1 CANCELLED AT 2026-03-02 ***"))
+    ).measurements
+    assert killed.status is not RunStatus.UNFINISHED
+    whole = tmp_path / "job.out"
+    whole.write_text(f"{WHOLE.read_text()}\n{LIMITS[0]}\n")
+    (finished,) = read_file(str(whole)).measurements
+    assert finished.status is RunStatus.OK
+
+
+COPIED = {
+    "ior": FIXTURES / "ior" / "4.0.0" / "deadline.out",
+    "fio": FIXTURES / "fio" / "3.42" / "two-jobs.out",
+    "mdtest": FIXTURES / "io500" / "io500-isc26" / "standard" / "mdtest-easy-write.txt",
+    "mlperf-storage": FIXTURES / "mlperf-storage" / "dlio-2.0.0" / "success" / "summary.json",
+}
+
+
+@pytest.mark.cli
+@pytest.mark.parametrize("kind", COPIED)
+def test_one_more_newline_makes_no_other_result(kind: str, tmp_path: Path, store: Store) -> None:
+    content = COPIED[kind].read_bytes().rstrip(b"\n")
+    # Of text the last line counts only with its end; JSON says the same without.
+    without = (b"",) if kind in ("fio", "mlperf-storage") else ()
+    files = []
+    for number, end in enumerate((b"\n", b"\n\n", b"\n\n\n", *without)):
+        (tmp_path / f"{number}.out").write_bytes(content + end)
+        files += imported(store, tmp_path / f"{number}.out")
+        assert len({file.results[0].run for file in files}) == 1, end
+    assert len(store.runs(site="s")) == len(files[-1].results)
+
+
+@pytest.mark.cli
+@pytest.mark.parametrize("kind", COPIED)
+@pytest.mark.parametrize("first", [b"\n", b"\r\n"])
+def test_a_copy_of_windows_is_the_same(
+    kind: str, first: bytes, tmp_path: Path, store: Store
+) -> None:
+    content = COPIED[kind].read_bytes().rstrip(b"\n") + b"\n"
+    windows = content.replace(b"\n", b"\r\n")
+    copies = [content, windows] if first == b"\n" else [windows, content]
+    kept = set()
+    for number, copy in enumerate((*copies, windows + b"\r\n")):
+        (tmp_path / f"{number}.out").write_bytes(copy)
+        (file,) = imported(store, tmp_path / f"{number}.out")
+        kept.add(tuple((result.run, result.samples) for result in file.results))
+        assert file.status.value == "ok"
+    assert len(kept) == 1
+
+
+@pytest.mark.cli
+def test_a_text_cut_at_its_end_is_not_the_whole_one(tmp_path: Path, store: Store) -> None:
+    """Without its end, the last number of the only repetition may be half of one."""
+    lines = COPIED["ior"].read_bytes().splitlines(keepends=True)
+    last = min(place for place, line in enumerate(lines) if line.startswith(b"write "))
+    (tmp_path / "cut").write_bytes(b"".join(lines[: last + 1]).rstrip(b"\n"))
+    (tmp_path / "row").write_bytes(b"".join(lines[: last + 1]))
+    ((first,), (second,)) = (imported(store, tmp_path / name) for name in ("cut", "row"))
+    assert first.results[0].run != second.results[0].run
+    assert second.results[0].new

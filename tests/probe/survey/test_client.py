@@ -1,18 +1,24 @@
-"""Surveys from a client: the generator is real, its files lie in a real directory."""
+"""Surveys from a client, whose files lie in a real directory, and ``trimtab survey`` over ssh."""
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Sequence
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fake_lustre.state import FakeLustre
-from tests.probe.survey.places import MIB, Place, make, silent
+from tests.probe.survey.places import MIB, Place, silent
 from tests.support.codes import raises
+from tests.support.command import TRIMTAB, Ended, trimtab
+from tests.support.documents import misfits
 from tests.support.narrow import present
+from tests.support.polling import eventually
 
 from trimtab.base.error import Interrupted, RefusedError
 from trimtab.base.run import RunStatus
@@ -37,12 +43,6 @@ def _short_measurements_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Believe what ran for less than 5 s, and from the page cache: figures are not the point."""
     monkeypatch.setattr(credibility, "ELAPSED_MINIMUM_S", 0.1)
     monkeypatch.setattr("trimtab.probe.write_read.reason_not_to_believe", lambda facts: None)
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Place:
-    """Return a file system of four OSTs on one server."""
-    return make(tmp_path, FakeLustre.small(mount=str(tmp_path / "scratch")))
 
 
 def tools(place: Place, **changes: Any) -> Tools:
@@ -72,6 +72,18 @@ def left(place: Place) -> list[str]:
     return sorted(path.name for path in Path(place.site.path).iterdir())
 
 
+def instead_of_writes(place: Place, number: int, act: Callable[..., ProcessResult]) -> Tools:
+    """Return tools that do something else in the place of one of the writes."""
+    usual, writes = tools(place), itertools.count(1)
+
+    def run(argv: Sequence[str], **options: Any) -> ProcessResult:
+        if "--write" in argv and next(writes) == number:
+            return act(usual.reach, **options)
+        return usual.reach.execute(argv, **options)
+
+    return replace(usual, reach=replace(usual.reach, execute=run))
+
+
 def test_nothing_is_done_without_being_asked(small: Place) -> None:
     prepared = prepare(small.site, small.driver(), ASKED, tools(small))
     assert [one.target for one in prepared.plan.targets] == [f"OST000{n}" for n in range(4)]
@@ -83,8 +95,7 @@ def test_nothing_is_done_without_being_asked(small: Place) -> None:
 
 def test_each_target_with_files_of_its_own(small: Place) -> None:
     found = survey(small, replace(ASKED, targets=("OST0002", "OST0001")))
-    assert found.run.status is RunStatus.OK
-    assert error_of(found) is None
+    assert (found.run.status, error_of(found)) == (RunStatus.OK, None)
     assert outcomes(found) == {"OST0001": SurveyOutcome.MEASURED, "OST0002": SurveyOutcome.MEASURED}
     for one in found.standings:
         assert set(one.rates) == {"write_bandwidth", "read_bandwidth"}
@@ -99,29 +110,24 @@ def test_what_is_printed(small: Place, capsys: pytest.CaptureFixture[str]) -> No
     found = survey(small, replace(ASKED, targets=("OST0002", "OST0001")))
     document = json.loads(to_json(document_of_survey(found, "t.db", None)))
     assert document["applied"]
-    assert [target["target"] for target in document["targets"]] == [
-        one.result.target for one in found.standings
-    ]
-    assert {rate["metric"] for rate in document["targets"][0]["rates"]} == {
-        "write_bandwidth",
-        "read_bandwidth",
-    }
+    names = [target["target"] for target in document["targets"]]
+    assert names == [one.result.target for one in found.standings]
+    metrics = {rate["metric"] for rate in document["targets"][0]["rates"]}
+    assert metrics == {"write_bandwidth", "read_bandwidth"}
     assert document["spreads"][0]["targets"] == 2
     print_document(pages.plan_document(found.plan))
     print_document(pages.survey_document(found))
     text = capsys.readouterr().out
     lines = [line.strip() for line in text.splitlines() if line.startswith("  OST000")]
-    names = [target["target"] for target in document["targets"]]
     assert [line.split()[0] for line in lines] == names
-    assert all(line.rstrip().endswith("measured") for line in lines)
+    assert all(line.endswith("measured") for line in lines)
 
 
 def test_what_is_kept(small: Place) -> None:
     found = survey(small, replace(ASKED, targets=("OST0002", "OST0001")))
     with small.store() as store:
         kept = store.run(found.run.id)
-    assert kept.probe == "survey-client"
-    assert kept.kind == "builtin"
+    assert (kept.probe, kept.kind) == ("survey-client", "builtin")
     assert {sample.target for sample in kept.samples} == {"OST0001", "OST0002"}
     labels = [output.label for output in found.run.outputs]
     assert labels == ["OST0002 write 0", "OST0002 read 0", "OST0001 write 0", "OST0001 read 0"]
@@ -143,11 +149,8 @@ def test_a_target_that_is_closed_is_no_other_ones_figure(small: Place) -> None:
         state.target("OST0002").no_create = True
     with small.store() as store:
         found = carry_out(prepared, driver, store, progress=silent, tools=with_)
-    assert outcomes(found) == {
-        "OST0000": SurveyOutcome.MEASURED,
-        "OST0001": SurveyOutcome.CLOSED,
-        "OST0002": SurveyOutcome.CLOSED,
-    }
+    closed = dict.fromkeys(("OST0001", "OST0002"), SurveyOutcome.CLOSED)
+    assert outcomes(found) == {"OST0000": SurveyOutcome.MEASURED, **closed}
     assert found.run.status is RunStatus.PARTIAL
     assert "OST0002 is not open for creation" in (found.run.problem or "")
     assert {sample.target for sample in found.run.samples} == {"OST0000"}
@@ -170,19 +173,12 @@ def test_another_file_system_is_not_surveyed(small: Place) -> None:
 
 
 def test_a_person_stops_it(small: Place) -> None:
-    usual = tools(small)
-    done: list[str] = []
-
-    def run(argv: Sequence[str], **options: Any) -> ProcessResult:
-        if "--write" in argv:
-            done.append("write")
-            if len(done) == 2:
-                raise Interrupted("stopped by SIGINT")
-        return usual.reach.execute(argv, **options)
+    def stop(reach: Any, **options: Any) -> ProcessResult:
+        raise Interrupted("stopped by SIGINT")
 
     asked = replace(ASKED, targets=("OST0000", "OST0001", "OST0002"))
     with pytest.raises(Interrupted):
-        survey(small, asked, replace(usual, reach=replace(usual.reach, execute=run)))
+        survey(small, asked, instead_of_writes(small, 2, stop))
     with small.store() as store:
         (kept,) = store.runs(site="here")
     assert kept.status is RunStatus.PARTIAL
@@ -191,19 +187,73 @@ def test_a_person_stops_it(small: Place) -> None:
 
 
 def test_a_generator_that_fails_is_a_result_of_its_target(small: Place) -> None:
-    usual = tools(small)
-    done: list[str] = []
-
-    def run(argv: Sequence[str], **options: Any) -> ProcessResult:
-        if "--write" in argv:
-            done.append("write")
-            if len(done) == 1:
-                return usual.reach.execute(("false",), **options)
-        return usual.reach.execute(argv, **options)
+    def fail(reach: Any, **options: Any) -> ProcessResult:
+        return reach.execute(("false",), **options)
 
     asked = replace(ASKED, targets=("OST0000", "OST0001"))
-    found = survey(small, asked, replace(usual, reach=replace(usual.reach, execute=run)))
+    found = survey(small, asked, instead_of_writes(small, 1, fail))
     assert outcomes(found) == {"OST0000": SurveyOutcome.FAILED, "OST0001": SurveyOutcome.MEASURED}
     assert found.run.status is RunStatus.PARTIAL
     assert error_of(found) is not None
     assert left(small) == []
+
+
+def words(place: Place, *more: str) -> tuple[str, ...]:
+    return ("survey", str(place.root / "here.toml"), "--server", "--size", "64MiB", *more)
+
+
+def typed(place: Place, *arguments: object) -> Ended:
+    return trimtab(*arguments, store=place.root / "t.db", PATH=place.installed.path)
+
+
+@pytest.mark.cli
+def test_the_plan_and_its_refusals(small: Place) -> None:
+    planned = typed(small, *words(small, "--all", "--json"))
+    assert planned.code == 0, planned.stderr
+    assert planned.document["applied"] is False
+    # One server: one target after the other.
+    waves = [[one["target"] for one in wave] for wave in planned.document["waves"]]
+    assert waves == [["OST0000"], ["OST0001"], ["OST0002"], ["OST0003"]]
+    assert misfits(planned.document, "survey") == []
+    screen = typed(small, *words(small, "--all")).stdout
+    assert screen.startswith("survey of here on its servers: 4 OSTs\n")
+    assert "wave 4: OST0003" in screen
+    assert "Nothing was done. Do it with --apply." in screen
+    assert "--all shows" not in screen
+    with small.changing() as state:
+        assert all(target.next_object == 2 for target in state.osts)
+        state.target("OST0001").degraded = True
+    refused = typed(small, *words(small, "--target", "OST0001", "--apply"))
+    assert refused.code == 4
+    assert "OST0001: it is degraded" in refused.stderr
+    assert not (small.root / "t.db").exists()
+
+
+@pytest.mark.cli
+def test_stopped_by_a_signal_it_cleans_up(small: Place) -> None:
+    with small.changing() as state:
+        state.survey_s = 120.0
+        used = state.target("OST0000").used_bytes
+    store = {"PATH": small.installed.path, "TRIMTAB_STORE": str(small.root / "t.db")}
+    running = subprocess.Popen(
+        [str(TRIMTAB), *words(small, "--target", "OST0000", "--apply")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **store},
+    )
+
+    def has_written() -> bool:
+        assert running.poll() is None, running.communicate()
+        with small.changing() as state:
+            return state.target("OST0000").used_bytes > used
+
+    eventually(has_written)
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=120)
+    assert running.returncode == 130, said
+    with small.changing() as state:
+        target = state.target("OST0000")
+        assert (target.echo_objects, target.used_bytes) == ([], used)
+        assert state.servers[0].echo_clients == []
+    kept = typed(small, "runs", "--json").document["runs"]
+    assert [run["probe"] for run in kept] == ["survey-server"]

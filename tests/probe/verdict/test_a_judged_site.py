@@ -17,8 +17,6 @@ from tests.support.kept_world import keep_world
 from trimtab.store.store import Store
 
 pytestmark = pytest.mark.cli
-
-ROOT = Path(__file__).resolve().parents[3]
 CHANGED = START + timedelta(days=11.1)
 
 
@@ -50,65 +48,56 @@ def series_of(document: dict[str, Any], probe: str, metric: str) -> dict[str, An
     return one
 
 
+def step_of(document: dict[str, Any]) -> dict[str, Any]:
+    (step,) = [one for one in document["incidents"] if one["shape"] == "step"]
+    return step
+
+
+def refused(kept: Path, *arguments: object) -> str:
+    """Return what a command that is used wrongly says."""
+    ended = trimtab(*arguments, store=kept)
+    assert ended.code == 2
+    return ended.stderr
+
+
 def test_the_change_is_found_when_it_was(kept: Path) -> None:
     document = asked(kept, "judge", "world")
     hourly = series_of(document, "hourly", "write_bandwidth")
     (verdict,) = hourly["verdicts"]
     assert verdict["scope"] == "history"
-    confirmed = [one for one in hourly["change_points"] if one["status"] == "confirmed"]
-    assert len(confirmed) == 1
-    (change,) = confirmed
-    at = datetime.fromisoformat(change["at"])
-    assert abs(at - CHANGED) <= timedelta(hours=6)
+    (change,) = [one for one in hourly["change_points"] if one["status"] == "confirmed"]
+    assert abs(datetime.fromisoformat(change["at"]) - CHANGED) <= timedelta(hours=6)
     assert change["detected_at"] > change["at"]
     low, high = change["effect_interval"]
     assert low < change["effect"] < high < 1
     assert change["effect"] == pytest.approx(0.83, abs=0.04)
-    assert hourly["runs"] == 16 * 24
-    assert len(hourly["days"]) == 16
+    assert (hourly["runs"], len(hourly["days"])) == (16 * 24, 16)
     assert {tails["metric"] for tails in document["tails"]} == {"write_bandwidth", "read_bandwidth"}
 
 
-def test_what_came_later_is_not_looked_at(kept: Path) -> None:
+def test_a_stretch_a_probe_or_a_metric_narrow_it(kept: Path) -> None:
     until = (CHANGED - timedelta(hours=6)).isoformat()
     document = asked(kept, "judge", "world", "--until", until)
-    hourly = series_of(document, "hourly", "write_bandwidth")
-    assert hourly["change_points"] == []
+    assert series_of(document, "hourly", "write_bandwidth")["change_points"] == []
     assert document["to"] < until
-
-
-def test_a_stretch_is_told_as_a_stretch(kept: Path) -> None:
     since = (CHANGED + timedelta(days=1)).isoformat()
-    document = asked(kept, "judge", "world", "--since", since)
-    assert document["from"] >= since
-    after = trimtab("judge", "world", "--since", "2127-01-01", store=kept)
-    assert after.code == 2
-    assert "no matching series" in after.stderr
-    upside_down = trimtab("judge", "world", "--less-is-better", store=kept)
-    assert upside_down.code == 2
+    assert asked(kept, "judge", "world", "--since", since)["from"] >= since
+    document = asked(kept, "judge", "world", "--probe", "hourly", "--metric", "read_bandwidth")
+    found = [(one["probe"], one["metric"]) for one in document["series"]]
+    assert found == [("hourly", "read_bandwidth")]
+    for words in (("--since", "2127-01-01"), ("--probe", "nosuch", "--metric", "score")):
+        assert "no matching series" in refused(kept, "judge", "world", *words)
+    refused(kept, "judge", "world", "--less-is-better")
 
 
 def test_what_goes_on_is_told_though_it_began_long_before(kept: Path) -> None:
-    (step,) = [
-        one for one in asked(kept, "incidents", "world")["incidents"] if one["shape"] == "step"
-    ]
-    since = CHANGED + timedelta(days=2)
+    step, since = step_of(asked(kept, "incidents", "world")), CHANGED + timedelta(days=2)
     document = asked(kept, "incidents", "world", "--since", since.isoformat())
     assert step in document["incidents"]
     ends = [one["until"] for one in document["incidents"]]
     assert all(end is None or datetime.fromisoformat(end) >= since for end in ends)
     late = asked(kept, "incidents", "world", "--since", "2127-01-01")
-    assert [one["state"] for one in late["incidents"]] == ["open"] * len(late["incidents"])
-
-
-def test_probe_and_metric_narrow_it(kept: Path) -> None:
-    document = asked(kept, "judge", "world", "--probe", "hourly", "--metric", "read_bandwidth")
-    assert [(one["probe"], one["metric"]) for one in document["series"]] == [
-        ("hourly", "read_bandwidth")
-    ]
-    nothing = trimtab("judge", "world", "--probe", "nosuch", "--metric", "score", store=kept)
-    assert nothing.code == 2
-    assert "no matching series" in nothing.stderr
+    assert {one["state"] for one in late["incidents"]} <= {"open"}
 
 
 def test_the_page_stands_alone(kept: Path, tmp_path: Path) -> None:
@@ -126,71 +115,55 @@ def test_a_missed_verdict_can_end_with_ten(kept: Path) -> None:
     narrowed = ("--probe", "hourly", "--cov-goal", "0.1%")
     ended = trimtab("judge", "world", *narrowed, "--fail-on", "missed", "--json", store=kept)
     assert ended.code == 10
-    assert any(
-        verdict["status"] == "missed"
-        for one in ended.document["series"]
-        for verdict in one["verdicts"]
-    )
+    verdicts = [verdict for one in ended.document["series"] for verdict in one["verdicts"]]
+    assert "missed" in {verdict["status"] for verdict in verdicts}
+
+
+PARTS = ("causes", "cleared", "not_assessed", "standing")
 
 
 def test_the_incident_is_explained_and_kept(kept: Path) -> None:
     document = asked(kept, "incidents", "world")
-    steps = [one for one in document["incidents"] if one["shape"] == "step"]
-    assert len(steps) == 1
-    (step,) = steps
-    assert step["state"] == "open"
-    assert not step["unexplained"]
-    assert step["causes"][0]["id"] == "configuration-change"
-    assert step["causes"][0]["confidence"] > 0.5
+    step = step_of(document)
+    assert (step["state"], step["unexplained"]) == ("open", False)
+    cause = step["causes"][0]
+    assert cause["id"] == "configuration-change"
+    assert cause["confidence"] > 0.5
     assert any("hourly" in name for name in (*step["moved_with"], step["probe"]))
-    routes = {piece["route"] for piece in step["causes"][0]["evidence"]}
-    assert "log" in routes
-    asked_for = {cause["id"] for name in ("causes", "cleared", "not_assessed", "standing")
-                 for cause in step[name]}  # fmt: skip
-    assert len(asked_for) >= 15
+    assert "log" in {piece["route"] for piece in cause["evidence"]}
+    assert len({cause["id"] for name in PARTS for cause in step[name]}) >= 15
+    ids = [one["id"] for one in document["incidents"]]
     with Store.open(kept) as store:
-        assert {one.id for one in store.incidents("world")} == {
-            one["id"] for one in document["incidents"]
-        }
+        assert {one.id for one in store.incidents("world")} == set(ids)
         assert store.judged("world") is not None
     again = trimtab("incidents", "world", "--json", store=kept).document
-    assert [one["id"] for one in again["incidents"]] == [one["id"] for one in document["incidents"]]
+    assert [one["id"] for one in again["incidents"]] == ids
 
 
 def test_status_tells_of_it(kept: Path) -> None:
     asked(kept, "incidents", "world")
     document = asked(kept, "status", "world")
     assert [one["cause"] for one in document["incidents"] if one["state"] == "open"] != [None]
-    (judged,) = document["judged"]
-    assert judged["newer_runs"] == 0
-    slow = {one["metric"]: one for one in document["slowest"]}
-    assert slow["write_bandwidth"]["targets"] == 8
-    values = [value for _, value in slow["write_bandwidth"]["slowest"]]
-    assert values == sorted(values)
-    text = trimtab("status", "world", store=kept)
-    assert "incident" in text.stdout
+    assert [one["newer_runs"] for one in document["judged"]] == [0]
+    slow = {one["metric"]: one for one in document["slowest"]}["write_bandwidth"]
+    values = [value for _, value in slow["slowest"]]
+    assert (slow["targets"], values) == (8, sorted(values))
+    assert "incident" in trimtab("status", "world", store=kept).stdout
 
 
 def test_one_moment_is_told_whole(kept: Path) -> None:
     at = (CHANGED + timedelta(days=1)).isoformat()
     document = asked(kept, "explain", "world", "--at", at)
-    assert [one["shape"] for one in document["incidents"]].count("step") == 1
-    looked_for = [
-        piece
-        for name in ("causes", "cleared", "not_assessed", "standing")
-        for cause in document["moment"][name]
-        for piece in cause["evidence"]
-    ]
+    step = step_of(document)
+    causes = [cause for name in PARTS for cause in document["moment"][name]]
+    looked_for = [piece for cause in causes for piece in cause["evidence"]]
     assert {piece["found"] for piece in looked_for} >= {"against", "neutral"}
-    assert all((piece["reason"] is None) == (piece["found"] != "not_available")
-               for piece in looked_for)  # fmt: skip
-    (step,) = [one for one in document["incidents"] if one["shape"] == "step"]
+    for piece in looked_for:
+        assert (piece["reason"] is None) == (piece["found"] != "not_available")
     printed = f"{datetime.fromisoformat(step['at']):%Y-%m-%d %H:%M} +0000"
     again = asked(kept, "explain", "world", "--at", printed)
     assert step["id"] in [one["id"] for one in again["incidents"]]
-    outside = trimtab("explain", "world", "--at", "2020-01-01", store=kept)
-    assert outside.code == 2
-    assert "the record goes from" in outside.stderr
+    assert "the record goes from" in refused(kept, "explain", "world", "--at", "2020-01-01")
 
 
 def test_a_moment_is_no_incident(kept: Path) -> None:
@@ -199,11 +172,9 @@ def test_a_moment_is_no_incident(kept: Path) -> None:
     assert "the moment: " in text
     assert "unexplained" not in text
     last = datetime.fromisoformat(asked(kept, "judge", "world")["to"])
-    after = (last + timedelta(hours=5)).isoformat()
-    document = asked(kept, "explain", "world", "--at", after)
-    moment = document["moment"]
-    assert moment["at"] < moment["until"]
-    assert moment["runs"] > 0
+    document = asked(kept, "explain", "world", "--at", (last + timedelta(hours=5)).isoformat())
+    assert document["moment"]["at"] < document["moment"]["until"]
+    assert document["moment"]["runs"] > 0
     assert "open" in [one["state"] for one in document["incidents"]]
 
 
@@ -220,8 +191,7 @@ def test_a_site_without_runs_is_told(tmp_path: Path) -> None:
     with Store.open(tmp_path / "t.db") as store:
         store.ensure_site("empty")
     for name in ("judge", "correlate"):
-        ended = trimtab(name, "empty", store=tmp_path / "t.db")
-        assert ended.code == 2, (name, ended.stderr)
+        refused(tmp_path / "t.db", name, "empty")
     ended = trimtab("incidents", "empty", store=tmp_path / "t.db")
     assert ended.code == 0, ended.stderr
     assert "Incidents in the record: none" in ended.stdout

@@ -43,23 +43,20 @@ def _of_short_records_too(monkeypatch):
 
 def small_site(path: Path, seed: int = 1) -> Path:
     """Keep a site with a loss of a fifth, and surveys with a slow target."""
-    random = np.random.default_rng(seed)
-    values = random.normal(1e9, 2e7, HOURS)
+    values = np.random.default_rng(seed).normal(1e9, 2e7, HOURS)
     values[HOURS // 2 :] *= 0.8
-    surveys = [
-        (
-            hour(24 * day + 0.5),
-            {
-                "write_bandwidth": {
-                    f"OST{target:04}": 2e8 * (0.5 if target == 3 and day > 10 else 1.0)
-                    for target in range(8)
-                }
-            },
-        )
-        for day in range(HOURS // 24)
-    ]
+    surveys = []
+    for day in range(HOURS // 24):
+        of = {f"OST{n:04}": 2e8 * (0.5 if n == 3 and day > 10 else 1.0) for n in range(8)}
+        surveys.append((hour(24 * day + 0.5), {"write_bandwidth": of}))
     series = {"write_bandwidth": values, "read_bandwidth": values * 1.5}
     return SmallSite(series, surveys).keep(path)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store.open(small_site(tmp_path / "t.db")) as opened:
+        yield opened
 
 
 def run(number: float, value: float, **others: Any) -> Run:
@@ -77,17 +74,13 @@ def answers(store: Store, place: Place = PLACE) -> tuple[str, ...]:
     """Return all that readers ask for, as it is printed."""
     limits = place.limits
     explained = incidents_of(store, place, now=hour(HOURS))
-    return tuple(
-        map(
-            dumps,
-            (
-                status_of(store, SITE, goal=limits.cov, window_s=limits.window_s),
-                judge_site(store, place).judgement,
-                whole_standing(store, place),
-                replace(explained, store="", judged_at=hour(HOURS), bases={}),
-            ),
-        )
+    asked = (
+        status_of(store, SITE, goal=limits.cov, window_s=limits.window_s),
+        judge_site(store, place).judgement,
+        whole_standing(store, place),
+        replace(explained, store="", judged_at=hour(HOURS), bases={}),
     )
+    return tuple(map(dumps, asked))
 
 
 def from_nothing(store: Store, place: Place = PLACE) -> tuple[str, ...]:
@@ -96,21 +89,19 @@ def from_nothing(store: Store, place: Place = PLACE) -> tuple[str, ...]:
     return answers(store, place)
 
 
-def test_what_is_kept_is_read_and_not_worked_out_again(tmp_path, monkeypatch):
-    with Store.open(small_site(tmp_path / "t.db")) as store:
-        first = answers(store)
-        for module, name in ((site_judgement, "judge_series"), (variability, "judge_history")):
-            monkeypatch.setattr(module, name, lambda *a, **k: 1 / 0)
-        assert answers(store) == first
-        with pytest.raises(ZeroDivisionError):
-            from_nothing(store)
+def test_what_is_kept_is_read_and_not_worked_out_again(store, monkeypatch):
+    first = answers(store)
+    for module, name in ((site_judgement, "judge_series"), (variability, "judge_history")):
+        monkeypatch.setattr(module, name, lambda *a, **k: 1 / 0)
+    assert answers(store) == first
+    with pytest.raises(ZeroDivisionError):
+        from_nothing(store)
 
 
-def test_of_a_short_record_nothing_is_kept(tmp_path, monkeypatch):
+def test_of_a_short_record_nothing_is_kept(store, monkeypatch):
     monkeypatch.setattr(kept, "_FEW_RUNS", 10_000)
-    with Store.open(small_site(tmp_path / "t.db")) as store:
-        answers(store)
-        assert store.drop_derived() == 0
+    answers(store)
+    assert store.drop_derived() == 0
 
 
 def add_a_run(store: Store, random: Any, path: Path) -> None:
@@ -178,27 +169,25 @@ def test_whatever_happened_it_is_what_judging_from_nothing_gives(tmp_path, histo
             assert now == from_nothing(store)
 
 
-def test_other_terms_are_not_mixed_up(tmp_path):
-    with Store.open(small_site(tmp_path / "t.db")) as store:
-        whole = judge_site(store, PLACE).judgement
-        strict = judge_site(store, PLACE, JudgeTerms(goal=0.001)).judgement
-        part = judge_site(store, PLACE, JudgeTerms(until=hour(100).isoformat())).judgement
-        only = judge_site(store, PLACE, JudgeTerms(metric="read_bandwidth")).judgement
-        store.drop_derived()
-        assert judge_site(store, PLACE, JudgeTerms(goal=0.001)).judgement == strict != whole
-        assert judge_site(store, PLACE, JudgeTerms(metric="read_bandwidth")).judgement == only
-        assert judge_site(store, PLACE).judgement == whole
-        store.drop_derived()
-        assert judge_site(store, PLACE, JudgeTerms(until=hour(100).isoformat())).judgement == part
+def test_other_terms_are_not_mixed_up(store):
+    whole = judge_site(store, PLACE).judgement
+    strict = judge_site(store, PLACE, JudgeTerms(goal=0.001)).judgement
+    part = judge_site(store, PLACE, JudgeTerms(until=hour(100).isoformat())).judgement
+    only = judge_site(store, PLACE, JudgeTerms(metric="read_bandwidth")).judgement
+    store.drop_derived()
+    assert judge_site(store, PLACE, JudgeTerms(goal=0.001)).judgement == strict != whole
+    assert judge_site(store, PLACE, JudgeTerms(metric="read_bandwidth")).judgement == only
+    assert judge_site(store, PLACE).judgement == whole
+    store.drop_derived()
+    assert judge_site(store, PLACE, JudgeTerms(until=hour(100).isoformat())).judgement == part
 
 
-def test_another_version_of_the_program_judges_again(tmp_path, monkeypatch):
-    with Store.open(small_site(tmp_path / "t.db")) as store:
+def test_another_version_of_the_program_judges_again(store, monkeypatch):
+    answers(store)
+    monkeypatch.setattr(kept, "_version", lambda: "another")
+    monkeypatch.setattr(variability, "judge_history", lambda *a, **k: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
         answers(store)
-        monkeypatch.setattr(kept, "_version", lambda: "another")
-        monkeypatch.setattr(variability, "judge_history", lambda *a, **k: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            answers(store)
 
 
 def test_a_damaged_value_is_worked_out_again(tmp_path):
@@ -211,18 +200,17 @@ def test_a_damaged_value_is_worked_out_again(tmp_path):
             assert answers(store) == first
 
 
-def test_a_value_that_was_made_while_its_rows_changed_is_not_kept(tmp_path):
-    with Store.open(small_site(tmp_path / "t.db")) as store:
-        rests_on = lambda sums: sorted(sums.runs.items())  # noqa: E731
-        with keeping(store, SITE) as look:
-            changing = lambda: store.add_run(run(HOURS, 1e9)) or 7  # noqa: E731
-            assert look.remembered("count", int, rests_on, changing) == 7
-        with keeping(store, SITE) as look:
-            assert look.known("count", int, rests_on) is None
+def test_a_value_that_was_made_while_its_rows_changed_is_not_kept(store):
+    rests_on = lambda sums: sorted(sums.runs.items())  # noqa: E731
+    with keeping(store, SITE) as look:
+        changing = lambda: store.add_run(run(HOURS, 1e9)) or 7  # noqa: E731
+        assert look.remembered("count", int, rests_on, changing) == 7
+    with keeping(store, SITE) as look:
+        assert look.known("count", int, rests_on) is None
 
 
-def test_a_look_reads_a_series_once_and_again_when_its_rows_are_others(tmp_path, monkeypatch):
-    with Store.open(small_site(tmp_path / "t.db")) as store, keeping(store, SITE) as look:
+def test_a_look_reads_a_series_once_and_again_when_its_rows_change(tmp_path, store, monkeypatch):
+    with keeping(store, SITE) as look:
         series = next(entry for entry in look.series() if entry.probe == "hourly")
         points = look.history(series)
         with monkeypatch.context() as patched:
@@ -240,51 +228,44 @@ def test_a_look_reads_a_series_once_and_again_when_its_rows_are_others(tmp_path,
         assert another.history(series) is not points
 
 
-def test_a_store_that_may_only_be_read_answers_the_same(tmp_path, monkeypatch):
+def test_a_store_that_may_only_be_read_answers_the_same(store, monkeypatch):
     from trimtab.base.error import UnreadableError
 
     def refused(*_: object) -> None:
         raise UnreadableError("the store may only be read", code="store-read-only")
 
-    with Store.open(small_site(tmp_path / "t.db")) as store:
-        first = answers(store)
-        store.drop_derived()
-        monkeypatch.setattr(Store, "keep_derived", refused)
+    first = answers(store)
+    store.drop_derived()
+    monkeypatch.setattr(Store, "keep_derived", refused)
+    assert (answers(store), store.derived(SITE, "status")) == (first, {})
+
+
+def test_text_that_is_no_utf8_is_answered_and_not_kept(store):
+    named = "\udcff"
+    with keeping(store, SITE) as look:
+        assert look.remembered("name", str, lambda sums: 0, lambda: named) == named
+    assert store.derived(SITE, "name") == {}
+
+
+def test_judged_afresh_nothing_that_is_kept_is_taken_over_and_all_is_compared(store, monkeypatch):
+    first = answers(store)
+    with kept.afresh() as comparison:
         assert answers(store) == first
-        assert store.derived(SITE, "status") == {}
+    assert comparison.values > 5
+    assert comparison.differing == []
+    monkeypatch.setattr(site_judgement, "judge_series", lambda *a, **k: 1 / 0)
+    with pytest.raises(ZeroDivisionError), kept.afresh():
+        answers(store)
 
 
-def test_text_that_is_no_utf8_is_answered_and_not_kept(tmp_path):
-    with Store.open(small_site(tmp_path / "t.db")) as store:
-        named = "\udcff"
-        with keeping(store, SITE) as look:
-            assert look.remembered("name", str, lambda sums: 0, lambda: named) == named
-        assert store.derived(SITE, "name") == {}
-
-
-def test_judged_afresh_nothing_that_is_kept_is_taken_over_and_all_is_compared(
-    tmp_path, monkeypatch
-):
-    with Store.open(small_site(tmp_path / "t.db")) as store:
-        first = answers(store)
-        with kept.afresh() as comparison:
-            assert answers(store) == first
-        assert comparison.values > 5
-        assert comparison.differing == []
-        monkeypatch.setattr(site_judgement, "judge_series", lambda *a, **k: 1 / 0)
-        with pytest.raises(ZeroDivisionError), kept.afresh():
-            answers(store)
-
-
-def test_what_is_kept_and_wrong_is_named_and_made_right(tmp_path):
-    with Store.open(small_site(tmp_path / "t.db")) as store:
-        first = answers(store)
-        wrong = zlib.compress(packed(tuple[SlowTargetStatus, ...], ()))
-        slow = store.derived(SITE, "slow targets")["slow targets"]
-        store.keep_derived(SITE, {"slow targets": replace(slow, document=wrong)})
-        with kept.afresh() as comparison:
-            assert answers(store) == first
-        assert comparison.differing == ["slow targets"]
-        with kept.afresh() as comparison:
-            assert answers(store) == first
-        assert comparison.differing == []
+def test_what_is_kept_and_wrong_is_named_and_made_right(store):
+    first = answers(store)
+    wrong = zlib.compress(packed(tuple[SlowTargetStatus, ...], ()))
+    slow = store.derived(SITE, "slow targets")["slow targets"]
+    store.keep_derived(SITE, {"slow targets": replace(slow, document=wrong)})
+    with kept.afresh() as comparison:
+        assert answers(store) == first
+    assert comparison.differing == ["slow targets"]
+    with kept.afresh() as comparison:
+        assert answers(store) == first
+    assert comparison.differing == []

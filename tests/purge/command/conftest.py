@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from tests.purge.command.walk import Walk
+from tests.purge.notice.making import open_directory
 from tests.support import loopback
 
 CORES = ("real", "slow")
-
-
-def public_directory() -> Iterator[Path]:
-    """Make a directory that users can enter, which those of pytest are not."""
-    directory = Path(tempfile.mkdtemp(prefix="trimtab-purge-"))
-    directory.chmod(0o755)
-    yield directory
-    shutil.rmtree(directory)
 
 
 @pytest.fixture(scope="module", params=CORES)
@@ -32,5 +22,5 @@ def walk(
         pytest.skip(reason)
     private = tmp_path_factory.mktemp("purge")
     with loopback.mounted(private, size_bytes=64 * 2**20) as mounted:
-        for public in public_directory():
+        for public in open_directory():
             yield Walk(mounted.mount_point, private, public, request.param)

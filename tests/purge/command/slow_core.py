@@ -55,10 +55,7 @@ class Rules:
         last = self.last_use_s(row)
         for holds, reason in (
             (row["type"] != "f", "not_regular"),
-            (
-                any(path == e or path.startswith(e + b"/") or not e for e in self.exempt_paths),
-                "exempt_path",
-            ),
+            (any(_beneath(path, top) for top in self.exempt_paths), "exempt_path"),
             (row["uid"] in self.exempt_users, "exempt_user"),
             (row["gid"] in self.exempt_groups, "exempt_group"),
             (row.get("project") in self.exempt_projects, "exempt_project"),
@@ -310,11 +307,7 @@ class Removal:
         except OSError as error:
             return ("gone" if error.errno in (errno.ENOENT, errno.ENOTDIR) else "failed"), 0
         now = row_of(status, row["parent"], row["name"])
-        for name, outcome in (
-            ("type", "changed_type"),
-            ("id", "not_same"),
-            ("uid", "changed_owner"),
-        ):
+        for name, outcome in _SAME:
             if now[name] != row[name]:
                 return outcome, 0
         counted = [f"{name}_ns" for name in self.rules.counted]

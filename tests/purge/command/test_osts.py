@@ -6,7 +6,6 @@ OST is, and which are in which pool, a Lustre of the tests' own says, to the dri
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 import time
@@ -93,13 +92,8 @@ class Place:
 
     def purge(self, *arguments: object) -> Ended:
         """Return how ``trimtab purge ...`` ended beside the programs of a Lustre."""
-        return trimtab(
-            "purge",
-            *arguments,
-            store=self.private / "store.db",
-            PATH=self.programs,
-            TRIMTAB_PURGE=str(self.private / "place"),
-        )
+        environment = {"PATH": self.programs, "TRIMTAB_PURGE": str(self.private / "place")}
+        return trimtab("purge", *arguments, store=self.private / "store.db", **environment)
 
     def good(self, *arguments: object) -> dict[str, Any]:
         """Return the document of a command that ended well."""
@@ -107,10 +101,30 @@ class Place:
         assert ended.code == 0, ended.stderr
         return ended.document
 
-    def horizon(self, *more: object) -> dict[str, Any]:
-        """Return the horizon of a target of 75 % for every OST."""
-        asked = ("--policy", self.policy, "--target-ost", "75%", *self.site, *more)
-        return self.good("horizon", "--index", self.index, *asked)
+    def rows(self, *asked: object, index: Path | None = None) -> list[dict[str, Any]]:
+        """Return what a query of an index gives."""
+        return self.good("query", "--index", index or self.index, *asked)["rows"]
+
+    @property
+    def asked(self) -> tuple[object, ...]:
+        """What a horizon is asked for: the policy's targets, of the site's OSTs."""
+        return "--policy", self.policy, *self.site
+
+    def horizon(self, *more: object, index: Path | None = None) -> dict[str, Any]:
+        """Return the horizon of the policy's target of 75 % for every OST, unless more says."""
+        return self.good("horizon", "--index", index or self.index, *self.asked, *more)
+
+    def said(self, *arguments: object) -> str:
+        """Return what a command that ends well prints, in one line."""
+        ended = self.purge(*arguments)
+        assert ended.code == 0, ended.stderr
+        return " ".join(ended.stdout.split())
+
+    def refused(self, *arguments: object) -> str:
+        """Return what wrong use of a command is told, in one line."""
+        ended = self.purge(*arguments)
+        assert ended.code == 2, ended.stdout
+        return " ".join(ended.stderr.split())
 
 
 @pytest.fixture(scope="module")
@@ -161,27 +175,22 @@ def _lustre(root: Path, private: Path) -> str:
     return installed.path
 
 
-def test_who_holds_what_on_which_ost(place):
-    rows = place.good("query", "--index", place.index, "--by", "ost")["rows"]
-    assert {row["ost"]: row["allocated_bytes"] for row in rows} == held()
-
-
-def test_who_holds_what_in_which_pool(place):
-    rows = place.good("query", "--index", place.index, "--by", "pool")["rows"]
-    assert [(row["pool"], row["files"], row["allocated_bytes"]) for row in rows] == [
+def test_who_holds_what_where(place):
+    by_ost = place.rows("--by", "ost")
+    assert {row["ost"]: row["allocated_bytes"] for row in by_ost} == held()
+    by_pool = place.rows("--by", "pool")
+    assert [(row["pool"], row["files"], row["allocated_bytes"]) for row in by_pool] == [
         ("(none)", 9, 12 * MIB),
         ("flash", 7, 7 * MIB),
         (r"\x1b[2J\xff\n", 1, 0),
     ]
-    asked = "SELECT pool, count(*) AS files FROM files WHERE pool = 'flash' GROUP BY pool"
-    (row,) = place.good("query", "--index", place.index, asked)["rows"]
-    assert row == {"pool": "flash", "files": 7}
 
 
 def test_sql_knows_where_files_lie(place):
-    asked = "SELECT path, stripe_count, osts FROM files WHERE path = 'wide'"
-    (row,) = place.good("query", "--index", place.index, asked)["rows"]
-    assert (row["stripe_count"], row["osts"]) == (4, [0, 2, 3, 2])
+    asked = "SELECT pool, count(*) AS files FROM files WHERE pool = 'flash' GROUP BY pool"
+    assert place.rows(asked) == [{"pool": "flash", "files": 7}]
+    asked = "SELECT stripe_count, osts FROM files WHERE path = 'wide'"
+    assert place.rows(asked) == [{"stripe_count": 4, "osts": [0, 2, 3, 2]}]
 
 
 def test_the_horizon_is_what_the_osts_need(place):
@@ -189,41 +198,37 @@ def test_the_horizon_is_what_the_osts_need(place):
     full = {one["name"]: one for one in document["osts"]["groups"]}
     assert len(full) == len(OSTS)
     # OST0000 is at 80 %: the first of its files to go brings it to 70 %.
-    assert full["OST0000"]["status"] == "reached"
-    assert full["OST0000"]["usage"]["used_bytes"] == 8 * MIB
-    assert full["OST0000"]["excess_bytes"] == MIB // 2
-    assert full["OST0000"]["freed"]["allocated_bytes"] == MIB
-    assert full["OST0000"]["after"]["fullness"] == pytest.approx(0.7)
+    old, young = full.pop("OST0000"), full.pop("OST0001")
+    assert (old["status"], old["usage"]["used_bytes"]) == ("reached", 8 * MIB)
+    assert (old["excess_bytes"], old["freed"]["allocated_bytes"]) == (MIB // 2, MIB)
+    assert old["after"]["fullness"] == pytest.approx(0.7)
     # OST0001 is at 80 % as well, with nothing but young files.
-    assert full["OST0001"]["status"] == "out_of_reach"
-    assert full["OST0001"]["best"]["fullness"] == pytest.approx(0.8)
-    others = {name for name in full if name not in ("OST0000", "OST0001")}
-    assert {full[name]["status"] for name in others} == {"met_already"}
+    assert young["status"] == "out_of_reach"
+    assert young["best"]["fullness"] == pytest.approx(0.8)
+    assert {other["status"] for other in full.values()} == {"met_already"}
     assert _age_s(document) == pytest.approx(700 * DAY_S, abs=3 * 3600)
     assert any("No horizon down to" in one and "fixes OST0001" in one for one in document["words"])
 
 
 def test_the_page_names_the_osts_and_what_helps(place):
-    asked = ("--policy", place.policy, *place.site)
-    ended = place.purge("horizon", "--index", place.index, *asked, "--all")
-    assert ended.code == 0, ended.stderr
-    text = " ".join(ended.stdout.split())
-    assert "Each OST" in text
-    assert "75.0 %" in text
-    assert "no horizon fixes it" in text
-    assert "Move files off it, or close it to new ones" in text
+    text = place.said("horizon", "--index", place.index, *place.asked, "--all")
+    for words in (
+        "Each OST",
+        "75.0 %",
+        "no horizon fixes it",
+        "Move files off it, or close it to new ones",
+    ):
+        assert words in text
 
 
 def test_the_horizon_is_what_the_pools_need(place):
     pools = ("--target-pool", "flash=45%", "--target-pool", "disk=20%")
-    asked = ("--policy", place.policy, *pools, *place.site)
-    document = place.good("horizon", "--index", place.index, *asked)
+    document = place.horizon(*pools)
     assert document["osts"] is None
     disk, flash = document["pools"]["groups"]
     assert (flash["name"], flash["osts"], flash["limit"]) == ("flash", ["OST0000", "OST0002"], 0.45)
     # 10 of 20 MiB: the oldest file of both brings them to 9.
-    assert flash["status"] == "reached"
-    assert flash["usage"]["used_bytes"] == 10 * MIB
+    assert (flash["status"], flash["usage"]["used_bytes"]) == ("reached", 10 * MIB)
     assert flash["excess_bytes"] == flash["freed"]["allocated_bytes"] == MIB
     assert flash["after"]["fullness"] == pytest.approx(0.45)
     # 9 of 20 MiB, of which a part of the wide file alone is old.
@@ -231,18 +236,15 @@ def test_the_horizon_is_what_the_pools_need(place):
     assert disk["best"]["fullness"] == pytest.approx(0.4)
     assert _age_s(document) == pytest.approx(700 * DAY_S, abs=3 * 3600)
     assert any("No horizon down to" in word and "pool disk" in word for word in document["words"])
-    ended = place.purge("horizon", "--index", place.index, *asked)
-    text = " ".join(ended.stdout.split())
+    text = place.said("horizon", "--index", place.index, *place.asked, *pools)
     assert "Each pool" in text
     assert "flash 50.00 % 45.0 % 1.00 MiB 1.00 MiB 45.00 % a horizon fixes it" in text
 
 
 def test_a_pool_that_is_not_there_is_refused_with_those_that_are(place):
-    asked = ("--policy", place.policy, "--target-pool", "flahs=75%", *place.site)
-    ended = place.purge("horizon", "--index", place.index, *asked)
-    assert ended.code == 2
-    assert "no pool flahs" in ended.stderr
-    assert "disk, flash" in " ".join(ended.stderr.split())
+    asked = (*place.asked, "--target-pool", "flahs=75%")
+    told = place.refused("horizon", "--index", place.index, *asked)
+    assert ("no pool flahs" in told, "disk, flash" in told) == (True, True)
 
 
 def test_a_plan_of_a_target_of_pools_ends_at_a_target_of_the_whole(place):
@@ -259,22 +261,20 @@ def test_a_plan_of_a_target_of_pools_ends_at_a_target_of_the_whole(place):
 
 
 def test_a_higher_limit_asks_for_nothing(place):
-    asked = ("--policy", place.policy, "--target-ost", "85%", *place.site)
-    document = place.good("horizon", "--index", place.index, *asked)
+    document = place.horizon("--target-ost", "85%")
     assert document["needed"]["status"] == "met_already"
     assert {one["status"] for one in document["osts"]["groups"]} == {"met_already"}
 
 
 def test_without_a_site_it_says_who_knows_how_full_each_ost_is(place):
-    ended = place.purge("horizon", "--index", place.index, "--policy", place.policy)
-    assert ended.code == 2
-    assert "the fullness of each of them is unknown" in ended.stderr
-    assert "--site" in ended.stderr
+    told = place.refused("horizon", "--index", place.index, "--policy", place.policy)
+    assert "the fullness of each of them is unknown" in told
+    assert "--site" in told
 
 
 def test_a_plan_of_a_target_of_osts_names_what_they_need(place):
-    asked = ("--policy", place.policy, *place.site, "--out", place.private / "plan")
-    plan = place.good("plan", "--index", place.index, *asked)
+    out = ("--out", place.private / "plan")
+    plan = place.good("plan", "--index", place.index, *place.asked, *out)
     assert plan["files"] >= 1
     assert any("OST0001" in one for one in plan["horizon"]["words"])
 
@@ -283,18 +283,13 @@ def test_an_index_without_layouts_says_how_to_get_one(place):
     bare = place.private / "bare"
     place.good("scan", place.root, "--index", bare)
     for asked in (
-        ("query", "--index", bare, "--by", "ost"),
-        ("query", "--index", bare, "--by", "pool"),
-        ("horizon", "--index", bare, "--policy", place.policy, *place.site),
-        (
-            *("horizon", "--index", bare, "--policy", place.policy),
-            *("--target-pool", "flash=75%", *place.site),
-        ),
+        ("query", "--by", "ost"),
+        ("query", "--by", "pool"),
+        ("horizon", *place.asked),
+        ("horizon", *place.asked, "--target-pool", "flash=75%"),
     ):
-        ended = place.purge(*asked)
-        assert ended.code == 2, ended.stdout
-        assert "--with" in ended.stderr
-        assert "layout" in " ".join(ended.stderr.split())
+        told = place.refused(*asked, "--index", bare)
+        assert ("--with" in told, "layout" in told) == (True, True)
 
 
 def test_a_file_system_without_layouts_does_not_pass_for_one_without_files(place):
@@ -306,7 +301,7 @@ def test_a_file_system_without_layouts_does_not_pass_for_one_without_files(place
     scanned = place.good("scan", other, "--index", index, "--with", "layout")
     assert "layout" in scanned["lacking"]
     assert any("layout" in note for note in scanned["notes"])
-    assert place.purge("query", "--index", index, "--by", "ost").code == 2
+    place.refused("query", "--index", index, "--by", "ost")
 
 
 def test_an_imported_list_with_osts_answers_the_same(place):
@@ -323,19 +318,16 @@ def test_an_imported_list_with_osts_answers_the_same(place):
         lines.append("\t".join(map(str, words)))
     (place.private / "list").write_text("\n".join(lines) + "\n")
     index = place.private / "imported"
-    place.good(
-        "import", place.private / "list", "--index", index, "--root", place.root,
-        "--format", "lfs-find",
-    )  # fmt: skip
-    rows = place.good("query", "--index", index, "--by", "ost")["rows"]
+    described = ("--root", place.root, "--format", "lfs-find")
+    place.good("import", place.private / "list", "--index", index, *described)
+    rows = place.rows("--by", "ost", index=index)
     assert {row["ost"]: row["allocated_bytes"] for row in rows} == held()
-    asked = ("--policy", place.policy, *place.site)
-    imported = place.good("horizon", "--index", index, *asked)
-    scanned = place.horizon()
-    assert {one["name"]: one["freed"] for one in imported["osts"]["groups"]} == {
-        one["name"]: one["freed"] for one in scanned["osts"]["groups"]
-    }
-    refused = place.purge("query", "--index", index, "--by", "pool")
-    assert refused.code == 2
-    assert "lacks the pool of files" in refused.stderr
-    assert json.dumps(imported["needed"]["freed"]) == json.dumps(scanned["needed"]["freed"])
+    imported, scanned = place.horizon(index=index), place.horizon()
+    freed, freed_of_scan = (
+        {one["name"]: one["freed"] for one in document["osts"]["groups"]}
+        for document in (imported, scanned)
+    )
+    assert freed == freed_of_scan
+    told = place.refused("query", "--index", index, "--by", "pool")
+    assert "lacks the pool of files" in told
+    assert imported["needed"]["freed"] == scanned["needed"]["freed"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from tests.support.command import trimtab
 from tests.support.documents import misfits
 from tests.support.mailbox import Post, certificate, mail_server
 
-ROOT = Path(__file__).resolve().parents[3]
 MINIMUM_S = 16 * 7 * DAY_S
 """Eight weeks, twice, since reads do not count."""
 pytestmark = [pytest.mark.system]
@@ -108,7 +108,7 @@ def _trouble(walk: Walk) -> dict[str, bytes]:
 
 def _site(walk: Walk) -> tuple[object, ...]:
     file = walk.private / "walk.toml"
-    file.write_text(f'[site]\nname = "walk"\ndriver = "local"\npath = "{walk.root}"\n')
+    walk.write_site(file)
     return "--site", file, "--store", walk.private / "store.db"
 
 
@@ -119,8 +119,6 @@ def _scanned_again(walk: Walk) -> Path:
 
 
 def _day_ago(days: int) -> str:
-    from datetime import UTC, datetime, timedelta
-
     return (datetime.now(UTC) - timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -134,12 +132,10 @@ def _exempt(walk: Walk) -> bytes:
 
 
 def test_what_is_deleted_is_what_was_old_and_nobody_used(walk, purged):
-    kept = set(purged["kept"].values())
-    expected = _old(walk) - kept - {_exempt(walk)}
+    expected = _old(walk) - set(purged["kept"].values()) - {_exempt(walk)}
     assert expected
     assert _exempt(walk) in _old(walk)
-    gone = purged["before"] - purged["after"]
-    assert gone == expected
+    assert purged["before"] - purged["after"] == expected
 
 
 def test_room_is_set_aside_until_the_plan_is_exhausted(walk, purged):
@@ -155,20 +151,16 @@ def test_nothing_is_touched_but_by_a_run_that_deletes(purged):
 
 def test_every_row_of_the_plan_is_accounted_for(walk, purged):
     run = purged["run"]
-    assert run["applied"]
+    assert (run["applied"], run["reason"], run["rows_left"]) == (True, "plan-exhausted", 0)
     assert run["rows"] == purged["plan"]["files"] == sum(run["outcomes"].values())
-    assert run["rows_left"] == 0
-    assert run["outcomes"]["deleted"] == run["files"]
-    assert sum(run["outcomes"].values()) - run["files"] == len(purged["kept"])
+    assert run["outcomes"]["deleted"] == run["files"] == run["rows"] - len(purged["kept"])
     assert run["freed_bytes"] == run["bytes"] > 0
-    assert run["reason"] == "plan-exhausted"
     assert run["after"]["used_bytes"] < run["before"]["used_bytes"]
     assert purged["again"]["files"] == 0
 
 
 def test_a_dry_run_says_what_the_run_then_does(purged):
-    dry = purged["dry"]["outcomes"]
-    assert dry == {"would_delete": purged["plan"]["files"]}
+    assert purged["dry"]["outcomes"] == {"would_delete": purged["plan"]["files"]}
 
 
 @pytest.mark.parametrize(
@@ -185,22 +177,18 @@ def test_a_run_is_refused_and_says_what_is_missing(purged, when, guards):
         assert ended.document["error"]["exit_code"] == 4
 
 
-def test_a_plan_that_nobody_has_seen_cannot_be_armed(purged):
-    assert purged["arm early"].code == 4
-    assert "notify" in purged["arm early"].stderr
-
-
-def test_the_kill_switch_stops_a_run(purged):
-    assert purged["stopped"].code == 4
-    assert "kill-switch" in purged["stopped"].stderr
+@pytest.mark.parametrize(("what", "words"), [("arm early", "notify"), ("stopped", "kill-switch")])
+def test_a_plan_that_nobody_has_seen_is_not_armed_and_the_kill_switch_stops_a_run(
+    purged, what, words
+):
+    assert (purged[what].code, words in purged[what].stderr) == (4, True)
 
 
 def test_the_horizon_names_the_lists_that_the_plan_then_has(walk, purged):
     horizon, plan = purged["horizon"], purged["plan"]
-    assert horizon["published"]["freed"]["files"] == plan["files"]
-    assert horizon["published"]["freed"]["allocated_bytes"] == plan["allocated_bytes"]
-    assert horizon["rules"]["counted"] == ["mtime"]
-    assert horizon["rules"]["minimum_age_s"] == MINIMUM_S
+    freed, rules = horizon["published"]["freed"], horizon["rules"]
+    assert (freed["files"], freed["allocated_bytes"]) == (plan["files"], plan["allocated_bytes"])
+    assert (rules["counted"], rules["minimum_age_s"]) == (["mtime"], MINIMUM_S)
     assert {one["owner"] for one in horizon["users"]} == set(OWNERS)
     frees = [one["freed"]["allocated_bytes"] for one in horizon["steps"]]
     assert frees == sorted(frees)
@@ -223,14 +211,12 @@ def test_every_user_has_a_list_of_their_own(walk, purged):
 
 def test_the_report_says_what_was_deleted_and_what_was_kept(walk, purged):
     (real,) = [day for day in purged["report"]["days"] if not day["dry"]]
-    assert real["files"] == purged["run"]["files"]
-    assert real["freed_bytes"] == purged["run"]["freed_bytes"]
-    assert sum(real["kept"].values()) == len(purged["kept"])
+    run = purged["run"]
+    assert (real["files"], real["freed_bytes"]) == (run["files"], run["freed_bytes"])
+    assert (sum(real["kept"].values()), len(real["runs"])) == (len(purged["kept"]), 5)
     assert {user["uid"] for user in real["users"]} == set(OWNERS)
-    assert len(real["runs"]) == 5
     (plan,) = purged["report"]["plans"]
-    assert plan["plan"] == purged["plan"]["plan"]
-    assert plan["waiting_rows"] == 0
+    assert (plan["plan"], plan["waiting_rows"]) == (purged["plan"]["plan"], 0)
     assert sum(plan["outcomes"].values()) == plan["rows"]
 
 
@@ -239,8 +225,7 @@ def test_the_run_stands_in_the_sites_log_book(walk, purged):
         "event", "list", walk.private / "walk.toml", "--json", store=walk.private / "store.db"
     )
     (event,) = ended.document["events"]
-    assert event["kind"] == "purge"
-    assert event["source"] == "journal"
+    assert (event["kind"], event["source"]) == ("purge", "journal")
     assert f"{purged['run']['files']} files" in event["detail"]
     assert purged["run"]["notes"] == []
 
@@ -253,9 +238,8 @@ def test_who_holds_what(walk, purged):
 
 def test_every_user_has_one_mail_over_tls(walk, purged, post):
     told = {user["account"] for user in purged["notify"]["lists"]}
-    assert sorted(each.recipient for each in post.taken) == sorted(
-        f"{name}@example.org" for name in told
-    )
+    recipients = sorted(each.recipient for each in post.taken)
+    assert recipients == sorted(f"{name}@example.org" for name in told)
     assert all(each.encrypted for each in post.taken)
     assert purged["notify"]["mails"]["sent"] == len(told) == len(OWNERS)
     again = walk.good("notify", walk.plan, "--mail", ago_s=AGO_S - 1200)
@@ -268,8 +252,8 @@ def test_the_past_is_replayed(walk, purged):
     assert replayed["deleted"]["files"] > 0
     outcomes = {name: one["files"] for name, one in replayed["outcomes"].items()}
     assert sum(outcomes.values()) == replayed["deleted"]["files"]
-    assert outcomes["written"] >= 1  # the one that was touched, or written
-    assert outcomes["gone"] >= 1
+    # The one that was touched, or written.
+    assert min(outcomes["written"], outcomes["gone"]) >= 1
 
 
 def test_what_is_printed_acts_on_no_terminal(walk, purged):

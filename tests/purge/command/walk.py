@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.command import Ended, forked
+from tests.support.forked import Forked, fork
 
 DAY_S = 86400
 AGED = "tests.purge.command.aged:main"
@@ -52,6 +53,7 @@ class Walk:
         self.index, self.plan = self.private / "index", self.private / "plan"
         self.policy, self.place = self.private / "policy.toml", self.private / "place"
         self.stop = self.public / "etc" / "stop"
+        self.environment = {"TRIMTAB_PURGE": str(self.place)}
 
     def write_policy(self, *lines: str, target: str = "1%", notice: str = "") -> None:
         """Write a policy that lets everything go that is 16 weeks old, by modification."""
@@ -75,6 +77,10 @@ settle = "0"
 """
         self.policy.write_text(text + "\n".join(lines) + "\n")
 
+    def write_site(self, file: Path) -> None:
+        """Write a site file for the root."""
+        file.write_text(f'[site]\nname = "walk"\ndriver = "local"\npath = "{self.root}"\n')
+
     def make_files(self, count: int = 12, *, size_bytes: int = 64 * 1024) -> None:
         """Write files of 10 to 600 days, every owner the same."""
         now_s = time.time()
@@ -93,9 +99,25 @@ settle = "0"
     def trimtab(self, *arguments: object, ago_s: float = 0.0) -> Ended:
         """Return how ``trimtab purge ...`` ended, by a clock that is so far behind."""
         slow = ("--slow-core",) if self.core == "slow" else ()
-        environment = {"TRIMTAB_PURGE": str(self.place)}
         words = (ago_s, "purge", *arguments, *slow)
-        return forked(*words, environment=environment, program=AGED)
+        return forked(*words, environment=self.environment, program=AGED)
+
+    def start(self, *arguments: object, ago_s: float = 0.0) -> Forked:
+        """Start ``trimtab purge ...`` as a process; what it prints is added to `printed`."""
+        with (self.private / "printed").open("ab") as out:
+            return fork(
+                ago_s,
+                "purge",
+                *arguments,
+                stdout=out.fileno(),
+                stderr=out.fileno(),
+                environment=self.environment,
+                program=AGED,
+            )
+
+    def printed(self) -> str:
+        """Return the end of what started processes printed."""
+        return (self.private / "printed").read_bytes()[-4096:].decode("utf-8", "replace")
 
     def good(self, *arguments: object, ago_s: float = 0.0) -> dict[str, Any]:
         """Return the document of a command that ended well; it is kept by its name."""
@@ -107,11 +129,7 @@ settle = "0"
     def scan(self) -> dict[str, Any]:
         """Scan, and say that it was three weeks ago."""
         document = self.good("scan", self.root, "--index", self.index)
-        manifest = self.index / "manifest.json"
-        written = json.loads(manifest.read_text())
-        for name in ("started_ns", "ended_ns"):
-            written[name] -= AGO_S * 10**9
-        manifest.write_text(json.dumps(written))
+        grow_old(self.index)
         return document
 
     def publish(self) -> None:
@@ -127,3 +145,12 @@ settle = "0"
         aside = top + b"/.trimtab-purge-"
         found = (d + b"/" + name for d, _, names in os.walk(top) for name in names)
         return {path for path in found if not path.startswith(aside)}
+
+
+def grow_old(index: Path) -> None:
+    """Say that a scan was so long ago that a notice period is over by now."""
+    manifest = index / "manifest.json"
+    written = json.loads(manifest.read_text())
+    for name in ("started_ns", "ended_ns"):
+        written[name] -= AGO_S * 10**9
+    manifest.write_text(json.dumps(written))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -17,6 +18,7 @@ import pytest
 from tests.fake_lustre.followed import Follower, Users, in_order, scan, values
 from tests.fake_lustre.namespace import BEGAN_NS, FakeNamespace
 
+from trimtab.purge.follow import rescanning
 from trimtab.purge.index import delta, shard
 from trimtab.purge.index.manifest_file import load_manifest
 
@@ -53,9 +55,21 @@ class Killer:
                 raise KilledError
 
 
-def differences(one: pl.DataFrame, other: pl.DataFrame) -> list[tuple[object, ...]]:
-    first, second = map(values, (one, other))
-    return sorted(set(first) ^ set(second), key=repr)[:6]
+def begun(
+    lustre: FakeNamespace, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Follower, Killer]:
+    follower = Follower(lustre, index)
+    follower.begin()
+    return follower, Killer(monkeypatch, lustre)
+
+
+def assert_fresh(follower: Follower) -> pl.DataFrame:
+    """Require what a listing finds, and no clearing that was refused; return the listing."""
+    expected, found = in_order(follower.lustre.listing()), follower.rows()
+    assert sorted(set(values(found)) ^ set(values(expected)), key=repr)[:6] == []
+    assert found.equals(expected)
+    assert follower.lustre.refused == 0
+    return expected
 
 
 @pytest.mark.parametrize(
@@ -72,9 +86,7 @@ def test_a_followed_index_is_a_fresh_listing_or_says_that_it_is_not(
     lustre.register()
     busy = rng.random() < 0.7
     scan(lustre, tmp_path, during=lambda: users.act(rng.choice((0, 0, 1, 3))) if busy else None)
-    follower = Follower(lustre, tmp_path)
-    follower.begin()
-    killer = Killer(monkeypatch, lustre)
+    follower, killer = begun(lustre, tmp_path, monkeypatch)
     kills, races = rng.random() < 0.6, rng.random() < 0.5
     losing = rng.random() < 0.2
     lost = False
@@ -102,13 +114,55 @@ def test_a_followed_index_is_a_fresh_listing_or_says_that_it_is_not(
     if lost and manifest.obstacles:
         return
     assert not manifest.obstacles
-    expected = in_order(lustre.listing())
-    found = follower.rows()
-    assert differences(found, expected) == []
-    assert found.equals(expected)
+    expected = assert_fresh(follower)
     assert manifest.rows == expected.height
     assert manifest.ended_ns >= BEGAN_NS
-    assert lustre.refused == 0
     merged = delta.merge(tmp_path, load_manifest(tmp_path), whole=True, now_s=0)
     assert merged.rows == expected.height
     assert follower.rows().equals(expected)
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [*range(8), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(8, 1000))],
+)
+def test_an_index_is_a_fresh_listing_after_records_of_an_mdt_were_lost(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    monkeypatch.setattr(rescanning, "BATCH", rng.choice((3, 10, 10**6)))
+    lustre = FakeNamespace(rng.choice((2, 2, 3)))
+    users = Users(lustre, rng)
+    users.act(rng.randrange(60, 300))
+    lustre.register()
+    lustre.now_ns += 3 * 3600 * 10**9  # what was touched since then is told from what was not
+    busy = rng.random() < 0.5
+    scan(lustre, tmp_path, during=lambda: users.act(rng.choice((0, 0, 1))) if busy else None)
+    follower, killer = begun(lustre, tmp_path, monkeypatch)
+    for _ in range(rng.randrange(1, 4)):
+        lost = rng.randrange(len(lustre.logs))
+        users.act(rng.randrange(20))
+        if rng.random() < 0.5:
+            follower.catch_up()
+        users.act(rng.randrange(20))
+        lustre.drop(lost)
+        users.act(rng.randrange(1, 20))
+        lustre.register(mdt=lost)
+        users.act(rng.randrange(10))
+        assert follower.round().manifest.obstacles
+        racing = rng.choice((0.0, 0.1))
+        lustre.meanwhile = partial(_act_sometimes, users, rng, racing)
+        while True:
+            killer.left = rng.randrange(30) if rng.random() < 0.4 else None
+            with contextlib.suppress(KilledError):
+                assert follower.rescan().obstacles == ()
+                break
+        killer.left, lustre.meanwhile = None, lambda: None
+    manifest = follower.catch_up()
+    assert not manifest.obstacles
+    assert_fresh(follower)
+
+
+def _act_sometimes(users: Users, rng: random.Random, probability: float) -> None:
+    if rng.random() < probability:
+        users.act()

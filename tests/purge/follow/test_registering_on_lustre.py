@@ -9,6 +9,7 @@ from typing import Any
 import click
 import pytest
 from tests.act.lustre_site import LustreSite, lustre
+from tests.fake_lustre import changelog_users
 from tests.fake_lustre.changelog_users import DEFAULT_MASK
 from tests.fake_lustre.state import Fault
 
@@ -47,10 +48,8 @@ def untouched(document: dict[str, Any]) -> dict[str, str]:
 def test_nothing_is_registered_unless_somebody_says_so(lustre: LustreSite) -> None:
     document = lustre.run(*REGISTER, code=4)
     (planned,) = document["plan"]["instructions"]
-    assert (planned["target"], planned["server"]) == (
-        "MDT0000",
-        lustre.fake.target("MDT0000").server,
-    )
+    server = lustre.fake.target("MDT0000").server
+    assert (planned["target"], planned["server"]) == ("MDT0000", server)
     assert planned["value"] == "lctl --device scratch-MDT0000 changelog_register -u trimtab"
     assert any("hung an MDS" in danger for danger in document["dangers"])
     assert not document["applied"]
@@ -91,17 +90,11 @@ def test_users_of_others_stay(lustre: LustreSite) -> None:
     assert users(lustre) == [[], ["cl4", "cl7-robinhood"]]
 
 
-def _refuse(lustre: LustreSite) -> None:
-    text = "error: changelog_register: No space left on device\n"
-    lustre.fake.faults.append(Fault("refuse", DEVICE, code=28, text=text))
+FULL = "error: changelog_register: No space left on device\n"
 
 
-def _swallow(lustre: LustreSite) -> None:
-    lustre.fake.faults.append(Fault("swallow", DEVICE))
-
-
-def _hang(lustre: LustreSite) -> None:
-    lustre.fake.faults.append(Fault("hang", DEVICE, seconds=3600))
+def _fault(kind: Any, **more: Any) -> Callable[[LustreSite], None]:
+    return lambda lustre: lustre.fake.faults.append(Fault(kind, DEVICE, **more))
 
 
 def _recover(lustre: LustreSite) -> None:
@@ -122,17 +115,15 @@ def _no_rights(lustre: LustreSite) -> None:
 
 
 def _narrow(lustre: LustreSite) -> None:
-    from tests.fake_lustre import changelog_users
-
     changelog_users.DEFAULT_MASK = DEFAULT_MASK.replace("RENME ", "")
 
 
 @pytest.mark.parametrize(
     ("happens", "outcome", "shows"),
     [
-        (_refuse, "refused", "No space left on device"),
-        (_swallow, "not-stored", "no such user"),
-        (_hang, "unknown", "timed out"),
+        (_fault("refuse", code=28, text=FULL), "refused", "No space left on device"),
+        (_fault("swallow"), "not-stored", "no such user"),
+        (_fault("hang", seconds=3600), "unknown", "timed out"),
         (_recover, "skipped", "in recovery"),
         (_kill, "unreachable", "No route to host"),
         (_move, "skipped", "not mounted here"),
@@ -147,8 +138,6 @@ def test_what_goes_wrong_is_told_for_what_it_is(
     shows: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from tests.fake_lustre import changelog_users
-
     monkeypatch.setattr(changelog_users, "DEFAULT_MASK", DEFAULT_MASK)
     happens(lustre)
     both = ("--mdt", "MDT0000", "--mdt", "MDT0001")
@@ -158,21 +147,22 @@ def test_what_goes_wrong_is_told_for_what_it_is(
     assert users(lustre)[1] == [], "nothing is begun behind one that failed"
 
 
+class Killed(BaseException):
+    """The process is gone."""
+
+
 def test_a_registration_whose_process_was_killed_is_looked_at(
     lustre: LustreSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class KilledError(BaseException):
-        pass
-
     change = Registrar.change
 
     def killed(*arguments: Any, **options: Any) -> None:
         change(*arguments, **options)
-        raise KilledError
+        raise Killed
 
     with monkeypatch.context() as context:
         context.setattr(Registrar, "change", killed)
-        with pytest.raises(KilledError):
+        with pytest.raises(Killed):
             lustre.run(*REGISTER, "--yes")
     document = lustre.run(*REGISTER, "--yes")
     (settled,) = document["settled"]

@@ -1,86 +1,31 @@
-"""Records of one MDT are lost: what they could tell of is looked at, and the index is right."""
+"""Records are lost, or servers do not tell of them: the index is right after a look, or says so."""
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
-import random
 import struct
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import polars as pl
 import pytest
 from click.testing import CliRunner
-from tests.fake_lustre.followed import Follower, Users, caught_up, in_order, scan
-from tests.fake_lustre.namespace import ROOT, FakeNamespace, inode_of
-from tests.purge.follow.test_following import SITE
-from tests.purge.follow.test_following_histories import KilledError, Killer, differences
+from tests.fake_lustre.followed import Follower, in_order, scan
+from tests.fake_lustre.namespace import ROOT, FakeNamespace, Log, inode_of
+from tests.purge.follow.test_following import assert_equal, site_of
 from tests.support.codes import raises
 
 from trimtab.base.error import RefusedError, ToolError, UsageError
 from trimtab.base.site import Servers
 from trimtab.purge.command import purge_command
-from trimtab.purge.follow import following, lustre_changes, rescanning
+from trimtab.purge.follow import lustre_changes, rescanning
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.reach.lustre.changelog_reader import list_directories, mdts_of_fids
 
 HOUR_NS = 3600 * 10**9
-
-
-@pytest.mark.parametrize(
-    "seed",
-    [*range(8), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(8, 1000))],
-)
-def test_an_index_is_a_fresh_listing_after_records_of_an_mdt_were_lost(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = random.Random(seed)
-    monkeypatch.setattr(rescanning, "BATCH", rng.choice((3, 10, 10**6)))
-    lustre = FakeNamespace(rng.choice((2, 2, 3)))
-    users = Users(lustre, rng)
-    users.act(rng.randrange(60, 300))
-    lustre.register()
-    lustre.now_ns += 3 * HOUR_NS  # what was touched since then is told from what was not
-    busy = rng.random() < 0.5
-    scan(lustre, tmp_path, during=lambda: users.act(rng.choice((0, 0, 1))) if busy else None)
-    follower = Follower(lustre, tmp_path)
-    follower.begin()
-    killer = Killer(monkeypatch, lustre)
-    for _ in range(rng.randrange(1, 4)):
-        lost = rng.randrange(len(lustre.logs))
-        users.act(rng.randrange(20))
-        if rng.random() < 0.5:
-            follower.catch_up()
-        users.act(rng.randrange(20))
-        lustre.drop(lost)
-        users.act(rng.randrange(1, 20))
-        lustre.register(mdt=lost)
-        users.act(rng.randrange(10))
-        assert follower.round().manifest.obstacles
-        racing = rng.choice((0.0, 0.1))
-        lustre.meanwhile = partial(_act_sometimes, users, rng, racing)
-        while True:
-            killer.left = rng.randrange(30) if rng.random() < 0.4 else None
-            with contextlib.suppress(KilledError):
-                assert follower.rescan().obstacles == ()
-                break
-        killer.left, lustre.meanwhile = None, lambda: None
-    manifest = follower.catch_up()
-    assert not manifest.obstacles
-    expected = in_order(lustre.listing())
-    found = follower.rows()
-    assert differences(found, expected) == []
-    assert found.equals(expected)
-    assert lustre.refused == 0
-
-
-def _act_sometimes(users: Users, rng: random.Random, probability: float) -> None:
-    if rng.random() < probability:
-        users.act()
 
 
 @pytest.fixture
@@ -96,11 +41,6 @@ def lustre() -> FakeNamespace:
     return fake
 
 
-@pytest.fixture
-def follower(lustre: FakeNamespace, tmp_path: Path) -> Follower:
-    return caught_up(lustre, tmp_path)
-
-
 def directory_of(lustre: FakeNamespace, number: int) -> bytes:
     return lustre.nodes[ROOT].children[b"d%d" % number]
 
@@ -113,39 +53,24 @@ def lose(lustre: FakeNamespace, follower: Follower, act: Callable[[], object]) -
     assert follower.round().manifest.obstacles
 
 
-def counted(lustre: FakeNamespace, monkeypatch: pytest.MonkeyPatch) -> set[bytes]:
-    looked: set[bytes] = set()
-    look = lustre.look
-
-    def counting(files: Sequence[bytes]) -> lustre_changes.LookedUp:
-        looked.update(files)
-        return look(files)
-
-    monkeypatch.setattr(lustre, "look", counting)
-    return looked
-
-
 def test_files_of_other_mdts_in_untouched_directories_are_not_looked_at(
     lustre: FakeNamespace, follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     to, over = directory_of(lustre, 0), directory_of(lustre, 1)
     lose(lustre, follower, lambda: lustre.rename(to, b"f3", over, b"f3"))
-    looked = counted(lustre, monkeypatch)
+    look = Mock(wraps=lustre.look)
+    monkeypatch.setattr(lustre, "look", look)
     assert follower.rescan().obstacles == ()
-    files = {
-        number: set(lustre.nodes[directory_of(lustre, number)].children.values())
-        for number in range(10)
-    }
+    looked = {file for call in look.call_args_list for file in call.args[0]}
+    files = [set(lustre.nodes[directory_of(lustre, n)].children.values()) for n in range(10)]
     assert files[0] <= looked, "a file was moved out of this one"
     assert all(files[number] <= looked for number in (1, 3, 5, 7, 9))
     assert not any(files[number] & looked for number in (2, 4, 6, 8))
-    assert follower.catch_up().obstacles == ()
-    assert follower.rows().equals(in_order(lustre.listing()))
+    assert_equal(follower)
 
 
-def test_a_migration_that_touches_no_directory_is_found_by_listing(
-    lustre: FakeNamespace, follower: Follower
-) -> None:
+def test_a_migration_that_touches_no_directory_is_found_by_listing(follower: Follower) -> None:
+    lustre = follower.lustre
     directory = directory_of(lustre, 2)
     file = lustre.nodes[directory].children[b"f5"]
     lose(lustre, follower, lambda: lustre.migrate(file, 1))
@@ -171,8 +96,7 @@ def test_a_file_that_was_migrated_and_left_its_directory_is_not_there_any_more(
 
     lose(lustre, follower, leave)
     assert follower.rescan().obstacles == ()
-    assert follower.catch_up().obstacles == ()
-    assert follower.rows().equals(in_order(lustre.listing()))
+    assert_equal(follower)
 
 
 def test_what_lies_in_a_new_directory_that_cannot_be_looked_at_is_not_forgotten(
@@ -186,29 +110,32 @@ def test_what_lies_in_a_new_directory_that_cannot_be_looked_at_is_not_forgotten(
     lose(lustre, follower, create)
     follower.rescan()
     lustre.broken.clear()
-    assert follower.catch_up().obstacles == ()
-    assert follower.rows().equals(in_order(lustre.listing()))
+    assert_equal(follower)
 
 
-def test_a_rescan_does_not_say_that_other_mdts_were_read(
-    lustre: FakeNamespace, follower: Follower
-) -> None:
+def test_a_rescan_does_not_say_that_other_mdts_were_read(follower: Follower) -> None:
+    lustre = follower.lustre
     lose(lustre, follower, lambda: None)
     before = load_manifest(follower.directory).ended_ns
-    lustre.chown(directory_of(lustre, 0), 77)
+    change(lustre, 0)
     lustre.now_ns += HOUR_NS
     assert follower.rescan().ended_ns == before
     assert follower.round().manifest.ended_ns > before
+
+
+def linked(lustre: FakeNamespace, follower: Follower) -> bytes:
+    """Return a directory in which a file of another MDT has a second name, ``linked``."""
+    here, there = directory_of(lustre, 1), directory_of(lustre, 2)
+    lustre.link(lustre.nodes[there].children[b"f1"], here, b"linked")
+    follower.catch_up()
+    return here
 
 
 def test_a_name_that_was_removed_changes_the_others(
     lustre: FakeNamespace, follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whichever MDT records it: that of the file, or that of the directory."""
-    here, there = directory_of(lustre, 1), directory_of(lustre, 2)
-    file = lustre.nodes[there].children[b"f1"]
-    lustre.link(file, here, b"linked")
-    follower.catch_up()
+    here = linked(lustre, follower)
 
     def unlink() -> None:
         with monkeypatch.context() as context:
@@ -222,9 +149,7 @@ def test_a_name_that_was_removed_changes_the_others(
 
 def test_renames_to_and_fro_leave_their_time(lustre: FakeNamespace, follower: Follower) -> None:
     """Every name is where it was, and only the time of change of a file is another."""
-    here, there = directory_of(lustre, 1), directory_of(lustre, 2)
-    lustre.link(lustre.nodes[there].children[b"f1"], here, b"linked")
-    follower.catch_up()
+    here = linked(lustre, follower)
 
     def to_and_fro() -> None:
         lustre.rename(here, b"linked", here, b"other")
@@ -235,17 +160,15 @@ def test_renames_to_and_fro_leave_their_time(lustre: FakeNamespace, follower: Fo
     assert follower.rows().equals(in_order(lustre.listing()))
 
 
-def test_a_file_whose_record_is_there_already_is_recorded_again(
-    lustre: FakeNamespace, follower: Follower
-) -> None:
+def test_a_file_whose_record_is_there_already_is_recorded_again(follower: Follower) -> None:
     """Else a change between the look and the next clearing would leave no record."""
+    lustre = follower.lustre
     file = lustre.nodes[directory_of(lustre, 1)].children[b"f1"]
     lose(lustre, follower, lambda: None)
     lustre.touch(file)
     follower.rescan()
     lustre.touch(file)
-    assert follower.catch_up().obstacles == ()
-    assert follower.rows().equals(in_order(lustre.listing()))
+    assert_equal(follower)
 
 
 def test_a_scan_again_stays_asked_for_where_it_cannot_be_done(
@@ -274,20 +197,22 @@ def test_the_command_puts_an_index_right(
     lustre: FakeNamespace, follower: Follower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lose(lustre, follower, lambda: lustre.create(directory_of(lustre, 1), b"new"))
-    site = tmp_path / "scratch.toml"
-    site.write_text(SITE)
-    monkeypatch.setattr(following, "LiveChangelogs", lambda *_, **__: lustre)
-    monkeypatch.setattr(following, "require_answer", lambda *_: None)
-    words = ["follow", str(site), "--index", str(tmp_path), "--rescan", "--json"]
+    words = [
+        "follow",
+        site_of(lustre, tmp_path, monkeypatch),
+        "--index",
+        str(tmp_path),
+        "--rescan",
+        "--json",
+    ]
     done = CliRunner().invoke(purge_command, words)
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
     assert document["obstacles"] == []
     assert load_manifest(tmp_path).rows == lustre.listing().height
-    unfollowed = tmp_path / "unfollowed"
-    unfollowed.mkdir()
-    scan(lustre, unfollowed)
-    words[3] = str(unfollowed)
+    words[3] = str(tmp_path / "unfollowed")
+    Path(words[3]).mkdir()
+    scan(lustre, Path(words[3]))
     done = CliRunner().invoke(purge_command, words)
     assert isinstance(done.exception, UsageError)
     assert done.exception.code == "index-not-followed"
@@ -329,3 +254,73 @@ def test_directories_of_this_host_are_listed_by_their_identifier(tmp_path: Path)
     assert mdts_of_fids(str(tmp_path), [fid, gone]) == {fid: None, gone: None}, "this is no Lustre"
     with raises(ToolError, "listing-failed", "cannot be listed: No such file or directory"):
         list(list_directories(str(tmp_path / "nowhere"), [fid]))
+
+
+def change(lustre: FakeNamespace, mdt: int) -> None:
+    lustre.chown(directory_of(lustre, mdt), 77)
+
+
+@pytest.mark.parametrize("more", [0, 9])
+def test_a_changelog_that_was_begun_anew_is_noticed(
+    lustre: FakeNamespace, follower: Follower, more: int
+) -> None:
+    """Its first user has the name of the one of before."""
+    for _ in range(5):
+        change(lustre, 1)
+    follower.catch_up()
+    lustre.logs[1] = Log()
+    change(lustre, 1)
+    lustre.register(mdt=1)
+    change(lustre, 1)
+    assert "recreated" in follower.round().manifest.obstacles[0]
+    for _ in range(more):
+        change(lustre, 1)
+    manifest = follower.catch_up()
+    assert manifest.obstacles
+    assert manifest.followed is not None
+    assert lustre.logs[1].index == manifest.followed.mdts[1].mark
+    assert lustre.refused == 0
+    assert follower.rescan().obstacles == ()
+
+
+def test_an_mdt_that_only_servers_know_is_one_that_is_not_followed(
+    lustre: FakeNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan(lustre, tmp_path)
+    follower = Follower(lustre, tmp_path)
+    users = lustre.users()
+    with monkeypatch.context() as context:
+        context.setattr(lustre, "mdts", lambda: ["MDT0000"])
+        context.setattr(lustre, "users", lambda: users)
+        with raises(RefusedError, "changelog-missing"):
+            follower.begin()
+    follower.begin()
+    assert follower.round().manifest.obstacles == ()
+    added = {**lustre.users(), "MDT0002": users["MDT0001"]}
+    monkeypatch.setattr(lustre, "users", lambda: added)
+    assert "added after the scan" in follower.round().manifest.obstacles[0]
+
+
+def test_an_index_is_as_old_as_what_was_not_read(lustre: FakeNamespace, follower: Follower) -> None:
+    before = follower.round().manifest.ended_ns
+    for _ in range(4):
+        change(lustre, 1)
+    lustre.now_ns += HOUR_NS
+    lustre.silent.add("MDT0001")
+    assert follower.round().manifest.ended_ns == before
+    lustre.silent.clear()
+    lustre.read_maximum = 2
+    assert follower.round().manifest.ended_ns == before
+    assert follower.round().manifest.ended_ns > before
+
+
+def test_that_a_user_is_gone_is_noticed_where_nothing_can_be_read(
+    lustre: FakeNamespace, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = ToolError("the changelog cannot be read", code="changelog-unreachable")
+    monkeypatch.setattr(lustre, "read", Mock(side_effect=error))
+    with raises(ToolError, "changelog-unreachable"):
+        follower.round()
+    lustre.drop(0)
+    lustre.drop(1)
+    assert len(follower.round().manifest.obstacles) == 2

@@ -45,17 +45,18 @@ def curve_of(found: list[File]) -> AgeCurve:
     )
 
 
+def packed(rows: Sequence[tuple[int, int, int]]) -> tuple[bytes, bytes, bytes]:
+    """Return the buffers of the core: a time, files and bytes of each row."""
+    times, files, sizes = (
+        np.array([row[place] for row in rows], np.uint64 if place else np.int64).tobytes()
+        for place in range(3)
+    )
+    return times, files, sizes
+
+
 def days_of(curves: Mapping[int, Sequence[tuple[int, int, int]]]) -> OwnerDays:
     """Return the days of each owner, given day, files and bytes of each in ascending order."""
-
-    def packed(rows: Sequence[tuple[int, int, int]], place: int) -> bytes:
-        kind = np.int64 if place == 0 else np.uint64
-        return np.array([row[place] for row in rows], kind).tobytes()
-
-    return OwnerDays.from_buffers(
-        (owner, (packed(rows, 0), packed(rows, 1), packed(rows, 2)))
-        for owner, rows in curves.items()
-    )
+    return OwnerDays.from_buffers((owner, packed(rows)) for owner, rows in curves.items())
 
 
 def freed_by(found: list[File], cut_off_s: int) -> tuple[int, int]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.purge.horizon.slow import File, files
+from tests.purge.horizon.slow import File, files, packed
 from tests.support.codes import raises
 from tests.support.manifests import manifest
 
@@ -76,17 +75,10 @@ class _SlowTally:
         return self._by([one for one in self.found if one.ost == index], HOUR_S)
 
     def _by(self, found: list[File], unit_s: int) -> tuple[bytes, bytes, bytes]:
-        counts: Counter[int] = Counter()
-        sizes: Counter[int] = Counter()
+        units: dict[int, list[int]] = defaultdict(list)
         for one in found:
-            counts[one.last_use_s // unit_s] += 1
-            sizes[one.last_use_s // unit_s] += one.allocated_bytes
-        order = sorted(counts)
-        return (
-            np.array(order, np.int64).tobytes(),
-            np.array([counts[key] for key in order], np.uint64).tobytes(),
-            np.array([sizes[key] for key in order], np.uint64).tobytes(),
-        )
+            units[one.last_use_s // unit_s].append(one.allocated_bytes)
+        return packed([(unit, len(units[unit]), sum(units[unit])) for unit in sorted(units)])
 
 
 SlowTally: Any = _SlowTally
@@ -97,8 +89,10 @@ def grown(high_bytes: int | None) -> Growth:
     return Growth(28 * DAY_S, 0, 0, high_bytes, 0.9, 90, None if high_bytes else "few days")
 
 
-def answered(found: list[File], usage: Usage, **more: object) -> HorizonAnswer:
-    return answer(POLICY, rules_of(POLICY), SlowTally(found), usage, **more)  # type: ignore[arg-type]
+def answered(
+    found: list[File], usage: Usage, policy: Policy = POLICY, *, layout: bool = True, **more: Any
+) -> HorizonAnswer:
+    return answer(policy, rules_of(policy), SlowTally(found, layout=layout), usage, **more)
 
 
 def test_the_core_s_tally_as_curves() -> None:
@@ -148,9 +142,8 @@ def test_lists_are_made_for_the_growth_to_come() -> None:
 
 
 def test_a_factor_under_one_does_not_list_less_than_a_run_needs() -> None:
-    policy = replace(POLICY, publish_factor=0.5)
     result = [File(hour * HOUR_S, 10) for hour in range(30)]
-    got = answer(policy, rules_of(policy), SlowTally(result), Usage(800, 200))
+    got = answered(result, Usage(800, 200), replace(POLICY, publish_factor=0.5))
     assert got.published.required_bytes == got.needed.required_bytes == 100
 
 
@@ -162,24 +155,21 @@ def test_times_in_the_future_are_told() -> None:
 def test_a_target_of_osts() -> None:
     policy = replace(POLICY, target=None, target_ost=0.75)
     result = [File(HOUR_S * hour, 10, ost=0) for hour in range(10)]
-    osts = {0: Usage(170, 30), 1: Usage(100, 100)}
-    tally, usage = SlowTally(result), Usage(270, 130)
-    got = answer(policy, rules_of(policy), tally, usage, ost_usages=osts)
+    osts, usage = {0: Usage(170, 30), 1: Usage(100, 100)}, Usage(270, 130)
+    got = answered(result, usage, policy, ost_usages=osts)
     assert got.osts is not None
     assert got.osts.cut_off_hour == got.needed.cut_off_hour == 2
     assert got.needed.target == 0.625
     with raises(UsageError, "ost-usage-unknown"):
-        answer(policy, rules_of(policy), tally, usage)
+        answered(result, usage, policy)
     with raises(UsageError, "layout-unknown"):
-        answer(policy, rules_of(policy), SlowTally(result, layout=False), usage, ost_usages=osts)
+        answered(result, usage, policy, layout=False, ost_usages=osts)
 
 
 def test_where_no_ost_needs_anything_lists_look_at_the_fullest() -> None:
     policy = replace(POLICY, target=None, target_ost=0.75)
     osts = {0: Usage(72, 28), 1: Usage(48, 52)}
-    got = answer(
-        policy, rules_of(policy), SlowTally([]), Usage(120, 80), ost_usages=osts, growth=grown(10)
-    )
+    got = answered([], Usage(120, 80), policy, ost_usages=osts, growth=grown(10))
     assert got.needed.status is HorizonStatus.MET_ALREADY
     assert got.needed.target == 0.625  # 75 % of the fullest is 62.5 % of the whole, as skewed
     assert got.published.required_bytes == 10
@@ -191,9 +181,8 @@ POOLS = {"flash": (0, 1), "disk": (2,)}
 def test_a_target_of_pools() -> None:
     policy = replace(POLICY, target=None, target_pool=(("flash", 0.75),))
     result = [File(HOUR_S * hour, 10, ost=hour % 2) for hour in range(10)]
-    osts = {0: Usage(90, 10), 1: Usage(80, 20), 2: Usage(99, 1)}
-    tally, usage = SlowTally(result), Usage(269, 31)
-    got = answer(policy, rules_of(policy), tally, usage, ost_usages=osts, pools=POOLS)
+    osts, usage = {0: Usage(90, 10), 1: Usage(80, 20), 2: Usage(99, 1)}, Usage(269, 31)
+    got = answered(result, usage, policy, ost_usages=osts, pools=POOLS)
     assert got.osts is None
     assert got.pools is not None
     (flash,) = got.pools.groups  # 170 of 200 bytes: 20 have to go, whatever the others need
@@ -202,22 +191,19 @@ def test_a_target_of_pools() -> None:
     assert got.needed.target == 0.83  # of the whole: 249 of 300
     assert any("pool" in word for word in got.words)
     with raises(UsageError, "ost-usage-unknown"):
-        answer(policy, rules_of(policy), tally, usage, pools=POOLS)
+        answered(result, usage, policy, pools=POOLS)
     with raises(UsageError, "pools-unknown") as caught:
-        answer(policy, rules_of(policy), tally, usage, ost_usages=osts)
+        answered(result, usage, policy, ost_usages=osts)
     assert "--site" in (caught.value.hint or "")
-    bare = SlowTally(result, layout=False)
     with raises(UsageError, "layout-unknown"):
-        answer(policy, rules_of(policy), bare, usage, ost_usages=osts, pools=POOLS)
+        answered(result, usage, policy, layout=False, ost_usages=osts, pools=POOLS)
 
 
 def test_where_no_pool_needs_anything_lists_look_at_the_first_to_reach_its_limit() -> None:
     policy = replace(POLICY, target=None, target_pool=(("disk", 0.9), ("flash", 0.75)))
     osts = {0: Usage(60, 40), 1: Usage(60, 40), 2: Usage(80, 20)}
-    got = answer(
-        policy, rules_of(policy), SlowTally([]), Usage(200, 100),
-        ost_usages=osts, pools=POOLS, growth=grown(50),
-    )  # fmt: skip
+    terms = {"ost_usages": osts, "pools": POOLS, "growth": grown(50)}
+    got = answered([], Usage(200, 100), policy, **terms)
     assert got.needed.status is HorizonStatus.MET_ALREADY
     # The disks reach 90 % first: when all have grown by an eighth, and the whole is at 75 %.
     assert got.needed.target == 0.75
@@ -230,20 +216,15 @@ def test_what_lies_outside_of_pools_that_are_under_their_limits_is_left_alone(
 ) -> None:
     """Even where a pool is just at its limit, and the whole is fuller than any pool may be."""
     osts = {0: Usage(used, available), 2: Usage(other, rest)}
-    limit = osts[0].fullness
-    policy = replace(POLICY, target=None, target_pool=(("flash", limit),))
+    policy = replace(POLICY, target=None, target_pool=(("flash", osts[0].fullness),))
     whole = Usage(used + other, available + rest)
     result = [File(HOUR_S * hour, 1, ost=2) for hour in range(10)]
-    got = answer(
-        policy, rules_of(policy), SlowTally(result), whole,
-        ost_usages=osts, pools={"flash": (0,)},
-    )  # fmt: skip
+    got = answered(result, whole, policy, ost_usages=osts, pools={"flash": (0,)})
     assert got.pools is not None
     if got.pools.groups[0].status is HorizonStatus.MET_ALREADY:  # its limit is a rounded float
         assert got.needed.status is HorizonStatus.MET_ALREADY
 
 
 def test_a_policy_without_a_target_is_an_error() -> None:
-    policy = replace(POLICY, target=None)
     with raises(UsageError, "target-missing"):
-        answer(policy, rules_of(policy), SlowTally([]), Usage(1, 1))
+        answered([], Usage(1, 1), replace(POLICY, target=None))

@@ -1,21 +1,26 @@
-"""What is reported, and above all what is not: ordinary work on ordinary trees."""
+"""What looks like evasion: reported, and above all not for ordinary work; indexes brought to it."""
 
 from __future__ import annotations
 
 import random
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
+from tests.support.codes import raises
 from tests.support.counts import repetitions
+from tests.support.manifests import manifest
 
+from trimtab.base.error import DataError, UnreadableError, UsageError
 from trimtab.purge.horizon import evasion
-from trimtab.purge.horizon.evasion import COLUMNS, suspicions
+from trimtab.purge.horizon.evasion import COLUMNS, look_for_evasion, suspicions
 from trimtab.purge.horizon.evasion_sign import (
     KINDS,
     EvasionLimits,
@@ -24,7 +29,12 @@ from trimtab.purge.horizon.evasion_sign import (
     statement,
     unseen,
 )
-from trimtab.purge.index.manifest import Lack
+from trimtab.purge.index.index_query import only_reads
+from trimtab.purge.index.manifest import FileSystemIdentity, Lack, TimeTrust
+from trimtab.purge.index.manifest_file import load_manifest, save_manifest
+from trimtab.purge.index.shard import ShardWriter, fill
+from trimtab.purge.index.shard import columns as shard_columns
+from trimtab.purge.purge_policy import Exemption, Policy
 
 NOW_S = 1_790_000_000
 DAY_S = 86400
@@ -51,22 +61,18 @@ def frame_of(files: Iterable[File], *, birth: bool = True) -> pl.LazyFrame:
     def times(name: str) -> list[int]:
         return [int(getattr(file, name) * NS_PER_S) for file in rows]
 
-    return pl.DataFrame(
-        {
-            "id": pl.Series(
-                [(file.number or place + 1).to_bytes(16, "big") for place, file in enumerate(rows)],
-                dtype=pl.Binary,
-            ),
-            "uid": pl.Series([file.uid for file in rows], dtype=pl.UInt32),
-            "size_bytes": pl.Series([file.size_bytes for file in rows], dtype=pl.UInt64),
-            "allocated_bytes": pl.Series([4096] * len(rows), dtype=pl.UInt64),
-            "type": pl.Series([file.kind for file in rows], dtype=pl.String),
-            "atime_ns": pl.Series(times("read"), dtype=pl.Int64),
-            "mtime_ns": pl.Series(times("written"), dtype=pl.Int64),
-            "ctime_ns": pl.Series(times("changed"), dtype=pl.Int64),
-            "btime_ns": pl.Series(times("born") if birth else [None] * len(rows), dtype=pl.Int64),
-        }
-    ).lazy()
+    columns = {
+        "id": [(file.number or at).to_bytes(16, "big") for at, file in enumerate(rows, 1)],
+        "uid": [file.uid for file in rows],
+        "size_bytes": [file.size_bytes for file in rows],
+        "allocated_bytes": [4096] * len(rows),
+        "type": [file.kind for file in rows],
+        "atime_ns": times("read"),
+        "mtime_ns": times("written"),
+        "ctime_ns": times("changed"),
+        "btime_ns": times("born") if birth else [None] * len(rows),
+    }
+    return pl.LazyFrame(columns, schema={name: shard_columns()[name] for name in columns})
 
 
 def found(
@@ -75,11 +81,18 @@ def found(
     return suspicions(IndexLook(frame_of(files, birth=birth), NOW_S), limits=limits)
 
 
+def left_alone(uid: int, at: float, **more: Any) -> File:
+    """Return a file that came into being at a time and was left alone."""
+    return File(uid, at, at, at, at, **more)
+
+
 def made_at(uid: int, at: float, number: int, rate: float) -> list[File]:
     """Return files that came into being one after the other and were left alone."""
-    return [
-        File(uid, at + n / rate, at + n / rate, at + n / rate, at + n / rate) for n in range(number)
-    ]
+    return [left_alone(uid, at + n / rate) for n in range(number)]
+
+
+def touched_at(file: File, at: float, **more: Any) -> File:
+    return replace(file, read=at, written=at, changed=at, **more)
 
 
 # What is reported.
@@ -88,27 +101,17 @@ def made_at(uid: int, at: float, number: int, rate: float) -> list[File]:
 def test_touching_everything_is_seen() -> None:
     files = made_at(1000, NOW_S - 200 * DAY_S, 5000, 100.0)
     at = NOW_S - 3 * DAY_S
-    touched = [
-        replace(file, read=at + n / 900, written=at + n / 900, changed=at + n / 900)
-        for n, file in enumerate(files)
-    ]
+    touched = [touched_at(file, at + n / 900) for n, file in enumerate(files)]
     (one,) = found([*touched, *made_at(1001, NOW_S - 90 * DAY_S, 5000, 100.0)])
-    assert (one.kind, one.uid, one.files, one.allocated_bytes) == (
-        "touched",
-        1000,
-        5000,
-        5000 * 4096,
-    )
+    assert (one.kind, one.uid) == ("touched", 1000)
+    assert (one.files, one.allocated_bytes) == (5000, 5000 * 4096)
     assert (one.first_s, one.last_s) == (at, at + 5)
     assert "5,000 files (19.5 MiB)" in one.words
 
 
 def test_a_touch_of_every_week_is_several_goes() -> None:
     files = made_at(1000, NOW_S - 200 * DAY_S, 6000, 100.0)
-    days = [NOW_S - (1 + n // 2000) * DAY_S for n in range(6000)]
-    touched = [
-        replace(file, read=at, written=at, changed=at) for at, file in zip(days, files, strict=True)
-    ]
+    touched = [touched_at(file, NOW_S - (1 + n // 2000) * DAY_S) for n, file in enumerate(files)]
     assert [one.files for one in found(touched)] == [2000, 2000, 2000]
 
 
@@ -122,11 +125,14 @@ def test_reading_everything_that_is_old_is_seen() -> None:
 
 
 def test_a_time_to_come_is_seen_however_few() -> None:
-    file = File(1000, NOW_S - DAY_S, NOW_S + 10 * 365 * DAY_S, NOW_S - DAY_S, NOW_S - DAY_S)
+    ten_years_s = NOW_S + 10 * 365 * DAY_S
+    file = replace(left_alone(1000, NOW_S - DAY_S), written=ten_years_s)
     (one,) = found([file])
-    assert (one.kind, one.files, one.last_s) == ("future", 1, NOW_S + 10 * 365 * DAY_S)
-    skewed = replace(file, written=NOW_S + 100)
-    assert found([skewed]) == ()
+    assert (one.kind, one.files, one.last_s) == ("future", 1, ten_years_s)
+    assert found([replace(file, written=NOW_S + 100)]) == ()
+    # Only the kinds that are asked for are looked for.
+    look = IndexLook(frame_of([file]), NOW_S)
+    assert suspicions(look, kinds=[kind for kind in KINDS if kind != "future"]) == ()
 
 
 def looked(files: Iterable[File], weeks_ago: int, *, began: bool = True) -> IndexLook:
@@ -181,24 +187,20 @@ def test_what_is_renewed_is_what_a_look_at_each_file_says(
         expected = slow_renewed(worlds, 3)
         some += bool(expected)
         for began in (True, False):
-            looks = [
-                looked(files, len(worlds) - 1 - place, began=began)
-                for place, files in enumerate(worlds)
-            ]
-            signs = suspicions(
-                looks[-1], earlier=looks[:-1], kinds=["renewed"], limits=EvasionLimits(files=3)
+            *earlier, last = (
+                looked(files, weeks_ago, began=began)
+                for weeks_ago, files in zip(reversed(range(len(worlds))), worlds, strict=True)
             )
+            limits = EvasionLimits(files=3)
+            signs = suspicions(last, earlier=earlier, kinds=["renewed"], limits=limits)
             assert {sign.uid: sign.files for sign in signs} == expected, seed
     assert some > 5
 
 
 def _worlds(draw: random.Random, many: int) -> list[list[File]]:
     """Return files as several indexes saw them: left alone, changed, written, deleted, new."""
-    start = NOW_S - many * 7 * DAY_S
-    files = [
-        File(draw.randint(1, 4), start, start, start, start, number=number)
-        for number in range(1, draw.randint(5, 60))
-    ]
+    start, numbers = NOW_S - many * 7 * DAY_S, range(1, draw.randint(5, 60))
+    files = [left_alone(draw.randint(1, 4), start, number=number) for number in numbers]
     worlds = []
     habits = {uid: draw.choice([0.0, 0.5, 0.95]) for uid in range(1, 5)}
     for place in range(many):
@@ -212,15 +214,14 @@ def _worlds(draw: random.Random, many: int) -> list[list[File]]:
             replace(file, changed=at, written=at) if draw.random() < 0.05 else file
             for file in files
         ]
-        files.append(File(draw.randint(1, 4), at, at, at, at, number=1000 + place))
+        files.append(left_alone(draw.randint(1, 4), at, number=1000 + place))
         worlds.append(list(files))
     return worlds
 
 
 def test_few_files_are_nobodys_concern() -> None:
     old = made_at(1000, NOW_S - 300 * DAY_S, 999, 50.0)
-    at = NOW_S - DAY_S
-    touched = [replace(file, read=at, written=at, changed=at) for file in old]
+    touched = [touched_at(file, NOW_S - DAY_S) for file in old]
     assert found(touched) == ()
     assert len(found(touched, limits=EvasionLimits(files=999))) == 1
 
@@ -303,9 +304,7 @@ def test_without_birth_times_nothing_is_said_of_touching() -> None:
 
 def test_directories_and_links_are_not_files() -> None:
     old = made_at(1000, NOW_S - 300 * DAY_S, 2000, 50.0)
-    at = NOW_S - DAY_S
-    touched = [replace(file, read=at, written=at, changed=at, kind="l") for file in old]
-    assert found(touched) == ()
+    assert found([touched_at(file, NOW_S - DAY_S, kind="l") for file in old]) == ()
 
 
 def test_an_empty_index_and_one_without_times() -> None:
@@ -321,13 +320,9 @@ def test_real_trees_are_not_reported(tmp_path: Path) -> None:
     """The programs of this host as they were installed, with the times that find prints."""
     listing = tmp_path / "listing"
     form = "%i\\t%U\\t%s\\t%b\\t%y\\t%A@\\t%T@\\t%C@\\t%B@\\n"
+    argv = ["find", "/usr/lib", "/usr/share", "-xdev", "-printf", form]
     with listing.open("wb") as stream:
-        subprocess.run(
-            ["find", "/usr/lib", "/usr/share", "-xdev", "-printf", form],
-            stdout=stream,
-            stderr=subprocess.DEVNULL,
-            check=False,
-        )
+        subprocess.run(argv, stdout=stream, stderr=subprocess.DEVNULL, check=False)
     names = ["id", "uid", "size_bytes", "allocated_bytes", "type", "a", "m", "c", "b"]
     table = pl.read_csv(
         listing, separator="\t", has_header=False, new_columns=names, infer_schema=False
@@ -350,57 +345,207 @@ def test_real_trees_are_not_reported(tmp_path: Path) -> None:
 
 # What cannot be seen, and what keeps nothing.
 
-NOTHING: frozenset[Lack] = frozenset()
-
-
-def test_everything_is_looked_for_where_everything_is_told() -> None:
-    assert unseen([NOTHING] * 3, births=True, limits=EvasionLimits()) == {}
-    assert set(unseen([NOTHING], births=True, limits=EvasionLimits())) == {"renewed"}
+NOTHING: set[Lack] = set()
 
 
 @pytest.mark.parametrize(
-    ("lack", "kinds"),
+    ("lacking", "births", "kinds"),
     [
-        (Lack.BIRTH, {"touched"}),
-        (Lack.ACCESS, {"touched", "read together"}),
-        (Lack.MODIFICATION, {"touched", "renewed"}),
-        (Lack.CHANGE, {"touched", "renewed"}),
-        (Lack.IDENTITY, {"renewed"}),
-        (Lack.PROJECT, set()),
+        ([NOTHING] * 3, True, set()),
+        ([NOTHING], True, {"renewed"}),
+        ([NOTHING] * 3, False, {"touched"}),
+        ([NOTHING, NOTHING, {Lack.BIRTH}], True, {"touched"}),
+        ([NOTHING, NOTHING, {Lack.ACCESS}], True, {"touched", "read together"}),
+        ([NOTHING, NOTHING, {Lack.MODIFICATION}], True, {"touched", "renewed"}),
+        ([NOTHING, NOTHING, {Lack.CHANGE}], True, {"touched", "renewed"}),
+        ([NOTHING, NOTHING, {Lack.IDENTITY}], True, {"renewed"}),
+        ([{Lack.IDENTITY}, NOTHING, NOTHING], True, {"renewed"}),  # nothing to hold it against
+        ([NOTHING, NOTHING, {Lack.PROJECT}], True, set()),
     ],
 )
-def test_what_an_index_lacks_is_not_looked_for(lack: Lack, kinds: set[str]) -> None:
-    lacking = [NOTHING, NOTHING, frozenset({lack})]
-    over = unseen(lacking, births=True, limits=EvasionLimits())
+def test_what_an_index_lacks_is_not_looked_for(
+    lacking: list[set[Lack]], births: bool, kinds: set[str]
+) -> None:
+    over = unseen(list(map(frozenset, lacking)), births=births, limits=EvasionLimits())
     assert set(over) == kinds
     assert all(over.values())
 
 
-def test_an_earlier_index_that_lacks_identities_cannot_be_held_against() -> None:
-    lacking = [frozenset({Lack.IDENTITY}), NOTHING, NOTHING]
-    assert set(unseen(lacking, births=True, limits=EvasionLimits())) == {"renewed"}
-    assert set(unseen([NOTHING] * 3, births=False, limits=EvasionLimits())) == {"touched"}
-
-
 def test_times_that_do_not_count_keep_nothing() -> None:
-    written = EvasionLimits(counted=("mtime",))
-    assert set(unseen([NOTHING] * 3, births=True, limits=written)) == {"read together", "renewed"}
-    read_in_future = File(1000, NOW_S - DAY_S, NOW_S - DAY_S, NOW_S - DAY_S, NOW_S + DAY_S)
-    assert found([read_in_future], limits=written) == ()
+    by_writing = EvasionLimits(counted=("mtime",))
+    over = unseen([frozenset()] * 3, births=True, limits=by_writing)
+    assert set(over) == {"read together", "renewed"}
+    read_in_future = replace(left_alone(1000, NOW_S - DAY_S), read=NOW_S + DAY_S)
+    assert found([read_in_future], limits=by_writing) == ()
     assert len(found([read_in_future])) == 1
-
-
-def test_only_the_kinds_that_are_asked_for_are_looked_for() -> None:
-    file = File(1000, NOW_S - DAY_S, NOW_S + DAY_S, NOW_S - DAY_S, NOW_S - DAY_S)
-    look = IndexLook(frame_of([file]), NOW_S)
-    assert [suspicion.kind for suspicion in suspicions(look)] == ["future"]
-    assert suspicions(look, kinds=[kind for kind in KINDS if kind != "future"]) == ()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_question_that_lists_files_is_one_that_can_be_asked(kind) -> None:
-    from trimtab.purge.index.index_query import only_reads
-
     asked = statement(Suspicion(kind, 1000, 5, 5, NOW_S, NOW_S + 9, "words"))
     only_reads(asked)
     assert "uid = 1000" in asked
+
+
+BORN_S = NOW_S - 300 * DAY_S
+SYSTEM = FileSystemIdentity("ext4", "/dev/sda1", 7, 8)
+KEEPING = Policy("p", "/scratch", target=0.7)
+
+
+def frame_at(count: int, changed_s: int, *, nlink: int = 1) -> pl.DataFrame:
+    """Return files that were changed at a time, and otherwise left alone since their birth."""
+    numbers = range(1, count + 1)
+    values: dict[str, Any] = {
+        "parent": b"d",
+        "name": [b"%08d" % number for number in numbers],
+        "id": [number.to_bytes(16, "big") for number in numbers],
+        "device": 8, "uid": 1000, "gid": 1000, "size_bytes": 10, "allocated_bytes": 4096,
+        "nlink": nlink, "type": "f", "ctime_ns": changed_s * 10**9 + 5,
+        **dict.fromkeys(("atime_ns", "mtime_ns", "btime_ns"), BORN_S * 10**9),
+    }  # fmt: skip
+    columns = {
+        name: value if isinstance(value, list) else [value] * count
+        for name, value in values.items()
+    }
+    return pl.DataFrame(columns, schema={name: shard_columns()[name] for name in columns})
+
+
+def kept_index(directory: Path, frames: Iterable[pl.DataFrame], days_ago: int, **more) -> Path:
+    """Write an index of some days ago; return its directory."""
+    directory.mkdir()
+    ended_s = NOW_S - days_ago * DAY_S
+    whole: dict[str, Any] = {
+        "index_id": directory.name, "filesystem": SYSTEM, "started_ns": (ended_s - 60) * 10**9,
+        "shards": fill(ShardWriter(directory), frames),
+    }  # fmt: skip
+    described = manifest("/scratch", ended_s, lacking=frozenset({Lack.PROJECT, Lack.LAYOUT}))
+    save_manifest(replace(described, **(whole | more)), directory)
+    return directory
+
+
+@pytest.fixture
+def weekly(tmp_path: Path) -> list[Path]:
+    """Write three indexes, a week apart, of files that somebody changes every week."""
+    return [
+        kept_index(tmp_path / f"{days}", [frame_at(1200, NOW_S - (days + 1) * DAY_S)], days)
+        for days in (14, 7, 0)
+    ]
+
+
+def kinds_of(signs) -> list[tuple[str, int, int]]:
+    return [(one.kind, one.uid, one.files) for one in signs.found]
+
+
+def test_what_is_renewed_every_week_is_seen_in_whatever_order_the_indexes_are_given(weekly):
+    first, second, third = weekly
+    signs = look_for_evasion(third, earlier=[second, first])
+    assert kinds_of(signs) == [("renewed", 1000, 1200)]
+    assert [one.index_id for one in signs.earlier] == ["14", "7"]
+    assert (signs.passed_over, signs.notes) == ({}, ())
+    alone = look_for_evasion(third)
+    assert (alone.found, set(alone.passed_over)) == ((), {"renewed"})
+    # Fewer than are asked for are nobody's concern.
+    for files, many in ((1201, 0), (1200, 1)):
+        assert len(look_for_evasion(third, earlier=weekly[:2], files=files).found) == many
+
+
+def test_indexes_that_are_not_earlier_or_not_of_the_root_are_refused(weekly, tmp_path):
+    first, second, third = weekly
+    other = kept_index(tmp_path / "other", [frame_at(5, NOW_S)], 30, root=b"/elsewhere")
+    for latest, earlier, error, code in (
+        (second, [first, first], UsageError, "index-not-earlier"),
+        (second, [third], UsageError, "index-not-earlier"),
+        (third, [third], UsageError, "index-not-earlier"),
+        (third, [other], UsageError, "indexes-differ"),
+        (third, [tmp_path], UnreadableError, "index-missing"),
+    ):
+        with raises(error, code):
+            look_for_evasion(latest, earlier=earlier)
+
+
+def test_times_of_seconds_beside_times_of_nanoseconds_move_nothing_on(tmp_path):
+    """The same time in seconds is sooner than in nanoseconds, and would look renewed."""
+    same = frame_at(1200, NOW_S - 30 * DAY_S)
+    coarse = same.with_columns(pl.col("ctime_ns", "mtime_ns").floordiv(10**9) * 10**9)
+    in_seconds = {"times": TimeTrust.SECONDS, "time_resolution_ns": 10**9, "started_ns": None}
+    between = same.with_columns(pl.col("ctime_ns") - 2)
+    indexes = [
+        kept_index(tmp_path / "one", [coarse], 14, **in_seconds),
+        kept_index(tmp_path / "two", [between], 7, started_ns=None),
+        kept_index(tmp_path / "three", [same], 0),
+    ]
+    assert look_for_evasion(indexes[2], earlier=indexes[:2]).found == ()
+
+
+def test_a_policy_says_whose_files_and_which_times(weekly):
+    def signs_of(**changes: Any) -> Any:
+        policy = replace(KEEPING, **changes)
+        return look_for_evasion(weekly[2], earlier=weekly[:2], policy=policy)
+
+    exempt = signs_of(exemptions=(Exemption("user", 1000),))
+    assert exempt.found == ()
+    assert "exempts" in exempt.notes[0]
+    over = signs_of(counted=("atime", "mtime"), minimum_age_s=5 * DAY_S)
+    assert (over.found, over.limits.old_s) == ((), 5 * DAY_S)
+    assert set(over.passed_over) == {"renewed"}
+    assert kinds_of(signs_of()) == [("renewed", 1000, 1200)]
+
+
+def test_a_file_with_many_names_is_one_file(tmp_path):
+    to_come = frame_at(1, NOW_S + 5 * DAY_S, nlink=3)
+    names = [to_come.with_columns(name=pl.lit(name)) for name in (b"a", b"b", b"c")]
+    (one,) = look_for_evasion(kept_index(tmp_path / "index", names, 0)).found
+    assert (one.kind, one.files, one.allocated_bytes) == ("future", 1, 4096)
+
+
+def test_without_any_birth_times_touching_is_passed_over(tmp_path):
+    unborn = frame_at(5, NOW_S).with_columns(btime_ns=pl.lit(None, pl.Int64))
+    signs = look_for_evasion(kept_index(tmp_path / "index", [unborn], 0))
+    assert "birth" in signs.passed_over["touched"]
+
+
+def test_a_shard_that_is_damaged_is_an_error_and_no_traceback(weekly):
+    shard = weekly[2] / load_manifest(weekly[2]).shards[0].name
+    data = bytearray(shard.read_bytes())
+    data[len(data) // 2 :] = bytes(len(data) - len(data) // 2)
+    shard.write_bytes(data)
+    with raises(DataError, "index-unreadable"):
+        look_for_evasion(weekly[2], earlier=weekly[:2])
+
+
+# The peak of this program alone: ru_maxrss would begin with what the process that started it held.
+PEAK = """
+import re, sys
+from pathlib import Path
+from trimtab.purge.horizon.evasion import look_for_evasion
+latest, *earlier = map(Path, sys.argv[1:])
+signs = look_for_evasion(latest, earlier=earlier)
+peak_kib = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]
+print(sum(one.files for one in signs.found), peak_kib)
+"""
+
+
+@pytest.mark.system
+def test_a_million_files_that_are_all_renewed_take_little_memory(tmp_path):
+    """The worst there can be for it: everybody renews everything every week."""
+    count, parts = 1_000_000, 10
+    indexes = []
+    base = frame_at(count // parts, 0)
+    for days in (0, 7, 14):
+        frames = (
+            base.with_columns(
+                parent=pl.lit(b"d%d" % part),
+                id=(pl.lit(part.to_bytes(4, "big")) + pl.col("id").bin.slice(4, 12)),
+                uid=pl.lit(1000 + part, pl.UInt32),
+                ctime_ns=pl.lit((NOW_S - (days + 1) * DAY_S) * 10**9),
+            )
+            for part in range(parts)
+        )
+        indexes.append(kept_index(tmp_path / f"{days}", frames, days))
+    ended = subprocess.run(
+        [sys.executable, "-c", PEAK, *map(str, indexes)], capture_output=True, text=True, check=True
+    )
+    files, peak_kib = map(int, ended.stdout.split())
+    assert files == count
+    # A row of the three indexes is some 150 bytes as Polars holds it; the programs are 200 MiB.
+    assert peak_kib < 900 * 1024

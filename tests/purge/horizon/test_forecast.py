@@ -22,11 +22,12 @@ def test_even_growth_is_told_exactly() -> None:
     growth = forecast_growth(points_of(np.full(30, 3 * TIB)), ahead_s=7 * DAY_S)
     assert growth.middle_bytes == growth.low_bytes == growth.high_bytes == 21 * TIB
     assert growth.days == 30
-
-
-def test_part_of_a_day() -> None:
-    growth = forecast_growth(points_of(np.full(30, 2 * TIB)), ahead_s=DAY_S // 2)
-    assert growth.high_bytes == TIB
+    part_of_a_day = forecast_growth(points_of(np.full(30, 2 * TIB)), ahead_s=DAY_S // 2)
+    assert part_of_a_day.high_bytes == TIB
+    assert growth.words == (
+        "Within 7.0 d usage is expected to grow by 21.0 TiB (21.0 TiB to 21.0 TiB, 90%), "
+        "based on 30 days."
+    )
 
 
 def test_what_purges_took_away_is_added_back() -> None:
@@ -35,9 +36,8 @@ def test_what_purges_took_away_is_added_back() -> None:
     lowered = [
         (at, used - sum(freed for when, freed in purges if at >= when)) for at, used in points
     ]
-    assert forecast_growth(lowered, ahead_s=7 * DAY_S, purged=purges) == forecast_growth(
-        points, ahead_s=7 * DAY_S
-    )
+    growth = forecast_growth(lowered, ahead_s=7 * DAY_S, purged=purges)
+    assert growth == forecast_growth(points, ahead_s=7 * DAY_S)
 
 
 def test_the_order_of_the_points_says_nothing() -> None:
@@ -74,14 +74,6 @@ def test_several_snapshots_a_day_are_one_number_a_day() -> None:
     growth = forecast_growth(points, ahead_s=DAY_S)
     assert growth.days == 20
     assert growth.middle_bytes == 24 * TIB
-
-
-def test_the_words() -> None:
-    words = forecast_growth(points_of(np.full(30, 3 * TIB)), ahead_s=7 * DAY_S).words
-    assert words == (
-        "Within 7.0 d usage is expected to grow by 21.0 TiB (21.0 TiB to 21.0 TiB, 90%), "
-        "based on 30 days."
-    )
 
 
 def days_like(kind: str, count: int, generator: np.random.Generator) -> np.ndarray:

@@ -1,9 +1,10 @@
-"""The horizon is the one that trying every cut-off finds."""
+"""A curve says what lies before an hour; the horizon is the one that trying every cut-off finds."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,12 +16,13 @@ from tests.purge.horizon.slow import (
     earliest_cut_off,
     files,
     freed_by,
+    packed,
 )
 from tests.support.codes import raises
 
-from trimtab.base.error import UsageError
+from trimtab.base.error import DataError, UsageError
 from trimtab.purge.fullness import Usage
-from trimtab.purge.horizon.age_curve import HOUR_S, AgeCurve, Freed
+from trimtab.purge.horizon.age_curve import HOUR_S, AgeCurve, Freed, OwnerDays
 from trimtab.purge.horizon.horizon import (
     HorizonStatus,
     find_horizon,
@@ -28,6 +30,143 @@ from trimtab.purge.horizon.horizon import (
     publication_bytes,
     steps,
 )
+
+
+@given(files, st.integers(-5, SPAN_HOURS + 5))
+def test_what_lies_before_an_hour(found: list[File], hour: int) -> None:
+    freed = curve_of(found).freed_before(hour)
+    assert (freed.files, freed.allocated_bytes) == freed_by(found, hour * HOUR_S)
+
+
+@given(files, files, files)
+def test_merging_is_as_if_all_had_been_one(
+    one: list[File], two: list[File], three: list[File]
+) -> None:
+    whole = curve_of([*one, *two, *three])
+    left = AgeCurve.together([AgeCurve.together([curve_of(one), curve_of(two)]), curve_of(three)])
+    right = AgeCurve.together([curve_of(three), curve_of(two), curve_of(one)])
+    for merged in (left, right):
+        assert merged.hours.dtype == merged.allocated_bytes.dtype == np.int64
+        assert np.array_equal(merged.hours, whole.hours)
+        assert np.array_equal(merged.files, whole.files)
+        assert np.array_equal(merged.allocated_bytes, whole.allocated_bytes)
+
+
+@given(files, st.integers(-5, SPAN_HOURS + 5))
+def test_a_part_of_a_curve(found: list[File], hour: int) -> None:
+    part = curve_of(found).before(hour)
+    kept = curve_of([one for one in found if one.last_use_s // HOUR_S < hour])
+    assert np.array_equal(part.hours, kept.hours)
+    assert part.total == kept.total
+
+
+@given(files)
+def test_the_core_s_buffers(found: list[File]) -> None:
+    curve = curve_of(found)
+    rows = zip(curve.hours, curve.files, curve.allocated_bytes, strict=True)
+    again = AgeCurve.from_buffers(*packed(list(rows)))
+    assert again.total == curve.total
+    assert np.array_equal(again.hours, curve.hours)
+
+
+@given(files, st.integers(-5, 10**6))
+def test_the_earliest_hour_that_frees_enough(found: list[File], required: int) -> None:
+    curve = curve_of(found)
+    got = curve.earliest_freeing(required)
+    if got is None:
+        assert not found or curve.total.allocated_bytes < required
+        return
+    assert curve.freed_before(got).allocated_bytes >= required
+    earlier = freed_by(found, (got - 1) * HOUR_S)[1]
+    assert earlier < required or (required <= 0 and got == min(curve.hours))
+
+
+def test_an_empty_curve() -> None:
+    empty = AgeCurve.together(())
+    assert empty.total == Freed()
+    assert empty.freed_before(10**9) == Freed()
+    assert empty.earliest_freeing(1) is None
+    assert AgeCurve.together([empty, empty]).total == Freed()
+
+
+GOOD = packed([(5, 1, 1), (6, 1, 1)])
+TWO = packed([(1, 1, 1), (2, 1, 1)])
+
+
+def test_days_leave_a_part_of_one_open() -> None:
+    days = days_of({7: [(10, 1, 100), (11, 2, 1000)]})
+    none, one, both = [Freed()], [Freed(1, 100)], [Freed(3, 1100)]
+    assert days.freed_before(11 * 24) == (one, one)
+    assert days.freed_before(11 * 24 + 1) == (one, both)
+    assert days.freed_before(12 * 24) == (both, both)
+    assert days.freed_before(-1) == (none, none)
+    assert days.totals == both
+
+
+@given(files, st.integers(-5, SPAN_HOURS + 5))
+def test_days_hold_the_truth_of_each_owner_between_least_and_most(
+    found: list[File], hour: int
+) -> None:
+    rows: dict[int, dict[int, tuple[int, int]]] = {uid: {} for uid in range(4)}
+    for one in found:
+        day = one.last_use_s // 86400
+        files_, size = rows[one.uid].get(day, (0, 0))
+        rows[one.uid][day] = files_ + 1, size + one.allocated_bytes
+    days = days_of({uid: [(day, *of[day]) for day in sorted(of)] for uid, of in rows.items()})
+    least, most = days.freed_before(hour)
+    for uid in range(4):
+        own = [one for one in found if one.uid == uid]
+        count, size = freed_by(own, hour * HOUR_S)
+        assert least[uid].files <= count <= most[uid].files
+        assert least[uid].allocated_bytes <= size <= most[uid].allocated_bytes
+        if hour % 24 == 0:
+            assert least[uid] == most[uid]
+        assert days.totals[uid] == Freed(len(own), sum(one.allocated_bytes for one in own))
+
+
+@pytest.mark.parametrize(
+    ("one", "why"),
+    [
+        ((TWO[0], TWO[1][:8], TWO[2]), "as many counts and bytes as days"),
+        (packed([(2, 1, 1), (1, 1, 1)]), "ascending"),
+        (packed([(1, 1, 1), (1, 1, 1)]), "ascending"),
+        (packed([(1, 1, 2**63)]), "63 bits"),
+        (packed([(1, 1, 2**62), (2, 1, 2**62)]), "more than possible"),
+    ],
+)
+def test_days_that_cannot_be_are_refused(one: tuple[bytes, bytes, bytes], why: str) -> None:
+    for each in ([(1, one)], [(1, GOOD), (2, one)], [(1, one), (2, GOOD), (3, GOOD)]):
+        with pytest.raises(DataError, match=why):
+            OwnerDays.from_buffers(each)
+
+
+def test_owners_without_days_are_owners() -> None:
+    empty = packed([])
+    for each in ([], [(1, empty)], [(1, empty), (2, GOOD), (3, empty), (4, GOOD), (5, empty)]):
+        days = OwnerDays.from_buffers(each)
+        assert [total.files for total in days.totals] == [len(one[0]) // 8 for _, one in each]
+
+
+@pytest.mark.parametrize(
+    ("hours", "counts", "sizes", "why"),
+    [
+        ((1, 2), (1,), (1, 1), "as many counts and bytes as hours"),
+        ((2, 1), (1, 1), (1, 1), "ascending"),
+        ((1, 1), (1, 1), (1, 1), "ascending"),
+        ((1, 2), (1, -1), (1, 1), "negative number of files"),
+        ((1, 2), (1, 1), (1, -1), "negative number of bytes"),
+        ((1, 2), (1, 1), (2**62, 2**62), "more bytes than possible"),
+    ],
+)
+def test_what_is_no_curve_is_refused(hours, counts, sizes, why: str) -> None:
+    with pytest.raises(DataError, match=why):
+        AgeCurve(*(np.array(values, np.int64) for values in (hours, counts, sizes)))
+
+
+def test_numbers_beyond_int64_are_refused_and_never_wrap() -> None:
+    with raises(DataError, "curve-malformed"):
+        AgeCurve.from_buffers(*packed([(1, 1, 2**63)]))
+
 
 TARGETS = st.sampled_from([0.0, 0.5, 0.7, 0.75, 1.0]) | st.floats(0, 1)
 AT_S = 100 * HOUR_S
@@ -43,39 +182,27 @@ def usages(draw: st.DrawFn, at_least: int = 0) -> Usage:
 def test_the_horizon_is_the_one_that_brute_force_finds(
     found: list[File], data: st.DataObject, target: float, youngest_hour: int
 ) -> None:
-    held = sum(one.allocated_bytes for one in found)
-    usage = data.draw(usages(at_least=held))
+    usage = data.draw(usages(at_least=sum(one.allocated_bytes for one in found)))
     horizon = find_horizon(curve_of(found), usage, target, youngest_hour=youngest_hour)
-    required = next(
-        freed
-        for freed in (horizon.required_bytes,)
-        if Fraction(usage.used_bytes - freed, usage.total_bytes) <= Fraction(str(target))
-    )
+    required, exact = horizon.required_bytes, Fraction(str(target))
+    assert Fraction(usage.used_bytes - required, usage.total_bytes) <= exact
     if required:  # and not one byte less
-        before = Fraction(usage.used_bytes - required + 1, usage.total_bytes)
-        assert before > Fraction(str(target))
+        assert Fraction(usage.used_bytes - required + 1, usage.total_bytes) > exact
     expected = earliest_cut_off(found, required, youngest_hour)
     if not required:
         assert horizon.status is HorizonStatus.MET_ALREADY
-        assert horizon.cut_off_hour is None
-        assert horizon.freed == Freed()
+        assert (horizon.cut_off_hour, horizon.freed) == (None, Freed())
     elif expected is None:
         assert horizon.status is HorizonStatus.OUT_OF_REACH
         assert horizon.cut_off_hour == youngest_hour
-        assert freed_by(found, youngest_hour * HOUR_S) == (
-            horizon.freed.files,
-            horizon.freed.allocated_bytes,
-        )
+        assert Freed(*freed_by(found, youngest_hour * HOUR_S)) == horizon.freed
         assert horizon.shortfall_bytes == required - horizon.freed.allocated_bytes > 0
     else:
         assert horizon.status is HorizonStatus.REACHED
         assert horizon.cut_off_hour == expected
-        assert freed_by(found, expected * HOUR_S) == (
-            horizon.freed.files,
-            horizon.freed.allocated_bytes,
-        )
+        assert Freed(*freed_by(found, expected * HOUR_S)) == horizon.freed
         assert horizon.after is not None
-        assert Fraction(horizon.after.used_bytes, usage.total_bytes) <= Fraction(str(target))
+        assert Fraction(horizon.after.used_bytes, usage.total_bytes) <= exact
         assert horizon.shortfall_bytes == 0
     assert all(word.isprintable() for word in horizon.words(AT_S))
 
@@ -84,8 +211,7 @@ def test_ties_go_together() -> None:
     """Files of one hour are on one side of a cut-off, and more goes than was asked for."""
     curve = AgeCurve.of([5, 5, 5], [1, 1, 1], [10, 10, 10])
     horizon = find_horizon(curve, Usage(100, 0), 0.99, youngest_hour=50)
-    assert horizon.required_bytes == 1
-    assert horizon.cut_off_hour == 6
+    assert (horizon.required_bytes, horizon.cut_off_hour) == (1, 6)
     assert horizon.freed == Freed(3, 30)
 
 
@@ -104,11 +230,13 @@ def test_targets_count_as_they_are_written() -> None:
     assert Usage(used - 1, total - used + 1).excess_bytes(0.7) == 0
 
 
-def test_an_empty_curve_reaches_nothing() -> None:
-    horizon = find_horizon(AgeCurve.together(()), Usage(80, 20), 0.7, youngest_hour=0)
+@pytest.mark.parametrize("kept_back", [{}, {"exempt_path": (9, 80)}])
+def test_an_empty_curve_reaches_nothing(kept_back: dict[str, tuple[int, int]]) -> None:
+    """Also where that is because everything is exempt."""
+    empty = AgeCurve.together(())
+    horizon = find_horizon(empty, Usage(80, 20), 0.7, youngest_hour=20, kept_back=kept_back)
     assert horizon.status is HorizonStatus.OUT_OF_REACH
-    assert horizon.shortfall_bytes == 10
-    assert horizon.freed == Freed()
+    assert (horizon.shortfall_bytes, horizon.freed, horizon.eligible) == (10, Freed(), Freed())
 
 
 def test_out_of_reach_says_what_stays_and_why() -> None:
@@ -120,18 +248,6 @@ def test_out_of_reach_says_what_stays_and_why() -> None:
     assert "No horizon reaches 70.0 %" in text
     assert "too young: 60 B in 7 files" in text
     assert horizon.doubts == ()
-
-
-def test_everything_is_exempt() -> None:
-    horizon = find_horizon(
-        AgeCurve.together(()),
-        Usage(80, 20),
-        0.7,
-        youngest_hour=20,
-        kept_back={"exempt_path": (9, 80)},
-    )
-    assert horizon.status is HorizonStatus.OUT_OF_REACH
-    assert horizon.eligible == Freed()
 
 
 def test_an_index_that_holds_more_than_is_used_promises_nothing() -> None:
@@ -172,10 +288,9 @@ def test_a_target_that_is_none_is_an_error(target: float) -> None:
 
 def test_lists_are_longer_than_the_need() -> None:
     usage = Usage(80, 20)
-    assert publication_bytes(usage, 0.7) == 20
-    assert publication_bytes(usage, 0.7, growth_bytes=5) == 30
-    assert publication_bytes(usage, 0.7, growth_bytes=-50) == 20
-    assert publication_bytes(usage, 0.7, growth_bytes=10**9) == 60  # full, and no fuller
+    by_growth = {0: 20, 5: 30, -50: 20, 10**9: 60}  # the last: full, and no fuller
+    for growth, listed in by_growth.items():
+        assert publication_bytes(usage, 0.7, growth_bytes=growth) == listed
     assert publication_bytes(usage, 0.9, growth_bytes=5) == 0
     assert publication_bytes(usage, 0.7, factor=1.05) == 11
 

@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 from tests.fake_lustre.state import FakeLustre, Fault
 from tests.support.codes import raises
+from tests.support.manifests import manifest
 from tests.support.memory_driver import MemoryDriver, MemoryTarget
 
 from trimtab.base.error import DataError, RefusedError, ToolError, UnreadableError, UsageError
 from trimtab.base.site import Servers
+from trimtab.base.snapshot import Snapshot
 from trimtab.purge import site_facts as site_module
 from trimtab.purge.core_call import core_errors, inodes_in_use, usage_now
 from trimtab.purge.fullness import Usage
 from trimtab.purge.horizon.horizon_question import HorizonQuestion, _growth, _policy, _require_pools
-from trimtab.purge.index.manifest import IndexSource, Manifest, TimeTrust
 from trimtab.purge.purge_policy import Policy
 from trimtab.purge.run.run_journal import freed_before
 from trimtab.purge.site_facts import SiteSays, ask_site, ost_usages, thinned
@@ -24,11 +25,7 @@ from trimtab.reach.lustre.lustre_driver import LustreDriver
 from trimtab.store.purge_place import DEFAULT, PurgePlace, prepared, purge_place
 
 NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
-MANIFEST = Manifest(
-    index_id="x", root=b"/scratch", filesystem=None, source=IndexSource.SCAN, tool="t",
-    started_ns=1, ended_ns=2, times=TimeTrust.EXACT_NS, time_resolution_ns=1, lacking=frozenset(),
-    complete=True, shards=(),
-)  # fmt: skip
+MANIFEST = manifest()
 
 
 def question(**arguments) -> HorizonQuestion:
@@ -114,17 +111,16 @@ def test_the_place_is_given_or_the_environments_or_the_systems(tmp_path, monkeyp
 
 @pytest.mark.system
 def test_use_and_inodes_of_a_real_directory(tmp_path):
-    usage = usage_now(str(tmp_path))
-    assert 0 < usage.fullness < 1
+    assert 0 < usage_now(str(tmp_path)).fullness < 1
     inodes, whole = inodes_in_use(str(tmp_path))
     assert inodes >= 0
     assert not whole
     assert inodes_in_use(str(tmp_path / "nowhere")) == (0, False)
 
 
-def _site_file(directory: Path, path: Path) -> str:
+def _site_file(directory: Path, path: Path, driver: str = "local", more: str = "") -> str:
     file = directory / "scratch.toml"
-    file.write_text(f'[site]\nname = "scratch"\ndriver = "local"\npath = "{path}"\n')
+    file.write_text(f'[site]\nname = "scratch"\ndriver = "{driver}"\npath = "{path}"\n{more}')
     return str(file)
 
 
@@ -140,13 +136,10 @@ def test_a_site_of_another_file_system_is_refused(tmp_path):
         ask_site(where, str(tmp_path / "one-more"), now=NOW)
 
 
-def test_how_full_each_ost_is(monkeypatch):
+def test_how_full_each_ost_is():
     driver = MemoryDriver(MemoryTarget("OST0001"), MemoryTarget("OST00ff"))
-    snapshot = driver.snapshot(NOW)
-    result = ost_usages(snapshot)
-    assert result is not None
-    assert set(result) == {1, 255}
-    assert site_module.ost_usages(type(snapshot)(NOW, "memory", True, ())) is None
+    assert set(ost_usages(driver.snapshot(NOW)) or ()) == {1, 255}
+    assert ost_usages(Snapshot(NOW, "memory", True, ())) is None
 
 
 def _lustre(monkeypatch, tmp_path, **arguments) -> str:
@@ -156,19 +149,13 @@ def _lustre(monkeypatch, tmp_path, **arguments) -> str:
         str(tmp_path), fake.file_system, Servers(), execute=fake.execute, fan_out=fake.fan_out
     )
     monkeypatch.setattr(site_module, "open_driver", lambda site: driver)
-    file = tmp_path / "scratch.toml"
-    file.write_text(
-        f'[site]\nname = "scratch"\ndriver = "lustre"\npath = "{tmp_path}"\n'
-        'file_system = "scratch"\n'
-    )
-    return str(file)
+    return _site_file(tmp_path, tmp_path, "lustre", 'file_system = "scratch"\n')
 
 
 def test_a_site_of_a_lustre_says_which_osts_are_in_which_pool(monkeypatch, tmp_path):
     pools = {"flash": ["OST0001", "OST0000"], "disk": ["OST0003"]}
     said = ask_site(_lustre(monkeypatch, tmp_path, pools=pools), str(tmp_path), now=NOW)
-    assert said.osts is not None
-    assert set(said.osts) == {0, 1, 2, 3}
+    assert set(said.osts or ()) == {0, 1, 2, 3}
     assert said.pools == {"flash": (0, 1), "disk": (3,)}
     assert said.why_no_pools is None
 

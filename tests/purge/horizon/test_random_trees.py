@@ -123,15 +123,14 @@ def every_name(root: bytes) -> Iterator[tuple[bytes, os.stat_result]]:
 
 def eligible(path: bytes, seen: os.stat_result, rules: RulesInForce) -> int | None:
     """Return the last use of a file if it may go, judged by one name, step by step."""
-    if not stat.S_ISREG(seen.st_mode):
-        return None
-    if any(is_at_or_under(path, top) for top in rules.exempt_paths):
-        return None
-    if seen.st_uid in rules.exempt_users or seen.st_gid in rules.exempt_groups:
-        return None
-    if seen.st_nlink > 1 and not rules.linked:
-        return None
-    if seen.st_size < rules.minimum_size_bytes:
+    if (
+        not stat.S_ISREG(seen.st_mode)
+        or any(is_at_or_under(path, top) for top in rules.exempt_paths)
+        or seen.st_uid in rules.exempt_users
+        or seen.st_gid in rules.exempt_groups
+        or (seen.st_nlink > 1 and not rules.linked)
+        or seen.st_size < rules.minimum_size_bytes
+    ):
         return None
     last_use_s = min(max(seen.st_atime_ns, seen.st_mtime_ns) // 10**9, rules.as_of_s)
     return last_use_s if last_use_s < rules.old_enough_before_s else None
@@ -175,12 +174,9 @@ def check_horizon(files: list[Made], policy: Policy, rest_bytes: int, available_
         root.mkdir()
         build(os.fsencode(root), files, now_s)
         shards, ended_s = scanned(str(root), Path(aside, "index"))
-        rules = rules_in_force(
-            replace(policy, root=str(root)),
-            manifest(str(root), ended_s),
-            ReadRecording(declared=True),
-            now_s=ended_s + 5,
-        )
+        index = manifest(str(root), ended_s)
+        policy, reads = replace(policy, root=str(root)), ReadRecording(declared=True)
+        rules = rules_in_force(policy, index, reads, now_s=ended_s + 5)
         truth = slowly(os.fsencode(root), rules)
         tally = _core.tally(shards, rules.core(), threads=2)
         inodes = {
@@ -192,13 +188,8 @@ def check_horizon(files: list[Made], policy: Policy, rest_bytes: int, available_
         usage = Usage(sum(inodes.values()) + rest_bytes, available_bytes)
         youngest_hour = rules.old_enough_before_s // HOUR_S
         assert policy.target is not None
-        horizon = find_horizon(
-            curve_of(tally),
-            usage,
-            policy.target,
-            youngest_hour=youngest_hour,
-            kept_back=tally.kept(),
-        )
+        terms = {"youngest_hour": youngest_hour, "kept_back": tally.kept()}
+        horizon = find_horizon(curve_of(tally), usage, policy.target, **terms)
         hold(horizon.cut_off_hour, truth, horizon.required_bytes, youngest_hour)
         assert horizon.eligible.files == len(truth)
         assert horizon.eligible.allocated_bytes == sum(size for _, size, _ in truth)

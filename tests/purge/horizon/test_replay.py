@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 import polars as pl
 import pytest
@@ -40,23 +40,13 @@ def frame(rows: list[Row]) -> pl.LazyFrame:
         "atime_ns": pl.Int64, "mtime_ns": pl.Int64, "ctime_ns": pl.Int64, "btime_ns": pl.Int64,
         "last_use_s": pl.Int64,
     }  # fmt: skip
-    return pl.LazyFrame(
-        [
-            (
-                row.id.to_bytes(16, "big"), row.device, row.uid, row.allocated_bytes,
-                row.atime_ns, row.mtime_ns, row.ctime_ns, row.btime_ns, row.last_use_s,
-            )
-            for row in rows
-        ],
-        schema=schema,
-        orient="row",
-    )  # fmt: skip
+    values = [(row.id.to_bytes(16, "big"), *astuple(row)[1:]) for row in rows]
+    return pl.LazyFrame(values, schema=schema, orient="row")
 
 
 def replayed(then: list[Row], later: list[Row], *, reads_known: bool = True) -> Replay:
-    return replay(
-        frame(then), frame(later), then_s=THEN_S, later_s=LATER_S, reads_known=reads_known
-    )
+    terms = {"then_s": THEN_S, "later_s": LATER_S, "reads_known": reads_known}
+    return replay(frame(then), frame(later), **terms)
 
 
 def judged(before: Row, after: Row | None, *, reads_known: bool) -> Afterwards:
@@ -81,7 +71,6 @@ rows = st.lists(
     st.builds(
         Row,
         id=st.integers(1, 12),
-        device=st.just(1),
         uid=st.integers(0, 2),
         allocated_bytes=st.integers(0, 10**6),
         atime_ns=times,
@@ -115,28 +104,31 @@ def test_every_file_is_what_a_loop_says(then: list[Row], later: list[Row], known
     assert all(word.isprintable() for word in got.words)
 
 
-def test_names_of_one_file_count_once() -> None:
-    got = replayed([Row(1), Row(1)], [Row(1, mtime_ns=200), Row(1, mtime_ns=200)])
-    assert got.outcomes == {Afterwards.WRITTEN: Freed(1, 4096)}
-
-
-def test_a_number_that_was_given_out_again_is_another_file() -> None:
-    got = replayed([Row(1)], [Row(1, btime_ns=60, mtime_ns=10**9)])
-    assert got.outcomes == {Afterwards.GONE: Freed(1, 4096)}
-
-
-def test_a_mount_s_new_device_number_is_the_same_file_system() -> None:
-    got = replayed([Row(1)], [Row(1, device=77)])
-    assert got.outcomes == {Afterwards.UNTOUCHED: Freed(1, 4096)}
-
-
-def test_of_several_devices_numbers_are_compared() -> None:
-    then = [Row(1), Row(1, device=2)]
-    got = replayed(then, [Row(1, device=2, mtime_ns=200)])
-    assert got.outcomes == {
-        Afterwards.GONE: Freed(1, 4096),
-        Afterwards.WRITTEN: Freed(1, 4096),
-    }
+@pytest.mark.parametrize(
+    ("then", "later", "outcomes"),
+    [
+        pytest.param(
+            [Row(1), Row(1)], [Row(1, mtime_ns=200), Row(1, mtime_ns=200)], [Afterwards.WRITTEN],
+            id="names of one file count once",
+        ),
+        pytest.param(
+            [Row(1)], [Row(1, btime_ns=60, mtime_ns=10**9)], [Afterwards.GONE],
+            id="a number that was given out again is another file",
+        ),
+        pytest.param(
+            [Row(1)], [Row(1, device=77)], [Afterwards.UNTOUCHED],
+            id="a mount's new device number is the same file system",
+        ),
+        pytest.param(
+            [Row(1), Row(1, device=2)], [Row(1, device=2, mtime_ns=200)],
+            [Afterwards.GONE, Afterwards.WRITTEN], id="of several devices numbers are compared",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_the_same_file(
+    then: list[Row], later: list[Row], outcomes: list[Afterwards]
+) -> None:
+    assert replayed(then, later).outcomes == dict.fromkeys(outcomes, Freed(1, 4096))
 
 
 def test_reads_that_are_not_recorded_are_not_known() -> None:

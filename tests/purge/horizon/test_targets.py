@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
+from operator import attrgetter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,6 +26,7 @@ from trimtab.base.name_set import ost_name
 from trimtab.purge.fullness import Usage
 from trimtab.purge.horizon.age_curve import HOUR_S, AgeCurve
 from trimtab.purge.horizon.group_horizon import (
+    GroupHorizons,
     OstGroup,
     find_group_horizons,
     ost_groups,
@@ -42,12 +47,20 @@ def usages_of(found: list[File], rest: list[tuple[int, int]]) -> dict[int, Usage
     return {ost: Usage(held[ost] + rest[ost][0], rest[ost][1]) for ost in OSTS}
 
 
-def sum_of(usages: dict[int, Usage]) -> Usage:
+def sum_of(usages: Mapping[int, Usage]) -> Usage:
     """Return the use of all of them together."""
-    return Usage(
-        sum(usage.used_bytes for usage in usages.values()),
-        sum(usage.available_bytes for usage in usages.values()),
-    )
+    used = sum(usage.used_bytes for usage in usages.values())
+    return Usage(used, sum(usage.available_bytes for usage in usages.values()))
+
+
+def found_horizons(
+    found: Mapping[int, AgeCurve] | list[File], usages: dict[int, Usage], groups: Any, **more: Any
+) -> GroupHorizons:
+    """Return what is found for groups of OSTs, of files or of a curve for each OST."""
+    if isinstance(found, list):
+        more["whole"] = curve_of(found)
+        found = {ost: curve_of([one for one in found if one.ost == ost]) for ost in OSTS}
+    return find_group_horizons(found, usages, groups, usage=sum_of(usages), **more)
 
 
 @given(files, RESTS, LIMITS, st.integers(0, SPAN_HOURS))
@@ -56,16 +69,11 @@ def test_the_common_cut_off_is_the_one_that_brute_force_finds(
 ) -> None:
     parts = {ost: [one for one in found if one.ost == ost] for ost in OSTS}
     usages = usages_of(found, rest)
-    whole = sum_of(usages)
     curves = {ost: curve_of(part) for ost, part in parts.items() if part}
-    got = find_group_horizons(
-        curves,
-        usages,
-        ost_groups(limit, usages),
-        whole=curve_of(found),
-        usage=whole,
-        youngest_hour=youngest_hour,
-    )
+    got = found_horizons(
+        curves, usages, ost_groups(limit, usages),
+        whole=curve_of(found), youngest_hour=youngest_hour,
+    )  # fmt: skip
     needed = []
     for ost in OSTS:
         excess = usages[ost].excess_bytes(limit)
@@ -91,7 +99,9 @@ def test_the_common_cut_off_is_the_one_that_brute_force_finds(
                 assert Fraction(one.after.used_bytes, total) <= Fraction(str(limit))
         assert got.target is not None
         # The overall target that is told brings every OST there too.
-        same = find_horizon(curve_of(found), whole, got.target, youngest_hour=youngest_hour)
+        same = find_horizon(
+            curve_of(found), sum_of(usages), got.target, youngest_hour=youngest_hour
+        )
         assert (
             same.cut_off_hour is None
             or same.cut_off_hour >= got.cut_off_hour
@@ -103,41 +113,43 @@ def test_the_common_cut_off_is_the_one_that_brute_force_finds(
 def test_an_ost_of_young_files_is_helped_by_no_horizon() -> None:
     curves = {0: AgeCurve.of([10], [1], [30]), 0x12: AgeCurve.of([10], [1], [2])}
     usages = {0: Usage(80, 20), 0x12: Usage(90, 10)}
-    got = find_group_horizons(
-        curves, usages, ost_groups(0.75, usages),
-        whole=AgeCurve.of([10], [2], [32]), usage=Usage(170, 30), youngest_hour=24 * 10,
-    )  # fmt: skip
+    whole = AgeCurve.of([10], [2], [32])
+    got = found_horizons(
+        curves, usages, ost_groups(0.75, usages), whole=whole, youngest_hour=24 * 10
+    )
     assert got.cut_off_hour == 11
     assert [one.name for one in got.unfixable] == ["OST0012"]
     assert got.target == 0.69
-    at_s = 100 * 86400
-    assert got.words(at_s)[-1] == (
+    said = got.words(100 * 86400)
+    assert said[-1] == (
         "No horizon down to 90.0 d fixes OST0012: it is at 90.0 %, at best 88.0 %. Move files off "
         "it, or close it to new ones."
     )
-    assert "every OST that a horizon can help to 75.0 %" in got.words(at_s)[0]
+    assert "every OST that a horizon can help to 75.0 %" in said[0]
 
 
-def test_nothing_is_needed_where_every_ost_is_under_the_limit() -> None:
-    got = find_group_horizons(
-        {},
-        {0: Usage(10, 90)},
-        ost_groups(0.75, {0: Usage(10, 90)}),
-        whole=AgeCurve.together(()),
-        usage=Usage(10, 90),
-        youngest_hour=0,
-    )
-    assert got.cut_off_hour is None
-    assert got.target is None
-    assert got.words(0) == ("Every OST is at or under 75.0 %: nothing must be deleted.",)
+FLASH = OstGroup("pool", "flash", (0, 1), 0.75)
+
+
+@pytest.mark.parametrize(
+    ("usages", "groups", "which"),
+    [
+        ({0: Usage(10, 90)}, ost_groups(0.75, {0: Usage(10, 90)}), "Every OST"),
+        ({0: Usage(80, 20), 1: Usage(70, 30)}, [FLASH], "Every pool"),
+    ],
+)
+def test_nothing_is_needed_where_all_are_under_their_limits(
+    usages: dict[int, Usage], groups: list[OstGroup], which: str
+) -> None:
+    got = found_horizons({}, usages, groups, whole=AgeCurve.together(()), youngest_hour=0)
+    assert (got.cut_off_hour, got.target) == (None, None)
+    assert got.words(0) == (f"{which} is at or under 75.0 %: nothing must be deleted.",)
 
 
 def test_what_does_not_fit_together_is_said() -> None:
     curves = {0: AgeCurve.of([1], [1], [99]), 5: AgeCurve.of([1], [1], [1])}
-    got = find_group_horizons(
-        curves, {0: Usage(10, 90)}, ost_groups(0.75, {0: Usage(10, 90)}),
-        whole=AgeCurve.of([1], [1], [100]), usage=Usage(10, 90), youngest_hour=5,
-    )  # fmt: skip
+    usages, whole = {0: Usage(10, 90)}, AgeCurve.of([1], [1], [100])
+    got = found_horizons(curves, usages, ost_groups(0.75, usages), whole=whole, youngest_hour=5)
     assert any("OST0005, whose usage is unknown" in doubt for doubt in got.doubts)
     assert any("OST0000, which reports only" in doubt for doubt in got.doubts)
 
@@ -167,19 +179,13 @@ def test_the_cut_off_of_pools_is_the_one_that_brute_force_finds(
     youngest_hour: int,
 ) -> None:
     usages = usages_of(found, rest)
-    curves = {ost: curve_of([one for one in found if one.ost == ost]) for ost in OSTS}
-    got = find_group_horizons(
-        curves, usages, pool_groups(limits.items(), POOLS, usages),
-        whole=curve_of(found), usage=sum_of(usages), youngest_hour=youngest_hour,
-    )  # fmt: skip
+    groups = pool_groups(limits.items(), POOLS, usages)
+    got = found_horizons(found, usages, groups, youngest_hour=youngest_hour)
     assert [group.name for group in got.groups] == list(limits)
     # Before hour -4 there is nothing.
+    tried = range(-4, youngest_hour + 1)
     fixing = {
-        name: [
-            hour
-            for hour in range(-4, youngest_hour + 1)
-            if is_under(name, limit, hour, found, rest)
-        ]
+        name: [hour for hour in tried if is_under(name, limit, hour, found, rest)]
         for name, limit in limits.items()
     }
     for group in got.groups:
@@ -215,38 +221,26 @@ def test_a_pool_of_one_ost_each_needs_what_the_osts_need(
     found: list[File], rest: list[tuple[int, int]], limit: float, youngest_hour: int
 ) -> None:
     usages = usages_of(found, rest)
-    curves = {ost: curve_of([one for one in found if one.ost == ost]) for ost in OSTS}
     pools = {ost_name(ost): (ost,) for ost in OSTS}
-    groups = pool_groups([(name, limit) for name in pools], pools, usages)
-    of_whole, usage = curve_of(found), sum_of(usages)
-    ours = find_group_horizons(
-        curves, usages, groups, whole=of_whole, usage=usage, youngest_hour=youngest_hour
+    ours, theirs = (
+        found_horizons(found, usages, groups, youngest_hour=youngest_hour)
+        for groups in (
+            pool_groups([(name, limit) for name in pools], pools, usages),
+            ost_groups(limit, usages),
+        )
     )
-    theirs = find_group_horizons(
-        curves,
-        usages,
-        ost_groups(limit, usages),
-        whole=of_whole,
-        usage=usage,
-        youngest_hour=youngest_hour,
-    )
-    assert (ours.cut_off_hour, ours.target, ours.freed) == (
-        theirs.cut_off_hour, theirs.target, theirs.freed,
-    )  # fmt: skip
-    for group, other in zip(ours.groups, theirs.groups, strict=True):
-        assert (group.status, group.excess_bytes, group.cut_off_hour, group.after, group.best) == (
-            other.status, other.excess_bytes, other.cut_off_hour, other.after, other.best,
-        )  # fmt: skip
+    same = attrgetter("cut_off_hour", "target", "freed")
+    assert same(ours) == same(theirs)
+    same = attrgetter("status", "excess_bytes", "cut_off_hour", "after", "best")
+    assert list(map(same, ours.groups)) == list(map(same, theirs.groups))
 
 
 def test_a_pool_that_no_horizon_fixes_is_named_with_what_is_the_matter() -> None:
     curves = {0: AgeCurve.of([10], [1], [30]), 1: AgeCurve.of([10], [1], [2])}
     usages = {0: Usage(80, 20), 1: Usage(90, 10), 2: Usage(95, 5)}
-    groups = [OstGroup("pool", "flash", (1, 2), 0.75), OstGroup("pool", "disk", (0,), 0.7)]
-    got = find_group_horizons(
-        curves, usages, groups,
-        whole=AgeCurve.of([10], [2], [32]), usage=Usage(265, 35), youngest_hour=24 * 10,
-    )  # fmt: skip
+    groups = [replace(FLASH, osts=(1, 2)), OstGroup("pool", "disk", (0,), 0.7)]
+    whole = AgeCurve.of([10], [2], [32])
+    got = found_horizons(curves, usages, groups, whole=whole, youngest_hour=24 * 10)
     assert got.cut_off_hour == 11
     assert [one.name for one in got.unfixable] == ["flash"]
     assert got.groups[0].usage == Usage(185, 15)
@@ -257,16 +251,6 @@ def test_a_pool_that_no_horizon_fixes_is_named_with_what_is_the_matter() -> None
         "No horizon down to 90.0 d fixes pool flash: it is at 92.5 %, at best 91.5 %. Move files "
         "off it, or close it to new ones."
     )
-
-
-def test_pools_under_their_limits_need_nothing() -> None:
-    groups = [OstGroup("pool", "flash", (0, 1), 0.75)]
-    got = find_group_horizons(
-        {}, {0: Usage(80, 20), 1: Usage(70, 30)}, groups,
-        whole=AgeCurve.together(()), usage=Usage(150, 50), youngest_hour=0,
-    )  # fmt: skip
-    assert got.cut_off_hour is None
-    assert got.words(0) == ("Every pool is at or under 75.0 %: nothing must be deleted.",)
 
 
 def test_a_pool_that_is_not_known_is_refused_with_those_that_are() -> None:

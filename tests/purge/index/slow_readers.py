@@ -55,6 +55,20 @@ def number(text: bytes, bits: int) -> int | None:
     return int(text) if re.fullmatch(rb"[0-9]+", text) and int(text) < 2**bits else None
 
 
+def blocks(text: bytes) -> int | None:
+    """Return a number of blocks as bytes."""
+    many = number(text, 64)
+    return None if many is None or many * 512 >= 2**64 else many * 512
+
+
+def is_letter(text: bytes) -> bool:
+    """Return whether this is one character, but no line feed."""
+    try:
+        return len(text.decode()) == 1 and text != b"\n"
+    except UnicodeDecodeError:
+        return False
+
+
 def time_ns(text: bytes, *, side_by_side: bool) -> int | None:
     """Return seconds with decimal places; find prints negative seconds and nanoseconds apart."""
     match = re.fullmatch(rb"(-?)([0-9]+)(?:\.([0-9]{1,9})0*)?", text)
@@ -91,24 +105,16 @@ def slow_find(data: bytes, latest_ns: int, *, closed: bool) -> Slow | None:
         path = b"\t".join(parts[12 : -1 if closed else None])
         inode, kind, device = parts[:3] if closed else (parts[1], parts[2], parts[0])
         numbers = [number(text, 32) for text in (parts[4], parts[3], parts[5])]
-        numbers += [number(text, 64) for text in (inode, device, parts[6], parts[7])]
-        if numbers[6] is not None and numbers[6] * 512 >= 2**64:
-            numbers[6] = None
+        numbers += [number(text, 64) for text in (inode, device, parts[6])] + [blocks(parts[7])]
         times = [time_ns(text, side_by_side=True) for text in parts[8:11]]
         birth = re.fullmatch(rb"-?[0-9]*(\.-?[0-9]+)?", parts[11])
         if not birth:
             slow.refused += 1
             continue
-        letter = re.fullmatch(rb"[\x00-\x7f]", kind) and kind != b"\n"
-        if not letter:
-            try:
-                letter = len(kind.decode()) == 1
-            except UnicodeDecodeError:
-                letter = False
         if not closed and b"\t" + ROOT + b"/" in path:
             slow.refused += 1
             continue
-        wrong = None in numbers or not letter or _late(times, latest_ns, closed=closed)
+        wrong = None in numbers or not is_letter(kind) or _late(times, latest_ns, closed=closed)
         slow.take(path, (numbers[0] if not wrong else None, numbers[5], *times))
     return slow
 
@@ -161,9 +167,7 @@ def _lfs_record(slow: Slow, parts: list[bytes], latest_ns: int) -> None:
         rb"\[?0x([0-9a-fA-F]{1,16}):0x[0-9a-fA-F]{1,8}:0x[0-9a-fA-F]{1,8}\]?", parts[0]
     )
     numbers = [number(text, 32) for text in (parts[4], parts[3], parts[5], parts[6])]
-    numbers += [number(text, 64) for text in (parts[7], parts[8])]
-    if numbers[5] is not None and numbers[5] * 512 >= 2**64:
-        numbers[5] = None
+    numbers += [number(parts[7], 64), blocks(parts[8])]
     times = [time_ns(text, side_by_side=False) for text in parts[9:12]]
     loose = (
         (parts[1], rb"[^/]*"),  # of any bytes that a name may have
@@ -174,13 +178,7 @@ def _lfs_record(slow: Slow, parts: list[bytes], latest_ns: int) -> None:
     if not all(re.fullmatch(pattern, text) for text, pattern in loose):
         slow.refused += 1
         return
-    letter = re.fullmatch(rb"[\x00-\x09\x0b-\x7f]", parts[2])
-    if not letter:
-        try:
-            letter = len(parts[2].decode()) == 1 and parts[2] != b"\n"  # type: ignore[assignment]
-        except UnicodeDecodeError:
-            letter = None
-    known = fid and int(fid[1], 16) and letter and None not in numbers
+    known = fid and int(fid[1], 16) and is_letter(parts[2]) and None not in numbers
     wrong = not known or _late(times, latest_ns, closed=True)
     slow.take(b"\t".join(parts[15:-1]), (None if wrong else numbers[0], numbers[4], *times))
 

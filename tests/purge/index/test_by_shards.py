@@ -23,7 +23,7 @@ from trimtab.purge.index.manifest import Shard
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest
 from trimtab.purge.index.scan import ScanOptions, scan_index
 from trimtab.purge.plan.plan_making import held_by_users
-from trimtab.purge.purge_policy import Policy
+from trimtab.purge.purge_policy import Policy, TimeName
 from trimtab.purge.rules_in_force import ReadRecording, rules_in_force
 
 pytestmark = pytest.mark.system
@@ -58,11 +58,10 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place.mkdir()
     shards = []
     for number in range(SHARDS):
-        name = f"scan-{number:06}.parquet"
-        rows.gather_every(SHARDS, number).write_parquet(place / name)
+        part, name = rows.gather_every(SHARDS, number), f"scan-{number:06}.parquet"
+        part.write_parquet(place / name)
         data = (place / name).read_bytes()
-        digest = hashlib.sha256(data).hexdigest()
-        shards.append(Shard(name, len(rows.gather_every(SHARDS, number)), len(data), digest))
+        shards.append(Shard(name, part.height, len(data), hashlib.sha256(data).hexdigest()))
     save_manifest(replace(manifest, shards=tuple(shards)), place)
     return place
 
@@ -82,15 +81,22 @@ def each_shard_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trimtab.purge.index.dask_pieces.PIECE_BYTES", 1)
 
 
+def policy_of(index: Path, *counted: TimeName) -> Policy:
+    root = load_manifest(index).root.decode()
+    return Policy("p", root, target=0.5, counted=counted, minimum_age_s=DAY_S)
+
+
+def question(index: Path) -> HorizonQuestion:
+    policy = policy_of(index, "atime", "mtime")
+    return HorizonQuestion(index, policy, usage=Usage(10**6, 2 * 10**5))
+
+
 @pytest.mark.usefixtures("each_shard_by_itself")
 def test_a_horizon_is_that_of_one_process(index: Path, scheduler: str) -> None:
-    root = load_manifest(index).root.decode()
-    policy = Policy("p", root, target=0.5, counted=("atime", "mtime"), minimum_age_s=DAY_S)
-    question = HorizonQuestion(index, policy, usage=Usage(10**6, 2 * 10**5))
     now = datetime.now(UTC)
-    alone = ask_horizon(question, now=now)
+    alone = ask_horizon(question(index), now=now)
     assert alone.answer.needed.eligible.files > 0
-    assert ask_horizon(replace(question, dask=scheduler), now=now) == alone
+    assert ask_horizon(replace(question(index), dask=scheduler), now=now) == alone
 
 
 @pytest.mark.usefixtures("each_shard_by_itself")
@@ -99,20 +105,14 @@ def test_candidates_are_those_of_one_process(
     index: Path, scheduler: str, tmp_path: Path, *, linked: bool
 ) -> None:
     """To the byte: rows, their order and their encoding."""
-    manifest = load_manifest(index)
-    now = datetime.now(UTC)
-    root = manifest.root.decode()
-    policy = Policy("p", root, target=0.5, counted=("atime", "mtime"), minimum_age_s=DAY_S)
-    question = HorizonQuestion(index, policy, usage=Usage(10**6, 2 * 10**5))
-    horizon = ask_horizon(question, now=now)
+    asked = question(index)
+    horizon = ask_horizon(asked, now=datetime.now(UTC))
     horizon = replace(horizon, rules=replace(horizon.rules, linked=linked))
-    files = {}
-    for name, asked_by in (("alone", None), ("workers", scheduler)):
-        out = tmp_path / name
-        choose(replace(question, dask=asked_by), horizon, 1_695_000_000, out)
-        files[name] = out.read_bytes()
-    assert files["alone"] == files["workers"]
-    names = pl.read_parquet(tmp_path / "workers")["name"].to_list()
+    alone, workers = tmp_path / "alone", tmp_path / "workers"
+    for out, asked_by in ((alone, None), (workers, scheduler)):
+        choose(replace(asked, dask=asked_by), horizon, 1_695_000_000, out)
+    assert alone.read_bytes() == workers.read_bytes()
+    names = pl.read_parquet(workers)["name"].to_list()
     assert b"f59" in names
     assert (b"again54" in names) == linked
     assert not list(index.glob(".candidates-*"))
@@ -121,12 +121,8 @@ def test_candidates_are_those_of_one_process(
 def test_more_parts_than_are_merged_at_once(index: Path, tmp_path: Path) -> None:
     manifest = load_manifest(index)
     rows = pl.concat(pl.read_parquet(index / shard.name) for shard in manifest.shards)
-    rules = rules_in_force(
-        Policy("p", manifest.root.decode(), target=0.5, counted=("mtime",), minimum_age_s=DAY_S),
-        manifest,
-        ReadRecording(),
-        now_s=manifest.as_of_s,
-    ).core()
+    policy = policy_of(index, "mtime")
+    rules = rules_in_force(policy, manifest, ReadRecording(), now_s=manifest.as_of_s).core()
     shards, parts = [], []
     for number in range(66):
         shards.append(tmp_path / f"shard{number}")
@@ -143,10 +139,8 @@ def test_more_parts_than_are_merged_at_once(index: Path, tmp_path: Path) -> None
 @pytest.mark.usefixtures("each_shard_by_itself")
 @pytest.mark.parametrize("by", [By.USER, By.GROUP, By.AGE, By.SIZE])
 def test_holdings_are_those_of_one_process(index: Path, scheduler: str, by: By) -> None:
-    alone = holdings(index, by, top=100, dask=None)
-    workers = holdings(index, by, top=100, dask=scheduler)
-    assert_frame_equal(workers.frame, alone.frame)
-    assert alone.frame["files"].sum() == 60
-    assert held_by_users(index, load_manifest(index), scheduler) == held_by_users(
-        index, load_manifest(index)
-    )
+    alone, workers = (holdings(index, by, top=100, dask=dask).frame for dask in (None, scheduler))
+    assert_frame_equal(workers, alone)
+    assert alone["files"].sum() == 60
+    manifest = load_manifest(index)
+    assert held_by_users(index, manifest, scheduler) == held_by_users(index, manifest)

@@ -10,7 +10,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 from tests.purge.index.imports import load_verified
+from tests.purge.index.trees import found_by_find, paths_of, rows_at_rest
 from tests.support import dask_chaos
 from tests.support.dask_chaos import ChaosCluster, end, send, started
 
@@ -28,7 +28,6 @@ from trimtab.purge.core_call import ScanLimits
 from trimtab.purge.index import scan, scan_workers
 from trimtab.purge.index.dask_pieces import holdings
 from trimtab.purge.index.index_query import By, QueryAnswer
-from trimtab.purge.index.manifest import Manifest
 from trimtab.purge.index.scan import ScanOptions, scan_index
 from trimtab.reach import dask_worker
 
@@ -86,24 +85,12 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def rows(index: Path, manifest: Manifest) -> pl.DataFrame:
-    """Return all rows in order; without times of reading directories."""
-    frame = pl.concat([pl.read_parquet(index / shard.name) for shard in manifest.shards])
-    times = [pl.when(pl.col("type") != "d").then(name).alias(name)
-             for name in ("atime_ns", "last_use_s")]  # fmt: skip
-    return frame.with_columns(times).sort("parent", "name")
-
-
 @pytest.fixture(scope="module")
 def alone(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[pl.DataFrame, str]:
     """Return what one host finds, checked against an independent listing."""
     index = tmp_path_factory.mktemp("alone") / "index"
-    frame = rows(index, scan_index(str(tree), index, ScanOptions(), version="0"))
-    listed = subprocess.run(
-        ["find", str(tree), "-mindepth", "1", "-printf", "%P\\0"], capture_output=True, check=True
-    ).stdout.split(b"\0")[:-1]
-    names = [b"/".join(filter(None, row)) for row in frame.select("parent", "name").iter_rows()]
-    assert sorted(names) == sorted(listed)
+    frame = rows_at_rest(index, scan_index(str(tree), index, ScanOptions(), version="0"))
+    assert paths_of(frame) == found_by_find(tree)
     return frame, held(holdings(index, By.USER, top=99, dask=None))
 
 
@@ -189,7 +176,7 @@ def test_an_answer_is_right_or_there_is_none(
             cluster.close()
         assert ends[-1] == 0, (faults, ends, out.with_suffix(".error").read_text())
         manifest = load_verified(index)
-        assert_frame_equal(rows(index, manifest), alone[0])
+        assert_frame_equal(rows_at_rest(index, manifest), alone[0])
         assert manifest.complete
         assert out.read_text() == alone[1]
         assert {path.name for path in index.iterdir()} == {

@@ -12,10 +12,11 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import polars as pl
 import pytest
@@ -89,6 +90,44 @@ def incremental(tree: Path, index: Path, base: Path, **terms: Any) -> Manifest:
     return scan_index(str(tree), index, options, version="0")
 
 
+def incremented(manifest: Manifest) -> carry_over.Incremental:
+    assert manifest.incremental is not None
+    return manifest.incremental
+
+
+@dataclass(frozen=True)
+class Scans:
+    """A tree and the indexes of it: ``base``, from which ``next`` is made, and ``full``."""
+
+    tree: Path
+    base: Path
+    next: Path
+
+    def begin(self, directories: int = 20, files: int = 10) -> Manifest:
+        """Make a tree and the base of it; later changes have later times."""
+        a_tree(self.tree, directories, files)
+        return self.again()
+
+    def again(self) -> Manifest:
+        """Make the base of the tree as it is."""
+        manifest = full(self.tree, self.base)
+        settle()
+        return manifest
+
+    def increment(self, **terms: Any) -> Manifest:
+        return incremental(self.tree, self.next, self.base, **terms)
+
+    def check(self) -> None:
+        """Require that the next index is a full one but for files in place."""
+        full(self.tree, self.next.with_name("full"))
+        same_but_in_place(self.next, self.next.with_name("full"))
+
+
+@pytest.fixture
+def scans(tree: Path, tmp_path: Path) -> Scans:
+    return Scans(tree, tmp_path / "base", tmp_path / "next")
+
+
 def rows(index: Path) -> pl.DataFrame:
     frame = index_view.scanned(index, load_verified(index)).select(*columns())
     return frame.sort("parent", "name").collect()
@@ -126,8 +165,7 @@ def test_a_chain_of_incremental_scans_is_a_full_scan(
         manifest = incremental(tree, index, base)
         full(tree, truth)
         same_but_in_place(index, truth)
-        scan = manifest.incremental
-        assert scan is not None
+        scan = incremented(manifest)
         assert scan.generation == generation
         assert scan.carried == sum(
             shard.rows_in_force for shard in manifest.shards if shard.read_ns is not None
@@ -152,156 +190,124 @@ def a_tree(top: Path, directories: int = 20, files: int = 10) -> None:
 
 
 def names(index: Path) -> set[bytes]:
-    frame = rows(index)
     return {
-        parent + b"/" + name if parent else name
-        for parent, name in frame.select("parent", "name").iter_rows()
+        b"/".join(filter(None, row)) for row in rows(index).select("parent", "name").iter_rows()
     }
 
 
-def test_unchanged_directories_are_not_read_and_changed_ones_are(
-    tree: Path, tmp_path: Path
-) -> None:
-    a_tree(tree)
-    full(tree, tmp_path / "base")
-    settle()
-    (tree / "d1/s1/new").write_text("x")
-    (tree / "d2/s2/f0").unlink()
-    manifest = incremental(tree, tmp_path / "next", tmp_path / "base")
-    scan = manifest.incremental
-    assert scan is not None
+def test_unchanged_directories_are_not_read_and_changed_ones_are(scans: Scans) -> None:
+    scans.begin()
+    (scans.tree / "d1/s1/new").write_text("x")
+    (scans.tree / "d2/s2/f0").unlink()
+    manifest = scans.increment()
+    scan = incremented(manifest)
     assert (scan.unchanged, scan.carried) == (4 + 18, 180)
     assert Lack.IN_PLACE in manifest.lacking
     assert manifest.can_delete
     assert "180 names in unchanged directories" in " ".join(manifest.notes)
-    found = names(tmp_path / "next")
+    found = names(scans.next)
     assert b"d1/s1/new" in found
     assert b"d2/s2/f0" not in found
-    full(tree, tmp_path / "full")
-    same_but_in_place(tmp_path / "next", tmp_path / "full")
+    scans.check()
 
 
-def test_what_changes_in_place_is_as_it_was_and_says_when_it_was_read(
-    tree: Path, tmp_path: Path
-) -> None:
-    a_tree(tree, 4)
-    first = full(tree, tmp_path / "base")
-    settle()
-    (tree / "d1/s1/f1").write_text("longer than before")
-    (tree / "d2/s2/new").write_text("y")
-    manifest = incremental(tree, tmp_path / "next", tmp_path / "base")
-    frame = index_view.names(tmp_path / "next", manifest).collect()
-    stale = frame.filter(path="d1/s1/f1")
+def test_what_changes_in_place_is_as_it_was_and_says_when_it_was_read(scans: Scans) -> None:
+    first = scans.begin(4)
+    (scans.tree / "d1/s1/f1").write_text("longer than before")
+    (scans.tree / "d2/s2/new").write_text("y")
+    manifest = scans.increment()
+    frame = index_view.names(scans.next, manifest).collect()
+    stale, fresh = (frame.filter(path=path) for path in ("d1/s1/f1", "d2/s2/new"))
     assert stale["size_bytes"].item() == 1
-    assert first.started_ns is not None
-    assert int(stale["read_at"].item().timestamp()) == first.started_ns // 10**9
-    assert manifest.started_ns is not None
-    fresh = frame.filter(path="d2/s2/new")
-    assert int(fresh["read_at"].item().timestamp()) == manifest.started_ns // 10**9
+    for read, by in ((stale, first), (fresh, manifest)):
+        assert by.started_ns is not None
+        assert int(read["read_at"].item().timestamp()) == by.started_ns // 10**9
     assert manifest.oldest_ns == first.started_ns
     # What a plan is judged by is the age of the oldest rows, through any number of scans.
-    again = incremental(tree, tmp_path / "again", tmp_path / "next")
-    assert again.oldest_ns == first.started_ns
-    assert again.incremental is not None
-    assert again.incremental.read_since_ns == first.started_ns
+    again = incremental(scans.tree, scans.next.with_name("again"), scans.next)
+    assert again.oldest_ns == incremented(again).read_since_ns == first.started_ns
 
 
-def test_a_plan_is_as_old_as_the_oldest_row(tree: Path, tmp_path: Path) -> None:
-    a_tree(tree, 4)
-    manifest = full(tree, tmp_path / "base")
+def test_a_plan_is_as_old_as_the_oldest_row(scans: Scans) -> None:
+    manifest = scans.begin(4)
     old = replace(manifest, started_ns=manifest.ended_ns - 10**12)
-    save_manifest(old, tmp_path / "base")
-    monthly = SimpleNamespace(manifest=old, policy=None)
-    assert _ended_at(tmp_path / "base", monthly) == old.ended_ns // 10**9
+    save_manifest(old, scans.base)
+    assert _ended_at(scans.base, old) == old.ended_ns // 10**9
     # Directories of the base changed after its scan began, as it says now, but for one.
-    os.utime(tree / "d1/s1/f1")
-    base = carry_over.ScanBase(tmp_path / "base", old, time.time_ns())
-    core = tmp_path / "next"
-    fresh = full(tree, core)
-    shards, scan = carry_over.carried_over(base, core, fresh.shards, unchanged=8)
+    os.utime(scans.tree / "d1/s1/f1")
+    base = carry_over.ScanBase(scans.base, old, time.time_ns())
+    fresh = full(scans.tree, scans.next)
+    shards, scan = carry_over.carried_over(base, scans.next, fresh.shards, unchanged=8)
     assert scan.carried == 40
-    monthly.manifest = replace(fresh, shards=shards, incremental=scan)
-    assert _ended_at(core, monthly) == monthly.manifest.oldest_ns // 10**9
-    assert monthly.manifest.oldest_ns == old.started_ns
+    monthly = replace(fresh, shards=shards, incremental=scan)
+    assert _ended_at(scans.next, monthly) == monthly.oldest_ns // 10**9
+    assert monthly.oldest_ns == old.started_ns
 
 
-def _ended_at(index: Path, horizon: SimpleNamespace) -> float:
+def _ended_at(index: Path, manifest: Manifest) -> float:
     question: Any = SimpleNamespace(directory=index)
-    found: Any = horizon
+    found: Any = SimpleNamespace(manifest=manifest, policy=None)
     planned = plan_making._index(question, found, exact=False)
     assert planned.started_at is not None
     assert planned.started_at <= planned.ended_at
     return planned.ended_at.timestamp()
 
 
-def test_a_new_name_of_a_file_is_known_under_its_other_names(tree: Path, tmp_path: Path) -> None:
-    a_tree(tree, 4)
-    full(tree, tmp_path / "base")
-    settle()
-    (tree / "d1/s1/other").hardlink_to(tree / "d2/s2/f3")
-    incremental(tree, tmp_path / "next", tmp_path / "base")
-    full(tree, tmp_path / "full")
-    both = [
-        rows(tmp_path / place).filter(pl.col("nlink") == 2, pl.col("type") == "f")
-        for place in ("next", "full")
-    ]
-    assert both[0].height == 2
-    assert_frame_equal(*both)
-    same_but_in_place(tmp_path / "next", tmp_path / "full")
+def test_a_new_name_of_a_file_is_known_under_its_other_names(scans: Scans) -> None:
+    scans.begin(4)
+    (scans.tree / "d1/s1/other").hardlink_to(scans.tree / "d2/s2/f3")
+    scans.increment()
+    scans.check()
+    now, then = (
+        rows(index).filter(pl.col("nlink") == 2, pl.col("type") == "f")
+        for index in (scans.next, scans.next.with_name("full"))
+    )
+    assert now.height == 2
+    assert_frame_equal(now, then)
 
 
-def test_a_moved_subtree_is_read_where_it_is(tree: Path, tmp_path: Path) -> None:
-    a_tree(tree)
-    full(tree, tmp_path / "base")
-    settle()
-    before = (tree / "d1/s1").stat()
-    (tree / "d1").rename(tree / "d2/moved")
-    assert (tree / "d2/moved/s1").stat().st_ctime_ns == before.st_ctime_ns
-    manifest = incremental(tree, tmp_path / "next", tmp_path / "base")
-    full(tree, tmp_path / "full")
-    same_but_in_place(tmp_path / "next", tmp_path / "full")
-    assert manifest.incremental is not None
-    assert manifest.incremental.carried == 150
+def test_a_moved_subtree_is_read_where_it_is(scans: Scans) -> None:
+    scans.begin()
+    before = (scans.tree / "d1/s1").stat()
+    (scans.tree / "d1").rename(scans.tree / "d2/moved")
+    assert (scans.tree / "d2/moved/s1").stat().st_ctime_ns == before.st_ctime_ns
+    assert incremented(scans.increment()).carried == 150
+    scans.check()
 
 
-def test_two_directories_that_changed_places_are_read(tree: Path, tmp_path: Path) -> None:
+def test_two_directories_that_changed_places_are_read(scans: Scans) -> None:
+    tree = scans.tree
     a_tree(tree)
     (tree / "d1/s1/f0").unlink()
     settle()
-    full(tree, tmp_path / "base")
-    settle()
-    (tree / "d1").rename(tree / "aside")
-    (tree / "d2").rename(tree / "d1")
-    (tree / "aside").rename(tree / "d2")
-    incremental(tree, tmp_path / "next", tmp_path / "base")
-    full(tree, tmp_path / "full")
-    same_but_in_place(tmp_path / "next", tmp_path / "full")
+    scans.again()
+    for old, new in (("d1", "aside"), ("d2", "d1"), ("aside", "d2")):
+        (tree / old).rename(tree / new)
+    scans.increment()
+    scans.check()
 
 
-def test_a_restored_modification_time_hides_nothing(tree: Path, tmp_path: Path) -> None:
-    a_tree(tree)
-    full(tree, tmp_path / "base")
-    settle()
-    before = (tree / "d1/s1").stat()
-    (tree / "d1/s1/hidden").write_text("x")
-    os.utime(tree / "d1/s1", ns=(before.st_atime_ns, before.st_mtime_ns))
-    incremental(tree, tmp_path / "next", tmp_path / "base")
-    assert b"d1/s1/hidden" in names(tmp_path / "next")
+def test_a_restored_modification_time_hides_nothing(scans: Scans) -> None:
+    scans.begin()
+    place = scans.tree / "d1/s1"
+    before = place.stat()
+    (place / "hidden").write_text("x")
+    os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
+    scans.increment()
+    assert b"d1/s1/hidden" in names(scans.next)
 
 
 def test_a_change_within_the_margin_is_read_again(
-    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scans: Scans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name that came right after the directory was read may leave its times as they were."""
     monkeypatch.setattr(carry_over, "MARGIN_S", 60)
-    a_tree(tree)
-    full(tree, tmp_path / "base")
-    manifest = incremental(tree, tmp_path / "next", tmp_path / "base")
-    assert manifest.incremental is not None
-    assert (manifest.incremental.unchanged, manifest.incremental.carried) == (0, 0)
+    scans.begin()
+    manifest = scans.increment()
+    scan = incremented(manifest)
+    assert (scan.unchanged, scan.carried) == (0, 0)
     assert Lack.IN_PLACE not in manifest.lacking
-    full(tree, tmp_path / "full")
-    same_but_in_place(tmp_path / "next", tmp_path / "full")
+    scans.check()
 
 
 def test_what_a_tick_hides_is_within_the_margin(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,37 +330,27 @@ def test_what_a_tick_hides_is_within_the_margin(monkeypatch: pytest.MonkeyPatch)
         shutil.rmtree(top)
 
 
-def test_an_empty_directory_is_read_again_where_names_vanished(tree: Path, tmp_path: Path) -> None:
+def test_an_empty_directory_is_read_again_where_names_vanished(scans: Scans) -> None:
     """It may have moved away while the scan ran, and be back: then it left no names."""
-    a_tree(tree, 4)
-    first = full(tree, tmp_path / "base")
+    first = scans.begin(4)
     # The scan of then did not find the way to one directory, and lists nothing in it.
+    shards = []
     for shard in first.shards:
-        frame = pl.read_parquet(tmp_path / "base" / shard.name)
-        frame.filter(pl.col("parent") != b"d1/s1").write_parquet(tmp_path / "base" / shard.name)
-    shards = tuple(
-        replace(
-            shard,
-            rows=pl.read_parquet(tmp_path / "base" / shard.name).height,
-            size_bytes=(tmp_path / "base" / shard.name).stat().st_size,
-            sha256=None,
-        )
-        for shard in first.shards
-    )
-    save_manifest(replace(first, vanished=1, shards=shards), tmp_path / "base")
-    incremental(tree, tmp_path / "next", tmp_path / "base")
-    assert b"d1/s1/f0" in names(tmp_path / "next")
+        file = scans.base / shard.name
+        frame = pl.read_parquet(file).filter(pl.col("parent") != b"d1/s1")
+        frame.write_parquet(file)
+        size_bytes = file.stat().st_size
+        shards.append(replace(shard, rows=frame.height, size_bytes=size_bytes, sha256=None))
+    save_manifest(replace(first, vanished=1, shards=tuple(shards)), scans.base)
+    scans.increment()
+    assert b"d1/s1/f0" in names(scans.next)
 
 
 @pytest.mark.parametrize("stops", [1, 4])
-def test_a_scan_that_was_stopped_goes_on_from_the_same_base(
-    stops: int, tree: Path, tmp_path: Path
-) -> None:
-    a_tree(tree, 60, 3)
-    full(tree, tmp_path / "base")
-    settle()
-    (tree / "d1/s1/new").write_text("x")
-    slow: Any = {"threads": 2, "limits": ScanLimits(300.0), "checkpoint_s": 0.01}
+def test_a_scan_that_was_stopped_goes_on_from_the_same_base(stops: int, scans: Scans) -> None:
+    scans.begin(60, 3)
+    (scans.tree / "d1/s1/new").write_text("x")
+    slowly = ScanOptions(2, base=scans.base, limits=ScanLimits(300.0), checkpoint_s=0.01)
     for _ in range(stops):
         seen = iter(range(2))
 
@@ -362,52 +358,40 @@ def test_a_scan_that_was_stopped_goes_on_from_the_same_base(
             if next(seen) == 1:
                 raise Interrupted("stopped")
 
-        options = replace(ScanOptions(base=tmp_path / "base"), **slow)
         with contextlib.suppress(Interrupted):
-            scan_index(str(tree), tmp_path / "next", options, version="0", progress=interrupt)
+            scan_index(str(scans.tree), scans.next, slowly, version="0", progress=interrupt)
             break
-    if (tmp_path / "next/checkpoint.json").exists():
+    if (scans.next / "checkpoint.json").exists():
         with raises(UsageError, "value-refused"):
-            full(tree, tmp_path / "next")
-    if not (tmp_path / "next/manifest.json").exists():
-        incremental(tree, tmp_path / "next", tmp_path / "base")
-    full(tree, tmp_path / "full")
-    same_but_in_place(tmp_path / "next", tmp_path / "full")
+            full(scans.tree, scans.next)
+    if not (scans.next / "manifest.json").exists():
+        scans.increment()
+    scans.check()
 
 
 def test_leftovers_of_a_killed_attempt_are_taken_away(
-    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scans: Scans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a_tree(tree)
-    full(tree, tmp_path / "base")
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
+    scans.begin()
     with monkeypatch.context() as context:
-        context.setattr(scanning, "save_manifest", killed)
+        context.setattr(scanning, "save_manifest", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            incremental(tree, tmp_path / "next", tmp_path / "base")
-    assert list((tmp_path / "next").glob("kept-*"))
-    incremental(tree, tmp_path / "next", tmp_path / "base")
-    full(tree, tmp_path / "full")
-    same_but_in_place(tmp_path / "next", tmp_path / "full")
+            scans.increment()
+    assert list(scans.next.glob("kept-*"))
+    scans.increment()
+    scans.check()
 
 
 def test_a_base_without_links_to_it_is_copied(
-    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scans: Scans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a_tree(tree)
-    full(tree, tmp_path / "base")
-
-    def refused(*_: object) -> None:
-        raise OSError("another file system")
-
+    scans.begin()
+    refused = Mock(side_effect=OSError("another file system"))
     monkeypatch.setattr(Path, "hardlink_to", refused)
-    incremental(tree, tmp_path / "next", tmp_path / "base")
-    shutil.rmtree(tmp_path / "base")
-    full(tree, tmp_path / "full")
-    same_but_in_place(tmp_path / "next", tmp_path / "full")
+    scans.increment()
+    assert refused.called
+    shutil.rmtree(scans.base)
+    scans.check()
 
 
 def test_an_empty_tree_and_one_that_was_emptied(tree: Path, tmp_path: Path) -> None:
@@ -443,21 +427,17 @@ SOUND = FileSystemIdentity("ext4", "/dev/x", 5, 6, "uuid")
         ({"lacking": frozenset({Lack.LAYOUT, Lack.POOL})}, "project"),
     ],
 )
-def test_an_unsuitable_base_is_refused(
-    change: dict[str, Any], words: str, tree: Path, tmp_path: Path
-) -> None:
-    a_tree(tree, 1)
-    manifest = full(tree, tmp_path / "base")
-    sound = replace(manifest, filesystem=SOUND)
-    save_manifest(sound, tmp_path / "base")
+def test_an_unsuitable_base_is_refused(change: dict[str, Any], words: str, scans: Scans) -> None:
+    sound = replace(scans.begin(1), filesystem=SOUND)
+    save_manifest(sound, scans.base)
     now_ns = 10**18 - 1 if "clock" in words else time.time_ns()
-    terms: Any = {"lacking": manifest.lacking, "mounts": (), "now_ns": now_ns}
-    root = os.fsencode(tree)
+    terms: Any = {"lacking": sound.lacking, "mounts": (), "now_ns": now_ns}
+    root = os.fsencode(scans.tree)
     if "clock" not in words:
-        assert carry_over.starting_point(tmp_path / "base", root, SOUND, **terms).manifest == sound
-    save_manifest(replace(sound, **change), tmp_path / "base")
+        assert carry_over.starting_point(scans.base, root, SOUND, **terms).manifest == sound
+    save_manifest(replace(sound, **change), scans.base)
     with raises(UsageError, "base-unsuitable", words):
-        carry_over.starting_point(tmp_path / "base", root, SOUND, **terms)
+        carry_over.starting_point(scans.base, root, SOUND, **terms)
 
 
 @pytest.mark.parametrize("kind", ["lustre", "fuse.sshfs", "vfat", "overlay"])
@@ -467,31 +447,26 @@ def test_a_file_system_whose_ctime_says_too_little_is_refused(kind: str, tmp_pat
         carry_over.starting_point(tmp_path, b"/x", replace(SOUND, kind=kind), **terms)
 
 
-def test_a_missing_or_broken_base_is_an_error(tree: Path, tmp_path: Path) -> None:
-    a_tree(tree, 2)
+def test_a_missing_or_broken_base_is_an_error(scans: Scans) -> None:
+    a_tree(scans.tree, 2)
     with raises(UnreadableError, "index-missing"):
-        incremental(tree, tmp_path / "next", tmp_path / "none")
-    manifest = full(tree, tmp_path / "base")
-    file = tmp_path / "base" / manifest.shards[0].name
+        scans.increment()
+    file = scans.base / scans.again().shards[0].name
     whole = file.read_bytes()
-    file.write_bytes(whole[:-1])
-    with raises(DataError, "shard-changed"):
-        incremental(tree, tmp_path / "next", tmp_path / "base")
-    file.write_bytes(b"x" * len(whole))
-    with raises(DataError, "base-damaged"):
-        incremental(tree, tmp_path / "next", tmp_path / "base")
-    # Into the base itself.
-    with raises(UsageError, "index-present"):
-        file.write_bytes(whole)
-        incremental(tree, tmp_path / "base", tmp_path / "base")
+    for content, code in ((whole[:-1], "shard-changed"), (b"x" * len(whole), "base-damaged")):
+        file.write_bytes(content)
+        with raises(DataError, code):
+            scans.increment()
+    file.write_bytes(whole)
+    with raises(UsageError, "index-present"):  # into the base itself
+        incremental(scans.tree, scans.base, scans.base)
 
 
-def test_workers_of_dask_do_full_scans_only(tree: Path, tmp_path: Path) -> None:
-    a_tree(tree, 1)
-    full(tree, tmp_path / "base")
+def test_workers_of_dask_do_full_scans_only(scans: Scans) -> None:
+    scans.begin(1)
     with raises(UsageError, "base-dask"):
-        incremental(tree, tmp_path / "next", tmp_path / "base", dask="local")
-    assert not (tmp_path / "next").exists()
+        scans.increment(dask="local")
+    assert not scans.next.exists()
 
 
 def test_a_long_chain_suggests_a_full_scan() -> None:

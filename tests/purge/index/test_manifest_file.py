@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.codes import raises
 from tests.support.each import for_each
+from tests.support.manifests import manifest as of_scan
 
 from trimtab.base.error import DataError, UnreadableError
 from trimtab.purge.index.manifest import (
@@ -25,18 +26,10 @@ from trimtab.purge.index.manifest import (
 )
 from trimtab.purge.index.manifest_file import from_json, load_manifest, save_manifest, to_json
 
-WHOLE = Manifest(
-    index_id="01a2026e-04f0-726d-ab06-230e391b970f",
-    root=b"/scratch",
+WHOLE = replace(
+    of_scan("/scratch", 2 * 10**9, lacking=frozenset({Lack.PROJECT})),
     filesystem=FileSystemIdentity("lustre", "scratch", 5, 6),
-    source=IndexSource.SCAN,
-    tool="trimtab 0.1",
     started_ns=1,
-    ended_ns=2 * 10**18,
-    times=TimeTrust.EXACT_NS,
-    time_resolution_ns=1,
-    lacking=frozenset({Lack.PROJECT}),
-    complete=True,
     shards=(Shard("a.parquet", 3, 5, None),),
 )
 
@@ -127,17 +120,20 @@ def test_what_is_no_manifest_is_refused(text: str, said: str) -> None:
     assert said in caught.value.message
 
 
-@pytest.mark.parametrize("name", ["../x", "", ".", "a/b", "/etc/passwd", "a\0b"])
-def test_a_shard_lies_in_the_index(name: str) -> None:
-    shard = {"name": name, "rows": 3, "size_bytes": 5, "sha256": None}
-    with raises(DataError, "manifest-contradictory"):
-        from_json(_changed(shards=[shard]))
+SHARD = {"name": "a", "rows": 3, "size_bytes": 5, "sha256": None}
 
 
-def test_rows_do_not_count_twice() -> None:
-    shard = {"name": "a", "rows": 3, "size_bytes": 5, "sha256": None}
+@for_each(
+    "shards",
+    [
+        *([SHARD | {"name": name}] for name in ("../x", "", ".", "a/b", "/etc/passwd", "a\0b")),
+        [SHARD, SHARD],
+    ],
+)
+def test_a_shard_lies_in_the_index_and_counts_once(shards: list[dict[str, object]]) -> None:
+    many = len(shards)
     with raises(DataError, "manifest-contradictory"):
-        from_json(_changed(shards=[shard, shard], rows=6, size_bytes=10))
+        from_json(_changed(shards=shards, rows=3 * many, size_bytes=5 * many))
 
 
 def test_an_index_is_loaded_with_its_shards(tmp_path: Path) -> None:
@@ -182,9 +178,9 @@ def test_only_a_whole_index_of_known_identity_can_delete() -> None:
         "its file system": replace(WHOLE, filesystem=None),
     }
     for said, manifest in shortcomings.items():
+        (obstacle,) = manifest.obstacles
+        assert said in obstacle
         assert not manifest.can_delete
-        assert len(manifest.obstacles) == 1
-        assert said in manifest.obstacles[0]
 
 
 def test_whether_an_index_can_delete_is_not_believed_but_worked_out() -> None:
@@ -193,12 +189,12 @@ def test_whether_an_index_can_delete_is_not_believed_but_worked_out() -> None:
 
 
 def test_a_file_system_is_known_again() -> None:
-    ext4 = FileSystemIdentity("ext4", "/dev/sda1", 7, 8)
+    ext4, lustre = FileSystemIdentity("ext4", "/dev/sda1", 7, 8), WHOLE.filesystem
+    assert lustre is not None
     assert ext4.is_same(replace(ext4, name="/dev/sdb1", device=9))
-    assert not ext4.is_same(replace(ext4, fsid=6))
-    assert not ext4.is_same(replace(ext4, fsid=None))
-    assert not FileSystemIdentity("ext4").is_same(FileSystemIdentity("ext4"))
-    lustre = FileSystemIdentity("lustre", "scratch", 1, 2)
     assert lustre.is_same(replace(lustre, fsid=3))
-    assert not lustre.is_same(replace(lustre, name="home"))
-    assert not lustre.is_same(replace(lustre, kind="ext4"))
+    for other in (replace(ext4, fsid=6), replace(ext4, fsid=None)):
+        assert not ext4.is_same(other)
+    for other in (replace(lustre, name="home"), replace(lustre, kind="ext4")):
+        assert not lustre.is_same(other)
+    assert not FileSystemIdentity("ext4").is_same(FileSystemIdentity("ext4"))

@@ -54,11 +54,9 @@ def test_a_real_tree_becomes_what_lstat_says(tmp_path: Path, version: int) -> No
     twin = true_rows(root)
     for row in twin:
         path = root + b"/" + path_of(row)
-        status = os.lstat(path)
-        stamps = (status.st_atime_ns, status.st_mtime_ns, status.st_ctime_ns)
-        entries.append(
-            (path, status.st_mode, status.st_uid, status.st_gid, *stamps, status.st_size)
-        )
+        s = os.lstat(path)
+        stamps = (s.st_atime_ns, s.st_mtime_ns, s.st_ctime_ns)
+        entries.append((path, s.st_mode, s.st_uid, s.st_gid, *stamps, s.st_size))
     manifest, rows = imported(tmp_path, mfu(entries, version), IndexSource.MFU, root=root)
     same = ("parent", "name", "uid", "gid", "size_bytes", "atime_ns", "mtime_ns", "ctime_ns",
             "type", "last_use_s")  # fmt: skip
@@ -83,11 +81,8 @@ def test_a_path_as_long_as_the_longest_has_no_nul_behind_it(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("at", "value", "said"),
     [
-        (0, b"", "no path"),
-        (0, b"/etc/x", "beneath"),
-        (2, 2**32, "uid"),
-        (3, -1, "gid"),
-        (1, 2**32, "type"),
+        *((0, b"", "no path"), (0, b"/etc/x", "beneath"), (1, 2**32, "type")),
+        *((2, 2**32, "uid"), (3, -1, "gid")),
     ],
 )
 def test_a_value_that_cannot_be_is_refused(tmp_path: Path, at: int, value: Any, said: str) -> None:
@@ -126,21 +121,18 @@ def test_a_list_that_was_cut_off_anywhere_says_so(tmp_path: Path) -> None:
 
 def test_what_follows_the_last_file_is_refused(tmp_path: Path) -> None:
     manifest, rows = imported(tmp_path, mfu([FILE]) + b"\0", IndexSource.MFU)
-    assert only(rows, "name") == [(b"a",)]
-    assert manifest.refused == 1
+    assert (only(rows, "name"), manifest.refused) == ([(b"a",)], 1)
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        b"",
-        b"\0" * 100,
-        b"\xff" * 100,
-        struct.pack(">Q", 2) * 20,
-        struct.pack(">7Q", 4, 0, 0, 0, 0, 1, 0),
-        struct.pack(">7Q", 4, 2**60, 8, 0, 0, 1, 8),
-        struct.pack(">7Q", 4, 0, 0, 0, 0, 1, 2**60),
-        b"/scratch/a|F\n/scratch/b|F\n",
+        *(b"", b"\0" * 100, b"\xff" * 100, struct.pack(">Q", 2) * 20),
+        *(b"/scratch/a|F\n/scratch/b|F\n", struct.pack(">7Q", 4, 0, 0, 0, 0, 1, 0)),
+        *(
+            struct.pack(">7Q", 4, *head)
+            for head in ((2**60, 8, 0, 0, 1, 8), (0, 0, 0, 0, 1, 2**60))
+        ),
     ],
 )
 def test_what_is_no_list_is_refused_as_a_whole(tmp_path: Path, content: bytes) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.purge.index.trees import NS, hostile_tree, true_rows
 from tests.support.codes import raises
+from tests.support.each import for_each
+from tests.support.manifests import manifest
 
 from trimtab.base.error import DataError, UnreadableError, UsageError
 from trimtab.base.visible import visible
@@ -30,7 +35,8 @@ from trimtab.purge.index.index_query import (
     only_reads,
     totals,
 )
-from trimtab.purge.index.manifest import IndexSource, Lack, Manifest, TimeTrust
+from trimtab.purge.index.index_view import named
+from trimtab.purge.index.manifest import Lack, Manifest
 from trimtab.purge.index.manifest_file import save_manifest
 from trimtab.purge.index.shard import ShardWriter, fill, write_shard
 
@@ -44,24 +50,10 @@ def _index(directory: Path, rows: list[dict[str, Any]], **changed: Any) -> Manif
     names = [name for name in kinds if rows and name in rows[0] and name != "last_use_s"]
     frame = pl.DataFrame(rows or None, schema={name: kinds[name] for name in names or kinds})
     half = len(rows) // 2
-    parts = [frame[:half], frame[half:]] if rows else []
-    manifest = Manifest(
-        index_id="x",
-        root=b"/scratch",
-        filesystem=None,
-        source=IndexSource.SCAN,
-        tool="test",
-        started_ns=None,
-        ended_ns=END_S * NS,
-        times=TimeTrust.EXACT_NS,
-        time_resolution_ns=1,
-        lacking=frozenset(),
-        complete=True,
-        shards=fill(ShardWriter(directory), parts),
-    )
-    manifest = replace(manifest, **changed)
-    save_manifest(manifest, directory)
-    return manifest
+    shards = fill(ShardWriter(directory), [frame[:half], frame[half:]] if rows else [])
+    written = replace(manifest(ended_s=END_S), shards=shards, **changed)
+    save_manifest(written, directory)
+    return written
 
 
 def _row(**changed: Any) -> dict[str, Any]:
@@ -87,16 +79,13 @@ def test_a_real_tree_is_answered_as_lstat_has_it(
     files = {row["id"]: row for row in rows if row["type"] == "f"}.values()
     (answer,) = ask(
         index, "select count(*) n, sum(allocated_bytes) held, sum(size_bytes) length from files"
-    ).frame.to_dicts()
-    assert answer == {
-        "n": len(files),
-        "held": sum(row["allocated_bytes"] for row in files),
-        "length": sum(row["size_bytes"] for row in files),
-    }
+    ).frame.rows()
+    held, length = (sum(row[name] for row in files) for name in ("allocated_bytes", "size_bytes"))
+    assert answer == (len(files), held, length)
     monkeypatch.setattr(index_query, "user_name", lambda uid: None)
     (by_user,) = holdings(index, By.USER).frame.to_dicts()
     assert by_user["user"] == str(os.getuid())
-    assert (by_user["files"], by_user["allocated_bytes"]) == (answer["n"], answer["held"])
+    assert (by_user["files"], by_user["allocated_bytes"]) == (len(files), held)
     names = ask(index, "select path from names order by path").frame["path"].to_list()
     paths = [visible(os.fsdecode(os.path.join(r["parent"], r["name"]))) for r in rows]  # noqa: PTH118
     assert names == sorted(paths)
@@ -133,10 +122,8 @@ def test_a_file_with_several_names_is_one_file(tmp_path: Path) -> None:
     rows = [_row(nlink=3, name=name) for name in (b"c", b"a", b"b")]
     rows += [_row(nlink=2, device=2, name=b"x"), _row(type="d", nlink=2, name=b"sub")]
     _index(tmp_path, rows)
-    assert ask(tmp_path, "select path from files order by path").frame["path"].to_list() == [
-        "d/a",
-        "d/x",
-    ]
+    files = ask(tmp_path, "select path from files order by path").frame
+    assert files["path"].to_list() == ["d/a", "d/x"]
     assert ask(tmp_path, "select count(*) n from names").frame.item() == 5
 
 
@@ -146,7 +133,7 @@ def test_files_of_unknown_identity_are_not_taken_for_one(tmp_path: Path) -> None
     answer = ask(tmp_path, "select count(*) n from files")
     assert answer.frame.item() == 2
     assert "hard links unknown" in answer.notes[0]
-    written = index_view.scanned(tmp_path, replace(_index(tmp_path, rows))).collect()
+    written = index_view.scanned(tmp_path, _index(tmp_path, rows)).collect()
     assert written["id"].n_unique() == 2  # for whoever counts by identity
 
 
@@ -161,14 +148,11 @@ def test_what_is_lacking_is_null_and_said(tmp_path: Path) -> None:
     assert held.notes == answer.notes
 
 
-def test_an_answer_has_an_end(tmp_path: Path) -> None:
+def test_an_answer_has_an_end_and_that_of_an_empty_index_is_empty(tmp_path: Path) -> None:
     _index(tmp_path, [_row(name=b"%d" % number) for number in range(20)])
     answer = ask(tmp_path, "select name from names", rows_maximum=7)
     assert (answer.frame.height, answer.cut_off) == (7, True)
     assert not ask(tmp_path, "select name from names", rows_maximum=20).cut_off
-
-
-def test_an_empty_index_has_empty_answers(tmp_path: Path) -> None:
     _index(tmp_path, [])
     assert ask(tmp_path, "select * from files").frame.height == 0
     assert holdings(tmp_path, By.AGE).frame.height == 0
@@ -197,24 +181,15 @@ def test_a_question_is_let_through(statement: str) -> None:
     only_reads(statement)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "statement",
     [
-        "",
-        "drop table files",
-        "delete from files",
-        "truncate files",
-        "create table x as select * from files",
-        "with a as (select 1) delete from files",
-        "select path into x from files",
-        "select 1; select 2",
-        "select * from read_csv('/etc/passwd')",
-        "select * from READ_PARQUET ('x')",
-        "select * from scan_ndjson('x')",
-        "show tables",
-        "insert into files values (1)",
+        *("", "drop table files", "delete from files", "truncate files", "show tables"),
+        *("create table x as select * from files", "with a as (select 1) delete from files"),
+        *("select path into x from files", "select 1; select 2", "copy files to 'x'"),
+        *("select * from read_csv('/etc/passwd')", "select * from READ_PARQUET ('x')"),
+        *("select * from scan_ndjson('x')", "insert into files values (1)"),
         "update files set uid = 0",
-        "copy files to 'x'",
     ],
 )
 def test_anything_else_is_refused(tmp_path: Path, statement: str) -> None:
@@ -223,16 +198,12 @@ def test_anything_else_is_refused(tmp_path: Path, statement: str) -> None:
         ask(tmp_path, statement)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "statement",
     [
-        "select path from elsewhere",
-        "select colour from files",
-        "select from from from",
-        "select * from '/etc/passwd'",
-        'select * from "/etc/passwd"',
-        "select * from files where",
-        "select sum(path) from files group by",
+        *("select path from elsewhere", "select colour from files", "select from from from"),
+        *("select * from '/etc/passwd'", 'select * from "/etc/passwd"'),
+        *("select * from files where", "select sum(path) from files group by"),
     ],
 )
 def test_what_cannot_be_answered_is_said(tmp_path: Path, statement: str) -> None:
@@ -329,20 +300,14 @@ def test_every_total_is_that_of_the_loop(
     rows = []
     for number, row in enumerate(drawn):
         at = None if row["age_s"] is None else (END_S - row["age_s"]) * NS
-        rows.append(
-            _row(
-                name=b"%d" % number,
-                **{k: v for k, v in row.items() if k != "inode"},
-                # A file's names share everything but themselves: so does what is drawn for them.
-                id=(row["inode"] if row["nlink"] > 1 else 100 + number).to_bytes(16, "big"),
-                atime_ns=at,
-                mtime_ns=at,
-                ctime_ns=at,
-            )
-        )
+        # A file's names share everything but themselves: so does what is drawn for them.
+        identity = (row["inode"] if row["nlink"] > 1 else 100 + number).to_bytes(16, "big")
+        times = dict.fromkeys(("atime_ns", "mtime_ns", "ctime_ns"), at)
+        drawn_row = {name: value for name, value in row.items() if name != "inode"}
+        rows.append(_row(name=b"%d" % number, **drawn_row, id=identity, **times))
     directory = tmp_path_factory.mktemp("index")
-    manifest = _index(directory, [{k: v for k, v in r.items() if k != "age_s"} for r in rows])
-    files = index_view.files(index_view.names(directory, manifest))
+    written = _index(directory, [{k: v for k, v in r.items() if k != "age_s"} for r in rows])
+    files = index_view.files(index_view.names(directory, written))
     for by in (By.USER, By.PROJECT, By.AGE, By.SIZE, By.OST, By.POOL):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(index_query, "user_name", lambda uid: None)
@@ -353,9 +318,8 @@ def test_every_total_is_that_of_the_loop(
             ordered = sorted(slow, key=lambda key: (key is None, key or 0))
             assert counted == [tuple(slow[key]) for key in ordered]
         else:
-            assert dict(zip(frame[by.value], counted, strict=True)) == {
-                key: tuple(value) for key, value in slow.items()
-            }
+            expected = {key: tuple(value) for key, value in slow.items()}
+            assert dict(zip(frame[by.value], counted, strict=True)) == expected
             held = [bytes_ for _, bytes_ in counted]
             assert held == sorted(held, reverse=True)
 
@@ -367,11 +331,10 @@ def test_classes_are_named(tmp_path: Path) -> None:
         _row(name=b"c", size_bytes=2**41, atime_ns=0, mtime_ns=0, ctime_ns=0),
     ]
     _index(tmp_path, rows)
-    sizes = holdings(tmp_path, By.SIZE).frame
-    assert sizes["size"].to_list() == ["empty", "4.00 KiB to 64.0 KiB", "1.00 TiB and more"]
-    ages_ = holdings(tmp_path, By.AGE).frame
-    assert ages_["age"].to_list() == ["7 to 14 days", "730 days and more", "not known"]
-    assert ages_["share"].to_list() == [1 / 3] * 3
+    by_size, by_age = (holdings(tmp_path, by).frame for by in (By.SIZE, By.AGE))
+    assert by_size["size"].to_list() == ["empty", "4.00 KiB to 64.0 KiB", "1.00 TiB and more"]
+    assert by_age["age"].to_list() == ["7 to 14 days", "730 days and more", "not known"]
+    assert by_age["share"].to_list() == [1 / 3] * 3
 
 
 @pytest.mark.parametrize(
@@ -387,10 +350,9 @@ def test_what_the_index_does_not_tell_is_not_answered(tmp_path: Path, by: By, la
 def test_a_pool_is_text_that_can_be_asked_for(tmp_path: Path) -> None:
     rows = [_row(name=b"a", pool=b"flash"), _row(name=b"b", pool=b"\x1b[2J"), _row(name=b"c")]
     _index(tmp_path, rows)
-    asked = "select name from files where pool = 'flash'"
-    assert ask(tmp_path, asked).frame["name"].to_list() == ["a"]
-    asked = "select pool from files order by name"
-    assert ask(tmp_path, asked).frame["pool"].to_list() == ["flash", r"\x1b[2J", None]
+    assert ask(tmp_path, "select name from files where pool = 'flash'").frame.item() == "a"
+    pools = ask(tmp_path, "select pool from files order by name").frame["pool"]
+    assert pools.to_list() == ["flash", r"\x1b[2J", None]
 
 
 def test_an_index_of_before_pools_were_kept_is_read_on_and_says_nothing_of_them(
@@ -401,8 +363,7 @@ def test_an_index_of_before_pools_were_kept_is_read_on_and_says_nothing_of_them(
     frame = schema.completed(pl.DataFrame([row], schema={name: kinds[name] for name in row}))
     older = write_shard(frame.drop("pool"), tmp_path / "older.parquet")
     for shards in ((older,), (*newer.shards, older)):
-        manifest = replace(newer, shards=shards)
-        save_manifest(manifest, tmp_path)
+        save_manifest(replace(newer, shards=shards), tmp_path)
         result = ask(tmp_path, "select name, pool, osts from names order by name").frame
         assert result.rows()[-1] == ("b", None, [3])
         assert result.height == len(shards)
@@ -422,3 +383,32 @@ def test_the_most_come_first_and_no_more_than_asked(
     answer = holdings(tmp_path, By.USER, top=3)
     assert answer.frame["user"].to_list() == ["u29\\x1b", "u28\\x1b", "u27\\x1b"]
     assert answer.cut_off
+
+
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Have threads take turns far more often than they do by themselves."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
+@pytest.mark.calibration
+@pytest.mark.usefixtures("restless")
+def test_threads_that_ask_for_names_at_once_do_not_mix_them_up() -> None:
+    names = named("uid", "user", lambda number: f"user{number}")
+
+    def ask(part: int) -> bool:
+        numbers = [None, *range(300 * part, 300 * part + 300)]
+        frame = pl.LazyFrame({"uid": numbers}, schema={"uid": pl.UInt32}).select(names)
+        asked = frame.collect()["user"].to_list()
+        return asked == [None, *(f"user{number}" for number in numbers[1:])]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(ask, range(200)))
+
+
+def test_numbers_that_are_not_known_have_no_name() -> None:
+    frame = pl.LazyFrame({"uid": [None, None]}, schema={"uid": pl.UInt32})
+    assert frame.select(named("uid", "user", str)).collect()["user"].to_list() == [None, None]

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.purge.index.slow_readers import blocks, time_ns
+from tests.purge.index.slow_readers import number as digits
 
 from trimtab.purge.index import find_list
 from trimtab.purge.index.list_reading import ROOT_ITSELF, ListReading, split_paths
 from trimtab.purge.index.printf_list import GNU, LFS, PATTERNS, ListFormat, parse_format
 
 TOKEN = b"0123456789abcdef"
-NS = 10**9
 Row = dict[str, Any]
 
 
@@ -35,25 +36,6 @@ class Pieces(io.BytesIO):
         return super().read(length)
 
 
-def _number(bits: int, unit: int = 1) -> Callable[[bytes], int | None]:
-    def read(text: bytes) -> int | None:
-        value = int(text) * unit if re.fullmatch(rb"[0-9]+", text) else 2**bits
-        return value if value < 2**bits else None
-
-    return read
-
-
-def _seconds(text: bytes, *, timespec: bool) -> int | None:
-    match = re.fullmatch(rb"(-?)([0-9]+)(?:\.([0-9]{1,9})0*)?", text)
-    if match is None or not -(2**63) <= int(match[1] + match[2]) < 2**63:
-        return None
-    whole_s = int(match[1] + match[2])
-    if abs(whole_s) > (2**63 - 1) // NS:  # whatever the places: the last that fits
-        return 2**63 - 1 if whole_s > 0 else -(2**63)
-    rest_ns = int((match[3] or b"0").ljust(9, b"0")) * (-1 if match[1] and not timespec else 1)
-    return max(-(2**63), min(2**63 - 1, whole_s * NS + rest_ns))
-
-
 def _fid(text: bytes) -> bytes | None:
     digits = ":".join(f"0x([0-9a-fA-F]{{1,{most}}})" for most in (16, 8, 8))
     match = re.fullmatch(rf"\[?{digits}\]?".encode(), text)
@@ -65,11 +47,9 @@ def _fid(text: bytes) -> bytes | None:
 
 def _letter(text: bytes) -> str | None:
     letter = text.decode(errors="surrogateescape")
-    return (
-        (letter if letter in "fdlpsbc" else "?")
-        if re.fullmatch(r"[^\n\udc80-\udcff]", letter)
-        else None
-    )
+    if not re.fullmatch(r"[^\n\udc80-\udcff]", letter):
+        return None
+    return letter if letter in "fdlpsbc" else "?"
 
 
 def _indices(text: bytes) -> list[int] | None:
@@ -78,18 +58,18 @@ def _indices(text: bytes) -> list[int] | None:
 
 
 READERS: Mapping[str, Callable[[bytes], Any]] = {
-    "small": _number(32),
-    "unsigned": _number(64),
-    "blocks": _number(64, 512),
+    "small": partial(digits, bits=32),
+    "unsigned": partial(digits, bits=64),
+    "blocks": blocks,
     "fid": _fid,
-    "inode": lambda text: None if (n := _number(64)(text)) is None else n.to_bytes(16, "big"),
-    "seconds": lambda text: _seconds(text, timespec=False),
-    "timespec": lambda text: _seconds(text, timespec=True),
-    "birth-seconds": lambda text: _seconds(text, timespec=False) or None,
-    "birth-timespec": lambda text: _seconds(text, timespec=True) or None,
+    "inode": lambda text: None if (n := digits(text, 64)) is None else n.to_bytes(16, "big"),
+    "seconds": partial(time_ns, side_by_side=False),
+    "timespec": partial(time_ns, side_by_side=True),
+    "birth-seconds": lambda text: time_ns(text, side_by_side=False) or None,
+    "birth-timespec": lambda text: time_ns(text, side_by_side=True) or None,
     "letter": _letter,
     "name": lambda text: text or None,
-    "stripes": _number(32),
+    "stripes": partial(digits, bits=32),
     "indices": _indices,
 }
 LOOSE = ("birth-seconds", "birth-timespec", "stripes", "indices", "passed")
@@ -147,45 +127,21 @@ def twin_row(  # noqa: C901 (as the record is read, step by step)
     return f"{', '.join(wrong)}: not what it should be" if wrong else row
 
 
+# Values that a field may or may not have, parted by spaces.
 ODD = {
     "number": [
-        b"",
-        b"-1",
-        b"+1",
-        b"01",
-        b"4294967296",
-        b"18446744073709551616",
-        b"36028797018963968",
-        b"1" + b"0" * 30,
-        b"1.0",
-        b" 1",
-        b"\xff",
-        "٣".encode(),
+        *b"-1 +1 01 4294967296 18446744073709551616 36028797018963968 1.0 \xff".split(),
+        *(b"", b"1" + b"0" * 30, b" 1", "٣".encode()),
     ],
     "time": [
-        b"-2.5000000000",
-        b"2.00000000001",
-        b".5",
-        b"1.",
-        b"9223372037",
-        b"-9223372037.5",
-        b"9223372036854775808",
-        b"+1.5",
-        b"1.-5",
-        b"-0.5",
-        b"1600000000.1234567890",
-        b"-",
-        b"1.x",
+        *b"-2.5000000000 2.00000000001 .5 1. 9223372037 -9223372037.5 9223372036854775808".split(),
+        *b"+1.5 1.-5 -0.5 1600000000.1234567890 - 1.x 1,5 now".split(),
     ],
-    "birth": [b"", b"0", b"-1.-000000010", b"1.5", b"x", b"0.0000000000"],
-    "letter": [b"d", b"l", b"D", b"", b"ff", b"\n", "é".encode(), b"\xff", b"7"],
+    "birth": [b"", *b"0 -1.-000000010 1.5 x 0.0000000000".split()],
+    "letter": [*b"d l D ff \xff 7".split(), b"", b"\n", "é".encode()],
     "fid": [
-        b"",
-        b"[0x1:0xF:0x0]",
-        b"0x0:0x1:0x0",
-        b"0x1:0x2",
-        b"0x1:0x2:0x3:0x4",
-        b"0x1:0x123456789:0x0",
+        *b"[0x1:0xF:0x0] 0x0:0x1:0x0 0x1:0x2 0x1:0x2:0x3:0x4 0x1:0x123456789:0x0".split(),
+        *(b"", b"0x1:0x15z:0x0"),
     ],
     "indices": [b"", b"[0][2,1]", b"[?]", b"[4294967296]", b"1 2"],
     "digits": [b"", b"1152921504606846978", b"x"],
@@ -204,34 +160,16 @@ FITTING = {
     "name": b"flash",
 }
 PATHS = [
-    b"/scratch/a/b",
-    b"/scratch/a/c",
-    b"/scratch/a/.c",
-    b"/scratch/a/..",
-    b"/scratch/./a",
-    b"/scratch//a",
-    b"/scratch/a/",
-    b"/scratch",
-    b"/etc/a",
-    b"",
-    b"./x",
-    b"a/b",
-    b"/scratch/t\tab",
-    b"/scratch/\xff",
-    b"/scratch/a/...",
-    b"/scratch/" + b"long" * 9 + b"/" + b"name" * 9,
+    *b"/scratch/a/b /scratch/a/c /scratch/a/.c /scratch/a/.. /scratch/./a /scratch//a".split(),
+    *b"/scratch/a/ /scratch /etc/a ./x a/b /scratch/\xff /scratch/a/...".split(),
+    *(b"", b"/scratch/t\tab", b"/scratch/" + b"long" * 9 + b"/" + b"name" * 9),
 ]
 
 
 def values(form: ListFormat, paths: list[bytes]) -> st.SearchStrategy[bytes]:
     """Return records: most fields fit."""
     fields = [
-        st.one_of(
-            st.just(FITTING.get(one.shape, b"7")),
-            st.just(FITTING.get(one.shape, b"7")),
-            st.just(FITTING.get(one.shape, b"7")),
-            st.sampled_from(ODD[one.shape]),
-        )
+        st.one_of(*[st.just(FITTING.get(one.shape, b"7"))] * 3, st.sampled_from(ODD[one.shape]))
         for one in form.directives
     ]
     parts = st.tuples(*fields, st.sampled_from(paths))
@@ -325,15 +263,10 @@ def test_no_split_of_a_list_changes_what_is_read(lustre: bool) -> None:
     content += before + b"x" + end + before + b"trimtab-end ended=6" + end
     for cut in range(1, len(content)):
         reading = ListReading(root=b"/scratch")
-        rows = [
-            row
-            for frame in read(Pieces(content, [cut, len(content)]), reading)
-            for row in frame.iter_rows(named=True)
-        ]
-        assert [row["name"] for row in rows] == [b"a\nb"] * 2
-        assert [one.offset_bytes for one in reading.examples] == [
-            content.index(before + b"x" + end)
-        ]
+        frames = read(Pieces(content, [cut, len(content)]), reading)
+        assert [name for frame in frames for name in frame["name"]] == [b"a\nb"] * 2
+        (torn,) = reading.examples
+        assert torn.offset_bytes == content.index(before + b"x" + end)
         assert reading.ended_well
 
 

@@ -5,8 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import polars as pl
 import pytest
+from tests.purge.index.trees import paths_of, rows_at_rest
 from tests.support import loopback
 
 from trimtab.purge.index.manifest import Manifest
@@ -19,16 +19,7 @@ pytestmark = [pytest.mark.system, loopback.needs_loop_devices("ext4")]
 def scanned(root: Path, index: Path) -> tuple[Manifest, set[str]]:
     """Return the manifest of a scan, and the paths that it lists."""
     manifest = scan_index(str(root), index, ScanOptions(), version="0")
-    frame = pl.concat([pl.read_parquet(index / shard.name) for shard in manifest.shards])
-    paths = (
-        os.fsdecode(b"/".join(part for part in row if part))
-        for row in frame.select("parent", "name").iter_rows()
-    )
-    return manifest, set(paths)
-
-
-def listed(root: Path) -> set[str]:
-    return {str(path.relative_to(root)) for path in root.rglob("*")}
+    return manifest, set(map(os.fsdecode, paths_of(rows_at_rest(index, manifest))))
 
 
 def test_an_overlay_is_scanned_with_the_files_of_all_its_layers(tmp_path):
@@ -37,11 +28,8 @@ def test_an_overlay_is_scanned_with_the_files_of_all_its_layers(tmp_path):
         loopback.mounted(tmp_path, size_bytes=32 * loopback.MIB) as upper,
     ):
         merged = tmp_path / "merged"
-        below, above, work = (
-            lower.mount_point / "l",
-            upper.mount_point / "u",
-            upper.mount_point / "w",
-        )
+        below = lower.mount_point / "l"
+        above, work = upper.mount_point / "u", upper.mount_point / "w"
         for directory in (merged, below / "a", above / "a", above / "b", work):
             directory.mkdir(parents=True)
         for file in (below / "top", below / "a" / "old", above / "a" / "new", above / "b" / "f"):
@@ -51,7 +39,7 @@ def test_an_overlay_is_scanned_with_the_files_of_all_its_layers(tmp_path):
         subprocess.run(["mount", "-t", "overlay", "none", "-o", options, merged], check=True)
         try:
             manifest, paths = scanned(merged, tmp_path / "index")
-            assert paths == listed(merged)
+            assert paths == {str(path.relative_to(merged)) for path in merged.rglob("*")}
             assert (len(paths), manifest.complete, manifest.notes) == (7, True, ())
         finally:
             subprocess.run(["umount", merged], check=True)

@@ -85,11 +85,15 @@ def tree(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[Path]]
         yield old_tree(root)
 
 
+def policy_of(root: Path) -> Policy:
+    return Policy("p", str(root), target=0.001, counted=("mtime",), minimum_age_s=28 * DAY_S)
+
+
 def read_all(root: Path, place: Path, *, project: bool) -> None:
     """Scan, ask, plan, look and check, as the commands do."""
     index = place / "index"
     scan_index(str(root), index, ScanOptions(project=project), version="0")
-    policy = Policy("p", str(root), target=0.001, counted=("mtime",), minimum_age_s=28 * DAY_S)
+    policy = policy_of(root)
     question, now = HorizonQuestion(index, policy, usage=USAGE), datetime.now(UTC)
     assert ask_horizon(question, now=now).answer.published.freed.files
     made = make_plan(
@@ -103,18 +107,15 @@ def read_all(root: Path, place: Path, *, project: bool) -> None:
     assert look_at_candidates(candidates, look, rules).files == made.plan.candidates.files
     look_for_evasion(index)
     store = f"sqlite:///{place / 't.db'}"
-    wanted = CheckOptions(
-        path=str(root), store_url=store, no_probe=True, allocator_statistics=False
-    )
-    check(wanted, page=lambda result: result.site)
+    quick = {"no_probe": True, "allocator_statistics": False}
+    check(CheckOptions(path=str(root), store_url=store, **quick), page=lambda result: result.site)
 
 
 def checked(root: Path, candidates: Path) -> set[str]:
     """Return what a dry run of the core says of each file."""
     now_s = int(time.time())
     facts = load_manifest(candidates.parents[1] / "index")
-    policy = Policy("p", str(root), target=0.001, counted=("mtime",), minimum_age_s=28 * DAY_S)
-    rules = rules_in_force(policy, facts, ReadRecording(), now_s=now_s)
+    rules = rules_in_force(policy_of(root), facts, ReadRecording(), now_s=now_s)
     removal = Removal(
         Candidates(candidates), str(root), rules.core(), before_s=now_s, quarantine=".q"
     )

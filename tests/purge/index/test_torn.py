@@ -15,50 +15,35 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
+from tests.purge.index.imports import SYSTEM, imported
 from tests.purge.index.slow_readers import Row, Slow, slow_csv, slow_find, slow_lfs, slow_mfu
+from tests.purge.index.trees import NS, path_of
 from tests.support.counts import SOAK_TIMEOUT_S
 
 from trimtab.base.error import DataError, UsageError
 from trimtab.purge.index import find_list, mfu_list
 from trimtab.purge.index.column_map import parse_map
 from trimtab.purge.index.list_reading import ListReading
+from trimtab.purge.index.manifest import IndexSource
 from trimtab.purge.index.table_list import read_csv, read_parquet
 
 SOAK_S = 300
 MADE_S = 1_764_000_000
 LATEST_NS = (MADE_S + 86400) * 10**9
 TOKEN = b"0123456789abcdef0123456789abcdef"
-MAP = parse_map(
-    [
-        "path=path,id=ino:inode,uid=uid,size_bytes=size",
-        "atime_ns=atime:s,mtime_ns=mtime:s,ctime_ns=ctime:s",
-    ]
-)
+COLUMNS = "path=path,id=ino:inode,uid=uid,size_bytes=size"
+MAP = parse_map([COLUMNS, "atime_ns=atime:s,mtime_ns=mtime:s,ctime_ns=ctime:s"])
 NAMES = (
-    b"out.dat",
-    b"a\tb",
-    b"line\nfeed",
-    b"\xff\xfe",
-    b"tab\t/scratch/x",
-    b"'\"",
-    b" ",
-    b"x" * 90,
+    *(b"out.dat", b"a\tb", b"line\nfeed", b"\xff\xfe", b"tab\t/scratch/x"),
+    *(b"'\"", b" ", b"x" * 90),
 )
-NUMBERS = (
-    b"0",
-    b"-1",
-    b"00",
-    b"4294967296",
-    b"18446744073709551616",
-    b"9" * 40,
-    b"1.5",
-    b"",
-    b"1e5",
-)
+NUMBERS = (b"", *b"0 -1 00 4294967296 18446744073709551616 1.5 1e5".split(), b"9" * 40)
 
 File = dict[str, Any]
 
@@ -69,13 +54,10 @@ def files(chance: random.Random, many: int) -> list[File]:
     for at in range(many):
         name = b"run%05d/%s" % (at, chance.choice(NAMES[: 1 if chance.random() < 0.8 else None]))
         times = [
-            chance.randrange(MADE_S - 10**8, MADE_S) * 10**9 + chance.randrange(10**9)
-            for _ in "amc"
+            chance.randrange(MADE_S - 10**8, MADE_S) * NS + chance.randrange(NS) for _ in "amc"
         ]
         if chance.random() < 0.05:
-            times[chance.randrange(2)] = chance.choice(
-                (0, -1, -(10**9) * 3, 13_569_465_600 * 10**9)
-            )
+            times[chance.randrange(2)] = chance.choice((0, -1, -3 * NS, 13_569_465_600 * NS))
         path = b"/scratch/u%d/" % chance.randrange(9) + name
         made.append({"inode": chance.randrange(1, 2**40), "uid": chance.randrange(70000),
                      "size": chance.randrange(2**36), "times": times, "path": path})  # fmt: skip
@@ -90,15 +72,16 @@ def as_find(listed: list[File], *, closed: bool) -> bytes:
     """Return what the script of find prints, or find itself by an earlier version's format."""
     out = [b"trimtab-list 2 started=5" if closed else b"trimtab-list 1 started=5"]
     for one in listed:
-        head = (
-            [b"%d" % one["inode"], b"f", b"2053"]
-            if closed
-            else [b"2053", b"%d" % one["inode"], b"f"]
-        )
+        inode = b"%d" % one["inode"]
+        head = [inode, b"f", b"2053"] if closed else [b"2053", inode, b"f"]
         rest = [b"1", b"%d" % one["uid"], b"100", b"%d" % one["size"], b"%d" % (one["size"] // 512)]
-        ends = [b"%d" % one["inode"]] if closed else []
+        ends = [inode] if closed else []
         out.append(b"\t".join([*head, *rest, *map(_spec, one["times"]), b"", one["path"], *ends]))
     return b"\0".join([*out, b"trimtab-end ended=%d" % MADE_S, b""])
+
+
+def _seconds(one: File) -> list[int]:
+    return [time_ns // NS for time_ns in one["times"]]
 
 
 def as_lfs(listed: list[File]) -> bytes:
@@ -106,29 +89,9 @@ def as_lfs(listed: list[File]) -> bytes:
     out = [b"trimtab-list 2 started=5 token=" + TOKEN]
     for one in listed:
         fid = b"0x200000402:0x%x:0x0" % (one["inode"] % 2**32)
-        numbers = [
-            b"1",
-            b"%d" % one["uid"],
-            b"100",
-            b"0",
-            b"%d" % one["size"],
-            b"%d" % (one["size"] // 512),
-        ]
-        times = [b"%d" % (time_ns // 10**9) for time_ns in one["times"]]
-        record = [
-            TOKEN,
-            fid,
-            b"flash",
-            b"f",
-            *numbers,
-            *times,
-            b"0",
-            b"1",
-            b"[3]",
-            one["path"],
-            fid,
-        ]
-        out.append(b"\t".join(record))
+        numbers = (1, one["uid"], 100, 0, one["size"], one["size"] // 512, *_seconds(one), 0, 1)
+        values = [b"%d" % number for number in numbers]
+        out.append(b"\t".join([TOKEN, fid, b"flash", b"f", *values, b"[3]", one["path"], fid]))
     return b"\n".join([*out, TOKEN + b"\ttrimtab-end ended=%d" % MADE_S, b""])
 
 
@@ -139,10 +102,8 @@ def as_csv(listed: list[File]) -> bytes:
         path = one["path"]
         if re.search(rb'[,"\n\r]', path):
             path = b'"' + path.replace(b'"', b'""') + b'"'
-        times = [b"%d" % (time_ns // 10**9) for time_ns in one["times"]]
-        out.append(
-            b",".join([b"%d" % one["inode"], b"%d" % one["uid"], b"%d" % one["size"], *times, path])
-        )
+        numbers = (one["inode"], one["uid"], one["size"], *_seconds(one))
+        out.append(b",".join([*(b"%d" % number for number in numbers), path]))
     return b"\n".join([*out, b""])
 
 
@@ -213,21 +174,16 @@ def flipped(chance: random.Random, data: bytes) -> bytes:
 
 def put_in(chance: random.Random, data: bytes) -> bytes:
     at = chance.randrange(len(data))
-    return (
-        data[:at]
-        + chance.choice((b"\0", b"\n", b"\t", b"\r\n", b'"', b",", b"\xff", b"/"))
-        + data[at:]
-    )
+    put = chance.choice((b"\0", b"\n", b"\t", b"\r\n", b'"', b",", b"\xff", b"/"))
+    return data[:at] + put + data[at:]
 
 
 def renumbered(chance: random.Random, data: bytes) -> bytes:
     numbers = list(re.finditer(rb"[0-9]+", data))
-    match = chance.choice(numbers) if numbers else None
-    return (
-        data
-        if match is None
-        else data[: match.start()] + chance.choice(NUMBERS) + data[match.end() :]
-    )
+    if not numbers:
+        return data
+    match = chance.choice(numbers)
+    return data[: match.start()] + chance.choice(NUMBERS) + data[match.end() :]
 
 
 TEARS = (lost, cut, doubled, swapped, interleaved)
@@ -252,11 +208,9 @@ def lists(
 
 def rows_of(frames: Iterator[Any]) -> list[Row]:
     """Return what an importer read."""
+    numbers = ("uid", "size_bytes", "atime_ns", "mtime_ns", "ctime_ns")
     return [
-        (
-            row["parent"] + b"/" + row["name"] if row["parent"] else row["name"],
-            *(row[name] for name in ("uid", "size_bytes", "atime_ns", "mtime_ns", "ctime_ns")),
-        )
+        (path_of(row), *(row[name] for name in numbers))
         for frame in frames
         for row in frame.to_dicts()
     ]
@@ -303,9 +257,8 @@ def test_a_damaged_list_is_read_as_a_slow_reader_reads_it(
 ) -> None:
     write, read, slowly, resolution_ns = FORMATS[name]
     seen: Counter[str] = Counter()
-    for number, (listed, data, torn) in enumerate(
-        lists(random.Random(f"torn {name}"), many, write, seconds=seconds)
-    ):
+    made = lists(random.Random(f"torn {name}"), many, write, seconds=seconds)
+    for number, (listed, data, torn) in enumerate(made):
         reading = ListReading(root=b"/scratch", latest_ns=LATEST_NS)
         expected: Slow | None = slowly(data)
         try:
@@ -332,24 +285,18 @@ def test_a_damaged_list_is_read_as_a_slow_reader_reads_it(
 def test_a_damaged_parquet_is_an_error_or_the_rows_that_it_has(
     name: str, many: int, seconds: float, tmp_path: Path
 ) -> None:
-    import polars as pl
-
     def write(listed: list[File]) -> bytes:
         out = io.BytesIO()
-        pl.DataFrame(
-            {
-                "path": [one["path"] for one in listed], "ino": [one["inode"] for one in listed],
-                "uid": [one["uid"] for one in listed], "size": [one["size"] for one in listed],
-                **{f"{name}time": [one["times"][at] // 10**9 for one in listed]
-                   for at, name in enumerate("amc")},
-            }
-        ).write_parquet(out)  # fmt: skip
+        columns = ("path", "ino", "uid", "size", "atime", "mtime", "ctime")
+        rows = [
+            (one["path"], one["inode"], one["uid"], one["size"], *_seconds(one)) for one in listed
+        ]
+        pl.DataFrame(rows, schema=columns, orient="row").write_parquet(out)
         return out.getvalue()
 
     seen: Counter[str] = Counter()
-    for number, (listed, data, _) in enumerate(
-        lists(random.Random(f"torn {name}"), many, write, seconds=seconds)
-    ):
+    made = lists(random.Random(f"torn {name}"), many, write, seconds=seconds)
+    for number, (listed, data, _) in enumerate(made):
         file = tmp_path / "t.parquet"
         file.write_bytes(data)
         reading = ListReading(root=b"/scratch", latest_ns=LATEST_NS)
@@ -370,9 +317,7 @@ TORN = {
     "a lost block": lambda data, at: data[: at - 9] + data[at + 140 :],
     "a path of another tree": lambda data, at: data.replace(b"\t/scratch/u", b"\t/other/u", 1),
     "the rest of a path": lambda data, at: data.replace(b"\t/scratch/u", b"\tu", 1),
-    "the year 52671": lambda data, at: re.sub(
-        rb"\t17([0-9]{8})\.", rb"\t17\g<1>000.", data, count=3
-    ),
+    "the year 52671": lambda data, at: re.sub(rb"(\t17[0-9]{8})\.", rb"\g<1>000.", data, count=3),
 }
 
 
@@ -383,19 +328,10 @@ TORN = {
 )
 def test_no_deletion_rests_on_a_torn_list(tmp_path: Path, damage: str, closed: bool) -> None:
     """Each of these gave a row that no file has, in an index that was complete."""
-    from datetime import UTC, datetime
-
-    from tests.purge.index.imports import SYSTEM, imported
-
-    from trimtab.purge.index.manifest import IndexSource
-
     listed = files(random.Random(4), 40)
     for one in listed:
-        one["path"] = (
-            b"/scratch/u"
-            + one["path"].split(b"/u")[1].split(b"/")[0]
-            + b"/out.dat%d" % one["inode"]
-        )
+        user = one["path"].split(b"/u")[1].split(b"/")[0]
+        one["path"] = b"/scratch/u%b/out.dat%d" % (user, one["inode"])
         one["times"] = [1_710_000_000 * 10**9 + 5] * 3
     data = as_find(listed, closed=closed)
     torn = TORN[damage](data, data.index(b"\0", 2000))
@@ -404,8 +340,7 @@ def test_no_deletion_rests_on_a_torn_list(tmp_path: Path, damage: str, closed: b
         tmp_path, torn, IndexSource.GNU_FIND, told=dict(filesystem=SYSTEM), now=datetime.now(UTC)
     )
     assert manifest.refused >= 1
-    assert not manifest.complete
-    assert not manifest.can_delete
+    assert (manifest.complete, manifest.can_delete) == (False, False)
     assert manifest.refused_examples[0].offset_bytes is not None
     assert manifest.refused_examples[0].text
     whole = {one["path"].removeprefix(b"/scratch/") for one in listed}

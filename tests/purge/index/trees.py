@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import random
 import stat
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from trimtab.purge.index.list_reading import INT64_MAX, INT64_MIN
+from trimtab.purge.index.manifest import Manifest
 
 NS = 10**9
 HOSTILE = (
@@ -77,6 +81,27 @@ def true_rows(root: bytes) -> list[dict[str, Any]]:
 def path_of(row: dict[str, Any]) -> bytes:
     """Return the path of a row, relative to the root."""
     return row["parent"] + b"/" + row["name"] if row["parent"] else row["name"]
+
+
+def rows_at_rest(index: Path, manifest: Manifest) -> pl.DataFrame:
+    """Return all rows in order; without times of reading directories, which looking moves."""
+    frame = pl.concat([pl.read_parquet(index / shard.name) for shard in manifest.shards])
+    times = [
+        pl.when(pl.col("type") != "d").then(name).alias(name) for name in ("atime_ns", "last_use_s")
+    ]
+    return frame.with_columns(times).sort("parent", "name")
+
+
+def paths_of(frame: pl.DataFrame) -> list[bytes]:
+    """Return the paths of rows, sorted."""
+    return sorted(b"/".join(filter(None, row)) for row in frame.select("parent", "name").rows())
+
+
+def found_by_find(root: Path) -> list[bytes]:
+    """Return every path beneath a directory, sorted: an independent listing."""
+    argv = ["find", str(root), "-mindepth", "1", "-printf", "%P\\0"]
+    found = subprocess.run(argv, capture_output=True, check=True).stdout
+    return sorted(found.split(b"\0")[:-1])
 
 
 def row_of(status: os.stat_result, parent: bytes, name: bytes) -> dict[str, Any]:

@@ -1,13 +1,13 @@
+"""The lists of a plan are each user's own, true, whole, and given out before anything counts."""
+
 import base64
 import fcntl
 import hashlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tarfile
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,12 +17,13 @@ import polars as pl
 import pytest
 from tests.purge.notice.making import PUBLISHED_AT, Book, clock, open_directory
 from tests.purge.plan.making import BEFORE_S, DAY_S, KEY, MADE_AT, Row, draft, make
+from tests.support.children import killed_while_at_work
 from tests.support.codes import raises
 from tests.support.counts import repetitions, seeded
+from tests.support.narrow import present
 
 from trimtab.base.error import DataError, RefusedError, UnreadableError, UsageError
 from trimtab.purge.owner import Account
-from trimtab.purge.plan.deletion_plan import DeletionPlan
 from trimtab.purge.plan.notice import Published, publish, write_names
 from trimtab.purge.plan.notice_text import NoticeFacts, find_command
 from trimtab.purge.plan.plan_directory import LoadedPlan, load_plan
@@ -48,13 +49,11 @@ def plan(tmp_path: Path) -> LoadedPlan:
     return make(tmp_path / "plan", ROWS)
 
 
-def book() -> Book:
-    return Book(ada=ADA, bob=BOB, eve=EVE)
-
-
-def run(loaded: LoadedPlan, site: Path, **options: object) -> Published:
-    values = {"accounts": book(), "clock": clock()}
-    return publish(loaded, KEY, Notices(directory=str(site)), **(values | options))  # pyrefly: ignore[bad-argument-type]
+def run(
+    loaded: LoadedPlan, site: Path, *, notices: Notices | None = None, **options: object
+) -> Published:
+    values = {"accounts": Book(ada=ADA, bob=BOB, eve=EVE), "clock": clock()} | options
+    return publish(loaded, KEY, notices or Notices(directory=str(site)), **values)  # pyrefly: ignore[bad-argument-type]
 
 
 def lists_of(site: Path, loaded: LoadedPlan) -> Path:
@@ -64,16 +63,13 @@ def lists_of(site: Path, loaded: LoadedPlan) -> Path:
 def test_every_user_gets_a_list_that_is_theirs(plan: LoadedPlan, site: Path) -> None:
     result = run(plan, site)
     place = lists_of(site, plan)
-    assert sorted(path.name for path in place.iterdir()) == sorted(
-        f"{name}{suffix}"
-        for name in ("ada", "bob", "uid-30000")
-        for suffix in (".txt", ".jsonl", ".nul")
-    )
+    names, kinds = ("ada", "bob", "uid-30000"), (".jsonl", ".nul", ".txt")
+    files = sorted(path.name for path in place.iterdir())
+    assert files == [f"{name}{kind}" for name in names for kind in kinds]
     for file in place.iterdir():
-        state = file.stat()
-        assert state.st_mode & 0o777 == 0o600
-        owner = {"ada": ADA, "bob": BOB}.get(file.stem, 0)
-        assert (state.st_uid, state.st_gid) == (owner, owner + 10_000 if owner else 0)
+        state, owner = file.stat(), {"ada": ADA, "bob": BOB}.get(file.stem, 0)
+        rights = (state.st_mode & 0o777, state.st_uid, state.st_gid)
+        assert rights == (0o600, owner, owner + 10_000 if owner else 0)
     assert place.stat().st_mode & 0o777 == 0o711
     assert [path.name for path in site.iterdir()] == [place.name]
     assert (place / "ada.nul").read_bytes() == (
@@ -86,8 +82,7 @@ def test_every_user_gets_a_list_that_is_theirs(plan: LoadedPlan, site: Path) -> 
         "2025-11-21    1000 B  -       /scratch/ada/new\\nline",
     ]
     assert len((place / "bob.jsonl").read_text().splitlines()) == 1
-    assert result.fresh
-    assert result.publication.without_account == (30_000,)
+    assert (result.fresh, result.publication.without_account) == (True, (30_000,))
     assert "30000" in result.notes[0]
 
 
@@ -99,18 +94,10 @@ def test_more_names_than_a_site_wants_are_counted_by_directory(tmp_path: Path, s
         Row(b"top", ADA, BEFORE_S - 60 * DAY_S),
         Row(b"bob/x", BOB),
     ]
-    before = make(tmp_path / "before", rows[:2])
     loaded = make(tmp_path / "plan", rows)
+    before = run(make(tmp_path / "before", rows[:2]), site).loaded
     notices = Notices(directory=str(site), names_most=9, contact="the desk")
-    run(before, site)
-    result = publish(
-        loaded,
-        KEY,
-        notices,
-        accounts=book(),
-        clock=clock(),
-        previous=load_plan(before.directory, KEY),
-    )
+    result = run(loaded, site, notices=notices, previous=before)
     place = lists_of(site, loaded)
     assert sorted(path.name for path in place.iterdir()) == [
         "ada.jsonl", "ada.txt", "bob.jsonl", "bob.nul", "bob.txt",
@@ -146,11 +133,9 @@ def check_names_on_request(loaded: LoadedPlan, place: Path, rows: list[Row]) -> 
     for user in ("ada", str(ADA)):
         file = write_names(loaded, user)
         assert file == place / "ada.nul"
-        assert file.stat().st_uid == ADA
-        assert file.stat().st_mode & 0o777 == 0o600
-        assert sorted(file.read_bytes().split(b"\0")[:-1]) == sorted(
-            b"/scratch/" + row.path for row in rows if row.uid == ADA
-        )
+        assert (file.stat().st_uid, file.stat().st_mode & 0o777) == (ADA, 0o600)
+        names = sorted(b"/scratch/" + row.path for row in rows if row.uid == ADA)
+        assert sorted(file.read_bytes().split(b"\0")[:-1]) == names
     assert len(list(place.iterdir())) == 6
     with raises(UsageError, "user-unlisted"):
         write_names(loaded, "eve")
@@ -163,42 +148,38 @@ def test_the_command_finds_every_candidate_of_a_user(tmp_path: Path, site: Path)
     """What a list of counts tells to type, run on files of which two were used since."""
     tree = tmp_path / "tree"
     tree.mkdir()
-    for name, age_s in (("old", DAY_S), ("last", 1), ("young", -1), ("read", DAY_S)):
-        (tree / name).write_bytes(b"x" * 10)
-        os.utime(tree / name, (BEFORE_S - age_s, BEFORE_S - age_s))
-    os.utime(tree / "read", (BEFORE_S + 9, BEFORE_S - DAY_S))
-    (tree / "small").write_bytes(b"x")
-    os.utime(tree / "small", (BEFORE_S - DAY_S, BEFORE_S - DAY_S))
+    for name, size_bytes, read_s, written_s in (
+        ("old", 10, DAY_S, DAY_S),
+        ("last", 10, 1, 1),
+        ("young", 10, -1, -1),
+        ("read", 10, -9, DAY_S),
+        ("small", 1, DAY_S, DAY_S),
+    ):
+        (tree / name).write_bytes(b"x" * size_bytes)
+        os.utime(tree / name, (BEFORE_S - read_s, BEFORE_S - written_s))
     loaded = make(tmp_path / "plan", [Row(b"a", os.getuid())])
     rules = replace(loaded.plan.rules, counted=("atime", "mtime"), minimum_size_bytes=10)
     (user,) = loaded.plan.candidates.users
     facts = NoticeFacts(replace(loaded.plan, rules=rules), user, None, "x", MADE_AT, MADE_AT)
     words = find_command(facts).replace("DIRECTORY", str(tree)).split()
     ended = subprocess.run(words, capture_output=True, check=True)
-    assert sorted(Path(os.fsdecode(name)).name for name in ended.stdout.split(b"\0")[:-1]) == [
-        "last", "old",
-    ]  # fmt: skip
+    found = [Path(os.fsdecode(name)).name for name in ended.stdout.split(b"\0")[:-1]]
+    assert sorted(found) == ["last", "old"]
 
 
 def test_the_evidence_says_what_was_given_to_whom(plan: LoadedPlan, site: Path) -> None:
     result = run(plan, site)
-    loaded = load_plan(plan.directory, KEY)
-    assert loaded == result.loaded
-    assert loaded.publication == result.publication
+    assert load_plan(plan.directory, KEY) == result.loaded
+    assert result.loaded.publication == result.publication
     for one in result.publication.lists:
-        place = lists_of(site, plan)
-        for suffix, digest in (
-            (".txt", one.text_sha256),
-            (".jsonl", one.lines_sha256),
-            (".nul", one.names_sha256),
-        ):
-            data = (place / f"{one.name}{suffix}").read_bytes()
-            assert hashlib.sha256(data).hexdigest() == digest
-    assert [(one.uid, one.account, one.files) for one in result.publication.lists] == [
-        (ADA, "ada", 3),
-        (BOB, "bob", 1),
-        (30_000, None, 1),
-    ]
+        file = lists_of(site, plan) / one.name
+        digests = [
+            hashlib.sha256(file.with_suffix(kind).read_bytes()).hexdigest()
+            for kind in (".txt", ".jsonl", ".nul")
+        ]
+        assert digests == [one.text_sha256, one.lines_sha256, one.names_sha256]
+    given = [(one.uid, one.account, one.files) for one in result.publication.lists]
+    assert given == [(ADA, "ada", 3), (BOB, "bob", 1), (30_000, None, 1)]
 
 
 def test_the_notice_period_counts_from_when_all_lists_were_out(
@@ -220,17 +201,15 @@ def test_the_promise_is_a_whole_hour_and_never_less_than_the_notice_period(
 
 
 def test_what_is_public_stays_as_it_is(plan: LoadedPlan, site: Path) -> None:
+    def public() -> dict[Path, tuple[int, bytes]]:
+        files = lists_of(site, plan).iterdir()
+        return {file: (file.stat().st_ino, file.read_bytes()) for file in files}
+
     first = run(plan, site)
-    before = {
-        file: (file.stat().st_ino, file.read_bytes()) for file in lists_of(site, plan).iterdir()
-    }
+    before = public()
     second = run(plan, site, clock=clock(PUBLISHED_AT + timedelta(days=3)))
-    assert not second.fresh
-    assert second.publication == first.publication
-    after = {
-        file: (file.stat().st_ino, file.read_bytes()) for file in lists_of(site, plan).iterdir()
-    }
-    assert before == after
+    assert (second.fresh, second.publication) == (False, first.publication)
+    assert public() == before
 
 
 def test_a_plan_that_expires_before_its_notice_period_is_not_published(
@@ -246,14 +225,12 @@ def test_a_plan_that_expires_before_its_notice_period_is_not_published(
 
 
 def test_what_an_interrupted_attempt_left_is_replaced(plan: LoadedPlan, site: Path) -> None:
-    place = lists_of(site, plan)
-    place.mkdir()
-    (place / "eve.txt").write_text("old")
+    place, other = lists_of(site, plan), site / "2026-11-15-other"
     left = site / f".{place.name}.0123456789ab"
-    left.mkdir()
+    for directory in (place, left, other):
+        directory.mkdir()
+    (place / "eve.txt").write_text("old")
     (left / "ada.txt").write_text("half")
-    other = site / "2026-11-15-other"
-    other.mkdir()
     run(plan, site)
     assert sorted(path.name for path in site.iterdir()) == sorted([place.name, other.name])
     assert not (place / "eve.txt").exists()
@@ -274,14 +251,10 @@ def test_changes_since_the_plan_before(tmp_path: Path, site: Path) -> None:
     gone = [Row(b"ada/gone", ADA), Row(b"eve/gone", EVE)]
     moved = replace(ROWS[1], path=b"ada/new\nline, renamed")
     previous = make(tmp_path / "before", [*ROWS[:2], *gone], draft(earlier))
-    assert previous.plan.candidates.files == 4
     loaded = make(tmp_path / "plan", [ROWS[0], moved, *ROWS[2:]])
     result = run(loaded, site, previous=previous).publication
     assert result.previous_plan_id == previous.plan.id
-    ada, bob, left = result.lists
-    assert (ada.new_files, ada.gone_files) == (2, 2)
-    assert (bob.new_files, bob.gone_files) == (1, 0)
-    assert left.new_files == 1
+    assert [(one.new_files, one.gone_files) for one in result.lists] == [(2, 2), (1, 0), (1, 0)]
     text = (lists_of(site, loaded) / "ada.txt").read_text()
     assert [line[22:28].strip() for line in text.splitlines()[-3:]] == ["before", "new", "new"]
     assert "2 new, 1 again, 2 gone" in text
@@ -291,9 +264,8 @@ def test_changes_since_the_plan_before(tmp_path: Path, site: Path) -> None:
 
 
 def test_a_file_that_another_one_took_the_place_of_is_new(tmp_path: Path, site: Path) -> None:
-    previous = make(
-        tmp_path / "before", [Row(b"bob/x", BOB, inode=1)], draft(MADE_AT - timedelta(days=7))
-    )
+    earlier = draft(MADE_AT - timedelta(days=7))
+    previous = make(tmp_path / "before", [Row(b"bob/x", BOB, inode=1)], earlier)
     loaded = make(tmp_path / "plan", [Row(b"bob/x", BOB, inode=2)])
     (bob,) = run(loaded, site, previous=previous).publication.lists
     assert (bob.new_files, bob.gone_files) == (1, 1)
@@ -305,8 +277,8 @@ def test_a_plan_before_that_cannot_be_read_is_said(tmp_path: Path, site: Path) -
     loaded = make(tmp_path / "plan", ROWS)
     result = run(loaded, site, previous=previous)
     assert "new files unknown" in result.notes[0]
-    assert result.publication.lists[0].new_files is None
-    assert result.publication.previous_plan_id is None
+    published = result.publication
+    assert (published.lists[0].new_files, published.previous_plan_id) == (None, None)
 
 
 def test_a_plan_that_can_never_be_carried_out_says_so(tmp_path: Path, site: Path) -> None:
@@ -319,7 +291,7 @@ def test_a_plan_that_can_never_be_carried_out_says_so(tmp_path: Path, site: Path
 
 def test_a_site_without_a_directory_is_told(plan: LoadedPlan) -> None:
     with raises(UsageError, "notice-directory-missing"):
-        publish(plan, KEY, Notices(), accounts=book(), clock=clock())
+        run(plan, Path(), notices=Notices())
 
 
 def test_a_directory_that_others_could_exchange_is_refused(plan: LoadedPlan, site: Path) -> None:
@@ -348,14 +320,11 @@ def test_a_directory_that_others_could_exchange_is_refused(plan: LoadedPlan, sit
 def test_candidates_that_changed_since_they_were_checked_are_noticed(
     plan: LoadedPlan, tmp_path: Path, site: Path
 ) -> None:
-    other = make(tmp_path / "other", [*ROWS, Row(b"bob/y", BOB)])
-    plan.candidates.write_bytes(other.candidates.read_bytes())
-    with raises(DataError, "candidates-contradictory"):
-        run(plan, site)
-    stranger = make(tmp_path / "stranger", [Row(b"x", 40_000)])
-    plan.candidates.write_bytes(stranger.candidates.read_bytes())
-    with raises(DataError, "candidates-contradictory"):
-        run(plan, site)
+    for name, rows in (("more", [*ROWS, Row(b"bob/y", BOB)]), ("stranger", [Row(b"x", 40_000)])):
+        other = make(tmp_path / name, rows)
+        plan.candidates.write_bytes(other.candidates.read_bytes())
+        with raises(DataError, "candidates-contradictory"):
+            run(plan, site)
     assert not list(site.iterdir())
     assert load_plan(plan.directory, KEY, candidates=False).publication is None
 
@@ -366,14 +335,13 @@ def test_users_whose_names_are_paths_get_no_file_elsewhere(tmp_path: Path, site:
     accounts.add(Account(BOB, 1, "ada\n"))
     loaded = make(tmp_path / "plan", [Row(b"a", ADA), Row(b"b", BOB)])
     result = run(loaded, site, accounts=accounts)
-    assert [one.name for one in result.publication.lists] == [f"uid-{ADA}", f"uid-{BOB}"]
-    assert [one.account for one in result.publication.lists] == ["../../evil", "ada\\n"]
+    given = [(one.name, one.account) for one in result.publication.lists]
+    assert given == [(f"uid-{ADA}", "../../evil"), (f"uid-{BOB}", "ada\\n")]
     assert load_plan(loaded.directory, KEY).publication == result.publication
 
 
 def test_an_empty_plan_is_published_to_nobody(tmp_path: Path, site: Path) -> None:
-    loaded = make(tmp_path / "plan", [])
-    assert run(loaded, site).publication.lists == ()
+    assert run(make(tmp_path / "plan", []), site).publication.lists == ()
 
 
 @pytest.mark.system
@@ -411,8 +379,7 @@ def test_tar_takes_the_names_as_they_are(tmp_path: Path, site: Path) -> None:
         file = root / os.fsdecode(name)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(name)
-    system = replace(draft().file_system, root=str(root))
-    made = draft(file_system=system)
+    made = draft(file_system=replace(draft().file_system, root=str(root)))
     loaded = make(tmp_path / "plan", [Row(name, ADA) for name in names], made)
     run(loaded, site)
     place, archive = lists_of(site, loaded), tmp_path / "archive.tar"
@@ -420,23 +387,18 @@ def test_tar_takes_the_names_as_they_are(tmp_path: Path, site: Path) -> None:
     subprocess.run(["tar", *options], cwd=place, check=True, capture_output=True)
     with tarfile.open(archive, errors="surrogateescape", encoding="utf-8") as packed:
         result = {
-            os.fsencode(member.name): packed.extractfile(member) for member in packed.getmembers()
+            os.fsencode(member.name): present(packed.extractfile(member)).read()
+            for member in packed.getmembers()
         }
-        prefix = os.fsencode(root).lstrip(b"/") + b"/"
-        assert sorted(result) == sorted(prefix + name for name in names)
-        for name in names:
-            content = result[prefix + name]
-            assert content is not None
-            assert content.read() == name
+    prefix = os.fsencode(root).lstrip(b"/") + b"/"
+    assert result == {prefix + name: name for name in names}
 
 
 @pytest.mark.system
 @pytest.mark.parametrize("rows", repetitions(gate=250_000, soak=2_000_000))
 def test_memory_does_not_grow_with_the_list(tmp_path: Path, rows: int) -> None:
     """Two plans, one three times the other, each by a process of its own."""
-    code = (
-        "import sys; from pathlib import Path; from tests.purge.notice import test_publish as t\n"
-        "t.in_child(Path(sys.argv[1]), Path(sys.argv[2]))\n"
+    code = IN_CHILD + (
         "print([line for line in open('/proc/self/status') if line.startswith('VmHWM')][0])\n"
     )
     peaks_kib = []
@@ -479,29 +441,24 @@ def test_a_plan_killed_at_any_moment_is_published_whole_or_not_at_all(
 ) -> None:
     """``kill -9`` of a real process, then again to its end."""
     random = seeded("publish")
-    code = (
-        "import sys; from pathlib import Path; from tests.purge.notice import test_publish as t\n"
-        "t.in_child(Path(sys.argv[1]), Path(sys.argv[2]))\n"
-    )
     rows = [Row(b"u%d/f%d" % (n % 50, n), 20_000 + n % 50, BEFORE_S - n - 1) for n in range(5000)]
     for number in range(kills):
         for site in open_directory():
             loaded = make(tmp_path / f"plan-{number}", rows)
-            argv = [sys.executable, "-c", code, str(loaded.directory), str(site)]
-            child = subprocess.Popen(argv, stdout=subprocess.PIPE)
-            assert child.stdout is not None
-            child.stdout.readline()
-            time.sleep(random.uniform(0, 0.12))
-            child.send_signal(signal.SIGKILL)
-            child.wait()
-            child.stdout.close()
+            moment_s = random.uniform(0, 0.12)
+            killed_while_at_work(IN_CHILD, loaded.directory, site, moment_s=moment_s)
             after = load_plan(loaded.directory, KEY)
             if after.publication is not None:
-                check_lists(after.plan, lists_of(site, loaded), after)
+                check_lists(after, lists_of(site, loaded))
             in_child(loaded.directory, site)
-            after = load_plan(loaded.directory, KEY)
-            check_lists(after.plan, lists_of(site, loaded), after)
+            check_lists(load_plan(loaded.directory, KEY), lists_of(site, loaded))
             assert [path.name for path in site.iterdir()] == [lists_of(site, loaded).name]
+
+
+IN_CHILD = (
+    "import sys; from pathlib import Path; from tests.purge.notice import test_publish as t\n"
+    "t.in_child(Path(sys.argv[1]), Path(sys.argv[2]))\n"
+)
 
 
 def in_child(directory: Path, site: Path) -> None:
@@ -513,11 +470,11 @@ def in_child(directory: Path, site: Path) -> None:
     run(loaded, site, accounts=accounts)
 
 
-def check_lists(plan: DeletionPlan, place: Path, loaded: LoadedPlan) -> None:
-    assert loaded.publication is not None
-    assert len(loaded.publication.lists) == len(plan.candidates.users)
-    for one in loaded.publication.lists:
-        data = (place / f"{one.name}.nul").read_bytes()
+def check_lists(loaded: LoadedPlan, place: Path) -> None:
+    lists = present(loaded.publication).lists
+    assert len(lists) == len(loaded.plan.candidates.users)
+    for one in lists:
+        file = place / f"{one.name}.nul"
+        data = file.read_bytes()
         assert hashlib.sha256(data).hexdigest() == one.names_sha256
-        assert data.count(b"\0") == one.files
-        assert (place / f"{one.name}.nul").stat().st_uid == one.uid
+        assert (data.count(b"\0"), file.stat().st_uid) == (one.files, one.uid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -22,6 +23,9 @@ from trimtab.purge.plan.deletion_plan import (
 )
 from trimtab.purge.plan.plan_directory import LoadedPlan, freeze, load_plan, staging
 from trimtab.purge.plan.plan_signature import SigningKey
+from trimtab.purge.policy_file import policy_text
+from trimtab.purge.purge_policy import Policy
+from trimtab.store.purge_place import PurgePlace, prepared
 
 MADE_AT = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
 SCANNED_AT = MADE_AT - timedelta(hours=3)
@@ -139,3 +143,17 @@ def make(
         frame.write_parquet(staged.candidates, row_group_size=group_rows)
         freeze(made or draft(), staged, key=key)
     return load_plan(out, key)
+
+
+def planned_policy(policy: Policy) -> PlannedPolicy:
+    """Return a policy as a plan keeps it."""
+    text = policy_text(policy, every_key=True)
+    return PlannedPolicy(policy.name, text, hashlib.sha256(text.encode()).hexdigest())
+
+
+def place_of(directory: Path) -> PurgePlace:
+    """Return a place with the key that the plans here are signed with."""
+    place = prepared(PurgePlace(directory, os.geteuid()))
+    place.key.write_text(f"trimtab-purge-key-1 {KEY.secret.hex()}\n")
+    place.key.chmod(0o600)
+    return place

@@ -1,9 +1,7 @@
+"""What a plan is when it is frozen, and that it is there whole, private, or not at all."""
+
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -13,16 +11,8 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.purge.plan.making import (
-    BEFORE_S,
-    DAY_S,
-    KEY,
-    MADE_AT,
-    Row,
-    draft,
-    frame_of,
-    make,
-)
+from tests.purge.plan.making import BEFORE_S, DAY_S, KEY, MADE_AT, Row, draft, frame_of, make
+from tests.support.children import killed_while_at_work
 from tests.support.codes import raises
 from tests.support.counts import repetitions, seeded
 
@@ -43,16 +33,12 @@ def test_a_plan_comes_back_as_it_was_made(tmp_path: Path) -> None:
         frame_of(ROWS).write_parquet(staged.candidates)
         plan = freeze(draft(), staged, key=KEY, held_bytes={1000: 1 << 30, 1001: 1 << 41})
     loaded = load_plan(tmp_path / "plan", KEY)
-    assert loaded.plan == plan
-    assert loaded.publication is None
-    assert plan.candidates.files == 4
-    assert plan.candidates.allocated_bytes == 8192 + 4096 + 4096
-    assert [(user.uid, user.files, user.held_bytes) for user in plan.candidates.users] == [
-        (0, 1, None),
-        (1000, 2, 1 << 30),
-        (1001, 1, 1 << 41),
-    ]
-    ada = plan.candidates.users[1]
+    assert (loaded.plan, loaded.publication) == (plan, None)
+    candidates = plan.candidates
+    assert (candidates.files, candidates.allocated_bytes) == (4, 8192 + 4096 + 4096)
+    users = [(user.uid, user.files, user.held_bytes) for user in candidates.users]
+    assert users == [(0, 1, None), (1000, 2, 1 << 30), (1001, 1, 1 << 41)]
+    ada = candidates.users[1]
     assert (ada.oldest_use_s, ada.newest_use_s) == (BEFORE_S - 300 * DAY_S, BEFORE_S - 1)
     assert plan.expires_at == MADE_AT + timedelta(days=28)
     assert json.loads((tmp_path / "plan" / "plan.json").read_bytes())["policy"]["text"]
@@ -79,38 +65,35 @@ def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_plan_is_never_replaced(tmp_path: Path) -> None:
     make(tmp_path / "plan", ROWS)
-    with raises(UsageError, "plan-present"):
-        make(tmp_path / "plan", ROWS)
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    with raises(UsageError, "plan-present"):
-        make(tmp_path / "link", ROWS)
-
-
-def test_nor_one_that_came_while_it_was_made(tmp_path: Path) -> None:
-    with staging(tmp_path / "plan") as staged:
+    for name in ("plan", "link"):
+        with raises(UsageError, "plan-present"):
+            make(tmp_path / name, ROWS)
+    # Nor one that came while it was made.
+    with staging(tmp_path / "soon") as staged:
         frame_of(ROWS).write_parquet(staged.candidates)
-        (tmp_path / "plan").mkdir()
+        (tmp_path / "soon").mkdir()
         with raises(UsageError, "plan-present"):
             freeze(draft(), staged, key=KEY)
-    assert not list((tmp_path / "plan").iterdir())
+    assert not list((tmp_path / "soon").iterdir())
 
 
 def test_a_plan_without_candidates_is_one(tmp_path: Path) -> None:
-    loaded = make(tmp_path / "plan", [])
-    assert loaded.plan.candidates.files == 0
-    assert loaded.plan.candidates.users == ()
+    candidates = make(tmp_path / "plan", []).plan.candidates
+    assert (candidates.files, candidates.users) == (0, ())
 
 
-def test_no_candidates_file_is_none(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError), staging(tmp_path / "plan") as staged:
-        freeze(draft(), staged, key=KEY)
-
-
-def test_a_link_in_place_of_the_candidates_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_file_of_candidates_is_refused(tmp_path: Path) -> None:
     frame_of(ROWS).write_parquet(tmp_path / "elsewhere")
     with staging(tmp_path / "plan") as staged:
+        with pytest.raises(UnreadableError):
+            freeze(draft(), staged, key=KEY)
         staged.candidates.symlink_to(tmp_path / "elsewhere")
         with raises(RefusedError, "path-is-link"):
+            freeze(draft(), staged, key=KEY)
+        staged.candidates.unlink()
+        staged.candidates.write_bytes(b"PAR1 rubbish")
+        with pytest.raises(DataError):
             freeze(draft(), staged, key=KEY)
 
 
@@ -132,16 +115,11 @@ def test_candidates_that_are_not_what_they_should_be_are_refused(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_column_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_a_missing_column_is_named_and_a_time_that_no_file_can_have_refused(tmp_path: Path) -> None:
     with raises(DataError, "column-missing"):
         make(tmp_path / "plan", frame_of(ROWS).drop("id"))
-
-
-def test_rubbish_is_no_list_of_candidates(tmp_path: Path) -> None:
-    with staging(tmp_path / "plan") as staged:
-        staged.candidates.write_bytes(b"PAR1 rubbish")
-        with pytest.raises(DataError):
-            freeze(draft(), staged, key=KEY)
+    with raises(DataError, "candidates-malformed"):
+        make(tmp_path / "plan", [Row(b"x", last_use_s=-(2**62))])
 
 
 @pytest.mark.parametrize(
@@ -196,15 +174,14 @@ def test_totals_are_those_of_counting_one_by_one(
     with file.open("rb") as opened:
         hashes = hashes_of(file, opened.fileno())
     result = summarise(file, hashes, before_s=BEFORE_S)
-    assert result.files == len(rows)
-    assert result.size_bytes == sum(one.size_bytes for one in rows)
+    assert (result.files, result.size_bytes) == (len(rows), sum(one.size_bytes for one in rows))
     assert result.allocated_bytes == sum(one.allocated_bytes for one in rows)
     for user in result.users:
         theirs = [one for one in rows if one.uid == user.uid]
-        assert user.files == len(theirs)
-        assert user.size_bytes == sum(file.size_bytes for file in theirs)
-        assert user.oldest_use_s == min(file.last_use_s for file in theirs)
-        assert user.newest_use_s == max(file.last_use_s for file in theirs)
+        uses = [file.last_use_s for file in theirs]
+        assert (user.oldest_use_s, user.newest_use_s) == (min(uses), max(uses))
+        size_bytes = sum(file.size_bytes for file in theirs)
+        assert (user.files, user.size_bytes) == (len(theirs), size_bytes)
     assert [user.uid for user in result.users] == sorted({one.uid for one in rows})
     split = list(pieces(file, frame_of([]).columns, rows=piece_rows))
     assert pl.concat([*split, frame_of([])]).equals(frame_of(rows))
@@ -220,18 +197,8 @@ def test_the_bytes_of_a_file_with_several_names_count_once(tmp_path: Path) -> No
 
 def test_many_pieces_are_one_file(tmp_path: Path) -> None:
     rows = PIECE_ROWS + 10
-    frame = pl.DataFrame(
-        {
-            "parent": pl.Series([b"d"], dtype=pl.Binary).new_from_index(0, rows),
-            "name": pl.Series([b"n"], dtype=pl.Binary).new_from_index(0, rows),
-            "id": pl.Series([bytes(16)], dtype=pl.Binary).new_from_index(0, rows),
-            "uid": pl.Series([7], dtype=pl.UInt32).new_from_index(0, rows),
-            "size_bytes": pl.Series([1], dtype=pl.UInt64).new_from_index(0, rows),
-            "allocated_bytes": pl.Series([512], dtype=pl.UInt64).new_from_index(0, rows),
-            "nlink": pl.Series([1], dtype=pl.UInt32).new_from_index(0, rows),
-            "last_use_s": pl.int_range(0, rows, eager=True),
-        }
-    )
+    same = frame_of([Row(b"d/n", 7, inode=0, size_bytes=1, allocated_bytes=512)])
+    frame = same[[0] * rows].with_columns(last_use_s=pl.int_range(0, rows))
     loaded = make(tmp_path / "plan", frame)
     assert loaded.plan.candidates.files == rows
     # Out of order just where two pieces meet.
@@ -242,11 +209,6 @@ def test_many_pieces_are_one_file(tmp_path: Path) -> None:
         make(tmp_path / "other", swapped)
 
 
-def test_a_time_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
-    with raises(DataError, "candidates-malformed"):
-        make(tmp_path / "plan", [Row(b"x", last_use_s=-(2**62))])
-
-
 @pytest.mark.system
 @pytest.mark.parametrize("kills", repetitions(gate=5, soak=200))
 def test_a_plan_killed_at_any_moment_is_whole_or_not_there(tmp_path: Path, kills: int) -> None:
@@ -255,13 +217,7 @@ def test_a_plan_killed_at_any_moment_is_whole_or_not_there(tmp_path: Path, kills
     code = "import sys; from tests.purge.plan import test_freeze as t; t.in_child(sys.argv[1])"
     for number in range(kills):
         out = tmp_path / f"plan-{number}"
-        child = subprocess.Popen([sys.executable, "-c", code, str(out)], stdout=subprocess.PIPE)
-        assert child.stdout is not None
-        child.stdout.readline()
-        time.sleep(random.uniform(0, 0.1))
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        child.stdout.close()
+        killed_while_at_work(code, out, moment_s=random.uniform(0, 0.1))
         if out.exists():
             assert load_plan(out, KEY).plan.candidates.files == 3000
         else:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.purge.notice.making import PUBLISHED_AT, Book, clock, open_directory
-from tests.purge.plan.making import KEY, Row, draft, make
+from tests.purge.plan.making import KEY, Row, draft, make, place_of, planned_policy
 from tests.support.codes import raises
 from tests.support.known import known
 
@@ -26,15 +26,13 @@ from trimtab.purge.plan.arming import (
     require_approval,
     signed_approval,
 )
-from trimtab.purge.plan.deletion_plan import PlannedPolicy
 from trimtab.purge.plan.notice import publish
 from trimtab.purge.plan.plan_directory import LoadedPlan
 from trimtab.purge.plan.plan_signature import SigningKey
 from trimtab.purge.plan.site_plan import approve, own_lists, plans_waiting, site_plans
-from trimtab.purge.policy_file import policy_text
 from trimtab.purge.purge_policy import Notices, Policy
 from trimtab.site.place import Place, add_event
-from trimtab.store.purge_place import PurgePlace, prepared
+from trimtab.store.purge_place import PurgePlace
 from trimtab.store.store import Store
 from trimtab.watch.alert.alert_view import observe
 from trimtab.watch.site_metrics import Collector
@@ -50,18 +48,12 @@ def lists() -> Iterator[Path]:
 
 @pytest.fixture
 def purges(tmp_path: Path) -> PurgePlace:
-    place = prepared(PurgePlace(tmp_path / "purge"))
-    place.key.write_bytes(b"trimtab-purge-key-1 " + KEY.secret.hex().encode() + b"\n")
-    place.key.chmod(0o600)
-    return place
+    return place_of(tmp_path / "purge")
 
 
 @pytest.fixture
 def plan(tmp_path: Path, lists: Path) -> LoadedPlan:
-    text = policy_text(Policy("scratch", "/scratch", target=0.7), every_key=True)
-    import hashlib
-
-    policy = PlannedPolicy("scratch", text, hashlib.sha256(text.encode()).hexdigest())
+    policy = planned_policy(Policy("scratch", "/scratch", target=0.7))
     (tmp_path / "plans").mkdir(mode=0o700)
     loaded = make(tmp_path / "plans" / "1.plan", [Row(b"ada/x", 1001)], draft(policy=policy))
     notices = Notices(directory=str(lists))

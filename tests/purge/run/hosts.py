@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -16,20 +15,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tests.purge.run.lines import journal_of, numbers
 from tests.purge.run.world import (
     CODE_OF,
     CODES,
-    NOW_S,
     Answer,
     SlowRemover,
     Surroundings,
     World,
     policy,
+    undisturbed,
 )
+from tests.support.children import begun, code_of_child
 
 from trimtab.purge.purge_policy import RunCaps
 from trimtab.purge.run.journal_line import ClaimLine, DoneLine, Line, TakeoverLine
-from trimtab.purge.run.plan_progress import PlanProgress, replay
 from trimtab.purge.run.rows import TOO_LATE
 from trimtab.purge.run.run_account import RunJob
 from trimtab.purge.run.run_journal import journals, read
@@ -114,7 +114,7 @@ class Hosts:
     rows: int = 16
     delay_s: float = 0.0
     caps: RunCaps | None = None
-    before: Callable[[str, int], None] = lambda _call, _row: None
+    before: Callable[[str, int], None] = undisturbed
     jobs: Callable[[RunJob, str], RunJob] = lambda job, _name: job
     started: dict[int, str] = field(default_factory=dict)
     stopped: dict[int, float] = field(default_factory=dict)
@@ -129,9 +129,7 @@ class Hosts:
         now = world.surroundings.now
         if self.caps is not None:
             now = replace(now, policy=policy(target=self.target, caps=self.caps))
-        surroundings = HostSurroundings(
-            world.paths, 0, world.surroundings.capacity_bytes, at_s=NOW_S, now=now
-        )
+        surroundings = HostSurroundings(world.paths, 0, world.surroundings.capacity_bytes, now=now)
         aside = self.directory / "aside"
         delay_s = self.delay_s if delay_s is None else delay_s
         remover = HostRemover(world.paths, aside / name, delay_s, before=self.before)
@@ -155,21 +153,14 @@ class Hosts:
 
     def start(self, name: str) -> int:
         """Carry it out in a process of its own; return its id."""
-        process = os.fork()
-        if process == 0:
-            code = 1
-            try:
-                result = self.run(name)
-                (self.directory / f"ended-{name}").write_text(result.reason.value)
-                code = 0
-            finally:
-                os._exit(code)
+        ended = self.directory / f"ended-{name}"
+        process = begun(lambda: ended.write_text(self.run(name).reason.value))
         self.started[process] = name
         return process
 
     def wait(self, process: int) -> str | None:
         """Return how a run ended; ``None``: it was killed."""
-        code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        code = code_of_child(process)
         name = self.started.pop(process)
         if code == -signal.SIGKILL:
             return None
@@ -204,17 +195,9 @@ class Hosts:
 
     def lines(self) -> tuple[Line, ...]:
         """Return the journal, its first line included."""
-        (path,) = journals(self.directory / "journals")
-        chronicle = read(path)
+        chronicle = read(journal_of(self.directory))
         assert chronicle.plan is not None
         return (chronicle.plan, *chronicle.lines)
-
-    def standing(self) -> PlanProgress:
-        (path,) = journals(self.directory / "journals")
-        return replay(read(path))
-
-    def clear(self) -> None:
-        shutil.rmtree(self.directory)
 
 
 def audit(lines: Sequence[Line]) -> tuple[int, int]:
@@ -228,7 +211,7 @@ def audit(lines: Sequence[Line]) -> tuple[int, int]:
     for line in lines:
         match line:
             case ClaimLine():
-                rows = set(range(line.rows.first, line.rows.end))
+                rows = numbers([line.rows])
                 assert rows <= free, "a row is claimed twice"
                 assert line.run not in claims
                 free -= rows

@@ -12,14 +12,16 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tests.purge.run.lines import plan_line
 from tests.purge.run.world import World
+from tests.support.children import begun, code_of_child
+from tests.support.narrow import present
 
 from trimtab.purge.run.journal_line import decode, encode
-from trimtab.purge.run.runner import run
 from trimtab.store.chain import FIRST_SUM, linked
 
 DIED = 9
@@ -65,14 +67,13 @@ def one_run(world: World, die_at: int, rows: int) -> None:
         os.link = mortal.watch(os.link)
         Path.unlink = mortal.watch(Path.unlink)
         Path.rename = mortal.watch(Path.rename)
-    terms = world.terms
 
     def few(now: Any) -> Any:
-        result = terms(now, apply=True)
+        result = world.terms(now, apply=True)
         pace = replace(result.pace, rows_min=min(4, rows), rows_max=rows, rows_step=rows)
         return replace(result, pace=pace, troubles_part_max=1.0)
 
-    run(world.job(terms=few, id=f"run-{os.getpid()}"), apply=True)
+    world.run(terms=few, id=f"run-{os.getpid()}")
 
 
 def main() -> None:
@@ -83,16 +84,9 @@ def main() -> None:
     for line in sys.stdin:
         place, _, die_at = line.rstrip("\n").rpartition(" ")
         world = World(Path(directory, place), int(files), target=0.001, delay_s=float(delay_s))
-        process = os.fork()
-        if process == 0:
-            code = 1
-            try:
-                one_run(world, int(die_at), int(rows))
-                code = 0
-            finally:
-                os._exit(code)
+        process = begun(partial(one_run, world, int(die_at), int(rows)))
         print(process, flush=True)
-        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
+        print(code_of_child(process), flush=True)
 
 
 class Server:
@@ -110,8 +104,7 @@ class Server:
 
     def start(self, place: str, die_at: int = 0) -> int:
         """Return the process id of a run that was started in a directory beneath."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{place} {die_at}\n")
+        present(self.process.stdin).write(f"{place} {die_at}\n")
         return self._number()
 
     def wait(self) -> int:
@@ -120,15 +113,12 @@ class Server:
 
     def end(self) -> None:
         """Start no more."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.stdout.close()
+        present(self.process.stdin).close()
+        present(self.process.stdout).close()
         self.process.wait()
 
     def _number(self) -> int:
-        assert self.process.stdout is not None
-        return int(self.process.stdout.readline())
+        return int(present(self.process.stdout).readline())
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ import time
 
 import pytest
 from tests.support import loopback
+from tests.support.children import begun, code_of_child
+from tests.support.narrow import present
 
 from trimtab.base.error import Interrupted, code_of
 from trimtab.base.filesystem import parse_mountinfo
@@ -21,42 +23,44 @@ from trimtab.purge.root_facts import (
     root_facts,
     usage,
 )
-from trimtab.purge.run.situation import SWITCH_UNREADABLE, SWITCH_WITHOUT_DIRECTORY
+from trimtab.purge.run.situation import SWITCH_UNREADABLE, SWITCH_WITHOUT_DIRECTORY, AllowList
 from trimtab.reach.interruption import interruptible
 
 OWNER = os.geteuid()
-LINE = "36 35 8:1 / {} {} shared:1 - {} {} rw,errors=remount-ro\n"
 
 
 def mount_line(point="/scratch", options="rw,relatime", kind="ext4", source="/dev/md0"):
-    return LINE.format(point, options, kind, source)
+    return f"36 35 8:1 / {point} {options} shared:1 - {kind} {source} rw,errors=remount-ro\n"
 
 
 def test_the_allow_list_has_one_root_a_line(tmp_path):
     path = tmp_path / "roots"
     path.write_bytes(b"# may be purged\n/scratch\n  /pscratch \n\n/a b\xff\n")
     path.chmod(0o644)
-    result = allow_list(path, owner=OWNER)
-    assert result.trouble is None
-    assert result.roots == {b"/scratch", b"/pscratch", b"/a b\xff"}
+    roots = frozenset({b"/scratch", b"/pscratch", b"/a b\xff"})
+    assert allow_list(path, owner=OWNER) == AllowList(None, roots)
 
 
 def test_an_allow_list_that_others_can_change_allows_nothing(tmp_path):
-    path = tmp_path / "roots"
-    assert "cannot be read" in (allow_list(path, owner=OWNER).trouble or "")
+    path, link, pipe = (tmp_path / name for name in ("roots", "link", "pipe"))
+
+    def trouble(path, owner=OWNER):
+        found = allow_list(path, owner=owner)
+        assert not found.roots
+        return present(found.trouble)
+
+    assert "cannot be read" in trouble(path)
     path.write_text("/scratch\n")
     path.chmod(0o646)
-    assert "only user" in (allow_list(path, owner=OWNER).trouble or "")
+    assert "only user" in trouble(path)
     path.chmod(0o644)
-    assert allow_list(path, owner=OWNER + 1).trouble is not None
-    (tmp_path / "link").symlink_to(path)
-    assert allow_list(tmp_path / "link", owner=OWNER).trouble is not None
-    os.mkfifo(tmp_path / "pipe")
-    assert "is not a file" in (allow_list(tmp_path / "pipe", owner=OWNER).trouble or "")
+    assert trouble(path, owner=OWNER + 1)
+    link.symlink_to(path)
+    assert trouble(link)
+    os.mkfifo(pipe)
+    assert "is not a file" in trouble(pipe)
     tmp_path.chmod(0o777)
-    assert allow_list(path, owner=OWNER).trouble is not None
-    for found in (allow_list(path, owner=OWNER), allow_list(tmp_path / "link", owner=OWNER)):
-        assert not found.roots
+    assert trouble(path)
 
 
 def test_an_allow_list_of_many_megabytes_is_none(tmp_path):
@@ -83,13 +87,10 @@ def test_the_kill_switch_is_a_file_that_is_there(tmp_path):
 
 def test_a_root_is_what_is_mounted_at_a_path_without_links(tmp_path):
     result = root_facts(str(tmp_path))
-    assert result.trouble is None
-    state = tmp_path.stat()
-    system = result.file_system
-    assert system is not None
+    assert (result.trouble, result.read_only) == (None, False)
+    state, system = tmp_path.stat(), present(result.file_system)
     assert (system.device, system.root_inode) == (state.st_dev, state.st_ino)
     assert system.is_same(system)
-    assert not result.read_only
     (tmp_path / "link").symlink_to(tmp_path)
     (tmp_path / "file").touch()
     for path in (tmp_path / "link", tmp_path / "file", tmp_path / "none", "relative", ""):
@@ -100,15 +101,13 @@ def test_a_root_is_what_is_mounted_at_a_path_without_links(tmp_path):
 def test_a_lustre_is_named_without_its_servers_and_beneath_which_directory(tmp_path):
     for source in ("mgs1@tcp:mgs2@tcp:/scratch", "mgs@o2ib:/scratch/sub"):
         text = mount_line("/", kind="lustre", source=source)
-        result = root_facts(str(tmp_path), mountinfo=text)
-        assert result.file_system is not None
-        assert (result.file_system.kind, result.file_system.name) == ("lustre", "scratch")
+        system = present(root_facts(str(tmp_path), mountinfo=text).file_system)
+        assert (system.kind, system.name) == ("lustre", "scratch")
 
 
 def test_a_mount_that_takes_no_writes_is_told(tmp_path):
     result = root_facts(str(tmp_path), mountinfo=mount_line("/", "ro,noatime"))
-    assert result.read_only
-    assert result.atime_settings == {"mount options": "noatime"}
+    assert (result.read_only, result.atime_settings) == (True, {"mount options": "noatime"})
 
 
 def test_how_reads_are_recorded():
@@ -148,24 +147,23 @@ def test_a_canary_is_another_users_file_and_leaves_nothing(tmp_path):
     before_s = time.time()
     result = canary(str(tmp_path))
     assert result.trouble is None
-    assert result.file_system_at_s is not None
     # A kernel stamps files by a clock that lags up to some ms behind the one that it shows.
-    assert before_s - 0.1 <= result.file_system_at_s <= time.time()
+    assert before_s - 0.1 <= present(result.file_system_at_s) <= time.time()
     assert result.before_s <= result.after_s
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_canary_that_cannot_be_given_away_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "fchown", lambda *_arguments: None)
-    assert "root is squashed" in (canary(str(tmp_path)).trouble or "")
-    assert list(tmp_path.iterdir()) == []
-
     def denied(*_arguments):
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(os, "fchown", denied)
-    assert "Operation not permitted" in (canary(str(tmp_path)).trouble or "")
-    assert list(tmp_path.iterdir()) == []
+    for fchown, trouble in (
+        (lambda *_arguments: None, "root is squashed"),
+        (denied, "Operation not permitted"),
+    ):
+        monkeypatch.setattr(os, "fchown", fchown)
+        assert trouble in (canary(str(tmp_path)).trouble or "")
+        assert list(tmp_path.iterdir()) == []
     assert "failed" in (canary(str(tmp_path / "none")).trouble or "")
 
 
@@ -187,18 +185,19 @@ def test_a_signal_during_a_canary_ends_the_run_and_leaves_nothing(tmp_path, monk
 
 @pytest.mark.system
 def test_a_canary_whose_process_was_killed_goes_with_the_next(tmp_path):
-    process = os.fork()
-    if process == 0:
+
+    def killed():
         os.unlink = lambda *_arguments, **_named: os._exit(9)  # killed before it is removed
         canary(str(tmp_path))
-        os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 9
+
+    assert code_of_child(begun(killed)) == 9
     (left,) = tmp_path.iterdir()
     assert canary(str(tmp_path)).trouble is None
     assert list(tmp_path.iterdir()) == [left], "it may be another run's, of this moment"
     os.utime(left, (1e9, 1e9))
     # What is not as a canary leaves it is somebody's: each of these stays.
     others = [tmp_path / f".trimtab-canary-{number:016x}" for number in range(5)]
+    others.append(tmp_path / ".trimtab-canary-here")
     for other in others:
         other.mkdir()
     (others[0] / "canary").write_text("somebody's")
@@ -209,11 +208,8 @@ def test_a_canary_whose_process_was_killed_goes_with_the_next(tmp_path):
     (others[4] / "other").touch()
     for other in others:
         os.utime(other, (1e9, 1e9))
-    near = tmp_path / ".trimtab-canary-here"
-    near.mkdir()
-    os.utime(near, (1e9, 1e9))
     assert canary(str(tmp_path)).trouble is None
-    assert sorted(tmp_path.iterdir()) == sorted([*others, near])
+    assert sorted(tmp_path.iterdir()) == sorted(others)
 
 
 def test_an_overlay_frees_nothing(tmp_path):
@@ -225,13 +221,14 @@ def test_an_overlay_frees_nothing(tmp_path):
 @pytest.mark.system
 def test_a_canary_of_a_process_without_roots_rights_fails_and_leaves_nothing(tmp_path):
     tmp_path.chmod(0o777)
-    process = os.fork()
-    if process == 0:
+
+    def as_another():
         os.chdir(tmp_path)  # the directories above are root's alone
         os.setgid(12345)
         os.setuid(12345)
         os._exit(0 if canary(".").trouble is None else 7)
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 7
+
+    assert code_of_child(begun(as_another)) == 7
     assert list(tmp_path.iterdir()) == []
 
 
@@ -240,13 +237,9 @@ def test_a_canary_of_a_process_without_roots_rights_fails_and_leaves_nothing(tmp
 def test_of_a_real_mount_all_is_told(tmp_path):
     with loopback.mounted(tmp_path, fs="ext4") as scratch:
         root = str(scratch.mount_point)
-        result = root_facts(root)
-        assert result.file_system is not None
-        assert result.file_system.kind == "ext4"
-        assert result.file_system.fsid == os.statvfs(root).f_fsid
-        other = root_facts(str(tmp_path)).file_system
-        assert other is not None
-        assert not result.file_system.is_same(other)
+        system = present(root_facts(root).file_system)
+        assert (system.kind, system.fsid) == ("ext4", os.statvfs(root).f_fsid)
+        assert not system.is_same(present(root_facts(str(tmp_path)).file_system))
         assert canary(root).trouble is None
         mode = os.stat(root).st_mode  # noqa: PTH116 (as text it was given)
         assert stat.S_ISDIR(mode)
@@ -259,20 +252,16 @@ def test_two_xfs_on_one_device_in_turn_are_two(tmp_path):
     # The device's number is all that f_fsid says of XFS.
     with loopback.mounted(tmp_path, fs="xfs", size_bytes=loopback.XFS_MINIMUM_BYTES) as scratch:
         root, device = str(scratch.mount_point), str(scratch.device.path)
-        first = root_facts(root)
-        assert first.file_system is not None
-        assert first.file_system.uuid is not None
-        assert first.file_system.fsid is None
-        remounts = ((), (["mkfs.xfs", "-q", "-f", "-K", device],))
-        for between, same in zip(remounts, (True, False), strict=True):
+        first = present(root_facts(root).file_system)
+        assert (first.uuid is not None, first.fsid) == (True, None)
+        for made_anew in (False, True):
             subprocess.run(["umount", root], check=True)
-            for command in between:
-                subprocess.run(command, check=True)
+            if made_anew:
+                subprocess.run(["mkfs.xfs", "-q", "-f", "-K", device], check=True)
             subprocess.run(["mount", device, root], check=True)
-            second = root_facts(root).file_system
-            assert second is not None
-            assert first.file_system.is_same(second) is same
-            assert second.mount != first.file_system.mount
+            second = present(root_facts(root).file_system)
+            assert first.is_same(second) is not made_anew
+            assert second.mount != first.mount
 
 
 @pytest.mark.system
@@ -284,16 +273,13 @@ def test_what_has_no_identity_is_another_once_it_is_mounted_anew(tmp_path):
     for _ in range(2):
         subprocess.run(["mount", "-t", "ramfs", "scratch", point], check=True)
         try:
-            again = [root_facts(str(point)).file_system for _ in range(2)]
-            assert again[0] is not None
-            assert again[1] is not None
-            assert again[0].is_same(again[1])
-            facts.append(again[0])
+            first, again = (present(root_facts(str(point)).file_system) for _ in range(2))
+            assert first.is_same(again)
+            facts.append(first)
         finally:
             subprocess.run(["umount", point], check=True)
-    assert facts[0].name == facts[1].name
-    assert not facts[0].is_same(facts[1])
-    assert facts[0].may_be_same(facts[1])
+    one, other = facts
+    assert (one.name, one.is_same(other), one.may_be_same(other)) == (other.name, False, True)
 
 
 @pytest.mark.system

@@ -1,123 +1,41 @@
-"""Runs with the core's own removal, over real files: what it says is understood, kills included."""
+"""Runs with the core's own removal, over real files: kills, and candidates that were changed.
+
+Candidates are verified by row group: of a group that is not what was signed nothing goes.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
-from tests.purge.run.world import World, with_planned
+from tests.purge.run.core_world import OLD_S, CoreWorld, outcomes_of
+from tests.purge.run.hosts import Hosts, audit
+from tests.purge.run.lines import flip, numbers
+from tests.purge.run.world import FILE_BYTES, with_planned
+from tests.support.children import begun, code_of_child
+from tests.support.codes import raises
 from tests.support.counts import repetitions, seeded
 
 from trimtab import _core
-from trimtab.purge.run.exchange import StopReason
-from trimtab.purge.run.plan_progress import replay
+from trimtab.base.error import RefusedError
+from trimtab.purge.run import run_account
+from trimtab.purge.run.exchange import CandidatesListing, StopReason
+from trimtab.purge.run.journal_line import RunEndLine
 from trimtab.purge.run.rows import CAPPED, DELETED, GONE, NOT_BEGUN, TROUBLES, WOULD_DELETE
 from trimtab.purge.run.run_account import INTACT, RunJob
-from trimtab.purge.run.run_journal import journals, read
-from trimtab.purge.run.runner import run
+from trimtab.purge.run.run_journal import journals
 
-OLD_S = 1_500_000_000
-CUT_S = 1_600_000_000
-BEFORE_ALL_TIMES_S = -(2**62)
-
-
-class CoreWorld(World):
-    """The world with candidates as the core selects them, and its removal.
-
-    Files were last used at a time that nobody can set back (ctime is the present), so that ctime
-    does not count and the plan takes it as it is.
-    """
-
-    exempt_paths: tuple[bytes, ...] = ()
-    open_files = False
-
-    def rules(self) -> _core.Rules:
-        return _core.Rules(
-            counted=["mtime"],
-            as_of_s=int(time.time()),
-            old_enough_before_s=CUT_S,
-            minimum_size_bytes=0,
-            exempt_paths=list(self.exempt_paths),
-            exempt_users=[],
-            exempt_groups=[],
-            exempt_projects=[],
-            linked=False,
-        )
-
-    def make(self) -> World:
-        super().make()
-        for row, path in enumerate(self.paths):
-            os.utime(path, (OLD_S + row, OLD_S + row))
-        self.write_candidates()
-        return self
-
-    @property
-    def candidates(self) -> Path:
-        return self.directory / "candidates.parquet"
-
-    def write_candidates(self) -> None:
-        states = [path.lstat() for path in self.paths]
-        device = self.tree.stat().st_dev
-
-        def column(name: str, of: str, kind: pl.DataType | type[pl.DataType]) -> pl.Series:
-            return pl.Series(name, [getattr(state, of) for state in states], kind)
-
-        frame = pl.DataFrame(
-            [
-                pl.Series("parent", [bytes(p.parent.relative_to(self.tree)) for p in self.paths]),
-                pl.Series("name", [os.fsencode(path.name) for path in self.paths]),
-                pl.Series("id", [state.st_ino.to_bytes(16, "big") for state in states]),
-                pl.Series("id_kind", ["inode"] * len(states)),
-                pl.Series("device", [device] * len(states), pl.UInt64),
-                column("uid", "st_uid", pl.UInt32),
-                column("gid", "st_gid", pl.UInt32),
-                pl.Series("project", [None] * len(states), pl.UInt32),
-                column("size_bytes", "st_size", pl.UInt64),
-                pl.Series(
-                    "allocated_bytes", [state.st_blocks * 512 for state in states], pl.UInt64
-                ),
-                column("nlink", "st_nlink", pl.UInt32),
-                column("atime_ns", "st_atime_ns", pl.Int64),
-                column("mtime_ns", "st_mtime_ns", pl.Int64),
-                column("ctime_ns", "st_ctime_ns", pl.Int64),
-                pl.Series("btime_ns", [None] * len(states), pl.Int64),
-                pl.Series("type", ["f"] * len(states)),
-                pl.Series("last_use_s", [state.st_mtime_ns // 10**9 for state in states], pl.Int64),
-            ]
-        )
-        frame.write_parquet(self.candidates)
-
-    def core_job(self, **changes: object) -> RunJob:
-        return self.job(
-            remover=lambda: self.removal(CUT_S),
-            restorer=lambda: self.removal(BEFORE_ALL_TIMES_S),
-            codes=dict(_core.REMOVAL_OUTCOMES),
-            **changes,
-        )
-
-    listed_s: int | None = None
-
-    def removal(self, before_s: int) -> _core.Removal:
-        return _core.Removal(
-            _core.Candidates(self.candidates),
-            str(self.tree),
-            self.rules(),
-            before_s=before_s,
-            quarantine=".quarantine",
-            listed_s=self.listed_s,
-            open_files=self.open_files,
-        )
+ALL_DONE = (StopReason.TARGET, StopReason.EXHAUSTED)
 
 
 @pytest.fixture
 def world(tmp_path):
-    world = CoreWorld(tmp_path, 60)
-    world.make()
-    return world
+    return CoreWorld(tmp_path, 60).make()
 
 
 def test_every_outcome_that_a_run_knows_is_one_of_the_cores():
@@ -132,18 +50,16 @@ def test_an_exempt_directory_stays_by_whatever_name_it_is_found(world):
     directory, kept = world.paths[0].parent, world.tree / "kept"
     world.exempt_paths = (b"kept",)
     directory.rename(kept)
-    removal = world.removal(CUT_S)
+    removal = world.removal()
     kept.rename(directory)
-    codes = removal.delete(0, 60).outcomes
-    outcomes = {_core.REMOVAL_OUTCOMES[code] for code in codes}
-    assert outcomes == {"deleted", "exempt"}
+    assert set(outcomes_of(removal.delete(0, 60))) == {"deleted", "exempt"}
     assert world.there() == {row for row in range(60) if world.paths[row].parent == directory}
 
 
 def test_a_run_deletes_down_to_the_target(world):
     world.paths[3].write_bytes(b"used since")
     world.paths[5].unlink()
-    result = run(world.core_job(), apply=True)
+    result = world.run()
     assert result.reason is StopReason.TARGET
     assert result.outcomes == {"deleted": 29, "changed_size": 1, "gone": 1}
     assert world.there() == {3, *range(31, 60)}
@@ -160,25 +76,21 @@ def test_a_run_deletes_down_to_the_target(world):
 )
 def test_files_that_users_saved_anew_do_not_stop_a_run(tmp_path, listed_s, reason, outcome):
     """Files that were there before the index was begun and are not in it mean something else."""
-    world = CoreWorld(tmp_path, 300)
-    world.make()
+    world = CoreWorld(tmp_path, 300).make()
     world.listed_s = listed_s
     for path in world.paths:
         path.with_suffix(".new").write_bytes(b"saved")
         path.with_suffix(".new").rename(path)
-    result = run(world.core_job(), apply=True)
-    assert result.reason is reason
-    assert set(result.outcomes) == {outcome}
+    result = world.run()
+    assert (result.reason, set(result.outcomes)) == (reason, {outcome})
     assert world.there() == set(range(300))
 
 
 def test_a_dry_run_says_the_same_and_touches_nothing(world):
     before = {path: path.lstat() for path in world.paths}
-    job = world.core_job(terms=lambda now: world.terms(now, apply=False))
-    result = run(job, apply=False)
-    assert result.outcomes == {"would_delete": 30}
+    assert world.run(dry=True).outcomes == {"would_delete": 30}
     assert {path: path.lstat() for path in world.paths} == before
-    assert run(world.core_job(id="second"), apply=True).outcomes == {"deleted": 30}
+    assert world.run().outcomes == {"deleted": 30}
 
 
 def test_files_go_beneath_the_root_that_guards_looked_at(world):
@@ -189,21 +101,14 @@ def test_files_go_beneath_the_root_that_guards_looked_at(world):
         world.tree.rename(away)
         for path in world.paths:
             path.parent.mkdir(parents=True, exist_ok=True)
-        removal = _core.Removal(
-            _core.Candidates(world.candidates), str(world.tree), world.rules(), before_s=CUT_S,
-            quarantine=".quarantine", root_descriptor=descriptor,
-        )  # fmt: skip
-        codes = {_core.REMOVAL_OUTCOMES[code] for code in removal.check(0, 60).outcomes}
-        assert codes == {"would_delete"}
-        assert {_core.REMOVAL_OUTCOMES[c] for c in removal.delete(0, 60).outcomes} == {"deleted"}
+        removal = world.removal(root_descriptor=descriptor)
+        assert set(outcomes_of(removal.check(0, 60))) == {"would_delete"}
+        assert set(outcomes_of(removal.delete(0, 60))) == {"deleted"}
         assert not [path for path in away.rglob("file-*") if path.is_file()]
     finally:
         os.close(descriptor)
     with pytest.raises(OSError, match="Bad file descriptor"):
-        _core.Removal(
-            _core.Candidates(world.candidates), str(world.tree), world.rules(), before_s=CUT_S,
-            quarantine=".quarantine", root_descriptor=2**20,
-        )  # fmt: skip
+        world.removal(root_descriptor=2**20)
 
 
 def test_what_lies_aside_goes_back_by_the_whole_plan(world):
@@ -213,18 +118,18 @@ def test_what_lies_aside_goes_back_by_the_whole_plan(world):
         directory.mkdir(mode=0o700)
     world.paths[57].rename(cell / "03")
     (cell / "04").write_text("whose")
-    found = run(world.core_job(terms=lambda now: world.terms(now, apply=False)), apply=False)
+    found = world.run(dry=True)
     assert (found.unexplained, (cell / "03").exists()) == ((), True)
     # Guards hold the run back, and a file that is aside goes back all the same.
     good = world.surroundings.now
     world.surroundings.now = with_planned(good, publication=None)
-    refused = run(world.core_job(id="refused"), apply=True)
+    refused = world.run()
     assert (refused.reason, refused.files) == (StopReason.REFUSED, 0)
     assert world.there() == set(range(60))
     aside = b".quarantine/cell-9-9-0/04"
     assert refused.unexplained == (aside,)
     world.surroundings.now = good
-    result = run(world.core_job(id="third"), apply=True)
+    result = world.run()
     assert (result.reason, result.files) == (StopReason.TARGET, 30)
     assert result.unexplained == (aside,), "it is told at every start"
     assert (world.tree / os.fsdecode(aside)).read_text() == "whose"
@@ -233,34 +138,158 @@ def test_what_lies_aside_goes_back_by_the_whole_plan(world):
 @pytest.mark.system
 @pytest.mark.parametrize("kills_wanted", repetitions(gate=10, soak=200))
 def test_after_kills_the_next_run_puts_back_and_goes_on(tmp_path, kills_wanted):
-    world = CoreWorld(tmp_path, 2000 if kills_wanted <= 10 else 50_000, target=0.001)
-    world.make()
+    world = CoreWorld(tmp_path, 2000 if kills_wanted <= 10 else 50_000, target=0.001).make()
     chance = seeded("purge kills of the core")
     kills = 0
     while kills < kills_wanted:
-        process = os.fork()
-        if process == 0:
-            code = 1
-            try:
-                run(world.core_job(id=f"run-{os.getpid()}"), apply=True)
-                code = 0
-            finally:
-                os._exit(code)
+        process = begun(lambda: world.run(id=f"run-{os.getpid()}"))
         time.sleep(chance.uniform(0.0, 0.1))
         os.kill(process, signal.SIGKILL)
-        if os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0:
+        if code_of_child(process) == 0:
             break
         kills += 1
-    result = run(world.core_job(id="last"), apply=True)
-    assert result.reason in (StopReason.TARGET, StopReason.EXHAUSTED)
+    assert world.run(id="last").reason in ALL_DONE
     assert kills >= 3
-    (path,) = journals(tmp_path / "journals")
-    standing = replay(read(path))
-    assert standing.claims == ()
-    fates = {row: fate for rows, fate in standing.fates for row in range(rows.first, rows.end)}
-    assert len(fates) == sum(rows.count for rows, _ in standing.fates)
+    fates = world.settled()
     assert set(fates.values()) <= {"deleted", "gone", "put_back"}
-    back = {row for row, fate in fates.items() if fate == "put_back"}
-    assert len(back) <= kills * 2 * 32, "a kill leaves a round of each of two threads"
-    assert world.there() == set(range(world.files)) - set(fates) | back
-    assert all(stranger.exists() for stranger in world.strangers)
+    back = [*fates.values()].count("put_back")
+    assert back <= kills * 2 * 32, "a kill leaves a round of each of two threads"
+
+
+class Signed:
+    """A file of candidates and what was signed of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with path.open("rb") as file:
+            _, self.parts = _core.parts_of(path, file.fileno())
+
+    def candidates(self) -> _core.Candidates:
+        with self.path.open("rb") as file:
+            return _core.Candidates(self.path, descriptor=file.fileno(), parts=self.parts)
+
+    def flip(self, group: int) -> None:
+        """Change the last byte of a group; the second time it is what it was."""
+        flip(self.path, sum(part[1] for part in self.parts[: group + 1]) - 1)
+
+
+class SignedWorld(CoreWorld):
+    """The world whose candidates are signed, in groups of twenty rows."""
+
+    def write_candidates(self, group_rows: int | None = 20) -> None:
+        super().write_candidates(group_rows)
+        self.signed = Signed(self.parquet)
+
+    def opened(self) -> _core.Candidates:
+        return self.signed.candidates()
+
+    def job(self, **changes: object) -> RunJob:
+        return super().job(listing=CandidatesListing(self.opened(), self.files), **changes)
+
+
+@pytest.fixture
+def signed_world(tmp_path):
+    return SignedWorld(tmp_path, 60, target=0.001).make()
+
+
+@pytest.mark.parametrize("group", [0, 1, 2])
+def test_a_group_that_changed_ends_a_run_before_its_first_row(signed_world, group):
+    world = signed_world
+    world.signed.flip(group)
+    with raises(RefusedError, "candidates-changed"):
+        world.run()
+    gone = set(range(60)) - world.there()
+    assert gone == world.fates().keys() <= set(range(20 * group))
+    assert len(gone) > 20 * (group - 1), "groups before it are not undone, nor held up"
+    assert world.standing().claims == ()
+    end = world.lines(RunEndLine)[-1]
+    assert end.reason == "failed"
+    assert str(world.parquet) in end.text
+    assert f"row group {group} of 3" in end.text
+    # Nothing has to be mended in the journal once the file is what it was.
+    world.signed.flip(group)
+    result = world.run()
+    assert result.reason in ALL_DONE
+    assert (result.recovered_rows, result.files, world.there()) == (0, 60 - len(gone), set())
+
+
+def test_a_dry_run_finds_a_group_that_changed_too(signed_world):
+    signed_world.signed.flip(1)
+    with raises(RefusedError, "candidates-changed"):
+        signed_world.run(dry=True)
+    assert signed_world.there() == set(range(60))
+
+
+def test_candidates_that_are_exchanged_or_overwritten_during_a_run(signed_world):
+    """Another file under the name is not looked at; other bytes in the open file are refused."""
+    world, looks = signed_world, []
+
+    def look(_surroundings):
+        looks.append(len(world.there()))
+        if len(looks) == 3:
+            world.signed.flip(2)
+            other = world.directory / "other"
+            other.write_bytes(world.parquet.read_bytes()[::-1])
+            other.rename(world.parquet)
+
+    world.surroundings.look = look
+    with raises(RefusedError, "candidates-changed"):
+        world.run()
+    assert looks[2] > 40, "that was during the first group"
+    assert set(range(40, 60)) <= world.there()
+    assert not world.there() & set(range(20)), "the second group was read from the open file"
+
+
+@pytest.mark.system
+def test_after_a_kill_finished_groups_are_not_read_again(tmp_path, monkeypatch):
+    world = SignedWorld(tmp_path, 400, target=0.0001).make()
+    monkeypatch.setattr(run_account, "SYNC_ROWS", 20)
+    process = begun(lambda: world.run(id="killed"))
+    while not journals(tmp_path / "journals") or len(world.fates()) < 100:
+        time.sleep(0.005)
+    os.kill(process, signal.SIGKILL)
+    code_of_child(process)
+    # What was deleted and not synchronised is looked for: power may have been cut.
+    needed = numbers(rows for batch in world.standing().unsettled for rows in batch.rows)
+    needed |= set(range(400)) - world.fates().keys()
+    finished = [g for g in range(20) if not needed & set(range(20 * g, 20 * g + 20))]
+    assert len(finished) >= 3
+    for group in finished:
+        world.signed.flip(group)
+    assert world.run(id="second").reason in ALL_DONE
+    fates = world.fates()
+    assert set(fates) == set(range(400))
+    assert world.there() == {row for row, fate in fates.items() if fate == "put_back"}
+
+
+@pytest.mark.system
+def test_two_hosts_stop_before_a_group_that_changed(tmp_path):
+    hosts = Hosts(tmp_path / "plan", 300, delay_s=0.001, lease_s=60.0)
+    path = tmp_path / "candidates.parquet"
+    owners = hosts.world.table.uids
+    pl.DataFrame(
+        {"uid": owners, "allocated_bytes": pl.Series([FILE_BYTES] * 300, dtype=pl.UInt64)}
+    ).write_parquet(path, row_group_size=50)
+    signed = Signed(path)
+    hosts.jobs = lambda job, _name: replace(
+        job, listing=CandidatesListing(signed.candidates(), 300)
+    )
+    try:
+        signed.flip(3)
+        for process in (hosts.start("one"), hosts.start("other")):
+            assert code_of_child(process) == 1
+            del hosts.started[process]
+        there = hosts.world.there()
+        assert set(range(150, 300)) <= there
+        assert not there & set(range(130)), "the rows before are dealt with"
+        assert hosts.world.standing().claims == ()
+        ends = [
+            (end.reason, "row group 3 of 6" in end.text) for end in hosts.world.lines(RunEndLine)
+        ]
+        assert ends == [("failed", True)] * 2
+        signed.flip(3)
+        assert hosts.wait(hosts.start("last")) in ("target-reached", "plan-exhausted")
+        assert hosts.world.there() == set()
+        audit(hosts.lines())
+    finally:
+        hosts.kill_all()

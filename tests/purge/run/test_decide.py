@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.narrow import instance
 
 from trimtab.base.error import UsageError
 from trimtab.purge.fullness import Usage
@@ -32,6 +33,7 @@ TERMS = RunTerms(True, 0.5, pace=PACE, settle_s_min=15.0, settle_s_max=100.0, se
 DRY = replace(TERMS, apply=False)
 FULL = Usage(80, 20)
 HUNDRED = (Rows(0, 100),)
+DESTROYING = Wait(5.0, "objects of deleted files are being destroyed")
 
 
 def list_of(rows, size=1):
@@ -53,11 +55,11 @@ def test_it_begins_with_a_measurement_once_nothing_is_being_destroyed():
     state, instruction = settling(begin(TERMS, (Rows(0, 9),)), 1000.0)
     assert instruction == Measure()
     state, instruction = handle(state, UsageMeasured(1000.0, FULL, 3))
-    assert instruction == Wait(5.0, "objects of deleted files are being destroyed")
+    assert instruction == DESTROYING
     state, instruction = handle(state, Waited(1005.0))
     assert instruction == Measure()
     state, instruction = handle(state, UsageMeasured(1012.0, FULL, 0))
-    assert instruction == Wait(3.0, "objects of deleted files are being destroyed")
+    assert instruction == replace(DESTROYING, seconds=3.0)
     state, instruction = handle(state, UsageMeasured(1015.0, FULL, 0))
     assert instruction == LookAtRows(Rows(0, 2))
     assert (state.needed_bytes, state.needed_first_bytes, state.used_first_bytes) == (30, 30, 80)
@@ -69,16 +71,12 @@ def test_a_dry_run_measures_at_once():
 
 
 def test_at_or_under_the_target_nothing_goes():
-    _, instruction = handle(
-        replace(begin(TERMS, (Rows(0, 9),)), settling_since_s=0.0),
-        UsageMeasured(20.0, Usage(50, 50)),
-    )
-    assert instruction == Stop(
+    state = replace(begin(TERMS, (Rows(0, 9),)), settling_since_s=0.0)
+    assert handle(state, UsageMeasured(20.0, Usage(50, 50)))[1] == Stop(
         StopReason.TARGET,
         "the file system was already 50.0 % full, at or under its target of 50.0 %",
     )
-    above = replace(begin(TERMS, (Rows(0, 9),)), settling_since_s=0.0)
-    assert handle(above, UsageMeasured(20.0, Usage(51, 49)))[1] == LookAtRows(Rows(0, 2))
+    assert handle(state, UsageMeasured(20.0, Usage(51, 49)))[1] == LookAtRows(Rows(0, 2))
 
 
 def test_without_rows_it_is_over():
@@ -128,26 +126,22 @@ def test_a_batch_is_taken_off_what_is_to_do_and_off_what_is_needed():
     state, instruction = handle(running(pace=Pace(10)), Ended(2.0, outcome))
     assert instruction == LookAtRows(Rows(10, 10))
     assert state.todo == (Rows(10, 90),)
-    assert (state.needed_bytes, state.freed_bytes) == (18, 12)
-    assert (state.rows_done, state.troubles) == (8, 2)
+    amounts = (state.needed_bytes, state.freed_bytes, state.rows_done, state.troubles)
+    assert amounts == (18, 12, 8, 2)
 
 
 def test_when_as_much_is_freed_as_was_needed_it_waits_before_it_measures():
     outcome = ended(RowBatch(Rows(0, 10)), ("deleted", 10), freed=30)
     state, instruction = handle(running(), Ended(2.0, outcome))
-    assert instruction == Measure()
-    assert state.settling_since_s == 2.0
+    assert (instruction, state.settling_since_s) == (Measure(), 2.0)
     state, instruction = handle(state, UsageMeasured(2.0, FULL, None))
-    assert instruction == Wait(5.0, "objects of deleted files are being destroyed")
+    assert instruction == DESTROYING
     assert handle(state, UsageMeasured(17.0, Usage(50, 50), None))[1] == Stop(
         StopReason.TARGET, "the file system is 50.0 % full, at or under its target of 50.0 %"
     )
     assert handle(state, UsageMeasured(17.0, Usage(55, 45), None))[1] == LookAtRows(Rows(10, 4))
-    assert handle(state, UsageMeasured(90.0, FULL, 7))[1] == Wait(
-        5.0, "objects of deleted files are being destroyed"
-    )
-    stop = handle(state, UsageMeasured(102.0, FULL, 7))[1]
-    assert stop == Stop(
+    assert handle(state, UsageMeasured(90.0, FULL, 7))[1] == DESTROYING
+    assert handle(state, UsageMeasured(102.0, FULL, 7))[1] == Stop(
         StopReason.NOT_SETTLED,
         "7 objects are still being destroyed after 100.0 s: free space unknown",
     )
@@ -159,11 +153,10 @@ def test_a_measurement_on_the_way_lowers_what_is_needed_and_never_raises_it():
     assert instruction == Measure()
     assert handle(state, UsageMeasured(61.0, FULL, 5))[0].needed_bytes == 20
     lower, instruction = handle(state, UsageMeasured(61.0, Usage(55, 45), 5))
-    assert (lower.needed_bytes, instruction) == (5, LookAtRows(Rows(10, 4)))
-    assert lower.measured_at_s == 61.0
-    stopped = handle(state, UsageMeasured(61.0, Usage(50, 50), 5))[1]
-    assert isinstance(stopped, Stop)
-    assert stopped.reason is StopReason.TARGET
+    assert (lower.needed_bytes, lower.measured_at_s) == (5, 61.0)
+    assert instruction == LookAtRows(Rows(10, 4))
+    stop = instance(Stop, handle(state, UsageMeasured(61.0, Usage(50, 50), 5))[1])
+    assert stop.reason is StopReason.TARGET
 
 
 def test_deleting_that_frees_nothing_ends():
@@ -185,20 +178,16 @@ def test_many_troubles_end_it_and_few_do_not():
     assert handle(state, Ended(1.0, few))[1] == LookAtRows(Rows(10, 10))
     many = ended(RowBatch(Rows(0, 100)), ("denied", 100))
     assert handle(state, Ended(1.0, many))[1] == Stop(
-        StopReason.TROUBLES,
-        "19.0 % of the rows failed: something else is wrong",
+        StopReason.TROUBLES, "19.0 % of the rows failed: something else is wrong"
     )
 
 
 def test_a_late_file_system_is_given_a_pause():
-    late = ended(
-        RowBatch(Rows(0, 2)), ("deleted", 2), latency_s_median=1.0, latency_s_p99=1.0, elapsed_s=1.0
-    )
+    second = {"latency_s_median": 1.0, "latency_s_p99": 1.0, "elapsed_s": 1.0}
+    late = ended(RowBatch(Rows(0, 2)), ("deleted", 2), **second)
     state, instruction = handle(running(), Ended(1.0, late))
-    assert (state.pace, instruction) == (
-        Pace(2, 0.25),
-        Wait(0.25, "the file system responds slowly"),
-    )
+    assert state.pace == Pace(2, 0.25)
+    assert instruction == Wait(0.25, "the file system responds slowly")
     assert handle(state, Waited(1.25))[1] == LookAtRows(Rows(2, 2))
 
 
@@ -207,9 +196,8 @@ def test_a_dry_run_ends_where_the_target_would_be_reached():
     assert handle(running(DRY), Ended(1.0, outcome))[1] == Stop(
         StopReason.TARGET, "the target would be reached: 30 B would be freed"
     )
-    assert handle(running(DRY), Ended(1.0, replace(outcome, freed_bytes=29)))[1] == LookAtRows(
-        Rows(10, 4)
-    )
+    less = Ended(1.0, replace(outcome, freed_bytes=29))
+    assert handle(running(DRY), less)[1] == LookAtRows(Rows(10, 4))
     last = running(DRY, todo=(Rows(0, 10),), needed_bytes=None)
     assert handle(last, Ended(1.0, outcome))[1] == Stop(
         StopReason.EXHAUSTED, "all files of the plan are done"
@@ -242,10 +230,7 @@ class Lagging:
         match instruction:
             case LookAtRows():
                 rows = instruction.rows
-                sizes = np.array(self.sizes[rows.first : rows.end], np.uint64)
-                return LookedAtRows(
-                    self.at_s, (), ListedRows(rows, np.zeros(rows.count, np.uint32), sizes)
-                )
+                return LookedAtRows(self.at_s, (), list_of(rows, self.sizes[rows.first : rows.end]))
             case Measure():
                 self.used = max(0, min(self.capacity, self.used + self.drift))
                 usage = Usage(self.used, self.capacity - self.used)
@@ -255,9 +240,8 @@ class Lagging:
                 sizes = self.sizes[rows.first : rows.end]
                 self.pending += [(self.at_s + self.lag_s, size) for size in sizes]
                 self.deleted += range(rows.first, rows.end)
-                freed = sum(sizes)
-                outcome = ended(instruction.batch, ("deleted", rows.count), freed=freed)
-                return Ended(self.at_s, outcome)
+                done = ("deleted", rows.count)
+                return Ended(self.at_s, ended(instruction.batch, done, freed=sum(sizes)))
             case Wait():
                 self.at_s += instruction.seconds
                 return Waited(self.at_s)
@@ -290,8 +274,7 @@ def test_however_late_a_file_system_tells_no_more_goes_than_is_needed(sizes, lag
         # Not one file more: without the last it would not have been enough.
         assert sum(gone[:-1]) < needed or not gone
     else:
-        assert stop.reason is StopReason.EXHAUSTED
-        assert len(gone) == len(sizes)
+        assert (stop.reason, len(gone)) == (StopReason.EXHAUSTED, len(sizes))
         assert sum(gone) < needed
 
 
@@ -308,8 +291,7 @@ def test_no_more_goes_where_nobody_tells_how_late_it_is(sizes, lag_s, used, ofte
     _, stop = world.run(replace(TERMS, measure_every_s=often_s, frees_late=True))
     gone = [sizes[row] for row in world.deleted]
     assert sum(gone[:-1]) < needed or not gone
-    ends = {StopReason.TARGET, StopReason.NOT_SETTLED, StopReason.EXHAUSTED}
-    assert stop.reason in ends
+    assert stop.reason in (StopReason.TARGET, StopReason.NOT_SETTLED, StopReason.EXHAUSTED)
     assert (sum(gone) >= needed) == (stop.reason is not StopReason.EXHAUSTED)
 
 
@@ -323,8 +305,7 @@ def test_what_is_freed_and_not_seen_is_said_where_nobody_tells_of_it():
     )
     # Users wrote 5 meanwhile: more is needed than was at first.
     assert handle(state, UsageMeasured(20.0, Usage(85, 15), None))[0].needed_bytes == 5
-    seen = handle(state, UsageMeasured(20.0, Usage(60, 40), None))[1]
-    assert isinstance(seen, Stop)
+    seen = instance(Stop, handle(state, UsageMeasured(20.0, Usage(60, 40), None))[1])
     assert seen.reason is StopReason.NOT_SETTLED
     # Who knows that nothing is being destroyed knows that others wrote.
     assert handle(state, UsageMeasured(20.0, Usage(60, 40), 0))[0].needed_bytes == 10

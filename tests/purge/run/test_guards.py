@@ -39,6 +39,11 @@ GOOD = situation()
 ALICE, BOB = ArmedBy(NOW_S - 3600, 1001, "alice"), ArmedBy(NOW_S - 60, 1002, "bob")
 STRANGER = ArmedBy(NOW_S - 60, None)
 SECOND = policy(arming=Arming("second-person"))
+NOATIME = {"mount options": "noatime"}
+OTHER = replace(EXT4, fsid=78)
+USED_UP = "is used up by deletions of the last 20.0 h"
+LATE = ServerClock("mds1", NOW_S + 100, NOW_S - 2, NOW_S)
+OTHER_ROOT = AllowList(None, frozenset({b"/other"}))
 CAPPED = policy(caps=RunCaps(files=10, bytes=1000, user_fraction=None, filesystem_fraction=None))
 
 
@@ -62,6 +67,14 @@ def canary(at_s, before_s=NOW_S - 1.0, after_s=NOW_S):
     return situation(canary=CanaryFacts(None, at_s, before_s, after_s))
 
 
+def rooted(**changes):
+    return situation(root=replace(GOOD.root, **changes))
+
+
+def guards(now):
+    return [objection.guard for objection in objections(now)]
+
+
 BAD = [
     ("published", with_planned(GOOD, publication=None), "never published"),
     ("published", published(not_before_s=NOW_S + 7200), "lasts another 2.0 h"),
@@ -70,11 +83,7 @@ BAD = [
     ("valid", with_plan(GOOD, expires_at=time_of(NOW_S)), "expired 0.0 s ago"),
     ("signature", with_planned(GOOD, signature="the plan was changed"), "was changed"),
     ("policy", with_planned(GOOD, changes=("mtime no longer counts",)), "mtime no longer"),
-    (
-        "allow-list",
-        situation(allow_list=AllowList(None, frozenset({b"/other"}))),
-        "not in the allow-list",
-    ),
+    ("allow-list", situation(allow_list=OTHER_ROOT), "not in the allow-list"),
     ("allow-list", situation(allow_list=AllowList("it belongs to user 7")), "user 7"),
     ("allow-list", with_plan(GOOD, file_system={"root": "/other"}), "the policy for /scratch"),
     ("allow-list", with_plan(GOOD, file_system={"root": "/scratch/"}), "the policy for /scratch"),
@@ -87,29 +96,13 @@ BAD = [
     ("armed", armed(ALICE, ALICE, policy=SECOND), "no second person"),
     ("armed", armed(ALICE, STRANGER, policy=SECOND), "no second person"),
     ("kill-switch", situation(kill_switch="the switch is pulled"), "pulled"),
-    ("mount", situation(root=replace(GOOD.root, trouble="no such directory")), "no such"),
-    ("mount", situation(root=replace(GOOD.root, read_only=True)), "read-only"),
-    (
-        "mount",
-        situation(root=replace(GOOD.root, file_system=replace(EXT4, fsid=78))),
-        "another file system is mounted: ext4 /dev/md0",
-    ),
-    (
-        "mount",
-        situation(root=replace(GOOD.root, file_system=replace(EXT4, kind="tmpfs"))),
-        "tmpfs",
-    ),
-    ("mount", situation(root=replace(GOOD.root, file_system=None)), "unknown"),
-    (
-        "atime",
-        situation(root=replace(GOOD.root, atime_settings={"mount options": "noatime"})),
-        "mount options from relatime to noatime",
-    ),
-    (
-        "atime",
-        situation(root=replace(GOOD.root, atime_settings=None)),
-        "recording of reads unknown",
-    ),
+    ("mount", rooted(trouble="no such directory"), "no such"),
+    ("mount", rooted(read_only=True), "read-only"),
+    ("mount", rooted(file_system=OTHER), "another file system is mounted: ext4 /dev/md0"),
+    ("mount", rooted(file_system=replace(EXT4, kind="tmpfs")), "tmpfs"),
+    ("mount", rooted(file_system=None), "unknown"),
+    ("atime", rooted(atime_settings=NOATIME), "mount options from relatime to noatime"),
+    ("atime", rooted(atime_settings=None), "recording of reads unknown"),
     ("atime", with_plan(GOOD, index={"atime_settings": None}), "recording of reads unknown"),
     ("index", with_plan(GOOD, index={"obstacles": ("a subtree",)}), "a subtree"),
     (
@@ -120,25 +113,13 @@ BAD = [
     ("index-age", made(NOW_S - 1, scanned_s=NOW_S), "later than the plan"),
     ("clocks", canary(NOW_S + 61), "the file system by 61.0 s"),
     ("clocks", canary(NOW_S - 62), "the file system by 61.0 s"),
-    (
-        "clocks",
-        situation(clocks=(ServerClock("mds1", NOW_S + 100, NOW_S - 2, NOW_S),)),
-        "mds1 by 100.0 s",
-    ),
+    ("clocks", situation(clocks=(LATE,)), "mds1 by 100.0 s"),
     ("usage", situation(usage=None), "usage of the file system unknown"),
     ("jump", listing(candidates(4501, 1)), "from 1,500 to 4,501 files"),
     ("jump", listing(candidates(1, 7 * 2**30)), "from 2.00 GiB to 7.00 GiB"),
     ("jump", listing(candidates(3001, 1), previous=candidates(0, 0)), "from 0 to"),
-    (
-        "caps",
-        situation(policy=CAPPED, spent=Spent(10, 5)),
-        "10 files is used up by deletions of the last 20.0 h",
-    ),
-    (
-        "caps",
-        situation(policy=CAPPED, spent=Spent(1, 1000)),
-        "1000 B is used up by deletions of the last 20.0 h",
-    ),
+    ("caps", situation(policy=CAPPED, spent=Spent(10, 5)), f"10 files {USED_UP}"),
+    ("caps", situation(policy=CAPPED, spent=Spent(1, 1000)), f"1000 B {USED_UP}"),
     ("root-user", situation(root_user=False), "does not run as root"),
     ("space", situation(keeps_deleted="a trash can is on"), "trash can"),
     ("exempt", with_planned(GOOD, exempt_troubles=("keep is listed as Keep",)), "listed as Keep"),
@@ -160,23 +141,17 @@ def test_each_guard_objects_to_what_it_is_there_for_and_no_other_does(guard, now
 
 
 def test_no_canary_is_two_objections():
-    result = objections(situation(canary=None))
-    assert [one.guard for one in result] == ["canary", "clocks"]
-    result = objections(situation(canary=CanaryFacts("root is squashed")))
-    assert next(one.reason for one in result) == "root is squashed"
+    assert guards(situation(canary=None)) == ["canary", "clocks"]
+    squashed = situation(canary=CanaryFacts("root is squashed"))
+    assert objections(squashed)[0].reason == "root is squashed"
 
 
 def test_the_root_directory_is_never_purged_whatever_the_list_says():
     for root in ("/", "//"):
-        now = with_plan(GOOD, file_system={"root": root})
-        now = replace(
-            now,
-            policy=policy(root=root),
-            allow_list=AllowList(None, frozenset({b"/", b"//", b""})),
-        )
-        (result,) = objections(now)
-        assert result.guard == "allow-list"
-        assert "never purged" in result.reason
+        allowed = AllowList(None, frozenset({b"/", b"//", b""}))
+        now = situation(policy=policy(root=root), allow_list=allowed)
+        (result,) = objections(with_plan(now, file_system={"root": root}))
+        assert (result.guard, "never purged" in result.reason) == ("allow-list", True)
 
 
 def test_all_that_is_wrong_is_told_at_once():
@@ -185,8 +160,7 @@ def test_all_that_is_wrong_is_told_at_once():
         publication=None,
         signature="bad",
     )
-    result = [objection.guard for objection in objections(now)]
-    assert result == ["kill-switch", "root-user", "signature", "published", "usage"]
+    assert guards(now) == ["kill-switch", "root-user", "signature", "published", "usage"]
 
 
 def test_every_guard_is_tried_here():
@@ -202,7 +176,7 @@ def test_what_is_fine_stays_fine():
         listing(candidates(3000, 3 * 2**30), previous=candidates(0, 0)),
         canary(NOW_S + 60),
         canary(NOW_S - 61),
-        situation(root=replace(GOOD.root, file_system=replace(EXT4, device=9, name="other"))),
+        rooted(file_system=replace(EXT4, device=9, name="other")),
         with_plan(GOOD, horizon={"target": 0.6}),
         situation(usage=Usage(1, 99)),
         situation(policy=CAPPED, spent=Spent(9, 999)),
@@ -212,11 +186,10 @@ def test_what_is_fine_stays_fine():
 
 def test_on_lustre_the_name_says_which_file_system_it_is():
     scratch = FileSystemIdentity("lustre", "scratch", 1, 2)
-    now = situation(root=replace(GOOD.root, file_system=scratch))
-    now = with_plan(now, file_system=file_system(scratch))
+    now = with_plan(rooted(file_system=scratch), file_system=file_system(scratch))
     assert objections(now) == ()
-    home = replace(scratch, name="home")
-    (result,) = objections(replace(now, root=replace(now.root, file_system=home)))
+    home = replace(GOOD.root, file_system=replace(scratch, name="home"))
+    (result,) = objections(replace(now, root=home))
     assert "lustre home instead of lustre scratch" in result.reason
 
 
@@ -224,21 +197,20 @@ def test_a_file_system_without_an_identity_is_the_same_only_while_it_stays_mount
     fuse = FileSystemIdentity("fuse.store", "store", 0, mount="boot 7")
 
     def held(now_mounted: FileSystemIdentity, planned: FileSystemIdentity = fuse) -> list[str]:
-        now = situation(root=replace(GOOD.root, file_system=now_mounted))
-        return [o.guard for o in objections(with_plan(now, file_system=file_system(planned)))]
+        now = rooted(file_system=now_mounted)
+        return guards(with_plan(now, file_system=file_system(planned)))
 
     assert held(fuse) == []
-    cases = (
-        replace(fuse, mount="boot 8"),
-        replace(fuse, mount="other 7"),
-        replace(fuse, mount=None),
-        replace(fuse, name="other"),
-        replace(fuse, name=None),
-        replace(fuse, fsid=None, mount="boot 8"),
-    )
-    for other in cases:
-        assert held(other) == ["mount"], other
-        assert held(fuse, other) == ["mount"], other
+    for change in (
+        {"mount": "boot 8"},
+        {"mount": "other 7"},
+        {"mount": None},
+        {"name": "other"},
+        {"name": None},
+        {"fsid": None, "mount": "boot 8"},
+    ):
+        other = replace(fuse, **change)
+        assert held(other) == held(fuse, other) == ["mount"], other
     assert held(replace(fuse, mount=None), replace(fuse, mount=None)) == ["mount"]
 
 
@@ -269,30 +241,26 @@ def test_the_target_is_the_higher_of_plan_and_policy():
 
 def test_caps_are_made_absolute():
     caps = RunCaps(files=7, bytes=2**40, user_fraction=0.25, filesystem_fraction=0.05)
-    now = with_plan(
-        situation(policy=policy(caps=caps)), candidates=candidates(5, 5, {1: 400, 2: None})
-    )
+    held = candidates(5, 5, {1: 400, 2: None})
+    now = with_plan(situation(policy=policy(caps=caps)), candidates=held)
     allowance = now.allowance
     assert (allowance.files, allowance.bytes) == (7, 5 * 2**30)
-    assert allowance.of_user(1) == 100
-    assert allowance.user_bytes == {1: 400}
+    assert (allowance.of_user(1), allowance.user_bytes) == (100, {1: 400})
     assert replace(now, usage=None).allowance.bytes == 0
 
 
-def test_what_may_change_on_the_way_is_asked_before_every_batch():
-    assert {guard.name for guard in EACH_BATCH} == {
-        "kill-switch",
-        "mount",
-        "published",
-        "made",
-        "valid",
-        "atime",
-    }
+def test_which_guards_are_asked_when():
+    def names(some):
+        return {guard.name for guard in some}
 
-
-def test_a_dry_run_asks_all_but_what_would_change_something():
-    left_out = set(GUARDS) - set(IN_DRY_RUN)
-    assert {guard.name for guard in left_out} == {"canary", "clocks"}
+    # Before every batch: what may change on the way.
+    each_batch = {"kill-switch", "mount", "published", "made", "valid", "atime"}
+    assert names(EACH_BATCH) == each_batch
+    # In a dry run: all but what would change something.
+    assert names(set(GUARDS) - set(IN_DRY_RUN)) == {"canary", "clocks"}
+    # Files that were moved aside do not wait for a plan that has expired.
+    to_recover = {"root-user", "signature", "allow-list", "mount", "journal"}
+    assert names(TO_RECOVER) == to_recover
 
 
 def test_a_switch_that_is_not_there_is_not_to_be_removed():
@@ -302,8 +270,3 @@ def test_a_switch_that_is_not_there_is_not_to_be_removed():
         hints[code] = present(objection.hint)
     assert hints.pop("switch-pulled").startswith("remove")
     assert not any("remove" in hint for hint in hints.values())
-
-
-def test_files_that_were_moved_aside_do_not_wait_for_a_plan_that_has_expired():
-    names = {guard.name for guard in TO_RECOVER}
-    assert names == {"root-user", "signature", "allow-list", "mount", "journal"}

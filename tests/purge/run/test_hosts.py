@@ -6,25 +6,24 @@ import time
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 from tests.purge.run.hosts import Hosts, audit
-from tests.purge.run.world import FILE_BYTES, time_of, with_plan
+from tests.purge.run.lines import journal_of
+from tests.purge.run.world import FILE_BYTES, NO_CAPS, time_of, with_plan
+from tests.support.codes import raises
 from tests.support.counts import repetitions, seeded
 
 from trimtab.base.error import DataError, RefusedError
-from trimtab.purge.purge_policy import RunCaps
 from trimtab.purge.run.journal_line import DoneLine, RunBeginLine, RunEndLine, TakeoverLine
 from trimtab.purge.run.plan_progress import Shared, advanced
 from trimtab.purge.run.purge_report import report
-from trimtab.purge.run.run_journal import journals, read
-from trimtab.purge.run.runner import run
-from trimtab.purge.run.situation import Situation
+from trimtab.purge.run.run_journal import read
 
 pytestmark = pytest.mark.system
 
 EVER = datetime(1970, 1, 1, tzinfo=UTC)
-NO_CAPS = RunCaps(files=None, bytes=None, user_fraction=None, filesystem_fraction=None)
 
 
 @pytest.fixture
@@ -43,33 +42,36 @@ def hosts(tmp_path):
 
 def check(hosts, *, whole=True):
     """Hold the journal against what is there; return the fate of each row."""
-    standing, lines = hosts.standing(), hosts.lines()
-    assert standing.claims == ()
-    fates = {}
-    for rows, fate in standing.fates:
-        for row in range(rows.first, rows.end):
-            assert row not in fates, "a row has two fates"
-            fates[row] = fate
+    fates = hosts.world.settled()
     if whole:
         assert sorted(fates) == list(range(hosts.files))
-    gone = set(range(hosts.files)) - hosts.world.there()
-    assert {row for row, fate in fates.items() if fate in ("deleted", "gone")} == gone
-    assert all(stranger.exists() for stranger in hosts.world.strangers)
+    gone = hosts.files - len(hosts.world.there())
     aside = hosts.directory / "aside"
     assert [path for path in aside.rglob("*") if path.is_file()] == []
-    done = [line for line in lines if isinstance(line, DoneLine)]
-    assert sum(line.files for line in done) == len(gone), "each deletion is journalled once"
-    most_files, most_bytes = audit(lines)
+    deleted = sum(line.files for line in hosts.world.lines(DoneLine))
+    assert deleted == gone, "each deletion is journalled once"
+    most_files, most_bytes = audit(hosts.lines())
     caps = hosts.caps or NO_CAPS
     assert caps.files is None or most_files <= caps.files
     assert caps.bytes is None or most_bytes <= caps.bytes
-    (day,) = report([read(path) for path in journals(hosts.directory / "journals")]).days
-    assert day.files == len(gone)
+    (day,) = report([read(journal_of(hosts.directory))]).days
+    assert day.files == gone
     return fates
 
 
+def lost_at(step, at, end):
+    """Return what kills or stops a host that comes to a step of a row; not the test's process."""
+    test = os.getpid()
+
+    def lost(call, row):
+        if os.getpid() != test and (call, row) == (step, at):
+            os.kill(os.getpid(), end)
+
+    return lost
+
+
 def by_run(hosts):
-    return Counter(line.run for line in hosts.lines() if isinstance(line, DoneLine))
+    return Counter(line.run for line in hosts.world.lines(DoneLine))
 
 
 def test_two_hosts_share_a_plan_and_need_is_of_both(hosts):
@@ -100,7 +102,7 @@ def test_caps_are_of_all_hosts(hosts, caps, end):
     ends = {plan.wait(process) for process in processes}
     assert end in ends
     # Who begins when the others have used the cap up is refused for that.
-    refused = [line for line in plan.lines() if isinstance(line, RunEndLine) and line.reason != end]
+    refused = [line for line in plan.world.lines(RunEndLine) if line.reason != end]
     assert all(line.reason == "refused" and "used up" in line.text for line in refused)
     check(plan, whole=False)
     assert len(plan.world.there()) == 160
@@ -134,18 +136,12 @@ STEPS = ("look", "take", "remove")
 @pytest.mark.parametrize("end", ["killed", "stopped"])
 def test_a_lost_host_is_recovered_and_wakes_up_too_late(hosts, step, end):
     """Stopped before each step of a row, and continued once its rows were dealt with by another."""
-
-    def lost(call, row):
-        if os.getpid() != test and (call, row) == (step, 5):
-            os.kill(os.getpid(), signal.SIGSTOP)
-
-    test = os.getpid()
-    plan = hosts(40, lease_s=0.3, before=lost)
+    plan = hosts(40, lease_s=0.3, before=lost_at(step, 5, signal.SIGSTOP))
     process = plan.start("lost")
     os.waitid(os.P_PID, process, os.WSTOPPED | os.WNOWAIT)
     result = plan.run("other")
     assert result.recovered_rows > 0
-    assert result.reason == "target-reached" or result.reason == "plan-exhausted"
+    assert result.reason in ("target-reached", "plan-exhausted")
     fates = check(plan)
     there = plan.world.there()
     os.kill(process, signal.SIGKILL if end == "killed" else signal.SIGCONT)
@@ -153,49 +149,34 @@ def test_a_lost_host_is_recovered_and_wakes_up_too_late(hosts, step, end):
     assert plan.world.there() == there, "who was taken over deletes nothing"
     assert check(plan) == fates, "and what it says of the rows counts for nothing"
     assert fates[5] == {"look": "deleted", "take": "deleted", "remove": "put_back"}[step]
-    (taken,) = [line for line in plan.lines() if isinstance(line, TakeoverLine)]
+    (taken,) = plan.world.lines(TakeoverLine)
     assert (taken.run, taken.of) == ("other", "lost")
 
 
 def test_who_takes_over_may_be_lost_too(hosts):
-    def lost(call, row):
-        if os.getpid() != test and (call, row) == ("remove", 5):
-            os.kill(os.getpid(), signal.SIGKILL)
-
     def dies(job, name):
         if name == "second":
             restorer = job.restorer()
-
-            def die(*_arguments):
-                os.kill(os.getpid(), signal.SIGKILL)
-
-            restorer.take_over = die
+            restorer.take_over = lambda *_arguments: os.kill(os.getpid(), signal.SIGKILL)
         return job
 
-    test = os.getpid()
-    plan = hosts(40, lease_s=0.3, before=lost, jobs=dies)
+    plan = hosts(40, lease_s=0.3, before=lost_at("remove", 5, signal.SIGKILL), jobs=dies)
     assert plan.wait(plan.start("first")) is None
     assert plan.wait(plan.start("second")) is None
     plan.run("third")
-    fates = check(plan)
-    assert fates[5] == "put_back"
-    taken = [(line.run, line.of) for line in plan.lines() if isinstance(line, TakeoverLine)]
+    assert check(plan)[5] == "put_back"
+    taken = [(line.run, line.of) for line in plan.world.lines(TakeoverLine)]
     assert taken == [("second", "first"), ("third", "second")]
 
 
 def test_a_refused_run_still_recovers_what_a_lost_host_had_aside(hosts):
-    def lost(call, row):
-        if os.getpid() != test and (call, row) == ("remove", 5):
-            os.kill(os.getpid(), signal.SIGKILL)
-
     def expired(job, name):
         if name == "refused":
-            now: Situation = job.surroundings.now
+            now = job.surroundings.now
             job.surroundings.now = with_plan(now, expires_at=time_of(now.now_s - 1))
         return job
 
-    test = os.getpid()
-    plan = hosts(40, lease_s=0.3, before=lost, jobs=expired)
+    plan = hosts(40, lease_s=0.3, before=lost_at("remove", 5, signal.SIGKILL), jobs=expired)
     assert plan.wait(plan.start("first")) is None
     before = len(plan.world.there())
     result = plan.run("refused")
@@ -234,36 +215,28 @@ def test_hosts_killed_and_stopped_at_random_rows_add_up(hosts, ends):
     assert plan.run("last", delay_s=0.0).reason in ("files-cap", "refused"), "by the cap, both"
     check(plan, whole=False)
     assert plan.killed == sum(end is signal.SIGKILL for _, end in doom.values())
-    taken = [line for line in plan.lines() if isinstance(line, TakeoverLine)]
-    assert len(taken) >= plan.killed, "each was lost within a batch"
+    assert len(plan.world.lines(TakeoverLine)) >= plan.killed, "each was lost within a batch"
 
 
 def test_one_host_and_several_are_kept_apart(hosts):
     plan = hosts(40, target=0.5)
-
-    def dry():
-        world = plan.world
-        return run(world.job(terms=lambda now: world.terms(now, apply=False)), apply=False)
-
+    dry = partial(plan.world.run, dry=True)
     assert dry().files == 20  # before anybody deletes, and for that matter after
     plan.run("one")
-    with pytest.raises(RefusedError) as refused:
-        run(plan.world.job(), apply=True)
-    assert refused.value.code == "plan-shared"
+    with raises(RefusedError, "plan-shared"):
+        plan.world.run()
     assert (dry().reason, len(plan.world.there())) == ("target-reached", 20)
     alone = hosts(40, target=0.5)
-    run(alone.world.job(), apply=True)
-    with pytest.raises(RefusedError) as refused:
+    alone.world.run()
+    with raises(RefusedError, "plan-not-shared"):
         alone.run("other")
-    assert refused.value.code == "plan-not-shared"
 
 
 def test_lines_that_do_not_fit_together_are_refused(hosts):
     plan = hosts(12)
     plan.run("one")
     lines = plan.lines()
-    begun = [line for line in lines if isinstance(line, RunBeginLine)]
-    assert [line.run for line in begun] == ["one"]
+    assert [line.run for line in plan.world.lines(RunBeginLine)] == ["one"]
     done = next(line for line in lines if isinstance(line, DoneLine))
     for wrong in (replace(done, run="other"), done):
         with pytest.raises(DataError):

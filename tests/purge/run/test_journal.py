@@ -6,11 +6,12 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.purge.run.lines import fate_of, plan_line
+from tests.purge.run.lines import fates_of, plan_line
 from tests.support.codes import raises
 
 from trimtab.base.error import DataError, RefusedError, UnreadableError
@@ -37,7 +38,9 @@ from trimtab.purge.run.run_journal import journals, read, spent_since
 from trimtab.store.chain import FIRST_SUM, is_locked, linked
 
 AT = datetime(2026, 11, 22, 8, 0, 0, 123456, tzinfo=UTC)
-PLAN = plan_line("plan-1", "ab" * 32, 100, "/scratch", "ext4 /dev/md0")
+AN_HOUR_AGO = AT - timedelta(hours=1)
+PLAN = plan_line("plan-1", "ab" * 32, 100)
+ANOTHER = replace(PLAN, plan="plan-2")
 OWNER = os.geteuid()
 BEGIN = RunBeginLine("r1", AT, True, AT, 0.7, "1.0", "host", "alice", ("armed: nobody",))
 USAGE = UsageLine("r1", AT, 80, 20, None)
@@ -79,11 +82,19 @@ RELEASED = (*LINES, batch(15, 5), ReleasedLine(AT, Rows(15, 5), 5, 4096, "alice"
 
 
 def text_of(lines, plan=PLAN):
+    return text_of_encoded(map(encode, (plan, *lines)))
+
+
+def text_of_encoded(lines):
     text, own = b"", FIRST_SUM
-    for line in (plan, *lines):
-        linked_line, own = linked(encode(line), own)
+    for line in lines:
+        linked_line, own = linked(line, own)
         text += linked_line
     return text
+
+
+def replayed(*lines, plan=PLAN):
+    return replay(Chronicle(plan, lines))
 
 
 def write(directory, *lines, plan=PLAN):
@@ -106,11 +117,7 @@ def test_a_line_without_a_key_that_is_written_is_of_an_unreleased_version():
         written = json.loads(encode(line))
         for name in written.keys() - {"do"}:
             older = {key: value for key, value in written.items() if key != name}
-            text, own = b"", FIRST_SUM
-            for before in lines[:number]:
-                linked_line, own = linked(encode(before), own)
-                text += linked_line
-            text += linked(json.dumps(older).encode(), own)[0]
+            text = text_of_encoded([*map(encode, lines[:number]), json.dumps(older).encode()])
             with raises(DataError, "format-unreleased") as error:
                 decode(text)
             assert error.value.line == number + 1
@@ -149,13 +156,12 @@ def test_a_byte_that_was_changed_anywhere_is_noticed():
 
 def test_a_line_that_was_lost_put_in_or_moved_is_noticed():
     lines = text_of(LINES).splitlines(keepends=True)
+    wrong = [[lines[1], lines[0], *lines[2:]]]
     for number in range(1, len(lines) - 1):
+        wrong += [lines[:number] + lines[number + 1 :], lines[: number + 1] + lines[number:]]
+    for damaged in wrong:
         with pytest.raises(DataError):
-            decode(b"".join(lines[:number] + lines[number + 1 :]))
-        with pytest.raises(DataError):
-            decode(b"".join(lines[: number + 1] + lines[number:]))
-    with pytest.raises(DataError):
-        decode(b"".join([lines[1], lines[0], *lines[2:]]))
+            decode(b"".join(damaged))
 
 
 @pytest.mark.parametrize(
@@ -171,10 +177,8 @@ def test_a_line_that_was_lost_put_in_or_moved_is_noticed():
     ],
 )
 def test_a_line_of_another_kind_is_an_error(rest):
-    head, own = linked(encode(PLAN), FIRST_SUM)
-    line, _ = linked(b"{" + rest, own)
     with pytest.raises(DataError) as error:
-        decode(head + line)
+        decode(text_of_encoded([encode(PLAN), b"{" + rest]))
     assert error.value.line == 2
 
 
@@ -185,11 +189,9 @@ def test_a_second_plan_in_one_journal_is_an_error():
 
 def test_replay_says_what_is_to_do_and_what_became_of_each_row():
     result = replay(decode(text_of(LINES)))
-    assert result.todo == (Rows(12, 88),)
-    assert result.claims == ()
-    assert [fate_of(result, row) for row in (0, 2, 3, 9, 10, 11, 12)] == [
-        "deleted", "capped", "touched", "touched", "gone", "gone", None,
-    ]  # fmt: skip
+    assert (result.todo, result.claims) == ((Rows(12, 88),), ())
+    fates = ["deleted"] * 2 + ["capped"] + ["touched"] * 7 + ["gone"] * 2
+    assert fates_of(result) == dict(enumerate(fates))
 
 
 def test_replay_finds_the_batch_that_has_no_end():
@@ -230,7 +232,7 @@ def test_lines_that_do_not_fit_together_are_an_error(lines, message):
 def test_a_batch_that_does_not_account_for_every_row_is_an_error():
     short = DoneLine("r1", AT, True, Rows(0, 5), (("deleted", 4),), 4, 4, 4, {}, 0.1)
     with raises(DataError, "journal-contradictory"):
-        replay(Chronicle(PLAN, (batch(0, 5), short)))
+        replayed(batch(0, 5), short)
 
 
 def test_it_is_written_read_and_gone_on_with(tmp_path):
@@ -263,7 +265,7 @@ def test_a_journal_of_an_unreleased_version_is_refused(tmp_path):
     for look in (
         lambda: write(directory),
         lambda: read(*journals(directory)),
-        lambda: spent_since(directory, replace(PLAN, plan="plan-2"), AT),
+        lambda: spent_since(directory, ANOTHER, AT),
     ):
         with raises(DataError, "format-unreleased") as found:
             look()
@@ -285,13 +287,12 @@ def test_a_damaged_journal_deletes_nothing_more(tmp_path):
 def test_two_runs_at_once_are_refused(tmp_path):
     script = (
         "import sys\n"
-        "from pathlib import Path\n"
-        "from tests.purge.run.test_journal import PLAN\n"
-        "from trimtab.base.error import RefusedError\n"
-        "from tests.purge.run.test_journal import opened\n"
         "from dataclasses import replace\n"
+        "from pathlib import Path\n"
+        "from tests.purge.run.test_journal import PLAN, write\n"
+        "from trimtab.base.error import RefusedError\n"
         "try:\n"
-        "    with opened(Path(sys.argv[1]), replace(PLAN, plan='b')): pass\n"
+        "    write(Path(sys.argv[1]), plan=replace(PLAN, plan='b'))\n"
         "except RefusedError as error:\n"
         "    print(error.message)\n"
     )
@@ -308,19 +309,14 @@ def test_two_runs_at_once_are_refused(tmp_path):
 
 def test_the_journal_of_another_plan_is_refused(tmp_path):
     write(tmp_path)
-    other = plan_line("plan-1", "cd" * 32, 100, "/scratch", "ext4 /dev/md0")
-    with (
-        raises(RefusedError, "journal-mismatch"),
-        opened(tmp_path, other),
-    ):
-        pass
+    with raises(RefusedError, "journal-mismatch"):
+        write(tmp_path, plan=replace(PLAN, sha256="cd" * 32))
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "x" * 65, "a\n"])
 def test_an_id_that_is_no_name_of_a_file_is_refused(tmp_path, name):
-    plan = plan_line(name, "", 1, "", "")
-    with pytest.raises(DataError), opened(tmp_path, plan):
-        pass
+    with pytest.raises(DataError):
+        write(tmp_path, plan=replace(PLAN, plan=name))
 
 
 def test_a_link_or_a_file_of_others_in_its_place_is_refused(tmp_path):
@@ -349,11 +345,10 @@ def test_a_directory_that_others_can_write_to_is_refused(tmp_path):
 
 @pytest.mark.parametrize("call", ["link", "fsync"])
 def test_a_line_that_cannot_be_written_is_not_there(tmp_path, monkeypatch, call):
+    def full(*_arguments, **_named):
+        raise OSError(28, "No space left on device")
+
     with opened(tmp_path, PLAN) as journal:
-
-        def full(*_arguments, **_named):
-            raise OSError(28, "No space left on device")
-
         with monkeypatch.context() as patch:
             patch.setattr(os, call, full)
             with raises(UnreadableError, "journal-unwritable") as error:
@@ -372,13 +367,12 @@ def test_caps_count_what_every_run_of_a_day_deleted(tmp_path):
         batch(2, 3), done(2, ("deleted", 3)),
         done(5, ("deleted", 7), apply=False),
     )  # fmt: skip
-    with opened(tmp_path, plan_line("plan-2", "", 9, "/other", PLAN.file_system)) as other:
-        other.write(batch(0, 1))
-        other.write(done(0, ("deleted", 1), by_user={7: (1, 10)}))
-    spent = spent_since(tmp_path, PLAN, AT - timedelta(hours=1))
+    other = plan_line("plan-2", "", 9, "/other", PLAN.file_system)
+    write(tmp_path, batch(0, 1), done(0, ("deleted", 1), by_user={7: (1, 10)}), plan=other)
+    spent = spent_since(tmp_path, PLAN, AN_HOUR_AGO)
     assert (spent.files, spent.bytes, dict(spent.by_user)) == (4, 40, {1000: 30, 7: 10})
     another = replace(PLAN, identity=FileSystemIdentity("xfs", "/dev/md0"))
-    assert spent_since(tmp_path, another, AT - timedelta(hours=1)).files == 0
+    assert spent_since(tmp_path, another, AN_HOUR_AGO).files == 0
     assert spent_since(tmp_path / "none", PLAN, AT).files == 0
 
 
@@ -399,18 +393,14 @@ def test_caps_are_of_a_file_system_and_not_of_a_device(tmp_path, other, counts):
     write(tmp_path, batch(0, 2), done(0, ("deleted", 2)), plan=KNOWN)
     words = f"{other.kind} {other.name}"
     plan = replace(KNOWN, plan="plan-2", sha256="cd" * 32, identity=other, file_system=words)
-    assert spent_since(tmp_path, plan, AT - timedelta(hours=1)).files == (2 if counts else 0)
+    assert spent_since(tmp_path, plan, AN_HOUR_AGO).files == (2 if counts else 0)
 
 
 def test_a_run_of_a_file_system_waits_for_another_whatever_its_device_is_called(tmp_path):
     renamed = replace(EXT4, name="/dev/loop40")
     other = replace(KNOWN, plan="plan-2", identity=renamed, file_system="ext4 /dev/loop40")
-    with (
-        opened(tmp_path, KNOWN),
-        raises(RefusedError, "run-running"),
-        opened(tmp_path, other),
-    ):
-        pass
+    with opened(tmp_path, KNOWN), raises(RefusedError, "run-running"):
+        write(tmp_path, plan=other)
 
 
 def test_a_journal_of_before_identities_goes_on(tmp_path):
@@ -434,19 +424,21 @@ def test_lines_that_are_lost_from_the_end_are_missed(tmp_path):
     for line in (3, 2, 0):
         for gone in lines[line:]:
             gone.unlink(missing_ok=True)
-        for look in (lambda: read(path), lambda: write(tmp_path), lambda: spent_since(
-            tmp_path, replace(PLAN, plan="plan-2"), AT - timedelta(hours=1)
-        )):  # fmt: skip
+        for look in (
+            partial(read, path),
+            partial(write, tmp_path),
+            partial(spent_since, tmp_path, ANOTHER, AN_HOUR_AGO),
+        ):
             with raises(DataError, "journal-truncated") as found:
                 look()
         assert sorted(path.iterdir()) == lines[:line]  # it is evidence
-        assert found.value.hint is not None
+        assert found.value.hint
         assert "2026" in found.value.message
     path.rmdir()
     with raises(DataError, "journal-truncated"):
         read(*journals(tmp_path))
     # As the hint says: both are moved away, and all is well.
-    (path.with_name(f"{path.name}.head.json")).rename(tmp_path.parent / "evidence")
+    path.with_name(f"{path.name}.head.json").rename(tmp_path.parent / "evidence")
     assert journals(tmp_path) == ()
 
 
@@ -468,8 +460,8 @@ def test_a_batch_that_a_person_ended_counts_whole(tmp_path):
     chronicle = read(journal.path)
     standing = replay(chronicle)
     assert (standing.claims, standing.todo) == ((), (Rows(10, 90),))
-    assert (fate_of(standing, 0), fate_of(standing, 2)) == ("not_known", "capped")
-    spent = spent_since(tmp_path, PLAN, AT - timedelta(hours=1))
+    assert fates_of(standing) == {row: "not_known" for row in range(10)} | {2: "capped"}
+    spent = spent_since(tmp_path, PLAN, AN_HOUR_AGO)
     assert (spent.files, spent.bytes) == (9, 4096)
     with pytest.raises(DataError, match="released batch is not open"):
         replay(replace(chronicle, lines=(BEGIN, line)))
@@ -487,9 +479,8 @@ def test_journals_that_were_written_long_ago_are_not_read_for_it(tmp_path):
 
 
 def test_runs_on_two_file_systems_do_not_wait_for_each_other(tmp_path):
-    other = plan_line("plan-2", "", 9, "/other", "another")
-    with opened(tmp_path, PLAN), opened(tmp_path, other):
-        pass
+    with opened(tmp_path, PLAN):
+        write(tmp_path, plan=plan_line("plan-2", "", 9, "/other", "another"))
 
 
 def undone(first, count, *rows):
@@ -499,29 +490,25 @@ def undone(first, count, *rows):
 
 
 SYNCED = SyncedLine("r1", AT)
+GONE = (BEGIN, batch(0, 10), done(0, ("deleted", 4), ("touched", 2), ("deleted", 4)))
 
 
 def test_what_was_deleted_since_the_last_synchronisation_is_unsettled():
-    lines = (BEGIN, batch(0, 10), done(0, ("deleted", 4), ("touched", 2), ("deleted", 4)))
-    standing = replay(Chronicle(PLAN, lines))
-    (unsettled,) = standing.unsettled
+    (unsettled,) = replayed(*GONE).unsettled
     assert (unsettled.batch, unsettled.rows) == (Rows(0, 10), (Rows(0, 4), Rows(6, 4)))
-    assert replay(Chronicle(PLAN, (*lines, SYNCED))).unsettled == ()
-    later = (*lines, SYNCED, batch(10, 2), done(10, ("deleted", 2)))
-    assert [one.batch for one in replay(Chronicle(PLAN, later)).unsettled] == [Rows(10, 2)]
+    assert replayed(*GONE, SYNCED).unsettled == ()
+    later = replayed(*GONE, SYNCED, batch(10, 2), done(10, ("deleted", 2)))
+    assert [one.batch for one in later.unsettled] == [Rows(10, 2)]
 
 
 def test_rows_that_are_undone_have_no_fate_and_are_done_again():
-    lines = (BEGIN, batch(0, 10), done(0, ("deleted", 4), ("touched", 2), ("deleted", 4)))
-    back = (*lines, undone(0, 10, Rows(1, 2), Rows(9, 1)))
-    standing = replay(Chronicle(PLAN, back))
-    assert [fate_of(standing, row) for row in range(11)] == [
-        "deleted", None, None, "deleted", "touched", "touched",
-        "deleted", "deleted", "deleted", None, None,
-    ]  # fmt: skip
+    back = (*GONE, undone(0, 10, Rows(1, 2), Rows(9, 1)))
+    standing = replayed(*back)
+    fates = ["deleted", None, None, "deleted", "touched", "touched"] + ["deleted"] * 3
+    assert fates_of(standing) == {row: fate for row, fate in enumerate(fates) if fate}
     assert standing.todo == (Rows(1, 2), Rows(9, 91))
-    again = (*back, SYNCED, batch(1, 2), done(1, ("deleted", 2)))
-    assert fate_of(replay(Chronicle(PLAN, again)), 1) == "deleted"
+    again = replayed(*back, SYNCED, batch(1, 2), done(1, ("deleted", 2)))
+    assert fates_of(again)[1] == "deleted"
 
 
 @pytest.mark.parametrize(
@@ -534,8 +521,10 @@ def test_rows_that_are_undone_have_no_fate_and_are_done_again():
     ],
 )
 def test_what_was_not_deleted_cannot_be_undone(line):
-    lines = (BEGIN, batch(0, 10), done(0, ("deleted", 4), ("touched", 2), ("deleted", 4)), line)
     with raises(DataError, "journal-contradictory"):
-        replay(Chronicle(PLAN, lines))
+        replayed(*GONE, line)
+
+
+def test_what_is_on_stable_storage_cannot_be_undone():
     with raises(DataError, "journal-contradictory"):
-        replay(Chronicle(PLAN, (*lines[:3], SYNCED, undone(0, 10, Rows(0, 1)))))
+        replayed(*GONE, SYNCED, undone(0, 10, Rows(0, 1)))

@@ -11,8 +11,6 @@ from tests.purge.run.world import World
 from tests.support.counts import repetitions, seeded
 
 from trimtab.purge.run.journal_line import DoneLine
-from trimtab.purge.run.plan_progress import replay
-from trimtab.purge.run.run_journal import journals, read
 
 pytestmark = pytest.mark.system
 
@@ -38,22 +36,11 @@ def world_of(directory, files):
 
 def check(world, kills):
     """Hold the journal against what is there: every row once, and nothing else gone."""
-    (path,) = journals(world.directory / "journals")
-    chronicle = read(path)
-    standing = replay(chronicle)
-    assert standing.todo == ()
-    assert standing.claims == ()
-    fates = [(row, fate) for rows, fate in standing.fates for row in range(rows.first, rows.end)]
-    assert sorted(row for row, _ in fates) == list(range(world.files))
-    there = world.there()
-    assert {row for row, fate in fates if fate in ("deleted", "gone")} == (
-        set(range(world.files)) - there
-    )
+    fates, there = world.settled(), world.there()
+    assert (world.standing().todo, sorted(fates)) == ((), list(range(world.files)))
     assert there == set(range(3, world.files, CHANGED))
-    assert all(stranger.exists() for stranger in world.strangers)
     assert list(world.remover.aside.iterdir()) == []
-    done = [line for line in chronicle.lines if isinstance(line, DoneLine)]
-    assert sum(line.files for line in done) == world.files - len(there)
+    assert sum(line.files for line in world.lines(DoneLine)) == world.files - len(there)
     # Nothing was begun twice but for what a kill left as it was.
     tried = (world.directory / "unlinks").read_text().split()
     assert len(tried) - len(set(tried)) <= kills * 2

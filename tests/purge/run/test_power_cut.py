@@ -11,19 +11,19 @@ import signal
 import struct
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.purge.run.test_core import CoreWorld
+from tests.purge.run.core_world import CoreWorld
 from tests.support import loopback
+from tests.support.children import begun, code_of_child
 from tests.support.counts import repetitions, seeded
 
-from trimtab.purge.run import run_account, runner
+from trimtab.purge.run import run_account
 from trimtab.purge.run.journal_line import UndoneLine
-from trimtab.purge.run.plan_progress import replay
-from trimtab.purge.run.run_journal import journals, read
+from trimtab.purge.run.run_journal import journals
 from trimtab.store.trusted_file import opened, synchronise_file_system
 
 pytestmark = pytest.mark.system
@@ -81,20 +81,7 @@ def one_run(world: CoreWorld, sync_rows: int) -> None:
     """Carry the plan on in this process."""
     run_account.SYNC_ROWS = sync_rows  # type: ignore[misc]
     world.surroundings.sync = lambda: synchronise(world.tree)  # type: ignore[method-assign]
-    runner.run(world.core_job(id=f"run-{os.getpid()}-{time.monotonic_ns()}"), apply=True)
-
-
-def started(world: CoreWorld, sync_rows: int) -> int:
-    """Return the process of a run."""
-    process = os.fork()
-    if process == 0:
-        code = 1
-        try:
-            one_run(world, sync_rows)
-            code = 0
-        finally:
-            os._exit(code)
-    return process
+    world.run(id=f"run-{os.getpid()}-{time.monotonic_ns()}")
 
 
 @pytest.mark.parametrize("fs", ["ext4", "xfs"])
@@ -104,15 +91,15 @@ def test_what_a_power_cut_brought_back_is_dealt_with_again(tmp_path, fs, cuts):
     if reason is not None:
         pytest.skip(reason)
     chance = seeded(f"power cuts of {fs}")
-    undone = Counter()
+    undone = 0
     for number in range(cuts):
         directory = tmp_path / f"cut-{number}"
         directory.mkdir()
         with disk(directory, fs) as place:
-            world = CoreWorld(directory, FILES, target=0.001)
-            world.make()
+            world = CoreWorld(directory, FILES, target=0.001).make()
             synchronise(world.tree)
-            process = started(world, sync_rows=chance.choice((500, 10_000)))
+            sync_rows = chance.choice((500, 10_000))
+            process = begun(partial(one_run, world, sync_rows))
             deadline = time.monotonic() + 60
             goal = chance.randrange(200, FILES - 200)
             while len(rows_done(world)) < goal and time.monotonic() < deadline:
@@ -122,41 +109,29 @@ def test_what_a_power_cut_brought_back_is_dealt_with_again(tmp_path, fs, cuts):
                 os.kill(process, signal.SIGSTOP)
             place.cut()
             os.kill(process, signal.SIGKILL)
-            os.waitpid(process, 0)
+            code_of_child(process)
             place.again()
             lied = rows_done(world) & world.there()
             one_run(world, sync_rows=10_000)
             check(world)
-            undone[fs] += len(lied)
-    assert undone[fs] > 0, "no cut brought a file back: nothing was tried"
+            undone += len(lied)
+    assert undone > 0, "no cut brought a file back: nothing was tried"
 
 
 def rows_done(world: CoreWorld) -> set[int]:
     """Return the rows that the journal says were deleted."""
-    paths = journals(world.directory / "journals")
-    if not paths:
+    if not journals(world.directory / "journals"):
         return set()
-    fates = replay(read(paths[0])).fates
-    return {row for rows, fate in fates if fate == "deleted" for row in range(rows.first, rows.end)}
+    return {row for row, fate in world.fates().items() if fate == "deleted"}
 
 
 def check(world: CoreWorld) -> None:
     """Hold the journal against what is there: every row once, nothing lost, nothing claimed."""
-    (path,) = journals(world.directory / "journals")
-    chronicle = read(path)
-    standing = replay(chronicle)
-    assert (standing.claims, standing.unsettled) == ((), ())
-    fates = {row: fate for rows, fate in standing.fates for row in range(rows.first, rows.end)}
-    assert sum(rows.count for rows, _ in standing.fates) == len(fates)
-    gone = {row for row, fate in fates.items() if fate in ("deleted", "gone")}
-    aside = {row for row, fate in fates.items() if fate == "in_quarantine"}
-    assert world.there() == set(range(world.files)) - gone - aside
-    assert all(stranger.exists() for stranger in world.strangers)
+    assert world.standing().unsettled == ()
+    fates = world.settled(missing=("deleted", "gone", "in_quarantine"))
     assert set(fates.values()) <= {"deleted", "gone", "put_back", "ctime_only", "in_quarantine"}
     # Nothing lies aside, and nothing was lost there.
     left = [file for file in (world.tree / ".quarantine").rglob("*") if file.is_file()]
-    assert len(left) == len(aside), left
-    undone = [line for line in chronicle.lines if isinstance(line, UndoneLine)]
-    assert sum(line.files for line in undone) == sum(
-        rows.count for line in undone for rows in line.rows
-    )
+    assert len(left) == [*fates.values()].count("in_quarantine"), left
+    for line in world.lines(UndoneLine):
+        assert line.files == sum(rows.count for rows in line.rows)

@@ -9,9 +9,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.purge.run.lines import fate_of
+from tests.purge.run.lines import fates_of
 from tests.support.codes import raises
 from tests.support.command import trimtab
+from tests.support.narrow import present
 
 from trimtab import _core
 from trimtab.base.error import RefusedError, UsageError
@@ -129,8 +130,7 @@ def test_no_scan_lists_what_was_put_aside_and_a_users_directory_of_that_name_is_
 def test_another_plans_unended_batch_and_files_are_an_objection(root: Path, tmp_path: Path) -> None:
     journals = tmp_path / "journals"
     system = FileSystemIdentity("ext4", "/dev/loop0", uuid="u-1")
-    line = root_line("/s", system)
-    line = replace(line, plan="other", sha256="ab" * 32, rows=10)
+    line = replace(root_line("/s", system), plan="other", sha256="ab" * 32, rows=10)
     with opened(journals, line, at=AT, lease_s=0.0, owner=os.geteuid()) as journal:
         journal.write(ClaimLine("r", AT, Rows(0, 10), (), 10, 0, {}))
 
@@ -149,15 +149,13 @@ def test_another_plans_unended_batch_and_files_are_an_objection(root: Path, tmp_
     )
     assert leftovers(files, [], NAME) == ()
     (sentence,) = stranded(files, NAME)
-    assert sentence.startswith(
-        f"a/b/file could not be restored and remains in {NAME}/cell-1-2-0/00"
-    )
+    words = f"a/b/file could not be restored and remains in {NAME}/cell-1-2-0/00"
+    assert sentence.startswith(words)
 
 
 def test_a_batch_of_a_lost_host_is_ended_once_its_lease_is_over(root: Path) -> None:
     place = PurgePlace(root.parent / "place", owner=os.geteuid())
-    system = root_facts(str(root)).file_system
-    assert system is not None
+    system = present(root_facts(str(root)).file_system)
     line = replace(root_line(str(root), system), plan="lost", sha256="ab" * 32, rows=10)
     with opened(place.journals, line, at=AT, lease_s=300.0, owner=place.owner) as journal:
         journal.write(ClaimLine("r", AT, Rows(0, 4), (), 4, 4096, {}))
@@ -169,14 +167,13 @@ def test_a_batch_of_a_lost_host_is_ended_once_its_lease_is_over(root: Path) -> N
 
     with raises(RefusedError, "plan-shared") as found:
         restored(10)
-    assert found.value.hint is not None
-    assert "2024-06-01T00:11:15Z" in found.value.hint
+    assert "2024-06-01T00:11:15Z" in present(found.value.hint)
     assert not (root / "a/b/file").exists()
     assert restored(12) == ()
     assert (root / "a/b/file").read_text() == "aside"
     standing = replay(read(journal.path))
     assert (standing.claims, standing.todo) == ((), (Rows(4, 6),))
-    assert fate_of(standing, 3) == "not_known"
+    assert fates_of(standing) == {row: "not_known" for row in range(4)}
 
 
 def test_many_files_are_told_with_their_number() -> None:
@@ -188,11 +185,9 @@ def test_many_files_are_told_with_their_number() -> None:
 
 def test_the_command_lists_and_restores(root: Path, tmp_path: Path) -> None:
     place = ("--place", tmp_path / "place", "--json")
-    store = tmp_path / "t.db"
-    listed = trimtab("purge", "recover", root, *place, store=store)
-    assert listed.code == 0, listed.stderr
-    (file,) = listed.document["files"]
-    assert (file["origin"], file["fate"]) == ("a/b/file", "waits")
-    restored = trimtab("purge", "recover", root, "--restore", *place, store=store)
-    assert restored.document["files"][0]["fate"] == "restored"
+    for more, fate in (((), "waits"), (("--restore",), "restored")):
+        ended = trimtab("purge", "recover", root, *more, *place, store=tmp_path / "t.db")
+        assert ended.code == 0, ended.stderr
+        (file,) = ended.document["files"]
+        assert (file["origin"], file["fate"]) == ("a/b/file", fate)
     assert (root / "a/b/file").read_text() == "aside"

@@ -20,7 +20,6 @@ from trimtab.purge.run.exchange import StopReason
 from trimtab.purge.run.lustre_servers import AskedServers, servers_of
 from trimtab.purge.run.run_guard import objections
 from trimtab.purge.run.run_result import RunResult
-from trimtab.purge.run.runner import run
 from trimtab.purge.run.situation import Situation
 from trimtab.purge.run.surroundings import AskedSite
 
@@ -44,6 +43,17 @@ def count(fake: FakeLustre, objects: int, pair: str = "OST0003-osc-MDT0001") -> 
 
 def asked(fake: FakeLustre, servers: Servers = SERVERS) -> AskedServers:
     return AskedServers("scratch", servers, fan_out=fake.fan_out)
+
+
+def answering(fake: FakeLustre, server: str, text: bytes, other: bytes) -> AskedServers:
+    """Return servers of which one answers something else than it would."""
+
+    def fan_out(nodes, argv, **options):
+        answers = fake.fan_out(nodes, argv, **options)
+        stdout = answers[server].stdout.replace(text, other)
+        return {**answers, server: replace(answers[server], stdout=stdout)}
+
+    return AskedServers("scratch", SERVERS, fan_out=fan_out)
 
 
 # A run -------------------------------------------------------------------------------------------
@@ -96,17 +106,18 @@ class LateSurroundings(Surroundings):
 
 
 def late_run(
-    directory: Path, servers: Servers | None = SERVERS, **changes: Any
+    directory: Path,
+    servers: Servers | None = SERVERS,
+    kind: type[LateSurroundings] = LateSurroundings,
+    **changes: Any,
 ) -> tuple[RunResult, LateSurroundings]:
     """Return what a run came to that has to free 50 of 100 files."""
-    world = World(directory, 100).make()
+    world, fake = World(directory, 100).make(), FakeLustre.pair()
     before = world.surroundings
-    fake = FakeLustre.pair()
-    world.surroundings = LateSurroundings(
-        before.paths, before.others_bytes, before.capacity_bytes, now=before.now, fake=fake,
-        asked=AskedServers() if servers is None else asked(fake, servers), **changes,
-    )  # fmt: skip
-    return run(world.job(), apply=True), world.surroundings
+    servers_asked = AskedServers() if servers is None else asked(fake, servers)
+    given = {"now": before.now, "fake": fake, "asked": servers_asked, **changes}
+    world.surroundings = kind(before.paths, 0, before.capacity_bytes, **given)
+    return world.run(), world.surroundings
 
 
 def test_a_run_waits_until_its_objects_are_destroyed_and_deletes_no_file_too_many(tmp_path):
@@ -126,10 +137,8 @@ def test_without_servers_it_believes_too_early_that_nothing_was_freed(tmp_path):
 def test_others_who_delete_all_the_time_do_not_keep_it_waiting(tmp_path):
     result, world = late_run(tmp_path, noise=(9, 6, 8, 5))
     assert (result.reason, result.files) == (StopReason.TARGET, 50)
-    assert world.waiting() == 0
     # The noise never falls to 0; what of it was there at first is gone after some looks.
-    assert world.reported[0] == 9
-    assert world.reported[-1] == 0
+    assert (world.waiting(), world.reported[0], world.reported[-1]) == (0, 9, 0)
     assert sum(world.waits) < 120
 
 
@@ -153,15 +162,10 @@ class Falling(LateSurroundings):
 
 
 def test_an_mds_that_falls_silent_has_not_destroyed_what_it_had(tmp_path):
-    world = World(tmp_path, 100).make()
-    before, fake = world.surroundings, FakeLustre.pair()
-    world.surroundings = Falling(
-        before.paths, 0, before.capacity_bytes, now=before.now, fake=fake, asked=asked(fake)
-    )
-    result = run(world.job(), apply=True)
+    result, world = late_run(tmp_path, kind=Falling)
     assert (result.reason, result.files) == (StopReason.NOT_SETTLED, 50)
-    assert world.surroundings.reported[4:8] == [50, 40, 40, 40]
-    told = world.surroundings.asked.sentences()
+    assert world.reported[4:8] == [50, 40, 40, 40]
+    told = world.asked.sentences()
     assert any("No route to host" in text and "times)" in text for text in told)
 
 
@@ -205,15 +209,8 @@ def test_the_clocks_of_servers_and_clients_are_judged():
     result = asked(fake).clocks()
     assert [one.name for one in result] == ["mds1", "mds2", "oss1", "oss2", "oss3"]
     assert objections(situation(clocks=result)) == ()
-
-    def wrong(nodes, argv, **options):
-        answers = fake.fan_out(nodes, argv, **options)
-        late = answers["oss3"].stdout.replace(b'"started":17', b'"started":16')
-        return {**answers, "oss3": replace(answers["oss3"], stdout=late)}
-
-    (objection,) = objections(
-        situation(clocks=AskedServers("scratch", SERVERS, fan_out=wrong).clocks())
-    )
+    late = answering(fake, "oss3", b'"started":17', b'"started":16')
+    (objection,) = objections(situation(clocks=late.clocks()))
     assert objection.guard == "clocks"
     assert "oss3 by" in objection.reason
     assert "oss2" not in objection.reason
@@ -231,15 +228,9 @@ def test_a_server_that_does_not_tell_its_time_is_told_and_the_others_count():
 def test_a_trash_can_holds_a_run_back():
     fake = FakeLustre.pair()
     assert asked(fake).keeps_deleted() is None
-
-    def with_trash(nodes, argv, **options):
-        answers = fake.fan_out(nodes, argv, **options)
-        more = b'"stdout":"mdd.scratch-MDT0000.trash_can_enable=1\\n'
-        text = answers["mds1"].stdout.replace(b'"stdout":"', more)
-        return {**answers, "mds1": replace(answers["mds1"], stdout=text)}
-
-    said = AskedServers("scratch", SERVERS, fan_out=with_trash).keeps_deleted()
-    (objection,) = objections(situation(keeps_deleted=said))
+    more = b'"stdout":"mdd.scratch-MDT0000.trash_can_enable=1\\n'
+    with_trash = answering(fake, "mds1", b'"stdout":"', more)
+    (objection,) = objections(situation(keeps_deleted=with_trash.keeps_deleted()))
     assert objection.guard == "space"
     assert "mdd.scratch-MDT0000.trash_can_enable=1" in objection.reason
 
@@ -286,11 +277,9 @@ def reached(planned: PlannedFileSystem = PLANNED, where: str | None = None) -> b
 
 def test_a_file_system_other_than_lustre_is_as_if_there_were_no_servers(sites):
     write(sites, "one")
-    planned = file_system("ext4", "/dev/md0")
-    result = servers_of(planned, None)
-    assert result.site() == AskedSite()
-    assert result.sentences() == ()
-    assert servers_of(planned, "one").site() == AskedSite()
+    for where in (None, "one"):
+        result = servers_of(file_system("ext4", "/dev/md0"), where)
+        assert (result.site(), result.sentences()) == (AskedSite(), ())
 
 
 def test_the_site_of_a_root_need_not_be_named(sites):
@@ -314,10 +303,9 @@ def test_a_site_that_is_named_has_to_be_the_right_one(sites):
     write(sites, "home", "/home", "home")
     write(sites, "other", file_system="other")
     assert reached(where="one")
-    with raises(UsageError, "site-elsewhere"):
-        servers_of(PLANNED, "home")
-    with raises(UsageError, "site-elsewhere"):
-        servers_of(PLANNED, "other")
+    for elsewhere in ("home", "other"):
+        with raises(UsageError, "site-elsewhere"):
+            servers_of(PLANNED, elsewhere)
     with pytest.raises(UsageError):
         servers_of(PLANNED, "nowhere")
 
@@ -326,6 +314,7 @@ def test_a_site_without_servers_is_told(sites):
     write(sites, "one")
     text = (sites / "one.toml").read_text()
     (sites / "one.toml").write_text(text.partition("[servers]")[0])
-    (said,) = servers_of(PLANNED, None).sentences()
+    result = servers_of(PLANNED, None)
+    (said,) = result.sentences()
     assert said.endswith("the site one names none")
-    assert servers_of(PLANNED, None).site() == AskedSite()
+    assert result.site() == AskedSite()

@@ -1,28 +1,36 @@
-"""Roots with what a plain directory lacks: projects, ACLs, FUSE, idmaps, leases, replays."""
+"""Roots with what a plain directory lacks: projects, ACLs, FUSE, idmaps, leases, replays.
+
+And a root that has nothing left, neither an inode nor a block: what is set aside for a run of it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import os
 import shutil
+import signal
 import struct
 import subprocess
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.purge.run.test_core import CUT_S, OLD_S, CoreWorld
+from tests.purge.run.core_world import CoreWorld, outcomes_of
 from tests.purge.run.world import FILE_BYTES
 from tests.support import loopback
+from tests.support.children import begun, code_of_child
+from tests.support.narrow import present
+from tests.support.polling import eventually
 
-from trimtab import _core
 from trimtab.base.error import RefusedError
 from trimtab.purge.root_facts import canary, root_facts
 from trimtab.purge.run.exchange import StopReason
-from trimtab.purge.run.runner import run
+from trimtab.purge.run.surroundings import give_back, set_aside
 
 pytestmark = pytest.mark.system
 
@@ -30,17 +38,26 @@ GET_ATTRIBUTES, SET_ATTRIBUTES = 0x801C581F, 0x401C5820
 """``FS_IOC_FSGETXATTR`` and ``FS_IOC_FSSETXATTR``."""
 INHERIT = 0x200
 FILES = 21
+NAME = ".quarantine"
 
 
 @contextlib.contextmanager
-def mounted(directory: Path, fs: loopback.FileSystem) -> Iterator[CoreWorld]:
+def mounted(
+    directory: Path,
+    fs: loopback.FileSystem,
+    *,
+    files: int = FILES,
+    ext4_mib: int = 64,
+    ext4_options: tuple[str, ...] = (),
+) -> Iterator[CoreWorld]:
     """Give a world, not made yet, on a file system of its own."""
     reason = loopback.why_no_loop_devices(fs)
     if reason is not None:
         pytest.skip(reason)
-    size = 64 * loopback.MIB if fs == "ext4" else loopback.XFS_MINIMUM_BYTES
-    with loopback.mounted(directory, fs=fs, size_bytes=size) as scratch:
-        world = CoreWorld(directory, FILES, target=0.001)
+    size = ext4_mib * loopback.MIB if fs == "ext4" else loopback.XFS_MINIMUM_BYTES
+    options = ext4_options if fs == "ext4" else ()
+    with loopback.mounted(directory, fs=fs, size_bytes=size, mkfs_options=options) as scratch:
+        world = CoreWorld(directory, files, target=0.001)
         world.tree.mkdir()
         with loopback.bound(scratch.mount_point, world.tree):
             yield world
@@ -48,9 +65,7 @@ def mounted(directory: Path, fs: loopback.FileSystem) -> Iterator[CoreWorld]:
 
 def outcomes(world: CoreWorld, ask: str = "delete") -> Counter[str]:
     """Return what became of all rows, by the core alone."""
-    removal = world.removal(CUT_S)
-    codes = getattr(removal, ask)(0, world.files).outcomes
-    return Counter(_core.REMOVAL_OUTCOMES[code] for code in codes)
+    return Counter(outcomes_of(getattr(world.removal(), ask)(0, world.files)))
 
 
 def set_project(path: Path, number: int, *, inherit: bool) -> None:
@@ -99,20 +114,21 @@ def test_a_default_acl_lets_nobody_into_the_quarantine(tmp_path, fs):
         )
         os.setxattr(world.tree, "system.posix_acl_default", rights)
         world.make()
-        removal = world.removal(CUT_S)
+        removal = world.removal()
         removal.delete(0, 1)
-        inside = world.tree / ".quarantine"
+        inside = world.tree / NAME
         assert os.getxattr(inside, "system.posix_acl_access")
         assert inside.stat().st_mode & 0o777 == 0o700
-        process = os.fork()
-        if process == 0:
+
+        def as_a_stranger() -> None:
             os.chdir(world.tree)  # the directories above are root's alone
             os.setgroups([])
             os.setresgid(stranger, stranger, stranger)
             os.setresuid(stranger, stranger, stranger)
-            os._exit(2 * (not enters(Path("d0"))) + enters(Path(".quarantine")))
-        assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
-        assert set(removal.delete(1, FILES - 1).outcomes) == {1}
+            os._exit(2 * (not enters(Path("d0"))) + enters(Path(NAME)))
+
+        assert code_of_child(begun(as_a_stranger)) == 0
+        assert set(outcomes_of(removal.delete(1, FILES - 1))) == {"deleted"}
         del removal
 
 
@@ -129,14 +145,14 @@ def test_a_file_under_somebody_elses_lease_stays(tmp_path):
     with mounted(tmp_path, "ext4") as world:
         world.make()
         # A lease is broken by a signal, which would end this process.
-        before = signal_ignored()
+        before = signal.signal(signal.SIGIO, signal.SIG_IGN)
         file = os.open(world.paths[4], os.O_RDWR)
         try:
             fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
             assert outcomes(world) == {"deleted": FILES - 1, "open": 1}
         finally:
             os.close(file)
-            before()
+            signal.signal(signal.SIGIO, before)
         assert world.there() == {4}
 
 
@@ -154,31 +170,22 @@ def test_an_image_that_a_device_has_open_stays(tmp_path):
         assert world.there() == {2}
 
 
-def signal_ignored():
-    import signal
-
-    before = signal.signal(signal.SIGIO, signal.SIG_IGN)
-    return lambda: signal.signal(signal.SIGIO, before)
-
-
 @pytest.mark.parametrize("with_journal", [True, False])
 def test_a_finished_plan_deletes_nothing_when_it_is_carried_out_again(tmp_path, with_journal):
     """Its names have been used again since, by files of the same size and times."""
     with mounted(tmp_path, "ext4") as world:
         world.make()
-        first = run(world.core_job(), apply=True)
-        assert first.reason in (StopReason.EXHAUSTED, StopReason.TARGET)
+        assert world.run().reason in (StopReason.EXHAUSTED, StopReason.TARGET)
         assert world.there() == set()
-        for row, path in enumerate(world.paths):
+        for path in world.paths:
             path.write_bytes(b"x" * FILE_BYTES)
-            os.utime(path, (OLD_S + row, OLD_S + row))
+        world.grow_old()
         if not with_journal:
             # Moved away as is said where a journal is damaged, with its head.
             shutil.rmtree(tmp_path / "journals")
-        again = run(world.core_job(id="again"), apply=True)
-        assert again.files == 0
+        again = world.run()
+        assert (again.files, again.undone_rows) == (0, 0)
         assert world.there() == set(range(FILES))
-        assert again.undone_rows == 0
         assert set(again.outcomes) <= {"not_same", "ctime_only"}
         assert bool(again.outcomes) is not with_journal
 
@@ -189,13 +196,11 @@ def test_on_fuse_nothing_goes_whose_use_cannot_be_told(tmp_path):
     below = tmp_path / "below"
     below.mkdir()
     world.tree.mkdir()
-    subprocess.run(["bindfs", below, world.tree], check=True)
-    try:
+    with bound_by_fuse(below, world.tree):
         world.make()
-        facts = root_facts(str(world.tree))
-        assert facts.file_system is not None
-        assert (facts.file_system.fsid, facts.file_system.uuid) == (None, None)
-        assert facts.file_system.is_same(facts.file_system)
+        system = present(root_facts(str(world.tree)).file_system)
+        assert (system.fsid, system.uuid) == (None, None)
+        assert system.is_same(system)
         # Without RENAME_NOREPLACE nothing could be put back, and a lease says nothing of who has
         # a file open behind the mount.
         result = Counter[str]()
@@ -204,15 +209,18 @@ def test_on_fuse_nothing_goes_whose_use_cannot_be_told(tmp_path):
         assert set(result) <= {"open_unknown"}
         assert world.there() == set(range(FILES))
         assert all(stranger.exists() for stranger in world.strangers)
-    finally:
-        subprocess.run(["fusermount", "-u", world.tree], check=True)
-    subprocess.run(["bindfs", below, world.tree], check=True)
+    with bound_by_fuse(below, world.tree):
+        other = present(root_facts(str(world.tree)).file_system)
+        assert not system.is_same(other), "mounted anew, it may be anything"
+
+
+@contextlib.contextmanager
+def bound_by_fuse(below: Path, over: Path) -> Iterator[None]:
+    subprocess.run(["bindfs", below, over], check=True)
     try:
-        other = root_facts(str(world.tree)).file_system
-        assert other is not None
-        assert not facts.file_system.is_same(other), "mounted anew, it may be anything"
+        yield
     finally:
-        subprocess.run(["fusermount", "-u", world.tree], check=True)
+        subprocess.run(["fusermount", "-u", over], check=True)
 
 
 def test_where_case_is_folded_what_is_exempt_stays_however_it_is_written(tmp_path):
@@ -261,14 +269,11 @@ def idmapped(source: Path, over: Path, first: int, to: int, count: int) -> Itera
 
 def user_namespace(process: int, mapping: str) -> int:
     """Return a descriptor of a user namespace with a mapping, once the process is in it."""
-    import time
-
-    own = os.readlink("/proc/self/ns/user")  # noqa: PTH115
-    while os.readlink(f"/proc/{process}/ns/user") == own:  # noqa: PTH115
-        time.sleep(0.01)
+    own, theirs = Path("/proc/self/ns/user"), Path(f"/proc/{process}/ns/user")
+    eventually(lambda: theirs.readlink() != own.readlink())
     for kind in ("uid", "gid"):
         Path(f"/proc/{process}/{kind}_map").write_text(mapping)
-    return os.open(f"/proc/{process}/ns/user", os.O_RDONLY)
+    return os.open(theirs, os.O_RDONLY)
 
 
 def test_through_an_idmapped_mount_owners_are_others_and_nothing_goes(tmp_path):
@@ -283,8 +288,7 @@ def test_through_an_idmapped_mount_owners_are_others_and_nothing_goes(tmp_path):
         with idmapped(real, view, 1000, 11_000, 1000):
             assert (view / "d0" / "file-0").stat().st_uid == 11_000
             world.tree = view
-            facts = canary(str(view))
-            assert facts.trouble is not None, "root is nobody there"
+            assert canary(str(view)).trouble is not None, "root is nobody there"
             with pytest.raises((OSError, RefusedError)):
                 outcomes(world)
         with idmapped(real, view, 0, 0, 1000), contextlib.suppress(OSError):
@@ -292,3 +296,69 @@ def test_through_an_idmapped_mount_owners_are_others_and_nothing_goes(tmp_path):
         world.tree = real
         assert world.there() == set(range(FILES))
         assert outcomes(world) == {"deleted": FILES}
+
+
+def fill(directory: Path, *, inodes: bool) -> None:
+    """Use up every block, root's reserve too, and every inode where that is asked for."""
+    if inodes:
+        _until_full(map(Path.touch, (directory / f"empty-{number}" for number in range(10**6))))
+    for piece in (1 << 20, 4096):
+        file = os.open(directory / "blocks", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_SYNC)
+        try:
+            _until_full(os.write(file, b"x" * piece) for _ in range(10**6))
+        finally:
+            os.close(file)
+
+
+def _until_full(steps: Iterator[object]) -> None:
+    try:
+        deque(steps, maxlen=0)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        return
+    raise AssertionError("it is not full yet")
+
+
+SMALL: dict[str, Any] = {"ext4_mib": 32, "ext4_options": ("-N", "1000", "-m", "0")}
+
+
+def filler_of(world: CoreWorld) -> Path:
+    """Make the files of a world; return a directory beside them to be filled."""
+    world.make()
+    filler = world.tree / "filler"
+    filler.mkdir()
+    (filler / "blocks").touch()
+    return filler
+
+
+@pytest.mark.parametrize(("fs", "inodes"), [("ext4", True), ("ext4", False), ("xfs", False)])
+def test_a_full_file_system_is_purged(tmp_path, fs, inodes):
+    with mounted(tmp_path, fs, files=200, **SMALL) as world:
+        filler, root = filler_of(world), str(world.tree)
+        set_aside(root, NAME, threads=2, rows=200)
+        if fs == "xfs":
+            loopback.fill_to(filler, 0.9)
+        fill(filler, inodes=inodes)
+        # Of its own reserve ext4 gives directories blocks when nothing else is left.
+        if inodes or fs == "xfs":
+            with pytest.raises(OSError, match="No space left"):
+                (world.tree / "one").mkdir()
+            facts = canary(root)
+            assert facts.no_room, facts
+        assert outcomes_of(world.removal().delete(0, 50)) == ["deleted"] * 50
+        # What it used is ready for the next run, which is the first to need the reserve.
+        assert (world.tree / NAME / "ready-0" / "taken").exists()
+        fill(filler, inodes=inodes)
+        assert give_back(root, NAME)
+        assert canary(root).trouble is None
+        assert outcomes_of(world.removal().delete(50, 150)) == ["deleted"] * 150
+        assert world.there() == set()
+
+
+def test_without_a_reserve_there_is_no_room_for_a_run(tmp_path):
+    """What the reserve is for: the same without it."""
+    with mounted(tmp_path, "ext4", files=20, **SMALL) as world:
+        fill(filler_of(world), inodes=True)
+        with pytest.raises(OSError, match="No space left"):
+            world.removal().delete(0, 20)

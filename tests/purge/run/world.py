@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
+import pytest
 from tests.purge.plan.making import draft
-from tests.purge.run.lines import plan_line
+from tests.purge.run.lines import fates_of, journal_of, plan_line, standing_of
 
 from trimtab.purge.fullness import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
@@ -32,8 +33,12 @@ from trimtab.purge.plan.deletion_plan import (
 from trimtab.purge.plan.publication import Publication
 from trimtab.purge.purge_policy import Policy, RunCaps
 from trimtab.purge.run.next_step import RunTerms, terms_of
+from trimtab.purge.run.plan_progress import PlanProgress
 from trimtab.purge.run.rows import ListedRows, Rows
 from trimtab.purge.run.run_account import RunJob
+from trimtab.purge.run.run_journal import read
+from trimtab.purge.run.run_result import RunResult
+from trimtab.purge.run.runner import run
 from trimtab.purge.run.situation import (
     AllowList,
     ArmedBy,
@@ -44,9 +49,11 @@ from trimtab.purge.run.situation import (
     Situation,
 )
 
+T = TypeVar("T")
 NOW_S = 1_700_000_000.0
 DAY_S = 86400.0
 FILE_BYTES = 4096
+NO_CAPS = RunCaps(files=None, bytes=None, user_fraction=None, filesystem_fraction=None)
 CODES = {1: "deleted", 2: "would_delete", 3: "gone", 4: "touched", 15: "too_young", 20: "failed"}
 CODE_OF = {name: code for code, name in CODES.items()}
 EXT4 = FileSystemIdentity("ext4", "/dev/md0", 77)
@@ -104,8 +111,7 @@ def publication(
 
 def policy(**changes: object) -> Policy:
     """Return a policy whose caps stop nothing."""
-    caps = RunCaps(files=None, bytes=None, user_fraction=None, filesystem_fraction=None)
-    return replace(Policy("scratch", "/scratch", target=0.7, caps=caps), **changes)  # type: ignore[arg-type]
+    return replace(Policy("scratch", "/scratch", target=0.7, caps=NO_CAPS), **changes)  # type: ignore[arg-type]
 
 
 def situation(**changes: object) -> Situation:
@@ -153,6 +159,10 @@ class Answer:
     errors: Sequence[tuple[int, int]] = ()
 
 
+def undisturbed(_call: str, _row: int) -> None:
+    """Let a remover do what it does."""
+
+
 @dataclass
 class SlowRemover:
     """Removes real files one by one.
@@ -176,7 +186,7 @@ class SlowRemover:
     delay_s: float = 0.0
     restoring: bool = False
     asked: list[tuple[str, int, int]] = field(default_factory=list)
-    before: Callable[[str, int], None] = lambda _call, _row: None
+    before: Callable[[str, int], None] = undisturbed
     watches: bool | None = None
 
     def check(self, first: int, count: int) -> Answer:
@@ -322,8 +332,8 @@ class World:
         )
         # Half full of the plan's files and nothing else: what is needed follows from the target.
         self.surroundings = Surroundings(self.paths, 0, max(1, self.files) * FILE_BYTES)
-        self.surroundings.now = with_plan(self.surroundings.now, horizon={"target": self.target})
-        self.surroundings.now = replace(self.surroundings.now, policy=policy(target=self.target))
+        now = with_plan(situation(), horizon={"target": self.target})
+        self.surroundings.now = replace(now, policy=policy(target=self.target))
 
     def make(self) -> World:
         """Write the files."""
@@ -356,6 +366,57 @@ class World:
         pace = replace(terms.pace, rows_min=4, rows_max=16, rows_step=4)
         return replace(terms, **{"pace": pace, **changes})  # type: ignore[arg-type]
 
+    def run(self, *, dry: bool = False, **changes: Any) -> RunResult:
+        """Carry the plan out by a job with these changes, or say what that would come to."""
+        if dry:
+            changes = {"terms": lambda now: self.terms(now, apply=False), **changes}
+        return run(self.job(**changes), apply=not dry)
+
+    def interrupted(self, at: int = 21, **changes: Any) -> None:
+        """Run until the remover fails at a row; the batch of that row has no end then."""
+
+        def fail(_call: str, row: int) -> None:
+            if row == at:
+                raise RuntimeError("bug")
+
+        self.remover.before = fail
+        with pytest.raises(RuntimeError):
+            self.run(**changes)
+        self.remover.before = undisturbed
+        self.remover.asked.clear()
+
+    def situate(self, **changes: object) -> None:
+        """Let the guards see something else from now on."""
+        self.surroundings.now = replace(self.surroundings.now, **changes)  # type: ignore[arg-type]
+
     def there(self) -> set[int]:
         """Return the rows whose files are there."""
         return {row for row, path in enumerate(self.paths) if path.exists()}
+
+    def standing(self) -> PlanProgress:
+        """Return how far the plan is by its journal."""
+        return standing_of(self.directory)
+
+    def fates(self) -> dict[int, str]:
+        """Return what became of each row by the journal."""
+        return fates_of(self.standing())
+
+    def settled(self, missing: Collection[str] = ("deleted", "gone")) -> dict[int, str]:
+        """Return the fates, held against what is there; no batch is open, and nothing else gone.
+
+        Parameters
+        ----------
+        missing
+            Fates of rows whose files are not in their place.
+        """
+        assert self.standing().claims == ()
+        fates = self.fates()
+        gone = {row for row, fate in fates.items() if fate in missing}
+        assert gone == set(range(self.files)) - self.there()
+        assert all(stranger.exists() for stranger in self.strangers)
+        return fates
+
+    def lines(self, kind: type[T]) -> list[T]:
+        """Return the lines of a kind in the journal."""
+        lines = read(journal_of(self.directory)).lines
+        return [line for line in lines if isinstance(line, kind)]

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.reach.hosts import HOSTS, host, no_tools, touch_of
+from tests.reach.hosts import HOSTS, Touch, host, no_tools, touch_of
 from tests.support import loopback
 from tests.support.codes import raises
 from tests.support.narrow import present
@@ -19,8 +19,18 @@ from trimtab.reach.local.path_description import describe
 from trimtab.reach.touch import PathFailure, PathState
 
 
-def _describe(name: str, path: str = "/", device: str | None = None) -> PathDescription:
-    return describe(path, host=host(name), touch=touch_of(device), execute=no_tools)
+def _describe(
+    machine: str | Path, path: str = "/", device: str | None = None, *, touch: Touch | None = None
+) -> PathDescription:
+    on = host(machine) if isinstance(machine, str) else Host(str(machine))
+    return describe(path, host=on, touch=touch or touch_of(device), execute=no_tools)
+
+
+def _mounting(root: Path, line: str) -> Path:
+    """Return a machine that has one mount: that of its root."""
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/mountinfo").write_text(f"{line}\n")
+    return root
 
 
 def _names(description: PathDescription) -> list[str]:
@@ -47,6 +57,8 @@ def test_a_partition_has_its_disks_queue() -> None:
     assert found.is_flash is True
     assert found.fs_uuid == "5b1f0c9e-6c1f-4e0e-9d1e-0a6f0c2d7b11"
     assert found.notes == ()
+    # The link of a drive is speed times width.
+    assert disk.link_bytes_per_s == pytest.approx(16e9 * 4 * 128 / 130 / 8)
 
 
 def test_root_and_others_know_a_path_by_the_same_name(tmp_path: Path) -> None:
@@ -56,7 +68,7 @@ def test_root_and_others_know_a_path_by_the_same_name(tmp_path: Path) -> None:
         shutil.rmtree(machine / place, ignore_errors=True)
     uuid = "11111111-2222-4333-8444-555555555555"
     state = touch_of("259:2")("/")._replace(fs_uuid=uuid)
-    found = describe("/", host=Host(str(machine)), touch=lambda path: state, execute=no_tools)
+    found = _describe(machine, touch=lambda path: state)
     assert (found.fs_uuid, found.identity) == (uuid, f"{uuid}:/")
 
 
@@ -64,11 +76,6 @@ def test_root_and_others_know_a_path_by_the_same_name(tmp_path: Path) -> None:
 def test_files_that_the_kernel_makes_up_are_refused(path: str) -> None:
     with raises(UsageError, "stores-nothing"):
         describe(path, touch=touch_of(None), execute=no_tools)
-
-
-def test_the_link_of_a_drive_is_speed_times_width() -> None:
-    found = _describe("nvme-partition")
-    assert found.drives[0].link_bytes_per_s == pytest.approx(16e9 * 4 * 128 / 130 / 8)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +99,7 @@ def test_the_best_link_is_what_both_ends_have(
         if end is not None:
             (at / "max_link_speed").write_text(f"{end[0]}\n")
             (at / "max_link_width").write_text(f"{end[1]}\n")
-    found = describe("/", host=Host(str(machine)), touch=touch_of("259:2"), execute=no_tools)
+    found = _describe(machine, "/", "259:2")
     best = found.drives[0].link_max_bytes_per_s
     assert best is None if giga is None else best == pytest.approx(giga * 1e9, rel=1e-3)
     assert found.drives[0].link_bytes_per_s == pytest.approx(16e9 * 4 * 128 / 130 / 8)
@@ -118,15 +125,27 @@ def test_link_rates(speed: str, width: int, giga: float | None) -> None:
 
 def test_raid_and_lvm_down_to_the_drives() -> None:
     found = _describe("raid6-lvm", "/scratch/x", "253:3")
+    assert found.mount_point == "/scratch"
     assert _names(found)[:2] == ["dm-3", "md127"]
     assert [device.kind for device in found.devices[:3]] == ["device-mapper", "md", "partition"]
     assert [drive.name for drive in found.drives] == [f"nvme{i}n1" for i in range(4)]
-    assert _device(found, "md127").label == "raid6"
-    assert _device(found, "dm-3").label == "vg0-scratch"
-    assert _device(found, "md127").writeback_throttling_s is None
-    assert found.is_flash is True
+    raid = _device(found, "md127")
+    assert (raid.label, _device(found, "dm-3").label) == ("raid6", "vg0-scratch")
+    assert (raid.writeback_throttling_s, found.is_flash) == (None, True)
     assert found.fs_uuid == "8c1f2a44-90b2-4c59-8a7a-4a1a29f1d001"
     assert "discard" in found.options
+
+
+def test_disks_behind_multipath_and_encryption() -> None:
+    found = _describe("crypt-on-multipath-disks")
+    assert [(device.name, device.kind) for device in found.devices] == [
+        *(("dm-1", "device-mapper"), ("dm-0", "dm-multipath"), ("sda", "disk"), ("sdb", "disk")),
+    ]
+    assert [drive.name for drive in found.drives] == ["dm-0"]
+    assert found.is_flash is False
+    disk = _device(found, "sda")
+    # The adapter's PCIe link is shared: it is no drive's own.
+    assert (disk.transport, disk.link_bytes_per_s, disk.scheduler) == ("sas", None, "mq-deadline")
 
 
 def test_a_dual_port_drive_is_one_drive_with_two_paths() -> None:
@@ -140,23 +159,6 @@ def test_a_dual_port_drive_is_one_drive_with_two_paths() -> None:
     assert all(leg.link_bytes_per_s and leg.transport == "pcie" for leg in found.devices[1:])
 
 
-def test_disks_behind_multipath_and_encryption() -> None:
-    found = _describe("crypt-on-multipath-disks")
-    assert _names(found) == ["dm-1", "dm-0", "sda", "sdb"]
-    assert [device.kind for device in found.devices] == [
-        "device-mapper",
-        "dm-multipath",
-        "disk",
-        "disk",
-    ]
-    assert [drive.name for drive in found.drives] == ["dm-0"]
-    assert found.is_flash is False
-    assert _device(found, "sda").transport == "sas"
-    # The adapter's PCIe link is shared: it is no drive's own.
-    assert _device(found, "sda").link_bytes_per_s is None
-    assert _device(found, "sda").scheduler == "mq-deadline"
-
-
 def test_a_loop_device_leads_to_what_holds_its_file() -> None:
     found = _describe("loop-on-flash", "/mnt/with space/x", "7:4")
     assert _names(found) == ["loop4", "nvme0n1"]
@@ -164,11 +166,7 @@ def test_a_loop_device_leads_to_what_holds_its_file() -> None:
     assert loop.backing_file == "/data/images/my disk.img"
     assert loop.direct_to_backing is True
     assert found.notes == ("udev has no UUID for the file system",)
-
-
-def test_a_loop_device_says_itself_whether_it_is_flash() -> None:
-    """The backing drive is flash, the loop device says that it rotates: the loop device counts."""
-    found = _describe("loop-on-flash", "/mnt/with space", "7:4")
+    # The backing drive is flash, the loop device says that it rotates: the loop device counts.
     assert _device(found, "nvme0n1").rotational is False
     assert [device.name for device in found.own_devices] == ["loop4"]
     assert found.is_flash is False
@@ -217,118 +215,6 @@ def test_what_cannot_be_seen_into_says_so(path: str, kind: str, note: str) -> No
     assert found.notes[0].startswith(note)
 
 
-def test_a_lustre_clients_source_is_kept() -> None:
-    found = _describe("clients", "/lustre/a/b")
-    assert (found.source, found.mount_point) == ("10.0.0.1@tcp:10.0.0.2@tcp:/scratch", "/lustre")
-    assert found.identity == "10.0.0.1@tcp:10.0.0.2@tcp:/scratch:/lustre"
-
-
-def test_24_drives_are_walked_once_each(tmp_path: Path) -> None:
-    sys, virtual = tmp_path / "sys", "devices/virtual/block/md0"
-    slaves = sys / virtual / "slaves"
-    slaves.mkdir(parents=True)
-    (sys / virtual / "md").mkdir()
-    (sys / "dev/block").mkdir(parents=True)
-    (sys / "dev/block/9:0").symlink_to(f"../../{virtual}")
-    for number in range(24):
-        drive = sys / f"devices/pci/nvme{number}n1"
-        (drive / "device").mkdir(parents=True)
-        (slaves / drive.name).symlink_to(f"../../../../pci/{drive.name}")
-    (tmp_path / "proc/self").mkdir(parents=True)
-    (tmp_path / "proc/self/mountinfo").write_text("9 1 9:0 / / rw - xfs /dev/md0 rw\n")
-    found = describe("/", host=Host(str(tmp_path)), touch=touch_of(), execute=no_tools)
-    assert len(found.drives) == 24
-    assert len(found.devices) == 25
-    assert found.is_flash is None
-
-
-@pytest.mark.parametrize(
-    ("members", "note"),
-    [
-        (("sda", "sdb", "sdc"), "this btrfs spans 3 devices: sdb is inspected, sda, sdc not"),
-        (("sdb",), None),
-        (("sdx",), "whether this btrfs spans more devices than sdb is unknown"),
-        (None, "whether this btrfs spans more devices than sdb is unknown"),
-    ],
-)
-def test_a_btrfs_on_several_devices_says_so(
-    members: tuple[str, ...] | None, note: str | None, tmp_path: Path
-) -> None:
-    for name in ("sda", "sdb", "sdc"):
-        (tmp_path / "sys/class/block" / name).mkdir(parents=True)
-    (tmp_path / "proc/self").mkdir(parents=True)
-    table = "40 1 0:58 / / rw - btrfs /dev/sdb rw,ssd\n"
-    (tmp_path / "proc/self/mountinfo").write_text(table)
-    (tmp_path / "sys/fs/btrfs/features").mkdir(parents=True)
-    for name in members or ():
-        (tmp_path / "sys/fs/btrfs/8c1f2a44-90b2-4c59-8a7a-4a1a29f1d001/devices" / name).mkdir(
-            parents=True
-        )
-    if members is None:
-        shutil.rmtree(tmp_path / "sys/fs")
-    found = describe("/", host=Host(str(tmp_path)), touch=touch_of(), execute=no_tools)
-    assert _names(found) == ["sdb"]
-    assert [line for line in found.notes if "btrfs" in line] == ([] if note is None else [note])
-
-
-@pytest.mark.parametrize(
-    ("state", "error", "message"),
-    [
-        (PathState("/x", exists=False), UsageError, "/x does not exist"),
-        (
-            PathState(
-                "/x",
-                exists=False,
-                symlink=True,
-                failure=PathFailure("stat", "ENOENT", "No such file or directory"),
-            ),
-            UsageError,
-            "/x is a dangling link",
-        ),
-        (
-            PathState("/x", exists=False, failure=PathFailure("lstat", "EACCES", "denied")),
-            UsageError,
-            "no permission for /x",
-        ),
-        (
-            PathState("/x", exists=False, failure=PathFailure("stat", "EIO", "I/O error")),
-            ToolError,
-            "I/O error on /x",
-        ),
-    ],
-)
-def test_a_path_that_is_not_there(state: PathState, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        describe("/x", host=host("clients"), touch=lambda _path: state, execute=no_tools)
-
-
-def test_a_file_system_that_does_not_answer() -> None:
-    def hangs(path: str) -> PathState:
-        raise NoAnswer(f"{path} did not answer in 10 s")
-
-    with pytest.raises(NoAnswer):
-        describe("/lustre", host=host("clients"), touch=hangs, execute=no_tools)
-
-
-def test_no_mount_table(tmp_path: Path) -> None:
-    with raises(ToolError, "mount-table-unreadable"):
-        describe("/", host=Host(str(tmp_path)), touch=touch_of(), execute=no_tools)
-
-
-@pytest.mark.parametrize(
-    ("text", "choice"),
-    [
-        ("[none] mq-deadline", "none"),
-        ("none [bfq]\n", "bfq"),
-        ("none", "none"),
-        (None, None),
-        ("", None),
-    ],
-)
-def test_the_active_scheduler(text: str | None, choice: str | None) -> None:
-    assert active_choice(text) == choice
-
-
 @pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 @pytest.mark.parametrize("rotational", [0, 1])
@@ -353,3 +239,83 @@ def test_a_real_loop_device(rotational: int, direct_io: bool, tmp_path: Path) ->
         beneath = Path(f"/sys/dev/block/{major_minor}")
         if beneath.exists():
             assert loop.beneath == (beneath.resolve().name,)
+
+
+def test_a_lustre_clients_source_is_kept() -> None:
+    found = _describe("clients", "/lustre/a/b")
+    assert (found.source, found.mount_point) == ("10.0.0.1@tcp:10.0.0.2@tcp:/scratch", "/lustre")
+    assert found.identity == "10.0.0.1@tcp:10.0.0.2@tcp:/scratch:/lustre"
+
+
+def test_24_drives_are_walked_once_each(tmp_path: Path) -> None:
+    sys, virtual = tmp_path / "sys", "devices/virtual/block/md0"
+    slaves = sys / virtual / "slaves"
+    slaves.mkdir(parents=True)
+    (sys / virtual / "md").mkdir()
+    (sys / "dev/block").mkdir(parents=True)
+    (sys / "dev/block/9:0").symlink_to(f"../../{virtual}")
+    for number in range(24):
+        drive = sys / f"devices/pci/nvme{number}n1"
+        (drive / "device").mkdir(parents=True)
+        (slaves / drive.name).symlink_to(f"../../../../pci/{drive.name}")
+    found = _describe(_mounting(tmp_path, "9 1 9:0 / / rw - xfs /dev/md0 rw"))
+    assert (len(found.drives), len(found.devices), found.is_flash) == (24, 25, None)
+
+
+@pytest.mark.parametrize(
+    ("members", "note"),
+    [
+        (("sda", "sdb", "sdc"), "this btrfs spans 3 devices: sdb is inspected, sda, sdc not"),
+        (("sdb",), None),
+        (("sdx",), "whether this btrfs spans more devices than sdb is unknown"),
+        (None, "whether this btrfs spans more devices than sdb is unknown"),
+    ],
+)
+def test_a_btrfs_on_several_devices_says_so(
+    members: tuple[str, ...] | None, note: str | None, tmp_path: Path
+) -> None:
+    for name in ("sda", "sdb", "sdc"):
+        (tmp_path / "sys/class/block" / name).mkdir(parents=True)
+    own = "8c1f2a44-90b2-4c59-8a7a-4a1a29f1d001/devices"
+    for place in () if members is None else ("features", *(f"{own}/{name}" for name in members)):
+        (tmp_path / "sys/fs/btrfs" / place).mkdir(parents=True)
+    found = _describe(_mounting(tmp_path, "40 1 0:58 / / rw - btrfs /dev/sdb rw,ssd"))
+    assert _names(found) == ["sdb"]
+    assert [line for line in found.notes if "btrfs" in line] == ([] if note is None else [note])
+
+
+@pytest.mark.parametrize(
+    ("failure", "symlink", "error", "message"),
+    [
+        (None, False, UsageError, "/x does not exist"),
+        (PathFailure("stat", "ENOENT", "No such file"), True, UsageError, "/x is a dangling link"),
+        (PathFailure("lstat", "EACCES", "denied"), False, UsageError, "no permission for /x"),
+        (PathFailure("stat", "EIO", "I/O error"), False, ToolError, "I/O error on /x"),
+    ],
+)
+def test_a_path_that_is_not_there(
+    failure: PathFailure | None, symlink: bool, error: type[Exception], message: str
+) -> None:
+    state = PathState("/x", exists=False, symlink=symlink, failure=failure)
+    with pytest.raises(error, match=message):
+        _describe("clients", "/x", touch=lambda _path: state)
+
+
+def test_a_file_system_that_does_not_answer_and_a_host_without_a_mount_table(
+    tmp_path: Path,
+) -> None:
+    def hangs(path: str) -> PathState:
+        raise NoAnswer(f"{path} did not answer in 10 s")
+
+    with pytest.raises(NoAnswer):
+        _describe("clients", "/lustre", touch=hangs)
+    with raises(ToolError, "mount-table-unreadable"):
+        _describe(tmp_path)
+
+
+def test_the_active_scheduler() -> None:
+    for text, choice in (
+        *(("[none] mq-deadline", "none"), ("none [bfq]\n", "bfq"), ("none", "none")),
+        *((None, None), ("", None)),
+    ):
+        assert active_choice(text) == choice

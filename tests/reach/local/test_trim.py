@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.reach.hosts import host, no_tools, real_data, touch_of
+from tests.reach.hosts import driver_on, no_tools, recorded
 from tests.support import loopback
-from tests.support.narrow import instance
+from tests.support.codes import raises
+from tests.support.narrow import instance, present
 
 from trimtab.base.error import RefusedError
 from trimtab.base.filesystem import BlockDevice, PathDescription
-from trimtab.base.snapshot import NotAvailable
+from trimtab.base.snapshot import NotAvailable, TrimPractice
 from trimtab.reach.host import Host
 from trimtab.reach.local.local_driver import LocalDriver
-from trimtab.reach.local.path_description import describe
 from trimtab.reach.local.trim import (
     Timer,
     cron_files,
@@ -30,7 +33,6 @@ from trimtab.reach.local.trim import (
     trim_practice,
     trimmed_since_mount,
 )
-from trimtab.reach.touch import PathState
 
 AT = datetime(2026, 11, 16, 0, 0, 12, tzinfo=UTC)
 
@@ -76,6 +78,7 @@ def test_mount_options_that_trim(options: tuple[str, ...], found: str | None) ->
     ("text", "active", "last"),
     [
         ("ActiveState=active\nLastTriggerUSec=Mon 2026-11-16 00:00:12 UTC\n", True, AT),
+        ("ActiveState=active\nLastTriggerUSec=Mon 2026-11-16 00:00:12 CST\n", True, None),
         ("LastTriggerUSec=n/a\nActiveState=inactive\n", False, None),
         ("ActiveState=failed\nLastTriggerUSec=\n", False, None),
     ],
@@ -86,25 +89,14 @@ def test_systemctl_show(text: str, active: bool, last: datetime | None) -> None:
     assert (None if isinstance(last_run, NotAvailable) else last_run) == last
 
 
-def test_a_time_in_an_unknown_zone_is_no_time() -> None:
-    _, last = parse_timer("ActiveState=active\nLastTriggerUSec=Mon 2026-11-16 00:00:12 CST\n")
-    assert isinstance(last, NotAvailable)
-
-
-def test_without_systemd_its_timers_are_not_known(tmp_path: Path) -> None:
+def test_when_a_timer_last_ran_is_known_where_systemd_runs(tmp_path: Path) -> None:
     """In a container ``systemctl is-enabled`` says enabled all the same, and the host's may run."""
     timer = read_timer(Host(str(tmp_path)), no_tools)
-    assert isinstance(timer.active, NotAvailable)
-    assert "systemd does not run here" in timer.active.reason
+    assert "systemd does not run here" in instance(NotAvailable, timer.active).reason
     assert isinstance(timer.last_run, NotAvailable)
-
-
-def test_the_stamp_file_says_when_the_timer_last_ran(tmp_path: Path) -> None:
-    machine = _machine(tmp_path, run__systemd__system__x="")
-    stamp = tmp_path / "var/lib/systemd/timers/stamp-fstrim.timer"
-    stamp.parent.mkdir(parents=True)
-    stamp.touch()
-    os.utime(stamp, (AT.timestamp(), AT.timestamp()))
+    stamp = "var/lib/systemd/timers/stamp-fstrim.timer"
+    machine = _machine(tmp_path, run__systemd__system__x="", **{stamp.replace("/", "__"): ""})
+    os.utime(tmp_path / stamp, (AT.timestamp(), AT.timestamp()))
     assert read_timer(machine, no_tools).last_run == AT
 
 
@@ -132,16 +124,14 @@ def test_what_the_timer_goes_through(files: dict[str, str], covered: bool, tmp_p
     assert isinstance(answer, NotAvailable) is not covered
 
 
-def test_an_fstab_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path) -> None:
-    machine = _machine(tmp_path, **{UNIT: LISTED})
-    (tmp_path / "etc" / "fstab").mkdir(parents=True)
-    answer = instance(NotAvailable, timer_covers(machine, _description()))
-    assert "/etc/fstab" in answer.reason
-
-
-def test_a_mount_point_with_a_space_in_fstab(tmp_path: Path) -> None:
+def test_an_fstab_with_a_space_and_one_that_cannot_be_read(tmp_path: Path) -> None:
     machine = _machine(tmp_path, etc__fstab="/dev/sdb /my\\040scratch xfs rw 0 0\n")
     assert isinstance(timer_covers(machine, _description("/my scratch")), str)
+    machine = _machine(tmp_path, **{UNIT: LISTED})
+    (tmp_path / "etc/fstab").unlink()
+    (tmp_path / "etc/fstab").mkdir()
+    answer = instance(NotAvailable, timer_covers(machine, _description()))
+    assert "/etc/fstab" in answer.reason  # it is not taken for none
 
 
 def test_cron_lines_that_trim(tmp_path: Path) -> None:
@@ -196,30 +186,18 @@ def test_what_ext4_remembers(
     assert (None if isinstance(trimmed, NotAvailable) else trimmed) is answer
 
 
-def test_a_timer_that_passes_the_mount_by_is_no_mechanism(tmp_path: Path) -> None:
-    machine = _machine(tmp_path, etc__fstab="/dev/sda / ext4 rw 0 1\n")
-    practice = trim_practice(
-        machine, _description(), timer=Timer(active=True, last_run=AT), discarded_bytes=7
-    )
-    assert practice.timer_active is False
-    assert "/scratch is not" in practice.reasons["timer_active"]
-    assert not practice.has_mechanism
-
-
-def test_an_active_timer_that_covers_the_mount(tmp_path: Path) -> None:
-    machine = _machine(tmp_path, etc__fstab="/dev/sdb /scratch ext4 rw 0 1\n")
-    practice = trim_practice(
-        machine, _description(), timer=Timer(active=True, last_run=AT), discarded_bytes=7
-    )
-    assert practice.timer_active is True
-    assert practice.has_mechanism
-    assert practice.discarded_bytes == 7
+def test_a_timer_is_a_mechanism_for_the_mounts_that_it_covers(tmp_path: Path) -> None:
+    for fstab, covered in (("/dev/sda /", False), ("/dev/sdb /scratch", True)):
+        machine = _machine(tmp_path, etc__fstab=f"{fstab} ext4 rw 0 1\n")
+        timer = Timer(active=True, last_run=AT)
+        practice = trim_practice(machine, _description(), timer=timer, discarded_bytes=7)
+        assert (practice.timer_active, practice.has_mechanism) == (covered, covered)
+        assert practice.discarded_bytes == 7
+        assert covered or "/scratch is not" in practice.reasons["timer_active"]
 
 
 def test_a_host_made_by_hand_end_to_end() -> None:
-    driver = LocalDriver(
-        "/", host=host("nvme-partition"), touch=touch_of("259:2"), execute=no_tools
-    )
+    driver = driver_on("nvme-partition", "/", "259:2")
     practice = driver.trim_practice("/")
     assert not isinstance(practice, NotAvailable)
     assert practice.discarded_bytes == 1893421056 * 512
@@ -229,126 +207,85 @@ def test_a_host_made_by_hand_end_to_end() -> None:
     assert isinstance(driver.trim("/"), NotAvailable)
 
 
-def test_the_command_ends_its_options_before_the_path() -> None:
+def test_what_fstrim_is_given_and_prints() -> None:
+    # The command ends its options before the path.
     assert fstrim_command("-x", 0, None) == ("fstrim", "-v", "--", "-x")
     assert fstrim_command("/s", 5, 7) == ("fstrim", "-v", "-o", "5", "-l", "7", "--", "/s")
-
-
-@pytest.mark.parametrize(
-    ("text", "trimmed"),
-    [
+    for text, trimmed in (
         ("/scratch: 1.5 GiB (1663283200 bytes) trimmed\n", 1663283200),
         ("/scratch: 0 B (0 bytes) trimmed\n", 0),
         ("/a (9 bytes) trimmed/b: 1 MiB (1048576 bytes) trimmed", 1048576),
-        ("/scratch: 0 B (dry run) trimmed\n", None),
-        ("", None),
-    ],
-)
-def test_what_fstrim_prints(text: str, trimmed: int | None) -> None:
-    answer = parse_fstrim(text)
-    if trimmed is None:
-        assert isinstance(answer, NotAvailable)
-    else:
-        assert answer == trimmed
+    ):
+        assert parse_fstrim(text) == trimmed
+    for text in ("/scratch: 0 B (dry run) trimmed\n", ""):
+        assert isinstance(parse_fstrim(text), NotAvailable)
 
 
 def test_recorded_fstrim_outputs() -> None:
     found = {
-        path.name: parse_fstrim(path.read_text())
-        for path in real_data("lustre-2.17/block").glob("fstrim_*ost*.out")
+        name: parse_fstrim(recorded(f"block/fstrim_{name}")) for name in ("ost0", "ost0_again")
     }
-    assert found["fstrim_ost0.out"] == 3950903296
-    assert found["fstrim_ost0_again.out"] == 0
-    assert isinstance(found["fstrim_n_ost0.out"], NotAvailable)
+    assert found == {"ost0": 3950903296, "ost0_again": 0}
+    assert isinstance(parse_fstrim(recorded("block/fstrim_n_ost0")), NotAvailable)
+
+
+def test_a_path_without_devices_has_no_practice() -> None:
+    driver = driver_on("clients", "/lustre")
+    assert isinstance(driver.trim_practice("/lustre"), NotAvailable)
+    assert isinstance(driver.trim("/lustre"), NotAvailable)
+
+
+@contextmanager
+def _mounted(tmp_path: Path, **options: Any) -> Iterator[tuple[loopback.Mounted, LocalDriver, str]]:
+    """Yield a real ext4, its driver, and the name of its target."""
+    with loopback.mounted(tmp_path, **options) as scratch:
+        driver = LocalDriver(str(scratch.mount_point))
+        yield scratch, driver, driver.targets()[0].name
 
 
 @pytest.mark.system
 @loopback.needs_loop_devices("ext4")
-def test_a_directory_that_is_no_mount_point_any_more_is_not_trimmed(tmp_path: Path) -> None:
+def test_what_is_not_the_mount_any_more_is_not_trimmed(tmp_path: Path) -> None:
     """On a mere directory fstrim would trim the file system that the directory lies in."""
-    with loopback.mounted(tmp_path) as scratch:
-        driver = LocalDriver(str(scratch.mount_point))
-        target = driver.targets()[0].name
-        loopback.unmount(scratch.mount_point)
-        with pytest.raises(RefusedError) as caught:
-            driver.trim(target)
-        assert caught.value.code == "mount-changed"
-        snapshot = driver.snapshot(AT)
-        assert not snapshot.complete
-        assert snapshot.targets[0].reading("used_bytes") is not None
-        assert snapshot.targets[0].value("used_bytes") is None
-
-
-@pytest.mark.system
-@loopback.needs_loop_devices("ext4")
-def test_a_mount_over_it_is_not_trimmed_in_its_place(tmp_path: Path) -> None:
-    with loopback.mounted(tmp_path) as scratch, loopback.mounted(tmp_path) as other:
-        driver = LocalDriver(str(scratch.mount_point))
+    with _mounted(tmp_path) as (scratch, driver, target), loopback.mounted(tmp_path) as other:
         with (
             loopback.bound(other.mount_point, scratch.mount_point),
             pytest.raises(RefusedError),
         ):
-            driver.trim(str(scratch.mount_point))
+            driver.trim(target)
+        loopback.unmount(scratch.mount_point)
+        with raises(RefusedError, "mount-changed"):
+            driver.trim(target)
+        snapshot = driver.snapshot(AT)
+        assert not snapshot.complete
+        assert present(snapshot.targets[0].reading("used_bytes")).value is None
 
 
 @pytest.mark.system
 @loopback.needs_loop_devices("ext4")
 def test_a_device_without_discard_is_not_available(tmp_path: Path) -> None:
-    with loopback.mounted(tmp_path, discard=False) as scratch:
-        driver = LocalDriver(str(scratch.mount_point))
-        answer = instance(NotAvailable, driver.trim(driver.targets()[0].name))
-        assert "not supported" in answer.reason
+    with _mounted(tmp_path, discard=False) as (_, driver, target):
+        assert "not supported" in instance(NotAvailable, driver.trim(target)).reason
         assert driver.description.devices[0].discard_max_bytes == 0
 
 
 @pytest.mark.system
 @loopback.needs_loop_devices("ext4")
-def test_trim_is_on_record_afterwards(tmp_path: Path) -> None:
-    with loopback.mounted(tmp_path) as scratch:
-        driver = LocalDriver(str(scratch.mount_point))
-        target = driver.targets()[0].name
-        before = driver.trim_practice(target)
+@pytest.mark.parametrize("counts", [True, False])
+def test_trim_is_on_record_afterwards_whether_the_device_counts_or_not(
+    counts: bool, tmp_path: Path
+) -> None:
+    with _mounted(tmp_path, options="discard") as (scratch, driver, target):
+        if not counts:
+            scratch.device.set_queue("iostats", 0)
+        before = instance(TrimPractice, driver.trim_practice(target))
+        assert (before.trimmed_since_mount, before.mount_option) == (False, "discard")
+        assert before.discarded_bytes == (0 if counts else None)
         driver.trim(target)
-        after = driver.trim_practice(target)
-        assert not isinstance(before, NotAvailable)
-        assert not isinstance(after, NotAvailable)
-        assert (before.trimmed_since_mount, before.discarded_bytes) == (False, 0)
+        after = instance(TrimPractice, driver.trim_practice(target))
         assert after.trimmed_since_mount is True
-        assert (after.discarded_bytes or 0) > 100 * loopback.MIB
-
-
-@pytest.mark.system
-@loopback.needs_loop_devices("ext4")
-def test_trim_is_on_record_though_the_device_counts_nothing(tmp_path: Path) -> None:
-    with loopback.mounted(tmp_path) as scratch:
-        scratch.device.set_queue("iostats", 0)
-        driver = LocalDriver(str(scratch.mount_point))
-        target = driver.targets()[0].name
-        driver.trim(target)
-        practice = driver.trim_practice(target)
-        assert not isinstance(practice, NotAvailable)
-        assert practice.discarded_bytes is None
-        assert "iostats" in practice.reasons["discarded_bytes"]
-        assert practice.trimmed_since_mount is True
-
-
-@pytest.mark.system
-@loopback.needs_loop_devices("ext4")
-def test_the_discard_mount_option_is_seen(tmp_path: Path) -> None:
-    with loopback.mounted(tmp_path, options="discard") as scratch:
-        driver = LocalDriver(str(scratch.mount_point))
-        practice = driver.trim_practice(driver.targets()[0].name)
-        assert not isinstance(practice, NotAvailable)
-        assert practice.mount_option == "discard"
-
-
-def test_a_path_without_devices_has_no_practice() -> None:
-    driver = LocalDriver("/lustre", host=host("clients"), touch=touch_of(), execute=no_tools)
-    assert isinstance(driver.trim_practice("/lustre"), NotAvailable)
-    assert isinstance(driver.trim("/lustre"), NotAvailable)
-
-
-def test_describe_takes_the_state_that_touch_gives() -> None:
-    state = PathState("/x", exists=True, kind="directory", real_path="/scratch/x", device="253:3")
-    found = describe("/x", host=host("raid6-lvm"), touch=lambda _path: state, execute=no_tools)
-    assert found.mount_point == "/scratch"
+        if counts:
+            assert present(after.discarded_bytes) > 100 * loopback.MIB
+        else:
+            assert after.discarded_bytes is None
+            assert "iostats" in after.reasons["discarded_bytes"]

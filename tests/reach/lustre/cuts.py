@@ -9,30 +9,9 @@ _MEGABYTE = 2**20
 ADVERSARIES: tuple[str, ...] = tuple(
     (unit * (_MEGABYTE // len(unit) + 1))[:_MEGABYTE]
     for unit in (
-        " ",
-        "\t",
-        "\n",
-        "a",
-        "1",
-        "=",
-        ".",
-        "a.",
-        "osc.",
-        "osc.a=",
-        "osc.a.b=1\n",
-        "osc.a.b=\n",
-        "'",
-        "\x00\x1b[2J",
-        "x-OST0001_UUID ",
-        "x-OST0001_UUID 1 1 1 1% /a[OST:1] \n",
-        "1 ",
-        "[OST:1]",
-        "a: ",
-        "error: ",
-        "1 samples [x] ",
-        '{ [ "',
-        "- ",
-        "\udcff",
+        *(" ", "\t", "\n", "a", "1", "=", ".", "a.", "osc.", "osc.a=", "osc.a.b=1\n", "osc.a.b=\n"),
+        *("'", "\x00\x1b[2J", "x-OST0001_UUID ", "x-OST0001_UUID 1 1 1 1% /a[OST:1] \n", "1 "),
+        *("[OST:1]", "a: ", "error: ", "1 samples [x] ", '{ [ "', "- ", "\udcff"),
     )
 )
 """A megabyte each, of what the parsers look for, over and over."""

@@ -14,9 +14,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.fake_lustre.namespace import encoded
 from tests.fake_lustre.state import FakeLustre
-from tests.reach.hosts import real_data
+from tests.reach.hosts import recorded
 from tests.support.codes import raises
 from tests.support.each import for_each
+from tests.support.narrow import present
 
 from trimtab.base.error import DataError, ToolError
 from trimtab.base.site import Servers
@@ -24,6 +25,7 @@ from trimtab.reach.lustre import changelog_reader
 from trimtab.reach.lustre.changelog import (
     NEEDED,
     ChangelogUser,
+    ChangelogUsers,
     Record,
     RecordType,
     parse_records,
@@ -42,9 +44,9 @@ def fid(text: str | None) -> bytes | None:
     return None if parts is None or not parts[0] else struct.pack(">QII", *parts)
 
 
-def recorded(name: str) -> list[Record]:
+def records_of(name: str) -> list[Record]:
     """Return the records that a running Lustre's `lfs changelog` printed."""
-    text = (real_data("lustre-2.17") / "changelog" / f"{name}.out").read_text()
+    text = recorded(f"changelog/{name}")
     records = []
     for line in text.splitlines():
         match = _LINE.fullmatch(line)
@@ -60,13 +62,13 @@ def recorded(name: str) -> list[Record]:
 
 @for_each("name", ["008_log0", "012_log1_dne", "dump", "dump_mdt1"])
 def test_records_of_a_running_lustre_survive_their_binary_form(name: str) -> None:
-    records = recorded(name)
+    records = records_of(name)
     assert [record.index for record in records] == list(range(1, len(records) + 1))
     assert list(parse_records(b"".join(map(encoded, records)))) == records
 
 
 def test_a_rename_names_what_was_moved_and_nothing_that_was_overwritten() -> None:
-    renames = [record for record in recorded("dump_mdt1") if record.type == RecordType.RENAME]
+    renames = [record for record in records_of("dump_mdt1") if record.type == RecordType.RENAME]
     assert [(record.old_name, record.name) for record in renames] == [(b"a", b"b"), (b"b", b"b")]
     assert all(record.target is None and record.source is not None for record in renames)
 
@@ -111,6 +113,11 @@ def test_a_record_that_is_cut_is_an_error(record: Record, seed: int, data: st.Da
     length = data.draw(st.integers(1, len(whole) - 1))
     with raises(DataError, "changelog-unreadable"):
         list(parse_records(whole[:length]))
+    # So is an extension that is not known.
+    strange = bytearray(encoded(Record(1, RecordType.CLOSE, 0, None, None), rng=random.Random(3)))
+    strange[2:4], strange[64:] = (0x9000).to_bytes(2, "little"), (0x20).to_bytes(8, "little")
+    with raises(DataError, "changelog-unreadable"):
+        list(parse_records(bytes(strange)))
 
 
 @given(st.binary(max_size=400))
@@ -121,19 +128,11 @@ def test_rubbish_is_records_or_an_error_and_nothing_else(data: bytes) -> None:
     assert len(records) * 64 <= len(data)
 
 
-def test_an_extension_that_is_not_known_is_refused() -> None:
-    record = bytearray(encoded(Record(1, RecordType.CLOSE, 0, None, None), rng=random.Random(3)))
-    record[2:4] = (0x9000).to_bytes(2, "little")
-    record[64:] = (0x20).to_bytes(8, "little")
-    with raises(DataError, "changelog-unreadable"):
-        list(parse_records(bytes(record)))
-
-
 # Users -------------------------------------------------------------------------------------------
 
 
 def test_users_of_a_running_lustre() -> None:
-    text = (real_data("lustre-2.17") / "changelog" / "014_users_after.out").read_text()
+    text = recorded("changelog/014_users_after")
     first = text.partition("mdd.lus-MDT0000.changelog_users=\n")[2].partition("mdd.")[0]
     found = parse_users(first, "MARK CREAT ")
     assert found.index == 8
@@ -142,19 +141,11 @@ def test_users_of_a_running_lustre() -> None:
     assert found.mask == {"MARK", "CREAT"}
     assert found.named("cl2-trimtab") is found.users[1]
     assert found.named("cl2") is None
-
-
-def test_a_mask_of_a_running_lustre_has_what_is_needed() -> None:
-    text = (real_data("lustre-2.17") / "changelog" / "005_users.out").read_text()
-    mask = re.search(r"lus-MDT0001\.changelog_current_mask=(.*)", text)
-    assert mask is not None
-    assert set(mask[1].split()) >= NEEDED
-
-
-@for_each("text", ["", "current_index: 3", "current_index: 3\nID index\ncl1 x (3)", "no\nID x\n"])
-def test_what_is_no_list_of_users_is_refused(text: str) -> None:
-    with raises(DataError, "changelog-users-unreadable"):
-        parse_users(text, "")
+    mask = re.search(r"MDT0001\.changelog_current_mask=(.*)", recorded("changelog/005_users"))
+    assert set(present(mask)[1].split()) >= NEEDED
+    for broken in ("", "current_index: 3", "current_index: 3\nID index\ncl1 x (3)", "no\nID x\n"):
+        with raises(DataError, "changelog-users-unreadable"):
+            parse_users(broken, "")
 
 
 def test_servers_say_who_reads() -> None:
@@ -165,12 +156,8 @@ def test_servers_say_who_reads() -> None:
         target.changelog_users = [("cl1", 3, 7), ("cl2-trimtab", 12, 9)]
     found = changelog_reader.ask_users(Servers(mds=mds), fake.file_system, fan_out=fake.fan_out)
     assert set(found) == {target.name for target in fake.mdts}
-    assert found["MDT0000"].index == 40
-    assert found["MDT0000"].users == (
-        ChangelogUser("cl1", 3, 7),
-        ChangelogUser("cl2-trimtab", 12, 9),
-    )
-    assert found["MDT0000"].mask == {"MARK", "CREAT"}
+    users = (ChangelogUser("cl1", 3, 7), ChangelogUser("cl2-trimtab", 12, 9))
+    assert found["MDT0000"] == ChangelogUsers(40, users, frozenset({"MARK", "CREAT"}))
     assert changelog_reader.ask_users(Servers(mds=mds), "other", fan_out=fake.fan_out) == {}
 
 

@@ -14,6 +14,7 @@ import pytest
 from tests.reach.hosts import HOSTS, host, no_tools
 from tests.reach.lustre.test_collector import on
 from tests.support.codes import raises
+from tests.support.narrow import instance
 
 from trimtab.base.error import RefusedError, ToolError
 from trimtab.base.filesystem import BlockDevice, kind_of
@@ -189,24 +190,24 @@ def test_every_file_of_a_machine_reads_the_same_or_says_that_it_was_not_collecte
 
 
 @pytest.mark.system
-def test_links_are_followed_anywhere_in_a_path() -> None:
-    copy = collected(HOSTS / "raid6-lvm")
-    real = host("raid6-lvm")
+def test_links_are_followed_anywhere_and_a_machine_that_is_gone_reads_the_same(
+    tmp_path: Path,
+) -> None:
+    root = shutil.copytree(HOSTS / "raid6-lvm", tmp_path / "machine", symlinks=True)
+    copy, real = collected(root), host("raid6-lvm")
+    shutil.rmtree(root)
+    same(real, copy)
+    block = "/sys/class/block"
     for path in (
-        "/sys/class/block/dm-3",
-        "/sys/class/block/dm-3/slaves/md127",
-        "/sys/class/block/nvme0n1p1/../queue",
-        "/sys/class/block/nvme0n1/device",
-        "/sys/dev/block/253:3",
-        "/sys/dev/block/99:99",
-        "/sys/class/block/nothing",
+        *(f"{block}/dm-3", f"{block}/dm-3/slaves/md127", f"{block}/nvme0n1p1/../queue"),
+        *(f"{block}/nvme0n1/device", "/sys/dev/block/253:3", "/sys/dev/block/99:99"),
+        f"{block}/nothing",
     ):
         assert copy.resolve(path) == real.resolve(path), path
         assert copy.exists(path) == real.exists(path), path
-    assert copy.read_number("/sys/class/block/dm-3/slaves/md127/md/degraded") == 1
-    assert copy.read_text("/sys/class/block/nvme0n1p1/../queue/scheduler") == real.read_text(
-        "/sys/class/block/nvme0n1p1/../queue/scheduler"
-    )
+    assert copy.read_number(f"{block}/dm-3/slaves/md127/md/degraded") == 1
+    scheduler = f"{block}/nvme0n1p1/../queue/scheduler"
+    assert copy.read_text(scheduler) == real.read_text(scheduler)
 
 
 ANSWER = ServerAnswer(
@@ -261,19 +262,24 @@ def test_values() -> None:
     )
 
 
-def test_what_the_reader_did_not_come_to_may_exist() -> None:
-    late = replace(ANSWER, skipped={"": "files after /proc/x were not read in time"})
-    reason = CollectedHost(answer=late, request=ASKED).read_text("/proc/missing")
-    assert isinstance(reason, NotAvailable)
-    assert "was not collected: files after /proc/x" in reason.reason
-
-
-def test_of_a_server_that_did_not_answer_nothing_is_known() -> None:
-    dead = ServerAnswer("oss1", problem="no answer: ssh ended with exit code 255")
-    reason = CollectedHost(answer=dead, request=ASKED).read_text("/proc/missing")
-    assert isinstance(reason, NotAvailable)
-    assert "no answer: ssh ended" in reason.reason
-    assert not CollectedHost(answer=dead, request=ASKED).exists("/proc/missing")
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (
+            replace(ANSWER, skipped={"": "files after /proc/x were not read in time"}),
+            "was not collected: files after /proc/x",
+        ),
+        (
+            ServerAnswer("oss1", problem="no answer: ssh ended with exit code 255"),
+            "no answer: ssh ended",
+        ),
+    ],
+    ids=["not read in time", "no answer"],
+)
+def test_what_the_reader_did_not_come_to_may_exist(answer: ServerAnswer, told: str) -> None:
+    unread = CollectedHost(answer=answer, request=ASKED)
+    assert told in instance(NotAvailable, unread.read_text("/proc/missing")).reason
+    assert not unread.exists("/proc/missing")
 
 
 def test_nothing_of_it_can_be_written_or_found_here() -> None:
@@ -286,17 +292,9 @@ def test_nothing_of_it_can_be_written_or_found_here() -> None:
 
 
 def _command(argv: str, stdout: str = "", **values: Any) -> CommandAnswer:
-    standard: dict[str, Any] = {
-        "stderr": "",
-        "exit_code": 0,
-        "signal": None,
-        "timed_out": False,
-        "truncated": False,
-        "elapsed_s": 0.1,
-        "first_line": None,
-        "error": None,
-    }
-    return CommandAnswer(key="x", argv=tuple(argv.split()), stdout=stdout, **{**standard, **values})
+    ended: dict[str, Any] = {"stderr": "", "exit_code": 0, "signal": None, "timed_out": False}
+    ended |= {"truncated": False, "elapsed_s": 0.1, "first_line": None, "error": None, **values}
+    return CommandAnswer("x", tuple(argv.split()), stdout, **ended)
 
 
 SMART = '{"percent_used": 7, "media_errors": 1, "data_units_written": 4000000}'
@@ -319,6 +317,18 @@ TOOLS = CollectedHost(
 )
 
 
+def test_commands_that_were_late_or_not_run_there_are_so_here() -> None:
+    for argv, message in (
+        ("lctl dl", "lctl dl could not be started: No such file or directory"),
+        ("blkid /dev/sda", "blkid /dev/sda was not collected from oss1"),
+    ):
+        with pytest.raises(ToolError, match=message):
+            TOOLS.execute(argv.split(), timeout_s=5)
+    result = TOOLS.execute(["slow"], timeout_s=5)
+    assert result.timed_out
+    assert result.problem is not None
+
+
 def test_what_asks_tools_is_answered_by_what_they_said_there() -> None:
     drive = BlockDevice("nvme0n1", "disk", transport="pcie")
     health = {one.name: one for one in read_drive(TOOLS, drive, TOOLS.execute)}
@@ -330,29 +340,3 @@ def test_what_asks_tools_is_answered_by_what_they_said_there() -> None:
     assert str(timer.last_run) == "2026-11-16 00:12:11+00:00"
     late = read_drive(TOOLS, replace(drive, name="nvme1n1"), TOOLS.execute)
     assert {one.reason for one in late} == {"x was not started in time"}
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        ("lctl dl", "lctl dl could not be started: No such file or directory"),
-        ("blkid /dev/sda", "blkid /dev/sda was not collected from oss1"),
-    ],
-)
-def test_commands_that_were_not_run_there(argv: str, message: str) -> None:
-    with pytest.raises(ToolError, match=message):
-        TOOLS.execute(argv.split(), timeout_s=5)
-
-
-def test_a_command_that_was_late_there_is_late_here() -> None:
-    result = TOOLS.execute(["slow"], timeout_s=5)
-    assert result.timed_out
-    assert result.problem is not None
-
-
-@pytest.mark.system
-def test_a_machine_that_is_gone_in_the_meantime_reads_the_same(tmp_path: Path) -> None:
-    root = shutil.copytree(HOSTS / "raid6-lvm", tmp_path / "machine", symlinks=True)
-    copy = collected(root)
-    shutil.rmtree(root)
-    same(host("raid6-lvm"), copy)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import re
@@ -11,25 +10,24 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.fake_lustre import machine
+from tests.reach.hosts import parts_of
+from tests.support.narrow import present
 from tests.support.silent_fuse import silent_mount
 
-from trimtab.reach.lustre.collector import KeptLines, without_sudo
-from trimtab.reach.lustre.collector_tree import PathRefused, ServerTree, allowed
-from trimtab.reach.lustre.server_answer import ServerAnswer, parse_answer, program
+from trimtab.reach.lustre.collector import KeptLines, commands_of, without_sudo
+from trimtab.reach.lustre.collector_tree import READ, PathRefused, ServerTree, allowed
+from trimtab.reach.lustre.server_answer import CommandAnswer, ServerAnswer, parse_answer, program
 from trimtab.reach.process import ProcessResult, execute
 
 pytestmark = pytest.mark.system
 
 PYTHON = (sys.executable, "-I", "-S", "-")
 MACHINE = machine.__file__
-ALLOWED_IMPORTS = {
-    *("contextlib", "errno", "fnmatch", "json", "mmap", "os"),
-    *("re", "select", "signal", "stat", "sys", "time"),
-}
 
 
 @pytest.fixture
@@ -52,25 +50,12 @@ def server(tmp_path: Path) -> Path:
 
 
 def run(
-    request: dict[str, Any],
-    root: Path | str = "/",
-    *,
-    timeout_s: float = 60,
-    tools: dict[str, str] | None = None,
-    tmp_path: Path | None = None,
+    request: dict[str, Any], root: Path | str = "/", tools: Path | None = None
 ) -> ProcessResult:
-    """Return how the collector ran, with some tools of its own in front of PATH."""
-    environment = {}
-    if tools is not None:
-        assert tmp_path is not None
-        bin_directory = tmp_path / "bin"
-        bin_directory.mkdir(exist_ok=True)
-        for name, text in tools.items():
-            (bin_directory / name).write_text(f"#!/bin/sh\n{text}\n")
-            (bin_directory / name).chmod(0o755)
-        environment["PATH"] = f"{bin_directory}:{os.environ['PATH']}"
+    """Return how the collector ran, with tools of a directory in front of those of PATH."""
+    environment = {"PATH": f"{tools}:{os.environ['PATH']}"} if tools else {}
     whole = {"format": 1, "deadline_s": 20, "sudo": None, **request}
-    return execute(on(root), timeout_s=timeout_s, stdin=program(whole), environment=environment)
+    return execute(on(root), timeout_s=60, stdin=program(whole), environment=environment)
 
 
 def on(root: Path | str) -> tuple[str, ...]:
@@ -78,26 +63,35 @@ def on(root: Path | str) -> tuple[str, ...]:
     return PYTHON if root == "/" else (sys.executable, "-I", "-S", MACHINE, str(root), *PYTHON)
 
 
-def collect(request: dict[str, Any], root: Path | str = "/", **options: Any) -> ServerAnswer:
-    result = run(request, root, **options)
+def collect(
+    request: dict[str, Any], root: Path | str = "/", tools: Path | None = None
+) -> ServerAnswer:
+    result = run(request, root, tools)
     answer = parse_answer("node", result)
     assert answer.problem is None, (answer, result.stderr)
-    assert result.problem is None
-    assert result.stderr == b""
+    assert (result.problem, result.stderr) == (None, b"")
     return answer
+
+
+def ran(server: Path, *argv: str, timeout_s: float = 20, **more: Any) -> CommandAnswer:
+    """Return what came of one command."""
+    asked = {"key": "one", "argv": [*argv], "timeout_s": timeout_s, **more}
+    (command,) = collect({"commands": [asked]}, server).commands
+    assert (command.key, command.argv) == ("one", argv)
+    return command
+
+
+FINE = {"key": "fine", "argv": ["echo", "fine"], "timeout_s": 10}
+"""A command that follows one that hangs."""
 
 
 @pytest.mark.unit
 def test_the_program_is_python_3_6_and_needs_nothing_but_its_library() -> None:
-    text = program({"format": 1}).decode("ascii")
-    tree = ast.parse(text, feature_version=(3, 6))
-    imported: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            imported |= {alias.name for alias in node.names}
-        assert not isinstance(node, (ast.ImportFrom, ast.NamedExpr))
-    assert imported == ALLOWED_IMPORTS
-    assert text.rstrip().splitlines()[-1].startswith("main('")
+    imported, _ = parts_of(program({"format": 1}), called="main")
+    assert imported == {
+        *("contextlib", "errno", "fnmatch", "json", "mmap", "os"),
+        *("re", "select", "signal", "stat", "sys", "time"),
+    }
 
 
 def test_the_answer_is_one_line_of_ascii(server: Path) -> None:
@@ -146,6 +140,8 @@ def test_patterns_links_directories_and_times(server: Path) -> None:
         "/etc/shadow",
         "/proc/../etc/shadow",
         "/etc/cron.d/link",  # a link to /etc/shadow
+        "/proc/outside",  # another
+        "/proc/up/shadow",  # a link to /etc
     ],
 )
 def test_what_does_harm_or_is_nobodys_business_is_not_opened(path: str, server: Path) -> None:
@@ -153,19 +149,12 @@ def test_what_does_harm_or_is_nobodys_business_is_not_opened(path: str, server: 
     (server / "proc/kmsg").write_text("message\n")
     (server / "etc/cron.d").mkdir()
     (server / "etc/cron.d/link").symlink_to("../shadow")
+    (server / "proc/outside").symlink_to("/etc/shadow")
+    (server / "proc/up").symlink_to("/etc")
     answer = collect({"files": [path]}, server)
     assert answer.files == {}
     assert len(answer.skipped) == 1
     assert all("never opened" in why or "not on the list" in why for why in answer.skipped.values())
-
-
-def test_links_to_what_is_not_read_are_not_followed(server: Path) -> None:
-    (server / "proc/outside").symlink_to("/etc/shadow")
-    (server / "proc/up").symlink_to("/etc")
-    answer = collect({"files": ["/proc/outside", "/proc/up/shadow"]}, server)
-    assert answer.files == {}
-    assert all("not on the list of readable files" in why for why in answer.skipped.values())
-    assert len(answer.skipped) == 2
 
 
 def test_what_cannot_be_read_says_why(server: Path) -> None:
@@ -189,69 +178,52 @@ def test_the_limit_leaves_out_files_and_says_so(server: Path) -> None:
     assert len(answer.files) + len(answer.skipped) == 10
 
 
-def test_a_file_that_never_answers_costs_itself_only(server: Path) -> None:
-    (server / "proc/mute").mkdir()
-    with silent_mount(server / "proc/mute", mute=True):
-        began_s = time.monotonic()
-        answer = collect(
-            {
-                "files": ["/proc/uptime", "/proc/mute/file", "/proc/fs/ldiskfs/vdb/options"],
-                "commands": [{"key": "echo", "argv": ["echo", "here"], "timeout_s": 10}],
-            },
-            server,
-        )
-        assert time.monotonic() - began_s < 55
-    assert answer.files == {"/proc/uptime": "1.0 2.0\n", "/proc/fs/ldiskfs/vdb/options": "rw\n"}
-    assert list(answer.skipped) == ["/proc/mute/file"]
-    assert "did not answer" in answer.skipped["/proc/mute/file"]
-    assert answer.commands[0].stdout == "here\n"
-
-
-def test_files_that_never_answer_stop_at_the_deadline(server: Path) -> None:
+def test_files_that_never_answer_cost_themselves_and_stop_at_the_deadline(server: Path) -> None:
     (server / "proc/mute").mkdir()
     files = [f"/proc/mute/{number}" for number in range(50)]
     with silent_mount(server / "proc/mute", mute=True):
         began_s = time.monotonic()
-        answer = collect({"files": ["/proc/uptime", *files], "deadline_s": 4}, server)
-        assert time.monotonic() - began_s < 55
-    assert answer.files == {"/proc/uptime": "1.0 2.0\n"}
-    assert "were not read in time" in answer.skipped[""]
+        asked = ["/proc/uptime", "/proc/mute/file", "/proc/fs/ldiskfs/vdb/options"]
+        answer = collect({"files": asked, "commands": [FINE]}, server)
+        late = collect({"files": ["/proc/uptime", *files], "deadline_s": 4}, server)
+        assert time.monotonic() - began_s < 110
+    assert answer.files == {"/proc/uptime": "1.0 2.0\n", "/proc/fs/ldiskfs/vdb/options": "rw\n"}
+    assert list(answer.skipped) == ["/proc/mute/file"]
+    assert "did not answer" in answer.skipped["/proc/mute/file"]
+    assert answer.commands[0].stdout == "fine\n"
+    assert late.files == {"/proc/uptime": "1.0 2.0\n"}
+    assert "were not read in time" in late.skipped[""]
 
 
 def test_commands(server: Path) -> None:
-    argv = ["sh", "-c", 'echo "$1 $LC_ALL $TZ"; echo err >&2; exit 3', "sh", 'it\'s "quoted" $HOME']
-    answer = collect({"commands": [{"key": "one", "argv": argv, "timeout_s": 10}]}, server)
-    (command,) = answer.commands
-    assert (command.key, command.argv) == ("one", tuple(argv))
+    argv = ("sh", "-c", 'echo "$1 $LC_ALL $TZ"; echo err >&2; exit 3', "sh", 'it\'s "quoted" $HOME')
+    command = ran(server, *argv)
     assert command.stdout == 'it\'s "quoted" $HOME C UTC\n'
     assert (command.stderr, command.exit_code, command.signal) == ("err\n", 3, None)
     assert command.complete
-
-
-def test_a_command_that_is_not_there(server: Path) -> None:
-    answer = collect({"commands": [{"key": "one", "argv": ["no-such-tool"]}]}, server)
-    (command,) = answer.commands
-    assert command.error == "No such file or directory"
-    assert (command.exit_code, command.signal, command.complete) == (None, None, False)
+    missing = ran(server, "no-such-tool")
+    assert missing.error == "No such file or directory"
+    assert (missing.exit_code, missing.signal, missing.complete) == (None, None, False)
+    # Half a line of one that was stopped is dropped, of one that ended by itself it is not.
+    stopped = ran(server, "sh", "-c", "printf 'whole=1\\nhalf=12'; sleep 300", timeout_s=1)
+    assert stopped.stdout == "whole=1\n"
+    assert ran(server, "sh", "-c", "printf 'whole=1\\nlast=12'").stdout == "whole=1\nlast=12"
+    # Lines are kept, counted and limited.
+    log = ran(server, "seq", "1000000", keep="^9+$", first_line=True)
+    assert log.stdout.split() == ["9", "99", "999", "9999", "99999", "999999"]
+    assert log.first_line == "1"
+    endless = ran(server, "yes", limit_bytes=100)
+    assert (endless.stdout, endless.truncated, endless.timed_out) == ("y\n" * 50, True, False)
 
 
 def test_what_a_command_starts_ends_with_it(server: Path, tmp_path: Path) -> None:
     left = tmp_path / "left"
     script = f"sh -c 'echo $$ > {left}; exec sleep 300' & trap '' TERM; echo begun; sleep 300; :"
-    answer = collect(
-        {
-            "commands": [
-                {"key": "hang", "argv": ["sh", "-c", script], "timeout_s": 1},
-                {"key": "after", "argv": ["echo", "fine"], "timeout_s": 10},
-            ]
-        },
-        server,
-    )
-    hang, after = answer.commands
+    hangs = {"key": "hang", "argv": ["sh", "-c", script], "timeout_s": 1}
+    hang, after = collect({"commands": [hangs, FINE]}, server).commands
     assert (hang.timed_out, hang.stdout, hang.complete) == (True, "begun\n", False)
     assert after.stdout == "fine\n"
-    pid = int(left.read_text())
-    state = Path(f"/proc/{pid}/stat")
+    state = Path(f"/proc/{int(left.read_text())}/stat")
     assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] in "ZX"
 
 
@@ -259,14 +231,20 @@ def test_a_command_that_cannot_be_killed_is_left(server: Path, tmp_path: Path) -
     mute = tmp_path / "mute"
     mute.mkdir()
     with silent_mount(mute, mute=True):
-        commands = [
-            {"key": "stuck", "argv": ["cat", f"{mute}/file"], "timeout_s": 1},
-            {"key": "fine", "argv": ["echo", "fine"], "timeout_s": 10},
-        ]
-        answer = collect({"commands": commands}, server)
-    stuck, fine = answer.commands
+        hangs = {"key": "stuck", "argv": ["cat", f"{mute}/file"], "timeout_s": 1}
+        stuck, fine = collect({"commands": [hangs, FINE]}, server).commands
     assert (stuck.timed_out, stuck.exit_code, stuck.signal) == (True, None, None)
     assert fine.stdout == "fine\n"
+
+
+def test_the_deadline_holds_for_all_commands_together(server: Path) -> None:
+    hang = {"key": "hang", "argv": ["sleep", "300"], "timeout_s": 100}
+    began_s = time.monotonic()
+    answer = collect({"deadline_s": 1.0, "commands": [hang] * 10}, server)
+    assert time.monotonic() - began_s < 55
+    assert all(command.timed_out for command in answer.commands)
+    assert len(answer.commands) < 10
+    assert answer.skipped["sleep 300"] == "sleep 300 was not started in time"
 
 
 def test_a_tool_of_which_many_hang_already_is_not_started_again(
@@ -301,44 +279,6 @@ def test_a_tool_of_which_many_hang_already_is_not_started_again(
     assert [command.key for command in young.commands] == ["cat", "e"]
 
 
-def test_the_deadline_holds_for_all_commands_together(server: Path) -> None:
-    hang = {"key": "hang", "argv": ["sleep", "300"], "timeout_s": 100}
-    began_s = time.monotonic()
-    answer = collect({"deadline_s": 1.0, "commands": [hang] * 10}, server)
-    assert time.monotonic() - began_s < 55
-    assert all(command.timed_out for command in answer.commands)
-    assert len(answer.commands) < 10
-    assert answer.skipped["sleep 300"] == "sleep 300 was not started in time"
-
-
-def test_half_a_line_of_a_stopped_command_is_dropped(server: Path) -> None:
-    argv = ["sh", "-c", "printf 'whole=1\\nhalf=12'; sleep 300"]
-    answer = collect({"commands": [{"key": "x", "argv": argv, "timeout_s": 1}]}, server)
-    assert answer.commands[0].stdout == "whole=1\n"
-    argv = ["sh", "-c", "printf 'whole=1\\nlast=12'"]
-    answer = collect({"commands": [{"key": "x", "argv": argv}]}, server)
-    assert answer.commands[0].stdout == "whole=1\nlast=12"
-
-
-def test_lines_are_kept_counted_and_limited(server: Path) -> None:
-    command = {
-        "key": "log",
-        "argv": ["seq", "1000000"],
-        "keep": "^9+$",
-        "first_line": True,
-        "timeout_s": 20,
-    }
-    answer = collect({"commands": [command]}, server)
-    (log,) = answer.commands
-    assert log.stdout.split() == ["9", "99", "999", "9999", "99999", "999999"]
-    assert log.first_line == "1"
-    short = {"key": "log", "argv": ["yes"], "limit_bytes": 100, "timeout_s": 20}
-    answer = collect({"commands": [short]}, server)
-    assert answer.commands[0].truncated
-    assert answer.commands[0].stdout == "y\n" * 50
-    assert not answer.commands[0].timed_out
-
-
 @pytest.mark.unit
 def test_a_line_longer_than_the_limit_is_no_line() -> None:
     lines = KeptLines({"first_line": True}, 10)
@@ -361,9 +301,10 @@ def test_each_runs_once_for_every_match_and_sudo_stands_in_front(
         "match": r"nvme\d+n\d+",
         "sudo": True,
     }
-    tools = {"nvme": 'echo "$@"', "sudo": 'echo sudo "$@"'}
-    request = {"commands": [command], "sudo": ["sudo", "-n"]}
-    answer = collect(request, server, tools=tools, tmp_path=tmp_path)
+    for tool, text in (("nvme", 'echo "$@"'), ("sudo", 'echo sudo "$@"')):
+        (tmp_path / tool).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / tool).chmod(0o755)
+    answer = collect({"commands": [command], "sudo": ["sudo", "-n"]}, server, tmp_path)
     before = "" if os.geteuid() == 0 else "sudo -n nvme "
     assert [one.stdout for one in answer.commands] == [
         f"{before}/dev/nvme0n1 {{}}x\n",
@@ -371,49 +312,23 @@ def test_each_runs_once_for_every_match_and_sudo_stands_in_front(
     ]
 
 
-@pytest.mark.unit
-@pytest.mark.parametrize(("euid", "sudo", "before"), [(0, ["sudo"], []), (7, ["sudo"], ["sudo"])])
-def test_sudo_is_for_those_who_are_not_root(euid: int, sudo: list[str], before: list[str]) -> None:
-    from trimtab.reach.lustre.collector import commands_of
-
-    request = {
-        "sudo": sudo,
-        "commands": [{"argv": ["a"], "sudo": True}, {"argv": ["b"], "sudo": False}],
-    }
-    commands = commands_of(request, ServerTree(), euid)
-    assert [command["argv"] for command in commands] == [[*before, "a"], ["b"]]
-
-
 def test_a_reader_that_goes_away_is_no_error(server: Path) -> None:
-    request = program({"format": 1, "files": ["/proc/uptime"]})
-    with subprocess.Popen(
-        on(server),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as child:
-        assert child.stdin is not None
-        assert child.stdout is not None
-        assert child.stderr is not None
-        child.stdout.close()
-        child.stdin.write(request)
-        child.stdin.close()
-        assert child.stderr.read() == b""
-        assert child.wait() == 0
+    pipe = subprocess.PIPE
+    with subprocess.Popen(on(server), stdin=pipe, stdout=pipe, stderr=pipe) as child:
+        present(child.stdout).close()
+        _, errors = child.communicate(program({"format": 1, "files": ["/proc/uptime"]}))
+    assert (errors, child.returncode) == (b"", 0)
 
 
 def test_more_than_a_pipe_holds_is_written_whatever_the_pipe_is(server: Path) -> None:
     (server / "proc/large").write_text("x" * 3_000_000)
     reading, writing = os.pipe()
     os.set_blocking(writing, False)  # as the other end of the connection may have left it
-    request = program({"format": 1, "files": ["/proc/large"]})
-    with subprocess.Popen(
-        on(server), stdin=subprocess.PIPE, stdout=writing, stderr=subprocess.PIPE
-    ) as child:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(on(server), stdin=pipe, stdout=writing, stderr=pipe) as child:
         os.close(writing)
-        assert child.stdin is not None
-        child.stdin.write(request)
-        child.stdin.close()
+        present(child.stdin).write(program({"format": 1, "files": ["/proc/large"]}))
+        present(child.stdin).close()
         time.sleep(0.5)
         with os.fdopen(reading, "rb") as file:
             value = json.loads(file.read())
@@ -428,20 +343,12 @@ def test_a_request_that_makes_no_sense_is_answered(server: Path) -> None:
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("path", ["/proc/x", "/sys", "/etc/fstab", "/etc/cron.d/x", "/etc/crontab"])
-def test_paths_that_may_be_read(path: str) -> None:
-    from trimtab.reach.lustre.collector_tree import READ
-
-    allowed(path, READ)
-
-
-@pytest.mark.unit
-@pytest.mark.parametrize("path", ["/etc/passwd", "/process", "/sys/../etc/shadow", "/dev/sda", ""])
-def test_paths_that_may_not(path: str) -> None:
-    from trimtab.reach.lustre.collector_tree import READ
-
-    with pytest.raises(PathRefused):
+def test_which_paths_may_be_read() -> None:
+    for path in ("/proc/x", "/sys", "/etc/fstab", "/etc/cron.d/x", "/etc/crontab"):
         allowed(path, READ)
+    for path in ("/etc/passwd", "/process", "/sys/../etc/shadow", "/dev/sda", ""):
+        with pytest.raises(PathRefused):
+            allowed(path, READ)
 
 
 AUDIT = """
@@ -505,41 +412,42 @@ def test_the_kernel_sees_no_writing_call(tmp_path: Path) -> None:
         assert not any(flag in call for flag in ("O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC")), line
 
 
-class _Told:
-    """A command that has ended, as far as `without_sudo` looks at it."""
-
-    def __init__(self, **told: Any) -> None:
-        self.command = {"key": "parameters", "argv": told["argv"]}
-        self._told = {"exit_code": 0, "stdout": "", "stderr": "", **told}
-
-    def answer(self) -> dict[str, Any]:
-        return self._told
+@pytest.mark.unit
+def test_sudo_is_for_those_who_are_not_root() -> None:
+    asked = [{"argv": ["a"], "sudo": True}, {"argv": ["b"], "sudo": False}]
+    for euid, before in ((0, []), (7, ["sudo"])):
+        commands = commands_of({"sudo": ["sudo"], "commands": asked}, ServerTree(), euid)
+        assert [command["argv"] for command in commands] == [[*before, "a"], ["b"]]
 
 
 @pytest.mark.unit
 @pytest.mark.parametrize(
-    ("told", "again"),
+    ("exit_code", "stderr", "stdout", "again"),
     [
-        ({"exit_code": 1, "stderr": "sudo: a password is required\n"}, True),
-        ({"exit_code": 1, "stderr": "error: get_param: no such thing\n"}, False),
-        ({"exit_code": 1, "stderr": "sudo: late\n", "stdout": "version=2.17.57\n"}, False),
-        ({"exit_code": 0, "stderr": "sudo: unable to resolve host\n"}, False),
+        (1, "sudo: a password is required\n", "", True),
+        (1, "error: get_param: no such thing\n", "", False),
+        (1, "sudo: late\n", "version=2.17.57\n", False),
+        (0, "sudo: unable to resolve host\n", "", False),
     ],
 )
-def test_what_sudo_refuses_is_run_without_it(told: dict[str, Any], again: bool) -> None:
-    job = _Told(argv=["sudo", "-n", "lctl", "get_param", "version"], **told)
+def test_what_sudo_refuses_is_run_without_it(
+    exit_code: int, stderr: str, stdout: str, again: bool
+) -> None:
+    def ended(argv: list[str], exit_code: int, stderr: str, stdout: str = "") -> SimpleNamespace:
+        told = {"argv": argv, "exit_code": exit_code, "stderr": stderr, "stdout": stdout}
+        return SimpleNamespace(command={"key": "parameters", "argv": argv}, answer=lambda: told)
+
+    words = ["lctl", "get_param", "version"]
+    job = ended(["sudo", "-n", *words], exit_code, stderr, stdout)
     answer: dict[str, Any] = {"skipped": []}
     commands = [job]
     found = without_sudo(job, commands, {"sudo": ["sudo", "-n"]}, answer)
     if not again:
-        assert found is None
-        assert commands == [job]
+        assert (found, commands) == (None, [job])
         return
-    assert found is not None
-    assert found["argv"] == ["lctl", "get_param", "version"]
-    assert commands == []
+    assert (present(found)["argv"], commands) == (words, [])
     ((_, why),) = answer["skipped"]
     assert "a password is required" in why
     # The second time there are no words of sudo's in front, and nothing is run a third time.
-    second = _Told(argv=found["argv"], exit_code=1, stderr="sudo: odd\n")
+    second = ended(words, 1, "sudo: odd\n")
     assert without_sudo(second, [second], {"sudo": ["sudo", "-n"]}, answer) is None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from tests.reach.hosts import real_data
+from tests.reach.hosts import real_data, recorded, text_of
 from tests.reach.lustre.cuts import cuts, whole_lines
 from tests.support.narrow import present
 
@@ -26,26 +24,9 @@ from trimtab.reach.lustre.statistic import (
 
 KIB = 1024
 FOLDERS = (
-    "versions",
-    "params",
-    "create_gating",
-    "ost_down",
-    "enospc2",
-    "readonly_target",
-    "stats_after_io",
-    "jobstats",
-    "mballoc",
-    "setup",
+    *("versions", "params", "create_gating", "ost_down", "enospc2", "readonly_target"),
+    *("stats_after_io", "jobstats", "mballoc", "setup"),
 )
-
-
-def _text(path: Path) -> str:
-    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    return content.decode(errors="surrogateescape")
-
-
-def _recorded(name: str) -> str:
-    return _text(real_data(f"lustre-2.17/{name}.out"))
 
 
 def _recordings() -> dict[str, str]:
@@ -62,7 +43,7 @@ def _recordings() -> dict[str, str]:
     ]
     paths += sorted((root / "lctl-get-param").glob("*.txt"))
     paths += sorted((root / "lfs-df").glob("*.gz"))
-    return {str(path.relative_to(root)): _text(path) for path in paths}
+    return {str(path.relative_to(root)): text_of(path) for path in paths}
 
 
 @pytest.fixture(scope="module")
@@ -75,11 +56,11 @@ def recordings() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def everything() -> Parameters:
     """All parameters of a machine that is client, MDS and OSS."""
-    return parse_parameters(_text(real_data("lustre-2.17/params/get_param_all.out.gz")))
+    return parse_parameters(text_of(real_data("lustre-2.17/params/get_param_all.out.gz")))
 
 
 def _df(name: str, *, inodes: bool = False) -> LfsDf:
-    (found,) = parse_lfs_df(_recorded(name), inodes=inodes)
+    (found,) = parse_lfs_df(recorded(name), inodes=inodes)
     return found
 
 
@@ -88,7 +69,7 @@ def _df(name: str, *, inodes: bool = False) -> LfsDf:
 
 def test_every_parameter_of_the_dump_has_a_name_that_lctl_lists(everything: Parameters) -> None:
     listed = {
-        line.rstrip("=/@") for line in _recorded("params/list_param_all_F").split("\n") if line
+        line.rstrip("=/@") for line in recorded("params/list_param_all_F").split("\n") if line
     }
     assert everything.complete
     assert len(everything.names) == 4674
@@ -130,33 +111,33 @@ def test_values_of_the_dump(everything: Parameters) -> None:
     ],
 )
 def test_states_of_creation(name: str, pattern: str, expected: set[int]) -> None:
-    parameters = parse_parameters(_recorded(name))
+    parameters = parse_parameters(recorded(name))
     found = {parameters.number(one) for one in parameters.matching(pattern)}
     assert found == expected
 
 
 def test_a_read_only_target_says_that_all_is_well() -> None:
-    found = parse_parameters(_recorded("readonly_target/osd"))
+    found = parse_parameters(recorded("readonly_target/osd"))
     assert set(found.matching("obdfilter.*.readonly").values()) <= {"0"}
-    health = parse_parameters(_recorded("readonly_target/health"))
+    health = parse_parameters(recorded("readonly_target/health"))
     assert health.get("health_check") == "healthy"
     # The log tells.
-    log = parse_kernel_log(_recorded("readonly_target/dmesg"))
+    log = parse_kernel_log(recorded("readonly_target/dmesg"))
     assert log.read_only == ("vdb", "vdd")
     assert not log.begins_at_boot
-    assert parse_kernel_log(_recorded("setup/dmesg")).read_only == ()
+    assert parse_kernel_log(recorded("setup/dmesg")).read_only == ()
 
 
 def test_parameters_of_other_versions() -> None:
-    found = parse_parameters(_text(real_data("lctl-get-param/osp.txt")))
+    found = parse_parameters(text_of(real_data("lctl-get-param/osp.txt")))
     assert len(found.matching("osp.*.active")) == 11
     assert found.number("osp.tesfs-OST0001-osc-MDT0000.active") == 0
     assert found.number("osp.tesfs-OST0001-osc-MDT0000.max_create_count") == 0
-    found = parse_parameters(_text(real_data("lctl-get-param/ex8761-lctl.txt")))
+    found = parse_parameters(text_of(real_data("lctl-get-param/ex8761-lctl.txt")))
     assert found.get("health_check") == "NOT HEALTHY"
     uuids = present(found.get("mdt.fs-MDT0000.exports.10.73.20.12@tcp.uuid"))
     assert uuids.split("\n")[0] == "fs-MDT0000-lwp-OST0003_UUID"
-    found = parse_parameters(_text(real_data("lctl-get-param/osd_active.txt")))
+    found = parse_parameters(text_of(real_data("lctl-get-param/osd_active.txt")))
     assert found.number("osd-ldiskfs.ai400x2-OST0001.kbytesavail") == 3259399856
 
 
@@ -167,14 +148,7 @@ def test_space_and_flags() -> None:
     found = _df("versions/lfs_df_v")
     assert (found.file_system, found.mount, found.complete) == ("scratch", "/scratch", True)
     assert found.problems == []
-    assert [*found.lines] == [
-        "MDT0000",
-        "MDT0001",
-        "OST0000",
-        "OST0001",
-        "OST0002",
-        "OST0003",
-    ]
+    assert " ".join(found.lines) == "MDT0000 MDT0001 OST0000 OST0001 OST0002 OST0003"
     line = found.lines["OST0001"]
     assert (line.total, line.used, line.available) == (3833116 * KIB, 1528 * KIB, 3605492 * KIB)
     assert {line.flags for line in found.lines.values()} == {"f"}
@@ -186,33 +160,24 @@ def test_space_and_flags() -> None:
         assert _df(name).complete
 
 
-@pytest.mark.parametrize(
-    ("name", "target", "flags"),
-    [
+def test_flags_tell_little_and_two_outputs_may_be_one() -> None:
+    for name, target, flags in (
         ("create_gating/34_degraded", "OST0001", "Df"),
         ("create_gating/03_state", "OST0001", "f"),
         ("create_gating/30_osp_active_0", "OST0003", "f"),
         ("enospc2/04_after_15s", "OST0003", "f"),
-    ],
-)
-def test_flags_tell_little(name: str, target: str, flags: str) -> None:
-    found = parse_lfs_df(_recorded(name))[-1]
-    assert found.complete
-    assert [line.flags for line in found.lines.values() if line.target == target] == [flags]
-
-
-def test_two_outputs_in_one() -> None:
-    found = parse_lfs_df(_recorded("create_gating/23_state"))
+    ):
+        last = parse_lfs_df(recorded(name))[-1]
+        assert (last.complete, last.lines[target].flags) == (True, flags), name
+    found = parse_lfs_df(recorded("create_gating/23_state"))
     assert [one.complete for one in found] == [True, True]
     assert [[*one.lines.values()][4].flags for one in found] == ["Nf", "N"]
-
-
-@pytest.mark.parametrize("name", ["lfs_df_h", "lfs_df_ih", "lfs_df_help", "lfs_df_json"])
-def test_what_is_not_for_machines_gives_no_number(name: str) -> None:
-    for inodes in (False, True):
-        found = _df(f"versions/{name}", inodes=inodes)
-        assert (found.lines, found.summary, found.complete) == ({}, None, False)
-        assert found.problems
+    # What is not for machines gives no number.
+    for name in ("lfs_df_h", "lfs_df_ih", "lfs_df_help", "lfs_df_json"):
+        for inodes in (False, True):
+            one = _df(f"versions/{name}", inodes=inodes)
+            assert (one.lines, one.summary, one.complete) == ({}, None, False)
+            assert one.problems
 
 
 def test_a_lost_ost() -> None:
@@ -220,7 +185,7 @@ def test_a_lost_ost() -> None:
     assert [*hung.lines] == ["MDT0000", "MDT0001", "OST0000"]
     assert not hung.complete
     assert hung.problems[-1] == "the summary is missing: the output was cut"
-    lazy, verbose = parse_lfs_df(_recorded("ost_down/03_lfs_df_lazy"))
+    lazy, verbose = parse_lfs_df(recorded("ost_down/03_lfs_df_lazy"))
     # Left out without a word: only who knows the targets can tell.
     assert (lazy.complete, len(lazy.lines)) == (True, 5)
     assert (verbose.complete, len(verbose.lines)) == (True, 6)
@@ -229,14 +194,14 @@ def test_a_lost_ost() -> None:
 
 
 def test_a_lost_root() -> None:
-    assert parse_lfs_df(_recorded("readonly_target/lfs_df")) == []
+    assert parse_lfs_df(recorded("readonly_target/lfs_df")) == []
     found = _df("readonly_target/lfs_df_v")
     assert (found.mount, found.complete, found.lines) == ("/scratch", False, {})
     assert "not a Lustre file system" in found.problems[0]
 
 
 def test_three_file_systems_of_edison_and_one_of_cori() -> None:
-    text = _text(real_data("lfs-df/edison-lfs-df.txt.gz"))
+    text = text_of(real_data("lfs-df/edison-lfs-df.txt.gz"))
     found = parse_lfs_df(text)
     assert [(one.file_system, one.mount, len(one.lines), one.complete) for one in found] == [
         ("snx11035", "/scratch2", 25, True),
@@ -258,46 +223,30 @@ def test_three_file_systems_of_edison_and_one_of_cori() -> None:
 # Devices and connections --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name", ["versions/lctl_dl", "versions/lctl_dl_t", "readonly_target/lctl_dl"]
-)
-def test_devices(name: str) -> None:
-    devices = parse_device_list(_recorded(name))
-    assert len(devices) == 49
-    served = {device.name for device in devices if device.type in {"obdfilter", "mdt"}}
-    assert served == {f"scratch-{mdt}" for mdt in ("MDT0000", "MDT0001")} | {
-        f"scratch-OST000{index}" for index in range(4)
-    }
-
-
-def test_devices_with_an_ost_down() -> None:
-    first = _recorded("ost_down/04_lctl_dl").split("  0 UP ")[1]
-    found = parse_device_list("  0 UP " + first)
-    assert "scratch-OST0001" not in {device.name for device in found}
-
-
-def test_devices_of_edison() -> None:
-    devices = parse_device_list(_text(real_data("lfs-df/edison-lctl-dl-t.txt.gz")))
-    assert len(devices) == 352
-    name = present(parse_name(devices[4].name))
+def test_devices() -> None:
+    targets = ("MDT0000", "MDT0001", "OST0000", "OST0001", "OST0002", "OST0003")
+    for name in ("versions/lctl_dl", "versions/lctl_dl_t", "readonly_target/lctl_dl"):
+        devices = parse_device_list(recorded(name))
+        assert len(devices) == 49
+        served = {device.name for device in devices if device.type in {"obdfilter", "mdt"}}
+        assert served == {f"scratch-{target}" for target in targets}
+    first = recorded("ost_down/04_lctl_dl").split("  0 UP ")[1]
+    down = parse_device_list("  0 UP " + first)
+    assert "scratch-OST0001" not in {device.name for device in down}
+    edison = parse_device_list(text_of(real_data("lfs-df/edison-lctl-dl-t.txt.gz")))
+    assert len(edison) == 352
+    name = present(parse_name(edison[4].name))
     assert (name.file_system, name.target, name.by) == ("snx11035", "OST0014", "ffff885f81a64000")
 
 
 def test_connections() -> None:
-    parameters = parse_parameters(_recorded("stats_after_io/import"))
-    found = [parse_import(text) for text in parameters.matching("*.*.import").values()]
+    parameters = parse_parameters(recorded("stats_after_io/import"))
+    found = [present(parse_import(text)) for text in parameters.matching("*.*.import").values()]
     assert len(found) == 24
-    for one in found:
-        assert one is not None
-        assert one.failover_nids == ("0@lo",)
-    states = {one.state for one in found if one is not None}
-    assert states <= {"FULL", "IDLE"}
-
-
-def test_connections_to_a_lost_ost() -> None:
-    parameters = parse_parameters(_recorded("ost_down/06_import"))
-    found = parse_import(parameters.get("osp.scratch-OST0001-osc-MDT0000.import") or "")
-    assert found == Import(
+    assert {one.failover_nids for one in found} == {("0@lo",)}
+    assert {one.state for one in found} <= {"FULL", "IDLE"}
+    lost = parse_parameters(recorded("ost_down/06_import"))
+    assert parse_import(lost.get("osp.scratch-OST0001-osc-MDT0000.import") or "") == Import(
         name="scratch-OST0001-osc-MDT0000",
         target="scratch-OST0001_UUID",
         state="DISCONN",
@@ -309,14 +258,14 @@ def test_connections_to_a_lost_ost() -> None:
 
 
 def test_counters_of_targets_and_clients() -> None:
-    found = parse_parameters(_recorded("stats_after_io/obdfilter_stats"))
+    found = parse_parameters(recorded("stats_after_io/obdfilter_stats"))
     stats = parse_stats(found.get("obdfilter.scratch-OST0002.stats") or "")
     assert stats.counters["read_bytes"] == Counter(987, 20795392)
     assert stats.counters["write_bytes"].sum == 32661504
-    found = parse_parameters(_recorded("stats_after_io/mdt_stats"))
+    found = parse_parameters(recorded("stats_after_io/mdt_stats"))
     stats = parse_stats(found.get("mdt.scratch-MDT0001.md_stats") or "")
     assert stats.counters["open"] == Counter(352, 1087847)
-    found = parse_parameters(_recorded("stats_after_io/llite_stats"))
+    found = parse_parameters(recorded("stats_after_io/llite_stats"))
     stats = parse_stats(found.matching("llite.*.stats").popitem()[1])
     assert stats.counters["cached_read_bytes"].sum == 82956288
     assert stats.counters["ioctl"] == Counter(3074)
@@ -345,7 +294,7 @@ def test_every_histogram_of_every_version_is_read(recordings: dict[str, str]) ->
             assert all(histogram.complete for histogram in found.values())
             rows += sum(len(histogram.buckets) for histogram in found.values())
     assert rows > 500
-    found = parse_brw_stats(_text(real_data("lctl-get-param/brw_stats_with_data.txt")))
+    found = parse_brw_stats(text_of(real_data("lctl-get-param/brw_stats_with_data.txt")))
     assert found["disk I/O size"].buckets[-1] == Bucket(2**20, 0, 32)
     assert found["block maps msec"].reads == 12689
     assert found["disk I/Os in flight"].writes == 115274 + 700
@@ -426,7 +375,7 @@ def test_cut_anywhere_a_recording_gives_a_part_of_the_whole(
 
 
 def test_cut_anywhere_a_histogram_gives_a_part_of_the_whole(everything: Parameters) -> None:
-    values = parse_parameters(_recorded("stats_after_io/brw_stats")).matching("*.*.brw_stats")
+    values = parse_parameters(recorded("stats_after_io/brw_stats")).matching("*.*.brw_stats")
     text = values["osd-ldiskfs.scratch-OST0000.brw_stats"]
     whole = parse_brw_stats(text)
     for cut in cuts(text):
@@ -443,12 +392,8 @@ def test_cut_anywhere_a_histogram_gives_a_part_of_the_whole(everything: Paramete
 
 
 def test_every_recording_is_read_by_every_parser(recordings: dict[str, str]) -> None:
+    parsers = (parse_lfs_df, parse_device_list, parse_kernel_log, parse_import, parse_stats)
     for text in recordings.values():
+        for parse in (*parsers, parse_brw_stats, parse_nis, parse_lnet_stats):
+            parse(text)
         parse_lfs_df(text, text)
-        parse_device_list(text)
-        parse_kernel_log(text)
-        parse_import(text)
-        parse_stats(text)
-        parse_brw_stats(text)
-        parse_nis(text)
-        parse_lnet_stats(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import shutil
@@ -11,14 +10,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.reach.hosts import parts_of
 from tests.support import loopback
+from tests.support.narrow import present
+from tests.support.polling import eventually
 
 from trimtab.base.action import Outcome
 from trimtab.base.site import Servers
@@ -28,10 +30,6 @@ from trimtab.reach.lustre.writer_machine import STATE_DIRECTORY
 pytestmark = pytest.mark.system
 
 MIB = 1024**2
-ALLOWED_IMPORTS = {
-    *("collections", "contextlib", "errno", "fcntl", "fnmatch", "json", "mmap", "os", "re"),
-    *("resource", "select", "signal", "socket", "stat", "sys", "time"),
-}
 HERE = "this-host"
 
 
@@ -62,6 +60,24 @@ class Loop:
         own = {"do": "set", "row": f"queue/{name}", "fields": fields, "place": self.place}
         return {**own, "before": before, "value": value, **more}
 
+    def program(self, *instructions: dict[str, Any], **more: Any) -> bytes:
+        """Return what the writer sends with instructions."""
+        asked = {"format": 1, "file_system": "scratch", "token": 7, "who": "w", "sudo": None}
+        return program({**asked, "deadline_s": 30, "instructions": [*instructions], **more})
+
+    def python(self, text: bytes) -> subprocess.CompletedProcess[bytes]:
+        """Run a text as the program."""
+        argv = [self.writer.servers.python, "-I", "-S", "-"]
+        return subprocess.run(argv, input=text, capture_output=True, check=False)
+
+    @contextmanager
+    def started(self, **more: Any) -> Iterator[subprocess.Popen[bytes]]:
+        """Yield the bare Python, which waits for its program."""
+        argv = [self.writer.servers.python, "-I", "-S", "-"]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, **more) as child:
+            yield child
+
     def trim(self, **more: Any) -> InstructionResult:
         """Trim it."""
         (result,) = self.writer.act(HERE, [{"do": "trim", "place": self.place, **more}])
@@ -70,16 +86,21 @@ class Loop:
 
 @pytest.fixture
 def loop(tmp_path: Path) -> Iterator[Loop]:
+    with _writable(tmp_path, size_bytes=256 * MIB) as loop:
+        loop.mounted.device.set_queue("read_ahead_kb", 128)
+        yield loop
+
+
+@contextmanager
+def _writable(tmp_path: Path, **options: Any) -> Iterator[Loop]:
+    """Yield an ext4 and a writer on a host whose ``/var/lib`` is the test's own."""
     if reason := loopback.why_no_loop_devices("ext4"):
         pytest.skip(reason)
     state = tmp_path / "lib" / Path(STATE_DIRECTORY).name
     state.parent.mkdir()
-    with loopback.mounted(tmp_path, size_bytes=256 * MIB) as mounted:
-        mounted.device.set_queue("read_ahead_kb", 128)
-        python = _python(tmp_path)
-        servers = Servers(oss=(HERE,), reach="local", python=python, timeout_s=60)
-        writer = ServerWriter(servers, "scratch", 7, "root@test")
-        yield Loop(mounted, writer, state)
+    with loopback.mounted(tmp_path, **options) as mounted:
+        servers = Servers(oss=(HERE,), reach="local", python=_python(tmp_path), timeout_s=60)
+        yield Loop(mounted, ServerWriter(servers, "scratch", 7, "root@test"), state)
 
 
 def _python(directory: Path, python: str = sys.executable) -> str:
@@ -97,23 +118,13 @@ exec unshare -m --propagation slave \\
 
 @pytest.mark.unit
 def test_the_program_is_python_3_6_and_needs_nothing_but_its_library() -> None:
-    text = program({"format": 1}).decode("ascii")
-    tree = ast.parse(text, feature_version=(3, 6))
-    imported: set[str] = set()
-    names: list[str] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            imported |= {alias.name for alias in node.names}
-        assert not isinstance(node, (ast.ImportFrom, ast.NamedExpr))
-    for node in tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            names.append(node.name)
-        elif isinstance(node, ast.Assign):
-            names += [target.id for target in node.targets if isinstance(target, ast.Name)]
-    assert imported == ALLOWED_IMPORTS
+    imported, names = parts_of(program({"format": 1}), called="act")
+    assert imported == {
+        *("collections", "contextlib", "errno", "fcntl", "fnmatch", "json", "mmap", "os", "re"),
+        *("resource", "select", "signal", "socket", "stat", "sys", "time"),
+    }
     # Its parts are one text: a name that two of them define would be the second's in both.
     assert len(names) == len(set(names))
-    assert text.rstrip().splitlines()[-1].startswith("act('")
 
 
 def test_a_setting_of_the_queue_is_written_and_read_back(loop: Loop) -> None:
@@ -143,37 +154,32 @@ def test_a_scheduler_reads_back_in_brackets(loop: Loop) -> None:
         assert result.detail.code == "setting-value-refused"
 
 
-def test_what_is_so_already_is_not_written(loop: Loop) -> None:
-    before = loop.mounted.device.read_queue("read_ahead_kb")
+def test_a_value_is_written_only_where_it_is_what_it_was(loop: Loop) -> None:
+    device = loop.mounted.device
+    before = device.read_queue("read_ahead_kb")
     result = loop.queue("read_ahead_kb", before, before)
     assert (result.outcome, result.detail.code, result.wrote) == (Outcome.DONE, "already", False)
-
-
-def test_a_value_that_somebody_else_changed_is_left(loop: Loop) -> None:
-    before = loop.mounted.device.read_queue("read_ahead_kb")
-    loop.mounted.device.set_queue("read_ahead_kb", 1000)
+    device.set_queue("read_ahead_kb", 1000)
     result = loop.queue("read_ahead_kb", "512", before)
     assert (result.outcome, result.found, result.wrote) == (Outcome.CHANGED, "1000", False)
-    assert loop.mounted.device.read_queue("read_ahead_kb") == "1000"
+    assert device.read_queue("read_ahead_kb") == "1000"
 
 
-def test_a_value_that_the_kernel_refuses(loop: Loop) -> None:
+def test_a_value_that_the_kernel_refuses_or_limits_is_not_stored(loop: Loop) -> None:
+    device = loop.mounted.device
     assert loop.queue("scheduler", "none").done
-    before = loop.mounted.device.read_queue("nr_requests")
+    before = device.read_queue("nr_requests")
     result = loop.queue("nr_requests", "65536", before)  # more than the device has
     assert (result.outcome, result.detail.code) == (Outcome.REFUSED, "setting-value-refused")
     assert "Invalid argument" in result.detail
-    assert loop.mounted.device.read_queue("nr_requests") == before
-
-
-def test_a_value_that_the_kernel_limits_is_not_stored(loop: Loop) -> None:
-    before = loop.mounted.device.read_queue("max_sectors_kb")
+    assert device.read_queue("nr_requests") == before
+    before = device.read_queue("max_sectors_kb")
     result = loop.queue("max_sectors_kb", "65536", before)  # beyond the device's own limit
     if result.outcome is Outcome.REFUSED:  # kernels before 6.15
-        assert loop.mounted.device.read_queue("max_sectors_kb") == before
+        assert device.read_queue("max_sectors_kb") == before
         return
     assert (result.outcome, result.detail.code) == (Outcome.NOT_STORED, "setting-not-kept")
-    assert result.found == loop.mounted.device.read_queue("max_sectors_kb") != "65536"
+    assert result.found == device.read_queue("max_sectors_kb") != "65536"
 
 
 @pytest.mark.parametrize(
@@ -205,7 +211,10 @@ def test_what_is_not_in_the_table_is_not_written(
     assert loop.mounted.device.read_queue("wbt_lat_usec") == before
 
 
-def test_a_target_that_is_not_here_is_skipped(loop: Loop) -> None:
+def test_a_target_that_is_not_here_is_skipped(loop: Loop, tmp_path: Path) -> None:
+    with loopback.loop_device(16 * MIB, tmp_path) as other:  # of something else
+        result = loop.queue("wbt_lat_usec", "7", fields={"device": other.name})
+    assert (result.outcome, result.detail.code) == (Outcome.SKIPPED, "device-not-beneath")
     for place in ({"number": "7:9999"}, {"service": "scratch-OST0001"}):
         result = loop.queue("wbt_lat_usec", "7", place=place)
         assert (result.outcome, result.detail.code) == (Outcome.SKIPPED, "target-not-here")
@@ -225,12 +234,6 @@ def test_a_mount_that_lies_over_a_target_is_not_written_through(loop: Loop) -> N
     finally:
         subprocess.run(["umount", point], check=True)
     assert loop.queue("wbt_lat_usec", "7", place=place).done
-
-
-def test_a_device_of_something_else_is_skipped(loop: Loop, tmp_path: Path) -> None:
-    with loopback.loop_device(16 * MIB, tmp_path) as other:
-        result = loop.queue("wbt_lat_usec", "7", fields={"device": other.name})
-    assert (result.outcome, result.detail.code) == (Outcome.SKIPPED, "device-not-beneath")
 
 
 def test_a_lower_token_is_refused_for_ever(loop: Loop) -> None:
@@ -310,27 +313,9 @@ def test_two_trims_at_a_time_are_one_too_many(loop: Loop) -> None:
 
 
 def test_a_device_that_takes_no_discard_says_so(tmp_path: Path) -> None:
-    if reason := loopback.why_no_loop_devices("ext4"):
-        pytest.skip(reason)
-    with loopback.mounted(tmp_path, size_bytes=64 * MIB, discard=False) as mounted:
-        (tmp_path / "lib").mkdir()
-        python = _python(tmp_path)
-        servers = Servers(oss=(HERE,), reach="local", python=python, timeout_s=60)
-        result = Loop(mounted, ServerWriter(servers, "scratch", 7, "w"), tmp_path / "state").trim()
+    with _writable(tmp_path, size_bytes=64 * MIB, discard=False) as loop:
+        result = loop.trim()
     assert (result.outcome, result.detail.code) == (Outcome.REFUSED, "discard-unsupported")
-
-
-def _wait_until(device: loopback.LoopDevice, name: str, value: str) -> bool:
-    return _holds_soon(lambda: device.read_queue(name) == value)
-
-
-def _holds_soon(holds: Callable[[], bool]) -> bool:
-    end_s = time.monotonic() + 20
-    while time.monotonic() < end_s:
-        if holds():
-            return True
-        time.sleep(0.1)
-    return False
 
 
 def test_what_nobody_confirms_is_put_back(loop: Loop) -> None:
@@ -340,8 +325,8 @@ def test_what_nobody_confirms_is_put_back(loop: Loop) -> None:
     (result,) = armed.act(HERE, [instruction])
     assert result.done
     assert device.read_queue("read_ahead_kb") == "300"
-    assert _wait_until(device, "read_ahead_kb", before)
-    assert _holds_soon(lambda: not list(loop.state.glob("*.pending.*")))
+    eventually(lambda: device.read_queue("read_ahead_kb") == before)
+    eventually(lambda: not list(loop.state.glob("*.pending.*")))
     (late,) = armed.act(HERE, [{"do": "confirm", "id": "0123-abcd"}])
     assert (late.outcome, late.detail.code) == (Outcome.SKIPPED, "nothing-pending")
 
@@ -363,8 +348,8 @@ def test_what_is_confirmed_stays_and_what_is_set_anew_is_not_put_back(loop: Loop
     assert fenced.detail.code == "fenced"
     (result,) = other.act(HERE, [loop.instruction("wbt_lat_usec", "8", "7")])
     assert result.done
-    assert _wait_until(device, "nr_requests", before)
-    assert _holds_soon(lambda: not list(loop.state.glob("*.pending.*")))
+    eventually(lambda: device.read_queue("nr_requests") == before)
+    eventually(lambda: not list(loop.state.glob("*.pending.*")))
     assert device.read_queue("wbt_lat_usec") == "8"  # written anew meanwhile: left as it is
     instruction = loop.instruction("nr_requests", "48", id="0123-dddd")
     armed = replace(loop.writer, token=8, dead_man_s=2.0)
@@ -375,85 +360,41 @@ def test_what_is_confirmed_stays_and_what_is_set_anew_is_not_put_back(loop: Loop
     assert device.read_queue("nr_requests") == "48"
 
 
-def test_the_dead_man_outlives_a_writer_that_is_killed(loop: Loop, tmp_path: Path) -> None:
+def test_the_dead_man_outlives_a_writer_that_is_killed(loop: Loop) -> None:
     device = loop.mounted.device
     before = device.read_queue("read_ahead_kb")
-    tool = _slow_lctl(tmp_path)
-    instructions = [
-        loop.instruction("read_ahead_kb", "300", id="0123-aaaa"),
-        # hangs in its precondition, so that the program can be killed in the midst of it
-        {
-            "do": "set",
-            "row": "lod/qos_maxage",
-            "fields": {"fs": "scratch", "mdt": "MDT0000"},
-            "place": {"service": "scratch-MDT0000"},
-            "value": "5",
-            "id": "0123-bbbb",
-        },
-    ]
-    request = {
-        **{"format": 1, "file_system": "scratch", "token": 7, "who": "w", "sudo": None},
-        **{"deadline_s": 30, "dead_man_s": 2, "instructions": instructions},
-    }
-    text = program(request).replace(b'"target-not-here"', b"str(machine.sleep(60))")
-    child = subprocess.Popen(
-        [loop.writer.servers.python, "-I", "-S", "-"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PATH": f"{tool}:{os.environ['PATH']}"},
-    )
-    assert child.stdin is not None
-    assert child.stdout is not None
-    child.stdin.write(text)
-    child.stdin.close()
-    lines = [json.loads(child.stdout.readline()) for _ in range(3)]
-    assert [line.get("outcome") for line in lines] == [None, None, "done"]
-    assert device.read_queue("read_ahead_kb") == "300"
-    child.kill()
-    child.wait()
-    # Nobody else holds the pipe of the answer: the connection ends at once.
-    assert child.stdout.read() == b""
-    child.stdout.close()
-    assert _wait_until(device, "read_ahead_kb", before)
-
-
-def _slow_lctl(directory: Path) -> Path:
-    tools = directory / "tools"
-    tools.mkdir()
-    (tools / "lctl").write_text("#!/bin/sh\nsleep 60\n")
-    (tools / "lctl").chmod(0o755)
-    return tools
-
-
-@contextmanager
-def _syslog(path: str) -> Iterator[socket.socket]:
-    log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    log.bind(path)
-    try:
-        yield log
-    finally:
-        log.close()
-        Path(path).unlink()
+    # The second hangs in its precondition, so that the program can be killed in the midst of it.
+    hangs = {"do": "set", "row": "lod/qos_maxage", "value": "5", "id": "0123-bbbb"}
+    hangs["fields"] = {"fs": "scratch", "mdt": "MDT0000"}
+    hangs["place"] = {"service": "scratch-MDT0000"}
+    written = loop.instruction("read_ahead_kb", "300", id="0123-aaaa")
+    text = loop.program(written, hangs, dead_man_s=2)
+    with loop.started() as child:
+        stdin, stdout = present(child.stdin), present(child.stdout)
+        stdin.write(text.replace(b'"target-not-here"', b"str(machine.sleep(60))"))
+        stdin.close()
+        lines = [json.loads(stdout.readline()) for _ in range(3)]
+        assert [line.get("outcome") for line in lines] == [None, None, "done"]
+        assert device.read_queue("read_ahead_kb") == "300"
+        child.kill()
+        child.wait()
+        # Nobody else holds the pipe of the answer: the connection ends at once.
+        assert stdout.read() == b""
+    eventually(lambda: device.read_queue("read_ahead_kb") == before)
 
 
 def test_every_write_leaves_a_line_before_and_after(loop: Loop) -> None:
+    text = loop.program(loop.instruction("read_ahead_kb", "300", "128"), who="ops@login1")
     # A root of its own: this machine's log is not a test's.
-    with tempfile.TemporaryDirectory(dir="/tmp") as place, _syslog(f"{place}/log") as log:
-        request = {
-            **{"format": 1, "file_system": "scratch", "token": 7, "who": "ops@login1"},
-            **{"sudo": None, "deadline_s": 30, "dead_man_s": None},
-            "instructions": [loop.instruction("read_ahead_kb", "300", "128")],
-        }
-        text = program(request).replace(b'"/dev/log"', f'"{place}/log"'.encode())
-        ran = subprocess.run(
-            [loop.writer.servers.python, "-I", "-S", "-"],
-            input=text,
-            capture_output=True,
-            check=True,
-        )
+    with (
+        tempfile.TemporaryDirectory(dir="/tmp") as place,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log,
+    ):
+        log.bind(f"{place}/log")
+        ran = loop.python(text.replace(b'"/dev/log"', f'"{place}/log"'.encode()))
         log.settimeout(5)
         lines = [log.recv(4096).decode() for _ in range(2)]
-    assert ran.stderr == b""
+    assert (ran.returncode, ran.stderr) == (0, b"")
     path = f"/sys/class/block/{loop.mounted.device.name}/queue/read_ahead_kb"
     assert all(line.startswith("<85>trimtab[") for line in lines)
     assert lines[0].endswith(f"scratch token 7 ops@login1: begun {path} 128 -> 300")
@@ -473,41 +414,19 @@ def test_it_runs_in_the_oldest_python(loop: Loop) -> None:
     oldest = replace(loop, writer=replace(loop.writer, servers=servers, dead_man_s=1))
     assert oldest.queue("read_ahead_kb", "300", id="0123-aaaa").done
     assert oldest.trim(range_bytes=64 * MIB).done
-    assert _wait_until(loop.mounted.device, "read_ahead_kb", "128")
+    eventually(lambda: loop.mounted.device.read_queue("read_ahead_kb") == "128")
 
 
-def test_nobody_who_listens_means_nothing_more_is_done(loop: Loop) -> None:
-    request = {
-        **{"format": 1, "file_system": "scratch", "token": 7, "who": "w", "sudo": None},
-        **{"deadline_s": 30, "instructions": [loop.instruction("read_ahead_kb", "300")]},
-    }
-    child = subprocess.Popen(
-        [loop.writer.servers.python, "-I", "-S", "-"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert child.stdin is not None
-    assert child.stdout is not None
-    assert child.stderr is not None
-    child.stdout.close()
-    child.stdin.write(program(request))
-    child.stdin.close()
-    assert child.stderr.read() == b""
-    child.stderr.close()
-    assert child.wait() == 0
-    assert loop.mounted.device.read_queue("read_ahead_kb") == "128"
-
-
-def test_half_a_program_does_nothing(loop: Loop) -> None:
-    request = {
-        **{"format": 1, "file_system": "scratch", "token": 7, "who": "w", "sudo": None},
-        **{"deadline_s": 30, "instructions": [loop.instruction("read_ahead_kb", "300")]},
-    }
-    text = program(request)
+def test_half_a_program_or_one_that_nobody_listens_to_does_nothing(loop: Loop) -> None:
+    text = loop.program(loop.instruction("read_ahead_kb", "300"))
+    with loop.started() as child:
+        stdin, stderr = present(child.stdin), present(child.stderr)
+        present(child.stdout).close()
+        stdin.write(text)
+        stdin.close()
+        assert stderr.read() == b""
+        assert child.wait() == 0
     last = text.rstrip().rindex(b"\n") + 1
     for end in (100, len(text) // 2, last, last + 3, len(text) - 3, len(text) - 30):
-        argv = [loop.writer.servers.python, "-I", "-S", "-"]
-        ran = subprocess.run(argv, input=text[:end], capture_output=True, check=False)
-        assert ran.stdout == b"", end
+        assert loop.python(text[:end]).stdout == b"", end
     assert loop.mounted.device.read_queue("read_ahead_kb") == "128"

@@ -1,7 +1,8 @@
-"""The table of what may be written is closed: nothing hostile becomes an argument or a path."""
+"""The table of what may be written is closed, and a writer makes sure of mounts and of the MGS."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from pathlib import Path
@@ -10,13 +11,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.fake_lustre.acting import FakeMachine
+from tests.fake_lustre.state import FakeLustre
 
 from trimtab.base.action import Outcome
 from trimtab.base.event import utc_now
-from trimtab.reach.lustre import write_table
+from trimtab.reach.lustre import server_answer, write_table
 from trimtab.reach.lustre.server_write import parse_answer, program
 from trimtab.reach.lustre.write_table import (
     BY_KEY,
+    LIST_PERMANENT,
     ROWS,
     NotInTable,
     as_read,
@@ -27,6 +31,7 @@ from trimtab.reach.lustre.write_table import (
     set_words,
     trim_words,
 )
+from trimtab.reach.lustre.writer_order import End, mount_here, permanent_now
 from trimtab.reach.process import ProcessResult
 
 FIELDS = {
@@ -43,19 +48,9 @@ HOSTILE = st.one_of(
     st.text(alphabet="0123456789abcdefOSTMDn-_.*?[]/; \n\x00$`=%", max_size=24),
     st.sampled_from(
         [
-            "*",
-            "OST*",
-            "OST0001\n",
-            "OST0001 -n",
-            "../../sda",
-            "loop1/../../x",
-            "ffff8881253af000.x",
-            "MDT0000",
-            "-P",
-            "0\n1",
-            "\uff10",  # a digit, though not one of ASCII
-            "OST000\u0661",
-            "",
+            *("*", "OST*", "OST0001\n", "OST0001 -n", "../../sda", "loop1/../../x"),
+            *("ffff8881253af000.x", "MDT0000", "-P", "0\n1", ""),
+            *("\uff10", "OST000\u0661"),  # digits, though not of ASCII
         ]
     ),
     st.integers(),
@@ -86,13 +81,13 @@ def test_every_row_has_a_name_a_value_and_words_for_people() -> None:
         assert row.back in {"plain", "percent", "choice", "list", "default", "moving"}
         assert row.undo
         assert row.why
-
-
-def test_what_must_never_be_written_has_no_row() -> None:
+    # What must never be written has no row.
     names = " ".join(row.name for row in ROWS)
-    for word in ("active", "discard_max_bytes", "mb_groups", "mb_alloc_stats", "discard_stats"):
+    for word in (
+        *("active", "discard_max_bytes", "mb_groups", "mb_alloc_stats", "discard_stats"),
+        "trigger_fs_error",
+    ):
         assert word not in names
-    assert "trigger_fs_error" not in names
     assert "-P" not in set_words(BY_KEY["obdfilter/no_create"], "a.b.no_create", "1")
 
 
@@ -119,14 +114,11 @@ def test_values(key: str, takes: str, refuses: str) -> None:
     grammar = BY_KEY[key].grammar
     assert [value for value in takes.split() if not grammar.takes(value)] == []
     assert [value for value in refuses.split() if grammar.takes(value)] == []
-
-
-def test_a_table_of_preallocation_cannot_be_emptied() -> None:
-    grammar = BY_KEY["ldiskfs/prealloc_table"].grammar
+    table = BY_KEY["ldiskfs/prealloc_table"].grammar
+    assert table.takes("256 512 1024 2048 4096 8192 16384")
     # mballoc/41_prealloc_bad: what is no number, 0 or nothing empties it, with exit code 0.
     for value in ("", " ", "0", "abc", "512 256", "4 4", "0 4", "4  8", "4 8 ", "4,8"):
-        assert not grammar.takes(value), value
-    assert grammar.takes("256 512 1024 2048 4096 8192 16384")
+        assert not table.takes(value), value
 
 
 @given(key=st.sampled_from(sorted(BY_KEY)), field=st.sampled_from(sorted(FIELDS)), value=HOSTILE)
@@ -139,14 +131,6 @@ def test_no_hostile_field_becomes_part_of_a_name(key: str, field: str, value: An
     assert SAFE_NAME.fullmatch(name)
     assert name.isascii()
     assert ".." not in name
-
-
-@given(key=HOSTILE)
-def test_no_hostile_key_is_a_row(key: Any) -> None:
-    if isinstance(key, str) and key in BY_KEY:
-        return
-    with pytest.raises(NotInTable):
-        name_of(key, {})
 
 
 @given(key=st.sampled_from(sorted(BY_KEY)), value=HOSTILE)
@@ -179,23 +163,21 @@ def test_no_hostile_range_or_mount_point_becomes_an_argument(
         assert not {".", ".."} & set(words[-1].split("/"))
 
 
-@given(service=st.text(max_size=30))
-def test_no_hostile_service_becomes_a_parameter(service: str) -> None:
-    try:
-        name = recovery_name(service)
-    except NotInTable:
-        return
-    assert SAFE_NAME.fullmatch(name)
-
-
-@given(key=st.sampled_from(sorted(BY_KEY)), text=st.text(max_size=300))
-def test_what_reads_back_strangely_is_no_value(key: str, text: str) -> None:
-    try:
-        value = as_read(BY_KEY[key], text)
-    except NotInTable:
-        return
-    assert value.isascii()
-    assert value.isprintable()
+@given(
+    key=HOSTILE, service=st.text(max_size=30), row=st.sampled_from(ROWS), text=st.text(max_size=300)
+)
+def test_no_hostile_key_service_or_reading_is_taken(
+    key: Any, service: str, row: Any, text: str
+) -> None:
+    if not (isinstance(key, str) and key in BY_KEY):
+        with pytest.raises(NotInTable):
+            name_of(key, {})
+    with contextlib.suppress(NotInTable):
+        assert SAFE_NAME.fullmatch(recovery_name(service))
+    with contextlib.suppress(NotInTable):
+        value = as_read(row, text)
+        assert value.isascii()
+        assert value.isprintable()
 
 
 @pytest.mark.parametrize(
@@ -219,39 +201,30 @@ def test_what_is_read_back(key: str, text: str, value: str, wanted: str, same: b
     assert is_same(row, value, wanted) is same
 
 
-def test_the_reading_program_holds_nothing_of_the_writing_one() -> None:
-    from trimtab.reach.lustre import server_answer
-
-    reading = server_answer.program({"format": 1}).decode()
-    for word in ("set_param", "O_WRONLY", "fstrim", "def act("):
-        assert word not in reading
-        assert word in program({"format": 1}).decode()
-
-
-def test_only_the_writing_program_opens_files_for_writing() -> None:
-    directory = Path(write_table.__file__).parent
-    writing = {
-        file.name
-        for file in directory.glob("*.py")
-        if re.search(r"O_WRONLY|O_RDWR|\.write_text\(|\"set_param\"|\"fstrim\"", file.read_text())
-    }
+def test_only_the_writing_program_writes() -> None:
+    reading, writing = server_answer.program({"format": 1}), program({"format": 1})
+    for word in (b"set_param", b"O_WRONLY", b"fstrim", b"def act("):
+        assert (word in reading, word in writing) == (False, True), word
+    written = re.compile(r"O_WRONLY|O_RDWR|\.write_text\(|\"set_param\"|\"fstrim\"")
+    files = Path(write_table.__file__).parent.glob("*.py")
     # The last clears records of a changelog, through a device of the client.
-    assert writing == {"write_table.py", "writer_machine.py", "lustre_child.py"}
+    assert {file.name for file in files if written.search(file.read_text())} == {
+        *("write_table.py", "writer_machine.py", "lustre_child.py"),
+    }
 
 
 # What an answer proves
+
+_HELLO = b'{"act": 1, "host": "mds1"}\n'
+_BEGUN = b'{"n": 0, "begun": true, "logged": true}\n'
+_ENDED = b'{"n": 0, "ended": true, "outcome": "done", "code": "done", "detail": "", "found": "0"}\n'
+_OVER = b'{"over": true}\n'
 
 
 def _ran(
     stdout: bytes, exit_code: int | None = 0, stderr: bytes = b"", **more: Any
 ) -> ProcessResult:
     return ProcessResult(("ssh",), stdout, stderr, exit_code, None, utc_now(), 1.0, 20.0, **more)
-
-
-_HELLO = b'{"act": 1, "host": "mds1"}\n'
-_BEGUN = b'{"n": 0, "begun": true, "logged": true}\n'
-_ENDED = b'{"n": 0, "ended": true, "outcome": "done", "code": "done", "detail": "", "found": "0"}\n'
-_OVER = b'{"over": true}\n'
 
 
 @pytest.mark.parametrize(
@@ -304,3 +277,120 @@ def test_of_an_answer_that_was_cut_nothing_is_done_that_is_not_told(data: st.Dat
     assert done == sorted(done, reverse=True)
     assert sum(done) <= told
     assert all(result.outcome is Outcome.UNKNOWN for result in results if not result.done)
+
+
+RECORDED = Path(__file__).parents[2] / "fixtures/lustre/2.17.0"
+SETTING = name_of("lod/qos_prio_free", {"fs": "scratch", "mdt": "MDT0000"})
+
+
+class Mgs:
+    """A machine on which ``llog_print params`` ends as it did for one recorded user."""
+
+    def __init__(self, name: str, number: int = 0) -> None:
+        parts = (RECORDED / f"{name}.out").read_text().split("rc=")
+        self.stdout = re.sub(r"\A(?:\d+\n)?(?:2026-.*\nversion=.*\n)?", "", parts[number])
+        self.exit_code = int(parts[number + 1].split("\n")[0])
+        said = (RECORDED / f"{name}.err").read_text().splitlines()
+        self.stderr = f"{said[max(number - 1, 0)]}\n" if self.exit_code else ""
+
+    def run(self, argv: list[str], timeout_s: float, *, rights: bool) -> dict[str, object]:
+        assert (argv, rights) == (LIST_PERMANENT, True)
+        ended = {"timed_out": False, "error": None}
+        return {k: getattr(self, k) for k in ("stdout", "stderr", "exit_code")} | ended
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "outcome", "code", "words"),
+    [
+        ("llog-print-params", 1, "refused", "permission-denied", "Permission denied"),
+        ("llog-print-no-mgs", 0, "skipped", "mgs-not-here", "No device found for name MGS"),
+        ("llog-print-no-mgs", 1, "skipped", "mgs-not-here", "No device found for name MGS"),
+    ],
+)
+def test_a_log_that_cannot_be_read_is_not_taken_for_no_value(
+    name: str, number: int, outcome: str, code: str, words: str
+) -> None:
+    with pytest.raises(End) as end:
+        permanent_now(Mgs(name, number), SETTING)
+    assert (end.value.answer["outcome"], end.value.answer["code"]) == (outcome, code)
+    assert words in str(end.value)
+
+
+def test_before_anybody_set_one_and_without_the_parameter_there_is_no_value() -> None:
+    never = Mgs("llog-print-never-set")
+    assert (never.exit_code, never.stdout) == (2, "")
+    assert permanent_now(never, SETTING) == permanent_now(Mgs("llog-print-params"), SETTING) == ""
+    # The stand-in answers so.
+    fake = FakeLustre.pair()
+    for host, mgs in (("mds1", never), ("mds2", Mgs("llog-print-no-mgs"))):
+        told = fake.lctl(host, LIST_PERMANENT[1:])
+        assert (told.stdout, told.stderr, told.exit_code) == (mgs.stdout, mgs.stderr, mgs.exit_code)
+
+
+OST = "scratch-OST0001"
+POINT = "/mnt/lustre/ost1"
+
+
+class Recorded:
+    """A machine that answers what a server of Lustre 2.17.0 answered, but for what is changed."""
+
+    def __init__(self, **changed: str | None) -> None:
+        self.out = (RECORDED / "server-mounts.out").read_text()
+        self.changed = changed
+
+    def text(self, path: str, timeout_s: float) -> str:
+        assert path == "/proc/self/mountinfo"
+        return "".join(f"{line}\n" for line in self.out.splitlines() if " - lustre " in line) + str(
+            self.changed.get("more", "")
+        )
+
+    def leads_to(self, mount_point: str, source: str, timeout_s: float) -> list[str | None]:
+        forms = {
+            "mount": rf"^{mount_point} is in mnt_id: (\d+)$",
+            "seen": rf"^{mount_point} lies on (\S+) ",
+            "device": rf"^{source} is (\d+:\d+),",
+        }
+        found = {name: re.findall(form, self.out, re.MULTILINE)[0] for name, form in forms.items()}
+        return list({**found, **{k: v for k, v in self.changed.items() if k in forms}}.values())
+
+
+def test_a_target_is_found_where_a_running_server_has_it() -> None:
+    for number, target in enumerate(("MDT0000", "OST0000", "OST0001")):
+        mount = mount_here(Recorded(), {"service": f"scratch-{target}"})
+        assert mount["source"] == f"/dev/vd{'abc'[number]}"
+        # What it is about: the two numbers differ since 2.16.
+        _, seen, device = Recorded().leads_to(mount["point"], mount["source"], 1.0)
+        assert seen == device != mount["number"]
+
+
+@pytest.mark.parametrize("device", ["253:32", None])
+def test_before_2_16_the_number_is_that_of_the_table(device: str | None) -> None:
+    older = Recorded(seen="0:41", device=device)  # no device: a dataset of ZFS
+    assert mount_here(older, {"service": OST})["point"] == POINT
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"mount": "160"}, f"another mount hides {OST} at {POINT}"),
+        ({"mount": None}, f"another mount hides {OST} at {POINT}"),
+        ({"mount": "160", "seen": "0:41"}, "another mount hides"),
+        ({"seen": "253:16"}, f"is on device 253:16, but {OST} on 0:41 or 253:32 (/dev/vdc)"),
+        ({"device": "253:48"}, f"is on device 253:32, but {OST} on 0:41 or 253:48 (/dev/vdc)"),
+        ({"device": None}, f"{OST} on 0:41: /dev/vdc is no block device"),
+    ],
+)
+def test_a_path_that_leads_elsewhere_is_refused(changed: dict[str, str], words: str) -> None:
+    with pytest.raises(End) as end:
+        mount_here(Recorded(**changed), {"service": OST})
+    assert (end.value.answer["outcome"], end.value.answer["code"]) == ("skipped", "mount-changed")
+    assert words in str(end.value)
+
+
+@pytest.mark.parametrize("version", ["2.12.9", "2.15.4", "2.16.0", "2.17.57"])
+def test_the_mounts_of_the_stand_in_are_each_versions(version: str) -> None:
+    machine = FakeMachine(FakeLustre.pair(lustre_version=version), "oss1", None)
+    mount = mount_here(machine, {"service": "scratch-OST0000"})
+    _, seen, device = machine.leads_to(mount["point"], mount["source"], 1.0)
+    assert seen == (device if version >= "2.16" else mount["number"])
+    assert device != mount["number"]

@@ -1,13 +1,12 @@
 """Made-up states and scenarios of plain numbers."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
+from trimtab.twin import scenario as model
 from trimtab.twin.instrument.simulated_reading import (
     CRITERIA,
     MdtState,
@@ -15,21 +14,11 @@ from trimtab.twin.instrument.simulated_reading import (
     SettingState,
     SimulatedState,
 )
-from trimtab.twin.scenario import (
-    Clients,
-    DriveModel,
-    Mdts,
-    Osts,
-    ProbeLoad,
-    Scenario,
-    Server,
-    Users,
-)
 
 START = datetime(2023, 7, 1, tzinfo=UTC)
 FLAGS = ("create_enabled", "degraded", "failover_active", "answers")
-HOURLY = ProbeLoad("hourly", "ior", "every 1h", 4, 8, 2**20, 4e12, 1800.0)
-DAILY = ProbeLoad("survey", "obdfilter-survey", "daily at 21:00")
+HOURLY = model.ProbeLoad("hourly", "ior", "every 1h", 4, 8, 2**20, 4e12, 1800.0)
+DAILY = model.ProbeLoad("survey", "obdfilter-survey", "daily at 21:00")
 
 
 def state_of(
@@ -90,19 +79,19 @@ def changed(state: SimulatedState, **arrays: Any) -> SimulatedState:
     return replace(state, osts=replace(state.osts, **arrays))
 
 
-def scenario_of(osts: int = 8, hours: float = 336.0, **others: object) -> Scenario:
+def scenario_of(osts: int = 8, hours: float = 336.0, **others: object) -> model.Scenario:
     """Return a scenario of that many OSTs."""
-    drive = DriveModel("PM1733", 15.36e12, 7e9, 3.2e9, 1.5e6, 135e3, 0.1, 1.0)
-    return Scenario(
+    drive = model.DriveModel("PM1733", 15.36e12, 7e9, 3.2e9, 1.5e6, 135e3, 0.1, 1.0)
+    return model.Scenario(
         "toy",
         "A toy",
         START,
         hours * 3600.0,
-        Osts(osts, drive, per_server=2),
-        Mdts(4),
-        Server(),
-        Clients(100, 25e9),
-        Users(count=100, fullness=0.6, daily_writes_bytes=1e14, daily_reads_bytes=1e14),
+        model.Osts(osts, drive, per_server=2),
+        model.Mdts(4),
+        model.Server(),
+        model.Clients(100, 25e9),
+        model.Users(count=100, fullness=0.6, daily_writes_bytes=1e14, daily_reads_bytes=1e14),
         seed=7,
         timezone="America/Los_Angeles",
         probes=(HOURLY, DAILY),

@@ -1,7 +1,5 @@
 """A store of a simulated site: what was put in is kept as a real site's, judged and explained."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import timedelta
@@ -10,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.support.command import trimtab
+from tests.support.known import known
 from tests.twin.instruments.states import DAILY, HOURLY, START, changed, scenario_of, state_of
 
 from trimtab.base.event import EventKind
@@ -49,14 +48,11 @@ def test_a_run_is_kept_with_what_it_printed(store):
     (output,) = run.outputs
     # By the clock of the machine, which is not UTC.
     assert b"Began               : Fri Jun 30 17:00:00 2023" in output.stdout
-    fact = run_fact(run, "x")
-    assert fact is not None
+    fact = known(run_fact(run, "x"))
     assert (fact.nodes, fact.tasks, len(fact.hosts)) == (4, 32, 4)
     # What it ran on counts, not what it asked for.
     parameters = {**run.parameters, "job": {"nodes": ["nid1", "nid2"]}}
-    fewer = run_fact(replace(run, parameters=parameters), "x")
-    assert fewer is not None
-    assert fewer.nodes == 2
+    assert known(run_fact(replace(run, parameters=parameters), "x")).nodes == 2
     assert fact.bytes_written == fact.bytes_read == moved
 
 
@@ -71,12 +67,8 @@ def test_all_ends_of_a_run_are_told_apart(store):
         writer.ior(START + 5 * HOUR, HOURLY, write_s=10.0, read_s=8.0)
     runs = {run.at: run for run in store.runs()}
     statuses = [runs[START + place * HOUR].status for place in range(6)]
-    assert statuses == [
-        *(RunStatus.UNFINISHED,) * 3,
-        RunStatus.NOT_STARTED,
-        RunStatus.FAILED,
-        RunStatus.OK,
-    ]
+    early, unfinished = (RunStatus.NOT_STARTED, RunStatus.FAILED), RunStatus.UNFINISHED
+    assert statuses == [*(unfinished,) * 3, *early, RunStatus.OK]
     assert all(run.problem for run in list(runs.values()) if run.status is not RunStatus.OK)
     (series,) = store.series("toy")
     assert series.runs == 6
@@ -90,8 +82,7 @@ def test_a_survey_is_kept_with_each_target_once(store):
     rates["write"][5] = np.nan
     with SiteWriter(store, scenario_of()) as writer:
         writer.survey(START, DAILY, rates)
-    frame = store.survey_frame("toy")
-    own = frame.filter(pl.col("metric") == "write_bandwidth").sort("target")
+    own = store.survey_frame("toy").filter(pl.col("metric") == "write_bandwidth").sort("target")
     assert own["target"].to_list() == [f"OST000{n}" for n in range(8) if n != 5]
     expected = rates["write"][np.isfinite(rates["write"])]
     assert own["value"].to_numpy() == pytest.approx(expected, rel=1e-6)
@@ -142,8 +133,7 @@ def test_the_truth_lies_beside(store, tmp_path):
         writer.truth.cause(TrueCause("failover", START, START + HOUR, ("OST0001",), "oss0001"))
     table = pl.read_parquet(tmp_path / "toy.truth.parquet")
     assert table["at"].to_list() == [START, START, START + HOUR]
-    assert table["column"].to_list() == [0, 1, 0]
-    assert table["wa"].to_list() == [1.5, 2.0, 1.75]
+    assert (table["column"].to_list(), table["wa"].to_list()) == ([0, 1, 0], [1.5, 2.0, 1.75])
     (line,) = (tmp_path / "toy.truth.jsonl").read_text().splitlines()
     assert json.loads(line) == {
         "cause": "failover",
@@ -191,12 +181,8 @@ def fortnight(path) -> None:
         for hour in range(336):
             at, after = START + hour * HOUR, hour >= STEP_HOUR
             slow = 1.25 if after else 1.0
-            writer.ior(
-                at + timedelta(minutes=5),
-                HOURLY,
-                write_s=20.0 * slow * rng.normal(1, 0.02),
-                read_s=15.0 * rng.normal(1, 0.02),
-            )
+            write_s, read_s = 20.0 * slow * rng.normal(1, 0.02), 15.0 * rng.normal(1, 0.02)
+            writer.ior(at + timedelta(minutes=5), HOURLY, write_s=write_s, read_s=read_s)
             if hour % 24 == 21:
                 rates = {name: rng.normal(1, 0.02, 8) * rate for name, rate in _SURVEYED.items()}
                 writer.survey(at, DAILY, rates)

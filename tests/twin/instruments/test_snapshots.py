@@ -1,7 +1,5 @@
 """Telemetry of a simulated file system: whole, monotone, and the same however it is encoded."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -9,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.known import known
 from tests.twin.instruments.states import START, changed, state_of
 
 from trimtab.base.name_set import ost_name
@@ -47,8 +46,7 @@ def test_every_name_of_the_contract_has_a_value_or_a_reason(family):
 
 def test_what_goes_in_comes_out_under_its_name():
     state = state_of()
-    seen = snapshot(state).of("OST0003")
-    assert seen is not None
+    seen = known(snapshot(state).of("OST0003"))
     assert seen.number("used_bytes") == 80e12 + 3e9
     assert seen.number("available_bytes") == 40e12 - 3e9
     assert seen.fullness() == pytest.approx((80e12 + 3e9) / 120e12)
@@ -80,8 +78,7 @@ def test_an_ost_that_failed_over_is_served_by_the_partner_of_its_home():
 def test_one_that_does_not_answer_tells_only_that():
     answers = np.array([True] * 7 + [False])
     seen = snapshot(changed(state_of(), answers=answers))
-    silent = seen.of("OST0007")
-    assert silent is not None
+    silent = known(seen.of("OST0007"))
     assert not seen.complete
     assert silent.value("import_state") == "DISCONN"
     assert silent.value("create_enabled") is False
@@ -133,8 +130,7 @@ def test_targets_of_one_column_differ_a_little_and_count_up_alone():
 
 def test_more_targets_change_nothing_of_those_before():
     few = expanded(state_of(20, 4), 3).osts.used_bytes
-    more = expanded(state_of(24, 4), 3).osts.used_bytes
-    assert np.array_equal(few, more[:20])
+    assert np.array_equal(few, expanded(state_of(24, 4), 3).osts.used_bytes[:20])
     assert not np.array_equal(few, expanded(state_of(20, 4), 4).osts.used_bytes)
 
 

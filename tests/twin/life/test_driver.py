@@ -1,7 +1,5 @@
 """The driver of the twin: what is set and done reaches the simulation, and shows in time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -9,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.codes import raises
+from tests.support.known import known
+from tests.support.narrow import instance
 from tests.support.small_twin import START, small_life, small_scenario
 
 from trimtab.base.error import RefusedError, UsageError
-from trimtab.base.snapshot import NotAvailable, Setting
+from trimtab.base.snapshot import NotAvailable, Setting, TrimPractice
 from trimtab.twin.scenario import Fault
 from trimtab.twin.twin_driver import TwinDriver, TwinPath
 
@@ -23,6 +23,24 @@ def a_driver(**changes: Any) -> TwinDriver:
     driver = TwinDriver(small_life(**changes), "/twin")
     driver.life.pass_by(3600.0)
     return driver
+
+
+@pytest.fixture
+def driver() -> TwinDriver:
+    return a_driver()
+
+
+def busy_pair(fullness: float, days: float = 0.0) -> tuple[TwinDriver, TwinDriver]:
+    """Return two drivers of one scenario whose users write 1 GiB a day, so many days later."""
+    users = replace(small_scenario().users, fullness=fullness, daily_writes_bytes=2.0**30)
+    pair = a_driver(users=users), a_driver(users=users)
+    both_pass(pair, days)
+    return pair
+
+
+def both_pass(pair: tuple[TwinDriver, TwinDriver], days: float) -> None:
+    for driver in pair:
+        driver.life.pass_by(days * DAY_S)
 
 
 SETTINGS = [
@@ -40,9 +58,7 @@ SETTINGS = [
 
 
 def shown(driver: TwinDriver, target: str, name: str) -> str:
-    setting = driver.settings(target)[name]
-    assert isinstance(setting, Setting)
-    return setting.value
+    return instance(Setting, driver.settings(target)[name]).value
 
 
 @pytest.mark.parametrize(("target", "name", "value", "default"), SETTINGS)
@@ -51,8 +67,7 @@ def test_a_setting_is_set_on_one_target_alone(
 ) -> None:
     driver = a_driver(mdts=replace(small_scenario().mdts, count=2))
     scenario = driver.life.simulation.scenario
-    answer = driver.set(target, name, value)
-    assert isinstance(answer, Setting)
+    answer = instance(Setting, driver.set(target, name, value))
     assert answer.value == shown(driver, target, name) == value
     kind = target[:3]
     others = [f"{kind}{number:04x}" for number in range(4 if kind == "OST" else 2)]
@@ -67,14 +82,12 @@ def test_a_setting_is_set_on_one_target_alone(
 
 def test_what_was_set_and_taken_back_leaves_no_trace() -> None:
     """Nor does setting what is set already: the same writes, to the last bit."""
-    busy = replace(small_scenario().users, fullness=0.8, daily_writes_bytes=2.0**30)
-    left, touched = a_driver(users=busy), a_driver(users=busy)
+    left, touched = pair = busy_pair(0.8)
     for target, name, value, default in SETTINGS:
         if target.startswith("OST"):
             touched.set(target, name, value)
             touched.set(target, name, default)
-    for driver in (left, touched):
-        driver.life.pass_by(10 * DAY_S)
+    both_pass(pair, 10)
     one, other = (driver.life.simulation for driver in (left, touched))
     for name in ("fullness", "amplification", "walks_per_request"):
         assert np.array_equal(one.trace.of(name), other.trace.of(name))
@@ -90,10 +103,7 @@ def could_write(driver: TwinDriver) -> np.ndarray:
 
 def test_throttling_off_speeds_up_that_target_alone() -> None:
     # Spare blocks are few where a drive is full, so that it copies.
-    busy = replace(small_scenario().users, fullness=0.8, daily_writes_bytes=2.0**30)
-    left, off = a_driver(users=busy), a_driver(users=busy)
-    for driver in (left, off):
-        driver.life.pass_by(10 * DAY_S)
+    left, off = busy_pair(0.8, days=10)
     off.set("OST0001", "drives/queue/wbt_lat_usec", "0")
     before, after = could_write(left), could_write(off)
     assert after[1] > 1.02 * before[1]
@@ -101,27 +111,20 @@ def test_throttling_off_speeds_up_that_target_alone() -> None:
 
 
 def test_a_threshold_reaches_the_allocator_of_that_target_alone() -> None:
-    full = replace(small_scenario().users, fullness=0.82, daily_writes_bytes=2.0**30)
-    left, raised = a_driver(users=full), a_driver(users=full)
-    raised.set("OST0001", "ldiskfs/md0/mb_c3_threshold", "40")
-    for driver in (left, raised):
-        driver.life.pass_by(20 * DAY_S)
-    before, after = (
-        driver.life.simulation.miniature.walks_per_request for driver in (left, raised)
-    )
+    pair = busy_pair(0.82)
+    pair[1].set("OST0001", "ldiskfs/md0/mb_c3_threshold", "40")
+    both_pass(pair, 20)
+    before, after = (driver.life.simulation.miniature.walks_per_request for driver in pair)
     assert after[1] != before[1]
     assert np.array_equal(after[[0, 2, 3]], before[[0, 2, 3]])
 
 
-def test_discard_hands_over_what_that_target_deletes() -> None:
-    driver = a_driver()
+def test_discard_hands_over_what_that_target_deletes(driver: TwinDriver) -> None:
     driver.set("OST0003", "mount/options", "rw,discard")
     driver.life.pass_by(2 * DAY_S)
     discarded = driver.life.simulation.state.bytes_discarded_total
     assert discarded[3] > 0.0 == discarded[:3].max()
-    practice = driver.trim_practice("OST0003")
-    assert not isinstance(practice, NotAvailable)
-    assert practice.mount_option == "discard"
+    assert instance(TrimPractice, driver.trim_practice("OST0003")).mount_option == "discard"
 
 
 def test_an_mdt_places_its_part_of_the_files_by_its_own_rule() -> None:
@@ -157,8 +160,7 @@ def test_what_is_set_is_lost_where_the_target_moves() -> None:
     assert (shown(driver, "OST0001", name), shown(driver, "OST0002", name)) == ("15", "25")
 
 
-def test_what_is_set_for_all_is_set_where_a_target_had_its_own() -> None:
-    driver = a_driver()
+def test_what_is_set_for_all_is_set_where_a_target_had_its_own(driver: TwinDriver) -> None:
     name = "ldiskfs/md0/mb_c2_threshold"
     driver.set("OST0001", name, "25")
     driver.set("OST0001", "drives/queue/wbt_lat_usec", "0")
@@ -167,9 +169,8 @@ def test_what_is_set_for_all_is_set_where_a_target_had_its_own() -> None:
     assert shown(driver, "OST0001", "drives/queue/wbt_lat_usec") == "0"
 
 
-def test_the_pointer_of_the_allocator_is_shown_and_set_back() -> None:
+def test_the_pointer_of_the_allocator_is_shown_and_set_back(driver: TwinDriver) -> None:
     name = "ldiskfs/md0/mb_last_group"
-    driver = a_driver()
     driver.life.pass_by(5 * DAY_S)
     groups = {target: int(shown(driver, target, name)) for target in ("OST0000", "OST0001")}
     assert max(groups.values()) > 0
@@ -183,23 +184,20 @@ def test_the_pointer_of_the_allocator_is_shown_and_set_back() -> None:
 
 
 @pytest.mark.parametrize("value", ["101", "-1", "0.5", "", "%", "\uff11", "ten"])
-def test_what_is_no_percentage_is_refused(value: str) -> None:
-    driver = a_driver()
+def test_what_is_no_percentage_is_refused(driver: TwinDriver, value: str) -> None:
     before = driver.life.simulation.scenario
     with pytest.raises(UsageError):
         driver.set("OST0000", "ldiskfs/md0/mb_c1_threshold", value)
     assert driver.life.simulation.scenario is before
 
 
-def test_what_is_no_latency_is_refused() -> None:
-    driver = a_driver()
+def test_what_is_no_latency_is_refused(driver: TwinDriver) -> None:
     for wrong in ("-1", "a", "0.5", "99999999999"):
         with raises(UsageError, "malformed-value"):
             driver.set("OST0000", "drives/queue/wbt_lat_usec", wrong)
 
 
-def test_what_a_server_shows_and_the_twin_cannot_change_is_refused() -> None:
-    driver = a_driver()
+def test_what_a_server_shows_and_the_twin_cannot_change_is_refused(driver: TwinDriver) -> None:
     known = driver.settings("OST0000")
     fixed = [name for name in known if name not in {row[1] for row in SETTINGS}]
     fixed.remove("ldiskfs/md0/mb_last_group")
@@ -210,51 +208,38 @@ def test_what_a_server_shows_and_the_twin_cannot_change_is_refused() -> None:
 
 
 def test_trim_brings_writes_back_to_speed() -> None:
-    busy = replace(small_scenario().users, fullness=0.5, daily_writes_bytes=2.0**30)
-    left, trimmed = a_driver(users=busy), a_driver(users=busy)
-    for driver in (left, trimmed):
-        driver.life.pass_by(20 * DAY_S)
-    assert np.array_equal(
-        left.life.simulation.state.amplification, trimmed.life.simulation.state.amplification
-    )
-    given = trimmed.trim("OST0001")
-    assert isinstance(given, int)
-    assert given > 4e8
-    for driver in (left, trimmed):
+    pair = busy_pair(0.5, days=20)
+    before, after = (driver.life.simulation.state.amplification for driver in pair)
+    assert np.array_equal(before, after)
+    assert instance(int, pair[1].trim("OST0001")) > 4e8
+    for driver in pair:
         driver.life.pass_until(START + timedelta(days=22))
-    before = left.life.simulation.state.amplification
-    after = trimmed.life.simulation.state.amplification
+    before, after = (driver.life.simulation.state.amplification for driver in pair)
     assert after[1] < 0.9 * before[1]
     assert np.array_equal(after[[0, 2, 3]], before[[0, 2, 3]])
 
 
-def test_a_trim_takes_time_and_is_remembered() -> None:
-    driver = a_driver()
+def test_a_trim_takes_time_and_is_remembered(driver: TwinDriver) -> None:
     began = driver.clock()
     driver.trim("OST0001")
     assert driver.clock() - began == timedelta(seconds=60)
-    one, other = driver.trim_practice("OST0001"), driver.trim_practice("OST0000")
-    assert not isinstance(one, NotAvailable)
-    assert not isinstance(other, NotAvailable)
+    one, other = (
+        instance(TrimPractice, driver.trim_practice(target)) for target in ("OST0001", "OST0000")
+    )
     assert (one.trimmed_since_mount, other.trimmed_since_mount) == (True, False)
     assert (one.discarded_bytes or 0) > 0 == other.discarded_bytes
 
 
 def test_ranges_of_a_trim_add_up_to_the_whole() -> None:
-    whole = a_driver().trim("OST0000")
-    assert isinstance(whole, int)
-    driver, quarter, given = a_driver(), 2**29, 0
+    whole = instance(int, a_driver().trim("OST0000"))
+    driver, quarter = a_driver(), 2**29
     began = driver.clock()
-    for part in range(4):
-        result = driver.trim("OST0000", part * quarter, quarter)
-        assert isinstance(result, int)
-        given += result
-    assert given == whole
+    given = [instance(int, driver.trim("OST0000", part * quarter, quarter)) for part in range(4)]
+    assert sum(given) == whole
     assert (driver.clock() - began).total_seconds() == pytest.approx(60.0)
 
 
-def test_a_closed_target_gets_no_new_bytes_until_it_is_opened() -> None:
-    driver = a_driver()
+def test_a_closed_target_gets_no_new_bytes_until_it_is_opened(driver: TwinDriver) -> None:
     assert driver.set_creation("OST0002", False) is None
     driver.life.pass_by(3600.0)
     state = driver.life.simulation.state
@@ -269,16 +254,12 @@ def test_a_closed_target_gets_no_new_bytes_until_it_is_opened() -> None:
 
 
 def test_the_allocator_is_reset() -> None:
-    full = replace(small_scenario().users, fullness=0.8, daily_writes_bytes=2.0**30)
-    left, reset = a_driver(users=full), a_driver(users=full)
-    for driver in (left, reset):
-        driver.life.pass_by(20 * DAY_S)
-    assert reset.reset_allocator("OST0001") is None
-    for driver in (left, reset):
-        driver.life.pass_by(DAY_S)
-    goals = [driver.life.simulation.miniature for driver in (left, reset)]
-    assert goals[0].walks_per_request[1] != goals[1].walks_per_request[1]
-    assert goals[0].walks_per_request[3] == goals[1].walks_per_request[3]
+    pair = busy_pair(0.8, days=20)
+    assert pair[1].reset_allocator("OST0001") is None
+    both_pass(pair, 1)
+    before, after = (driver.life.simulation.miniature.walks_per_request for driver in pair)
+    assert before[1] != after[1]
+    assert before[3] == after[3]
 
 
 def test_targets_of_a_class_are_not_touched_alone() -> None:
@@ -295,36 +276,25 @@ def test_targets_of_a_class_are_not_touched_alone() -> None:
         assert 'classes = "all"' in str(refused.value.hint)
 
 
-def test_an_mdt_is_trimmed() -> None:
-    driver = a_driver()
+def test_an_mdt_is_trimmed(driver: TwinDriver) -> None:
     driver.life.pass_by(DAY_S)
-    first = driver.trim("MDT0000")
-    assert isinstance(first, int)
-    seen = driver.snapshot(driver.clock()).of("MDT0000")
-    assert seen is not None
-    assert first == seen.number("available_bytes")
-    assert seen.number("bytes_discarded_total") == first
+    first = instance(int, driver.trim("MDT0000"))
+    seen = known(driver.snapshot(driver.clock()).of("MDT0000"))
+    assert first == seen.number("available_bytes") == seen.number("bytes_discarded_total")
     assert seen.value("last_trim_at") == (START + timedelta(hours=25)).isoformat()
-    practice = driver.trim_practice("MDT0000")
-    assert not isinstance(practice, NotAvailable)
+    practice = instance(TrimPractice, driver.trim_practice("MDT0000"))
     assert (practice.trimmed_since_mount, practice.has_mechanism) == (True, False)
-    again = driver.trim("MDT0000")
-    assert isinstance(again, int)
-    assert again == 0
+    assert instance(int, driver.trim("MDT0000")) == 0
     driver.life.pass_by(DAY_S)
-    later = driver.trim("MDT0000")
-    assert isinstance(later, int)
-    assert 0 < later < first
+    assert 0 < instance(int, driver.trim("MDT0000")) < first
 
 
-def test_mdts_are_not_closed_or_reset() -> None:
-    driver = a_driver()
+def test_mdts_are_not_closed_or_reset(driver: TwinDriver) -> None:
     for answer in (driver.set_creation("MDT0000", False), driver.reset_allocator("MDT0000")):
         assert isinstance(answer, NotAvailable)
 
 
-def test_looking_changes_nothing_and_takes_no_time() -> None:
-    driver = a_driver()
+def test_looking_changes_nothing_and_takes_no_time(driver: TwinDriver) -> None:
     first = driver.snapshot(driver.clock())
     driver.targets()
     driver.settings("OST0000")
@@ -332,15 +302,11 @@ def test_looking_changes_nothing_and_takes_no_time() -> None:
     assert driver.clock() == START + timedelta(hours=1)
 
 
-def test_targets_are_added_with_capacity() -> None:
-    driver = a_driver()
+def test_targets_are_added_with_capacity(driver: TwinDriver) -> None:
     driver.life.do("set", key="osts.count", value=6)
     driver.life.pass_by(3600.0)
-    targets = driver.targets()
-    assert not isinstance(targets, NotAvailable)
-    assert [one.name for one in targets if one.kind == "ost"] == [
-        f"OST{number:04x}" for number in range(6)
-    ]
+    names = [one.name for one in instance(tuple, driver.targets()) if one.kind == "ost"]
+    assert names == [f"OST{number:04x}" for number in range(6)]
     driver.guest.make_directory("/twin", ".trimtab-probe-x")
     driver.guest.create("/twin/.trimtab-probe-x/data", first=5, stripe_count=1)
     driver.guest.write({"/twin/.trimtab-probe-x/data": 2.0**20})
@@ -349,8 +315,7 @@ def test_targets_are_added_with_capacity() -> None:
     assert isinstance(driver.trim("OST0005"), int)
 
 
-def test_a_path_shows_what_a_client_sees() -> None:
-    driver = a_driver()
+def test_a_path_shows_what_a_client_sees(driver: TwinDriver) -> None:
     path = TwinPath(driver, "/twin")
     snapshot = path.snapshot(path.clock())
     space = driver.guest.space()

@@ -1,7 +1,5 @@
 """A node of the twin: what IOR, the generator and lfs do there, and where files go."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -20,9 +18,8 @@ from trimtab.formats.format_table import phases_of
 from trimtab.formats.measurement import Measurement
 from trimtab.formats.phase import PhaseRequest
 from trimtab.probe.file_placement import Pinned
-from trimtab.reach.allocation import NodeDemand
+from trimtab.reach.allocation import Allocation, NodeDemand
 from trimtab.reach.process import ProcessResult
-from trimtab.site.path_access import Reach
 from trimtab.twin.guest import Guest, NoSpace
 from trimtab.twin.instrument.probe_output import command_of
 from trimtab.twin.scenario import Fault, ProbeLoad, Scenario
@@ -42,10 +39,19 @@ def a_driver(**changes: Any) -> TwinDriver:
     return driver
 
 
-def run(driver: TwinDriver, *argv: str, timeout_s: float = 600.0) -> ProcessResult:
-    launcher = driver.launcher("slurm")
+def allocated(driver: TwinDriver, name: str, nodes: int, each: int) -> Allocation:
+    launcher = driver.launcher(name)
     assert not isinstance(launcher, NotAvailable)
-    with launcher.allocate(NodeDemand("job", nodes=2, tasks_per_node=2)) as allocation:
+    return launcher.allocate(NodeDemand("job", nodes=nodes, tasks_per_node=each))
+
+
+@pytest.fixture
+def driver() -> TwinDriver:
+    return a_driver()
+
+
+def run(driver: TwinDriver, *argv: str, timeout_s: float = 600.0) -> ProcessResult:
+    with allocated(driver, "slurm", 2, 2) as allocation:
         return allocation.execute(argv, tasks=4, timeout_s=timeout_s)
 
 
@@ -61,13 +67,9 @@ def measured(
 
 
 def name_of(driver: TwinDriver, name: str) -> str:
-    tool = reach(driver).find_tool(name, lambda argv: pytest.fail("nobody is asked"))
+    tool = twin_reach(driver).find_tool(name, lambda argv: pytest.fail("nobody is asked"))
     assert not isinstance(tool, NotAvailable)
     return tool.path
-
-
-def reach(driver: TwinDriver) -> Reach:
-    return twin_reach(driver)
 
 
 def used(driver: TwinDriver) -> np.ndarray:
@@ -76,8 +78,7 @@ def used(driver: TwinDriver) -> np.ndarray:
 
 @pytest.mark.parametrize("name", ["ior", "builtin"])
 @pytest.mark.parametrize("direct", [True, False])
-def test_a_probe_of_fixed_time_is_measured(name: str, direct: bool) -> None:
-    driver = a_driver()
+def test_a_probe_of_fixed_time_is_measured(driver: TwinDriver, name: str, direct: bool) -> None:
     before = used(driver)
     spec = replace(SPEC, benchmark=name, direct=direct, processes=True)
     for access in ("write", "read"):
@@ -96,14 +97,12 @@ def test_a_probe_of_fixed_time_is_measured(name: str, direct: bool) -> None:
     assert np.array_equal(used(driver), before)
 
 
-def test_the_command_of_a_site_file_writes_reads_and_leaves_nothing() -> None:
-    driver = a_driver()
+def test_the_command_of_a_site_file_writes_reads_and_leaves_nothing(driver: TwinDriver) -> None:
     probe = ProbeLoad("hourly", "ior", "every 1h", 2, 2, bytes_written=4.0 * 32 * MIB)
     argv = [word.replace("{directory}", WHERE) for word in command_of(probe)]
     before, began = used(driver), driver.clock()
     written = driver.life.simulation.state.client_bytes_written_total.copy()
-    result = run(driver, *argv)
-    found = ior.parse(result.raw_output("command"), ordinal=0)
+    found = ior.parse(run(driver, *argv).raw_output("command"), ordinal=0)
     assert found.status is RunStatus.OK
     assert {one.metric for one in found.samples} >= {"write_bandwidth", "read_bandwidth"}
     assert sum(phase.elapsed_s or 0.0 for phase in found.phases) == pytest.approx(
@@ -116,8 +115,7 @@ def test_the_command_of_a_site_file_writes_reads_and_leaves_nothing() -> None:
     assert more.sum() == 4 * 32 * MIB
 
 
-def test_writing_again_writes_the_drives_and_takes_no_more_room() -> None:
-    driver = a_driver()
+def test_writing_again_writes_the_drives_and_takes_no_more_room(driver: TwinDriver) -> None:
     paths = {f"{WHERE}/data.{task:08d}": 8.0 * MIB for task in range(4)}
     driver.guest.write(paths)
     after, osts = used(driver), [driver.guest.file(path).osts for path in paths]
@@ -142,8 +140,9 @@ def test_writing_again_writes_the_drives_and_takes_no_more_room() -> None:
         (("-r", "-F", "-o", f"{WHERE}/data"), "does not exist"),
     ],
 )
-def test_what_ior_is_not_played_with_is_named(words: tuple[str, ...], said: str) -> None:
-    driver = a_driver()
+def test_what_ior_is_not_played_with_is_named(
+    driver: TwinDriver, words: tuple[str, ...], said: str
+) -> None:
     before = used(driver)
     result = run(driver, "ior", *words)
     assert result.exit_code == 1
@@ -151,8 +150,7 @@ def test_what_ior_is_not_played_with_is_named(words: tuple[str, ...], said: str)
     assert np.array_equal(used(driver), before)
 
 
-def test_reading_past_the_end_of_a_file_fails() -> None:
-    driver = a_driver()
+def test_reading_past_the_end_of_a_file_fails(driver: TwinDriver) -> None:
     driver.guest.write({f"{WHERE}/data.{task:08d}": 8.0 * MIB for task in range(4)})
     words = ("ior", "-r", "-F", "-k", "-b", str(16 * MIB), "-t", str(MIB), "-o", f"{WHERE}/data")
     result = run(driver, *words)
@@ -160,32 +158,27 @@ def test_reading_past_the_end_of_a_file_fails() -> None:
     assert b"is shorter than the read" in result.stderr
 
 
-def test_what_is_not_installed_is_said() -> None:
-    driver = a_driver()
+def test_what_is_not_installed_is_said(driver: TwinDriver) -> None:
     with raises(ToolError, "program-missing"):
         run(driver, "/usr/bin/fio", "--version")
-    assert isinstance(
-        reach(driver).find_tool("fio", lambda argv: pytest.fail("asked")), NotAvailable
-    )
-    assert reach(driver).which("fio") is None
-    assert reach(driver).which("ior") == "/usr/bin/ior"
+    reach = twin_reach(driver)
+    assert isinstance(reach.find_tool("fio", lambda argv: pytest.fail("asked")), NotAvailable)
+    assert [reach.which(name) for name in ("fio", "ior")] == [None, "/usr/bin/ior"]
 
 
-def test_caches_are_dropped_with_sudo_and_without() -> None:
-    driver = a_driver()
+def test_caches_are_dropped_with_sudo_and_without(driver: TwinDriver) -> None:
     for sudo in ((), ("sudo", "-n")):
         assert run(driver, *sudo, "sysctl", "-q", "-w", "vm.drop_caches=3").exit_code == 0
 
 
-def test_the_versions_that_are_told_are_those_that_are_used() -> None:
-    driver = a_driver()
+def test_the_versions_that_are_told_are_those_that_are_used(driver: TwinDriver) -> None:
     execute = driver.programs.execute
 
     def ask(argv: tuple[str, ...]):
         return execute(argv, timeout_s=5.0).raw_output("version")
 
     for name, told in (("ior", ior.version), ("builtin", ioload.version)):
-        tool = reach(driver).find_tool(name, ask)
+        tool = twin_reach(driver).find_tool(name, ask)
         assert not isinstance(tool, NotAvailable)
         assert told(ask, tool.path) == tool.version
 
@@ -194,12 +187,10 @@ def test_the_versions_that_are_told_are_those_that_are_used() -> None:
 
 
 def pinned(driver: TwinDriver, targets: tuple[str, ...]) -> Pinned:
-    make = driver.guest.make_directory
-    return Pinned(make, targets, driver.programs.execute)
+    return Pinned(driver.guest.make_directory, targets, driver.programs.execute)
 
 
-def test_pinned_files_lie_where_they_were_asked_for_also_once_written() -> None:
-    driver = a_driver()
+def test_pinned_files_lie_where_they_were_asked_for_also_once_written(driver: TwinDriver) -> None:
     driver.guest.remove("/twin", NAME)
     targets = ("OST0002", "OST0000", "OST0002", "OST0000")
     pinned(driver, targets)("/twin", NAME)
@@ -210,8 +201,7 @@ def test_pinned_files_lie_where_they_were_asked_for_also_once_written() -> None:
         assert driver.guest.targets(f"{WHERE}/data.{task:08d}") == (target,)
 
 
-def test_a_closed_target_passes_a_file_on_and_pinning_notices() -> None:
-    driver = a_driver()
+def test_a_closed_target_passes_a_file_on_and_pinning_notices(driver: TwinDriver) -> None:
     driver.guest.remove("/twin", NAME)
     driver.set_creation("OST0001", False)
     driver.life.pass_by(3600.0)
@@ -219,8 +209,7 @@ def test_a_closed_target_passes_a_file_on_and_pinning_notices() -> None:
         pinned(driver, ("OST0000", "OST0001"))("/twin", NAME)
 
 
-def test_files_go_around_the_open_targets_alike() -> None:
-    driver = a_driver()
+def test_files_go_around_the_open_targets_alike(driver: TwinDriver) -> None:
     driver.set_creation("OST0003", False)
     driver.life.pass_by(3600.0)
     files = driver.guest.touch([f"{WHERE}/{number}" for number in range(9)])
@@ -237,8 +226,7 @@ def test_uneven_targets_get_files_by_their_room() -> None:
     assert 0 < counts[0] < 0.6 * counts[1:].min()
 
 
-def test_stripes_spread_a_file_evenly() -> None:
-    driver = a_driver()
+def test_stripes_spread_a_file_evenly(driver: TwinDriver) -> None:
     execute = driver.programs.execute
     before = used(driver)
     execute(("lfs", "setstripe", "-c", "-1", WHERE), timeout_s=5.0)
@@ -257,21 +245,18 @@ def test_lfs_says_what_it_does_not_play() -> None:
 # What goes wrong
 
 
-def test_no_space_where_all_are_closed_is_what_a_run_meets() -> None:
-    driver = a_driver()
+def test_no_space_where_all_are_closed_is_what_a_run_meets(driver: TwinDriver) -> None:
     for number in range(4):
         driver.set_creation(f"OST{number:04x}", False)
     driver.life.pass_by(3600.0)
     before = used(driver)
     result = run(driver, "ior", "-w", "-F", "-o", f"{WHERE}/data")
     assert result.exit_code == 134
-    found = ior.parse(result.raw_output("command"), ordinal=0)
-    assert found.status is not RunStatus.OK
+    assert ior.parse(result.raw_output("command"), ordinal=0).status is not RunStatus.OK
     assert np.array_equal(used(driver), before)
 
 
-def test_no_space_where_an_ost_is_full_and_nothing_is_written() -> None:
-    driver = a_driver()
+def test_no_space_where_an_ost_is_full_and_nothing_is_written(driver: TwinDriver) -> None:
     before = used(driver)
     with pytest.raises(NoSpace, match="No space left on device"):
         driver.guest.write({f"{WHERE}/huge": 3.0 * 2**30})
@@ -284,53 +269,41 @@ def test_no_space_where_an_ost_is_full_and_nothing_is_written() -> None:
 def faulty(kind: str, *osts: int) -> TwinDriver:
     hour = timedelta(hours=1)
     fault = Fault(kind=kind, at=START + hour, until=START + 6 * hour, osts=osts)  # type: ignore[arg-type]
-    return a_driver(faults=(fault,))
+    driver = a_driver(faults=(fault,))
+    driver.life.pass_by(3600.0)
+    return driver
 
 
 def test_a_silent_ost_hangs_a_run_until_its_time_is_over() -> None:
     driver = faulty("silent-ost", 1)
-    driver.life.pass_by(3600.0)
     began = driver.clock()
     words = ("ior", "-w", "-r", "-F", "-t", str(MIB), "-b", str(MIB), "-o", f"{WHERE}/data")
     result = run(driver, *words, timeout_s=90.0)
     assert (result.timed_out, result.exit_code, result.elapsed_s) == (True, None, 90.0)
     assert driver.clock() - began == timedelta(seconds=90)
     assert ior.parse(result.raw_output("command"), ordinal=0).status is not RunStatus.OK
+    fixed_time = ior.command(PhaseRequest(SPEC, "write", "ior", WHERE))
+    assert run(driver, *fixed_time, timeout_s=60.0).timed_out
     driver.life.pass_by(6 * 3600.0)
     assert run(driver, *words, timeout_s=90.0).exit_code == 0
 
 
-def test_a_run_of_fixed_time_hangs_too() -> None:
-    driver = faulty("silent-ost", 1)
-    driver.life.pass_by(3600.0)
-    argv = ior.command(PhaseRequest(SPEC, "write", "ior", WHERE))
-    assert run(driver, *argv, timeout_s=60.0).timed_out
-
-
 def test_without_names_no_job_begins() -> None:
     driver = faulty("name-service")
-    driver.life.pass_by(3600.0)
     with raises(NeverStarted, "nodes-unreachable"):
         run(driver, "ior", "-w", "-F", "-o", f"{WHERE}/data")
     driver.life.pass_by(6 * 3600.0)
     assert run(driver, "ior", "-w", "-F", "-o", f"{WHERE}/data").exit_code == 0
 
 
-def test_more_nodes_than_there_are_is_refused() -> None:
-    driver = a_driver()
-    launcher = driver.launcher("mpi")
-    assert not isinstance(launcher, NotAvailable)
+def test_more_nodes_than_there_are_is_refused(driver: TwinDriver) -> None:
     there = driver.life.scenario.clients.nodes
     with pytest.raises(UsageError, match=str(there)):
-        launcher.allocate(NodeDemand("job", nodes=there + 1, tasks_per_node=1))
+        allocated(driver, "mpi", there + 1, 1)
 
 
-def test_the_facts_of_an_allocation_are_in_the_times_of_the_twin() -> None:
-    driver = a_driver()
-    launcher = driver.launcher("slurm")
-    assert not isinstance(launcher, NotAvailable)
-    allocation = launcher.allocate(NodeDemand("job", nodes=2, tasks_per_node=1))
-    with allocation:
+def test_the_facts_of_an_allocation_are_in_the_times_of_the_twin(driver: TwinDriver) -> None:
+    with allocated(driver, "slurm", 2, 1) as allocation:
         driver.life.pass_by(1800.0)
     assert allocation.facts["node_hours"] == pytest.approx(1.0)
     assert allocation.facts["ended_at"] == driver.clock().isoformat()
@@ -389,11 +362,8 @@ def both_ways(scenario: Scenario, hours: int) -> tuple[np.ndarray, np.ndarray]:
         guest.life.pass_until(START + timedelta(hours=hour))
         measurement = ior.parse(run(guest, *argv).raw_output("command"), ordinal=0)
         found.append([one.value for one in measurement.samples if "bandwidth" in one.metric])
-    jobs = own.life.simulation.trace.jobs
-    return (
-        np.array([[one.write_bytes_per_s, one.read_bytes_per_s] for one in jobs], dtype=float),
-        np.array(found),
-    )
+    jobs = [[one.write_bytes_per_s, one.read_bytes_per_s] for one in own.life.simulation.trace.jobs]
+    return np.array(jobs, dtype=float), np.array(found)
 
 
 @pytest.mark.calibration

@@ -1,38 +1,13 @@
 """Hypothesis strategies: any scenario that a file can describe."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import get_args
 
 from hypothesis import strategies as st
 
+from trimtab.twin import scenario as model
 from trimtab.twin.drive_preset import PRESETS
-from trimtab.twin.scenario import (
-    Allocator,
-    Clients,
-    DriveModel,
-    Fault,
-    FaultKind,
-    Gating,
-    Lifetime,
-    Mdts,
-    Osts,
-    Placement,
-    ProbeLoad,
-    Purge,
-    Queue,
-    Raid,
-    RaidKind,
-    Resolution,
-    Scenario,
-    ScenarioChange,
-    Server,
-    Trim,
-    Users,
-    drives_capacity_bytes,
-)
 
 ZONES = ["UTC", "Europe/Zurich", "America/Los_Angeles", "Australia/Lord_Howe"]
 names = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
@@ -48,7 +23,7 @@ counts = st.integers(1, 5000)
 
 
 drives = st.sampled_from([preset.model for preset in PRESETS.values()]) | st.builds(
-    DriveModel,
+    model.DriveModel,
     name=texts,
     capacity_bytes=st.integers(10**12, 2**47).map(float),
     read_bytes_per_s=rates,
@@ -61,13 +36,13 @@ drives = st.sampled_from([preset.model for preset in PRESETS.values()]) | st.bui
 
 
 @st.composite
-def raids(draw: st.DrawFn) -> Raid:
-    kind = draw(st.sampled_from(get_args(RaidKind)))
+def raids(draw: st.DrawFn) -> model.Raid:
+    kind = draw(st.sampled_from(get_args(model.RaidKind)))
     data = 1 if kind == "raid10" else draw(st.integers(1, 12))
     parity = 1 if kind == "raid10" else draw(st.integers(1, 3))
     spares = draw(st.integers(0, 3))
     more = draw(st.integers(0, 20))
-    return Raid(
+    return model.Raid(
         kind=kind,
         drives=data + parity + spares + more,
         data=data,
@@ -79,8 +54,8 @@ def raids(draw: st.DrawFn) -> Raid:
 
 
 @st.composite
-def all_osts(draw: st.DrawFn) -> Osts:
-    osts = Osts(
+def all_osts(draw: st.DrawFn) -> model.Osts:
+    osts = model.Osts(
         count=draw(counts),
         drive=draw(drives),
         raid=draw(raids()),
@@ -88,21 +63,22 @@ def all_osts(draw: st.DrawFn) -> Osts:
         link_bytes_per_s=draw(st.none() | rates),
     )
     part = draw(st.none() | st.floats(0.5, 0.99))
-    capacity = None if part is None else float(int(part * drives_capacity_bytes(osts)))
-    return Osts(osts.count, osts.drive, osts.raid, capacity, osts.per_server, osts.link_bytes_per_s)
+    capacity = None if part is None else float(int(part * model.drives_capacity_bytes(osts)))
+    return model.Osts(
+        osts.count, osts.drive, osts.raid, capacity, osts.per_server, osts.link_bytes_per_s
+    )
 
 
 @st.composite
-def lifetimes(draw: st.DrawFn) -> tuple[Lifetime, ...]:
-    cuts = sorted(draw(st.lists(st.integers(1, 999), max_size=3, unique=True)))
-    edges = [0, *cuts, 1000]
+def lifetimes(draw: st.DrawFn) -> tuple[model.Lifetime, ...]:
+    edges = [0, *sorted(draw(st.lists(st.integers(1, 999), max_size=3, unique=True))), 1000]
     shares = [(after - before) / 1000 for before, after in pairwise(edges)]
-    return tuple(Lifetime(share, draw(st.none() | durations)) for share in shares)
+    return tuple(model.Lifetime(share, draw(st.none() | durations)) for share in shares)
 
 
 @st.composite
-def all_users(draw: st.DrawFn) -> Users:
-    return Users(
+def all_users(draw: st.DrawFn) -> model.Users:
+    return model.Users(
         count=draw(counts),
         fullness=draw(st.floats(0, 0.5).filter(lambda x: x == 0 or x > 1e-6)),
         daily_writes_bytes=draw(st.integers(0, 10**11).map(float)),
@@ -121,9 +97,9 @@ def all_users(draw: st.DrawFn) -> Users:
 
 
 @st.composite
-def purges(draw: st.DrawFn) -> Purge:
+def purges(draw: st.DrawFn) -> model.Purge:
     oldest = draw(durations)
-    return Purge(
+    return model.Purge(
         enabled=draw(st.booleans()),
         target=draw(fractions),
         min_age_s=oldest,
@@ -134,9 +110,9 @@ def purges(draw: st.DrawFn) -> Purge:
 
 
 @st.composite
-def gatings(draw: st.DrawFn) -> Gating:
+def gatings(draw: st.DrawFn) -> model.Gating:
     limit = draw(st.floats(0.1, 1))
-    return Gating(
+    return model.Gating(
         enabled=draw(st.booleans()),
         limit=limit,
         reopen=limit / 2,
@@ -145,15 +121,17 @@ def gatings(draw: st.DrawFn) -> Gating:
 
 
 @st.composite
-def probes(draw: st.DrawFn, name: str, start: datetime) -> ProbeLoad:
+def probes(draw: st.DrawFn, name: str, start: datetime) -> model.ProbeLoad:
     since = draw(st.none() | moments(start, 86400.0))
     schedule = draw(st.sampled_from(["every 1h", "daily at 20:00", "30 2 * * mon-fri"]))
     timeout = draw(durations)
     transfer = draw(st.integers(1, 2**40))
     if draw(st.booleans()):
-        return ProbeLoad(name, "obdfilter-survey", schedule, 0, 0, transfer, 0.0, timeout, since)
+        return model.ProbeLoad(
+            name, "obdfilter-survey", schedule, 0, 0, transfer, 0.0, timeout, since
+        )
     written = 64 * transfer + draw(st.integers(0, 10**11).map(float))
-    return ProbeLoad(name, "ior", schedule, 1, 64, transfer, written, timeout, since)
+    return model.ProbeLoad(name, "ior", schedule, 1, 64, transfer, written, timeout, since)
 
 
 def moments(start: datetime, length_s: float) -> st.SearchStrategy[datetime]:
@@ -178,15 +156,15 @@ settings = st.fixed_dictionaries(
 
 
 @st.composite
-def faults(draw: st.DrawFn, start: datetime, length_s: float) -> Fault:
-    kind = draw(st.sampled_from(get_args(FaultKind)))
+def faults(draw: st.DrawFn, start: datetime, length_s: float) -> model.Fault:
+    kind = draw(st.sampled_from(get_args(model.FaultKind)))
     at = draw(moments(start, length_s))
     size = None
     if kind == "slow-drive":
         size = draw(inner)
     elif kind in ("filling", "burst"):
         size = draw(rates)
-    return Fault(
+    return model.Fault(
         at=at,
         kind=kind,
         until=draw(st.none() | st.just(at + timedelta(hours=3))),
@@ -197,45 +175,43 @@ def faults(draw: st.DrawFn, start: datetime, length_s: float) -> Fault:
 
 
 @st.composite
-def scenarios(draw: st.DrawFn) -> Scenario:
+def scenarios(draw: st.DrawFn) -> model.Scenario:
     """Return a scenario that is possible."""
     start = draw(st.datetimes(datetime(2000, 1, 1), datetime(2090, 1, 1))).replace(tzinfo=UTC)
     length = draw(st.sampled_from([86400.0, 30 * 86400.0]) | st.floats(86400, 1e8))
     osts = draw(all_osts())
     classes = draw(st.none() | st.integers(1, osts.count))
-    changes = draw(
-        st.lists(
-            st.builds(ScenarioChange, moments(start, length), settings, st.just("") | texts),
-            max_size=3,
-        )
-    )
+    change = st.builds(model.ScenarioChange, moments(start, length), settings, st.just("") | texts)
+    changes = draw(st.lists(change, max_size=3))
     found = draw(st.lists(faults(start, length), max_size=3))
     labels = draw(st.lists(names, unique=True, max_size=2))
-    return Scenario(
+    return model.Scenario(
         name=draw(names),
         title=draw(texts),
         start=start,
         length_s=length,
         osts=osts,
-        mdts=draw(st.builds(Mdts, counts, st.integers(0, 10**10).map(float), rates, rates)),
-        server=draw(st.builds(Server, counts, rates)),
-        clients=draw(st.builds(Clients, counts, rates, st.booleans(), st.booleans())),
+        mdts=draw(st.builds(model.Mdts, counts, st.integers(0, 10**10).map(float), rates, rates)),
+        server=draw(st.builds(model.Server, counts, rates)),
+        clients=draw(st.builds(model.Clients, counts, rates, st.booleans(), st.booleans())),
         users=draw(all_users()),
         seed=draw(st.integers(0, 2**63 - 1)),
         timezone=draw(st.sampled_from(ZONES)),
-        resolution=Resolution(classes, draw(st.integers(1, 4096)), 64, draw(st.floats(60, 3600))),
+        resolution=model.Resolution(
+            classes, draw(st.integers(1, 4096)), 64, draw(st.floats(60, 3600))
+        ),
         allocator=draw(
             st.builds(
-                Allocator,
+                model.Allocator,
                 st.sampled_from(["classic", "optimize-scan", "el9"]),
                 *(fractions, fractions, fractions, st.none() | durations),
             )
         ),
-        queue=draw(st.builds(Queue, st.booleans(), durations)),
-        trim=draw(st.builds(Trim, st.none() | durations, st.booleans())),
+        queue=draw(st.builds(model.Queue, st.booleans(), durations)),
+        trim=draw(st.builds(model.Trim, st.none() | durations, st.booleans())),
         placement=draw(
             st.builds(
-                Placement,
+                model.Placement,
                 st.sampled_from(["round-robin", "weighted"]),
                 *(fractions, fractions, counts),
             )

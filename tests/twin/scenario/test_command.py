@@ -1,7 +1,5 @@
 """``trimtab twin list`` and ``trimtab twin show``, as a person and as a program sees them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,24 +1,29 @@
-"""Dotted keys: each setting can be read, put elsewhere by its own type, and nothing else moves."""
+"""Dotted keys and files: each setting is read, replaced and written by its own type."""
 
-from __future__ import annotations
-
+import tomllib
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.codes import raises
 from tests.support.each import for_each
 from tests.twin.scenario.scenarios import scenarios
 from tests.twin.scenario.test_load import SMALL
 
 from trimtab.base.error import UsageError
+from trimtab.base.toml_kind import OPERATIONS, RATE, SIZE, SIZE_OR_ZERO
 from trimtab.twin.drive_preset import PRESETS
-from trimtab.twin.scenario import Scenario, ScenarioChange
-from trimtab.twin.scenario_check import replace_keys, replace_running
+from trimtab.twin.scenario import DURATION, WHOLE_SIZE, Scenario, ScenarioChange
+from trimtab.twin.scenario_check import problems, replace_keys, replace_running
 from trimtab.twin.scenario_fact import at_the_end
-from trimtab.twin.scenario_file import load_scenario, parse_scenario
+from trimtab.twin.scenario_file import load_scenario, parse_scenario, preset_names, to_toml
 from trimtab.twin.scenario_key import find_key, known_keys, read_value, value_of, with_value
+
+PERLMUTTER = load_scenario("perlmutter")
+BASE = parse_scenario(SMALL, "f.toml")
 
 
 def flat(value: Any, above: str = "") -> dict[str, Any]:
@@ -66,9 +71,8 @@ def test_text_is_read_by_the_key_s_own_type(name, text, value) -> None:
 
 
 def test_a_drive_is_replaced_whole() -> None:
-    base = parse_scenario(SMALL, "f.toml")
-    assert replace_keys(base, {"osts.drive": "pm1735"}).osts.drive == PRESETS["pm1735"].model
-    assert base.osts.drive == PRESETS["pm1733"].model
+    assert replace_keys(BASE, {"osts.drive": "pm1735"}).osts.drive == PRESETS["pm1735"].model
+    assert BASE.osts.drive == PRESETS["pm1733"].model
 
 
 @pytest.mark.calibration
@@ -129,29 +133,26 @@ def test_the_nearest_key_is_suggested() -> None:
 
 
 def test_keys_that_need_one_another_are_replaced_together() -> None:
-    base = load_scenario("perlmutter")
-    changed = replace_keys(base, {"gating.limit": "60%", "gating.reopen": "55%"})
+    changed = replace_keys(PERLMUTTER, {"gating.limit": "60%", "gating.reopen": "55%"})
     assert (changed.gating.limit, changed.gating.reopen) == (0.6, 0.55)
-    small = replace_keys(base, {"osts.drive": "pm1735", "osts.capacity": "from-drives"})
+    small = replace_keys(PERLMUTTER, {"osts.drive": "pm1735", "osts.capacity": "from-drives"})
     assert small.osts.drive.drive_writes_per_day == 3
 
 
 def test_what_is_replaced_is_no_longer_assumed() -> None:
-    base = load_scenario("perlmutter")
-    assert "trim.every" in base.assumptions
-    assert "trim.every" not in replace_keys(base, {"trim.every": "24h"}).assumptions
+    assert "trim.every" in PERLMUTTER.assumptions
+    assert "trim.every" not in replace_keys(PERLMUTTER, {"trim.every": "24h"}).assumptions
 
 
 def test_a_later_change_still_happens_unless_it_is_for_good() -> None:
-    base = load_scenario("perlmutter")
-    once = replace_keys(base, {"trim.every": "never"})
+    once = replace_keys(PERLMUTTER, {"trim.every": "never"})
     assert once.trim.every_s is None
     assert at_the_end(once).trim.every_s == 86400
-    good = replace_keys(base, {"trim.every": "never"}, for_good=True)
+    good = replace_keys(PERLMUTTER, {"trim.every": "never"}, for_good=True)
     assert at_the_end(good).trim.every_s is None
-    assert len(good.changes) == len(base.changes) - 1
+    assert len(good.changes) == len(PERLMUTTER.changes) - 1
     # Of a change that sets several keys the others stay.
-    placed = replace_keys(base, {"placement.kind": "round-robin"}, for_good=True)
+    placed = replace_keys(PERLMUTTER, {"placement.kind": "round-robin"}, for_good=True)
     end = at_the_end(placed).placement
     assert (end.kind, end.qos_threshold_rr) == ("round-robin", 0.05)
 
@@ -167,10 +168,9 @@ def test_every_change_of_a_preset_is_of_a_key_that_may_change() -> None:
 
 
 def test_changes_are_applied_one_after_the_other() -> None:
-    base = parse_scenario(SMALL, "f.toml")
-    one = ScenarioChange(base.start, {"trim.every": 60.0, "osts.count": 5})
-    two = ScenarioChange(base.start, {"trim.every": None})
-    end = at_the_end(replace(base, changes=(one, two)))
+    one = ScenarioChange(BASE.start, {"trim.every": 60.0, "osts.count": 5})
+    two = ScenarioChange(BASE.start, {"trim.every": None})
+    end = at_the_end(replace(BASE, changes=(one, two)))
     assert (end.trim.every_s, end.osts.count) == (None, 5)
 
 
@@ -184,8 +184,85 @@ def test_a_running_file_system_changes_whatever_was_to_change_before() -> None:
 
 
 def test_a_running_file_system_changes_what_belongs_together_at_once() -> None:
-    base = parse_scenario(SMALL, "f.toml")
-    both = replace_running(base, {"gating.limit": "60%", "gating.reopen": 0.5})
+    both = replace_running(BASE, {"gating.limit": "60%", "gating.reopen": 0.5})
     assert (both.gating.limit, both.gating.reopen) == (0.6, 0.5)
-    assert refused(replace_running, base, {"gating.limit": "60%"}).code == "reopen-above-limit"
-    assert refused(replace_running, base, {"users.fullness": "60%"}).code == "key-fixed"
+    assert refused(replace_running, BASE, {"gating.limit": "60%"}).code == "reopen-above-limit"
+    assert refused(replace_running, BASE, {"users.fullness": "60%"}).code == "key-fixed"
+
+
+# Whatever a file can describe is written as a file that describes the same
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_reads_back(name) -> None:
+    scenario = load_scenario(name)
+    assert parse_scenario(to_toml(scenario), name) == scenario
+
+
+@pytest.mark.calibration
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(scenarios())
+def test_every_scenario_reads_back(scenario) -> None:
+    assert list(problems(scenario)) == []
+    assert scenario.source is not None
+    assert parse_scenario(to_toml(scenario), scenario.source) == scenario
+
+
+@given(
+    st.sampled_from([DURATION, RATE, OPERATIONS]),
+    st.floats(1e-9, 1e9) | st.integers(1, 10**9).map(float),
+)
+def test_quantities_are_written_to_the_last_bit(kind, value) -> None:
+    text = kind.write(value)
+    assert kind.read(tomllib.loads(f"x = {text}")["x"]) == value
+
+
+@given(st.integers(0, 10**21).map(float))
+def test_sizes_are_written_to_the_last_byte(value) -> None:
+    assert SIZE_OR_ZERO.read(tomllib.loads(f"x = {SIZE_OR_ZERO.write(value)}")["x"]) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        (DURATION, 86400.0 * 275, "275d"),
+        (DURATION, 0.002, "2ms"),
+        (DURATION, 5400.0, "90m"),
+        (SIZE, 133e12, "133TB"),
+        (SIZE, 30.0 * 2**40, "30TiB"),
+        (SIZE, 135.168e12, "135.168TB"),
+        (WHOLE_SIZE, 131072, "128KiB"),
+        (RATE, 100e9, "100 GB/s"),
+        (RATE, 7.0 * 2**30, "7 GiB/s"),
+        (OPERATIONS, 135e3, "135 kIOPS"),
+    ],
+)
+def test_quantities_are_written_as_people_do(kind, value, text) -> None:
+    assert kind.write(value) == f'"{text}"'
+    assert kind.read(text) == value
+
+
+def test_part_of_a_byte_is_refused() -> None:
+    with raises(UsageError, "value-inexact"):
+        SIZE.write(1.5)
+
+
+def test_an_hour_that_comes_twice_keeps_its_offset() -> None:
+    template = load_scenario("template")
+    for hour in (0, 1):  # 02:30 of summer time, then 02:30 of winter time, in Zurich
+        start = datetime(2026, 10, 25, hour, 30, tzinfo=UTC)
+        moved = replace(
+            template, start=start, timezone="Europe/Zurich", changes=(), faults=(), source="x"
+        )
+        text = to_toml(moved)
+        assert parse_scenario(text, "x").start == start
+        assert ("start = 2026-10-25T02:30:00\n" in text.replace("  ", "\n")) == (hour == 0)
+
+
+def test_a_file_says_what_it_is_for() -> None:
+    text = to_toml(load_scenario("perlmutter"))
+    keys = [line for line in text.splitlines() if " = " in line and not line.startswith(("#", '"'))]
+    table = text.partition("[probe.hourly]")[0]
+    told = [line for line in table.splitlines() if line.startswith("every = ")]
+    assert all("# " in line for line in told)
+    assert len(keys) > 60

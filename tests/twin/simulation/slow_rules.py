@@ -1,7 +1,5 @@
 """The rules of placement and of ages, one file and one byte bin at a time."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

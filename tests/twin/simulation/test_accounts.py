@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -12,6 +10,7 @@ from trimtab._core import book
 from trimtab.twin.scenario import Users
 from trimtab.twin.simulation.population import Accounts, planned_shares
 
+PLANS = st.sampled_from([False, False, False, True])
 USERS = Users(
     count=50,
     fullness=0.5,
@@ -51,12 +50,7 @@ def test_no_user_ever_holds_more_than_a_quota_and_no_byte_is_lost(epochs):
 @settings(max_examples=50, deadline=None)
 @given(
     st.lists(
-        st.tuples(
-            st.floats(0.0, 2e13),
-            st.floats(0.0, 1.1),
-            st.floats(0.5, 1.0),
-            st.sampled_from([False, False, False, True]),
-        ),
+        st.tuples(st.floats(0.0, 2e13), st.floats(0.0, 1.1), st.floats(0.5, 1.0), PLANS),
         max_size=40,
     )
 )
@@ -112,8 +106,7 @@ def test_inodes_of_mdts_follow_first_letters():
     before = of.creates()
     taken = of.accept(of.shares * 1e12)
     of.write(taken, LIVES)
-    made = (of.creates() - before).sum()
-    assert made == pytest.approx((taken.by_user / of.file_bytes).sum())
+    assert (of.creates() - before).sum() == pytest.approx((taken.by_user / of.file_bytes).sum())
 
 
 def test_many_deletions_do_not_lose_what_is_written_after():

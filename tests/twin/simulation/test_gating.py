@@ -3,8 +3,6 @@
 `benchmarks/reports/twin-questions.md` has these runs as a position.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
@@ -27,11 +25,15 @@ pytestmark = pytest.mark.calibration
 HOUR = timedelta(hours=1)
 
 
-def simulated(scenario: Scenario) -> Simulation:
+def without_layout(scenario: Scenario) -> Simulation:
     def nothing(_scenario: Scenario, columns: int, _threads: int | None) -> Any:
         return NoLayout(columns)
 
-    of = Simulation(scenario, layout=nothing, windows=unthrottled)
+    return Simulation(scenario, layout=nothing, windows=unthrottled)
+
+
+def simulated(scenario: Scenario) -> Simulation:
+    of = without_layout(scenario)
     of.run()
     return of
 
@@ -55,13 +57,8 @@ def near_the_limit_scenario(setting: str, value: str) -> Scenario:
         faults=(Fault(burst, "burst", burst + 18 * HOUR, (), 12e9),),
         probes=(replace(hourly, since=None),),
     )
-    settings = {
-        "users.fullness": "0.73",
-        "users.daily_writes": "2.9PB",
-        "resolution.classes": "all",
-        setting: value,
-    }
-    return replace_keys(scenario, settings)
+    full = {"users.fullness": "0.73", "users.daily_writes": "2.9PB", "resolution.classes": "all"}
+    return replace_keys(scenario, {**full, setting: value})
 
 
 def least_open(of: Simulation) -> float:
@@ -96,15 +93,10 @@ def test_without_such_a_limit_the_policy_fails():
 
 def test_the_policy_that_ships_keeps_more_open_than_the_site_had():
     """About 50 of 298 were left to the operators (S1, VII); here every target is one column."""
-    ungated = near_the_limit("gating.enabled", "false")
-    over = (ungated.trace.of("fullness") > 0.75).mean(axis=1)
+    over = (near_the_limit("gating.enabled", "false").trace.of("fullness") > 0.75).mean(axis=1)
     assert over.max() > 0.4, "far more are over the limit than the cap lets close"
-
-    def nothing(_scenario: Scenario, columns: int, _threads: int | None) -> Any:
-        return NoLayout(columns)
-
     begun = replace_keys(near_the_limit_scenario("gating.enabled", "false"), {"mdts.count": 1})
-    balanced = Controlled(Simulation(begun, layout=nothing, windows=unthrottled), ("balance",))
+    balanced = Controlled(without_layout(begun), ("balance",))
     balanced.run()
     assert balanced.done["balance"] > 0
     assert least_open(balanced.simulation) >= 0.8 * 298 - 1

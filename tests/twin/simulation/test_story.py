@@ -1,6 +1,4 @@
-"""What trims, thresholds and fullness do to a small Perlmutter, on the real layout and stack."""
-
-from __future__ import annotations
+"""What trims, thresholds, throttling and fullness do to a small Perlmutter, on the real stack."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -9,8 +7,9 @@ import numpy as np
 import pytest
 from tests.twin.simulation.small import DAY, DRIVE, START, small
 
-from trimtab.twin.scenario import Allocator, Lifetime, Osts, Resolution, Scenario, Trim
+from trimtab.twin.scenario import Allocator, Lifetime, Osts, Queue, Resolution, Scenario, Trim
 from trimtab.twin.simulation.engine import Simulation
+from trimtab.twin.simulation.ost_rate import ThrottlingTerms, slowdown, throttling
 
 DAYS = 16.0
 SMALL = Resolution(classes=4, groups=16, superblock_units=64)
@@ -121,3 +120,53 @@ def test_a_quiet_probe_varies_by_some_percent():
     rates = np.array([run.write_bytes_per_s for run in of.trace.jobs])
     assert len(rates) == 240
     assert 0.03 < rates.std() / rates.mean() < 0.08
+
+
+# What a drive copies does not hang on how long an epoch is
+
+
+STEADY = {"burstiness": 0.0, "rhythm": 0.0, "fullness": 0.7}
+
+
+def amplification(epoch_s: float) -> float:
+    """Return what drives wrote for each byte of the host over the last of ten days."""
+    base = small(10.0, trim=Trim(every_s=DAY))
+    users, resolution = replace(base.users, **STEADY), replace(base.resolution, epoch_s=epoch_s)
+    scenario = replace(base, users=users, resolution=resolution)
+    of = Simulation(scenario, threads=1)
+    of.run(of.now + (of.end - of.now) / 2)
+    flash, host = of.state.flash_written_total.copy(), of.state.bytes_written_total.copy()
+    of.run()
+    flash, host = of.state.flash_written_total - flash, of.state.bytes_written_total - host
+    return float(flash.sum() / host.sum())
+
+
+@pytest.mark.calibration
+def test_write_amplification_is_that_of_short_epochs_whatever_their_length():
+    """A day's epoch wrote all jobs of the day at once and trimmed once: it copied half as much."""
+    quarter = amplification(900.0)
+    for epoch_s in (3600.0, 6 * 3600.0, DAY):
+        assert amplification(epoch_s) == pytest.approx(quarter, rel=0.03), epoch_s
+
+
+# Throttling
+
+
+@pytest.mark.calibration
+def test_throttling_takes_nothing_where_it_is_off_or_nothing_is_collected():
+    amplification = np.array([1.0, 1.9, 1.65])
+    off = small(queue=Queue(writeback_throttling=False))
+    assert throttling(off, amplification).tolist() == [1.0, 1.0, 1.0]
+    left = throttling(small(), amplification)
+    assert left[0] == pytest.approx(1.0, abs=0.01)
+    # Turning it off gave 10 % back where collection limits writes (S1, IV.A.4).
+    assert 0.85 < left[1] < 0.96
+    assert min(left[0], left[1]) <= left[2] <= 1.0
+
+
+def test_it_is_the_ratio_of_two_windows():
+    scenario = small()
+    on = ThrottlingTerms(scenario.osts.drive, scenario.osts.raid, scenario.queue, 1.9)
+    off = replace(on, queue=Queue(writeback_throttling=False))
+    ratio = slowdown(on).write_bytes_per_s / slowdown(off).write_bytes_per_s
+    assert throttling(scenario, np.array([1.9]))[0] == pytest.approx(ratio)

@@ -1,7 +1,5 @@
 """Progressive filling and jobs as one would explain them, one step after another."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 
@@ -57,24 +55,14 @@ def ends(paths: list[list[Shared]], limits: list[float], work: float) -> list[fl
     done = [float("inf")] * len(paths)
     now = 0.0
     while left:
-        names = list(left)
-        rates = (
-            dict(
-                zip(
-                    names,
-                    filled([paths[n] for n in names], [limits[n] for n in names]),
-                    strict=True,
-                )
-            )
-            if names
-            else {}
-        )
-        times = {n: left[n] / rates[n] for n in names if rates[n] > 0}
+        found = filled([paths[n] for n in left], [limits[n] for n in left])
+        rates = dict(zip(left, found, strict=True))
+        times = {n: left[n] / rates[n] for n in left if rates[n] > 0}
         if not times:
             break
         step = min(times.values())
         now += step
-        for n in names:
+        for n in list(left):
             left[n] -= rates[n] * step
             if n in times and times[n] <= step * (1 + 1e-9):
                 done[n] = now

@@ -1,7 +1,5 @@
 """Each layer by hand, on figures that one can follow with a pencil."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -65,11 +63,7 @@ LAYOUTS = st.builds(
     spares=st.integers(0, 2),
     rebuild_share=st.floats(0.01, 0.99),
 ) | st.builds(
-    Raid,
-    kind=st.just("raid10"),
-    drives=st.integers(2, 64),
-    data=st.just(1),
-    parity=st.just(1),
+    Raid, kind=st.just("raid10"), drives=st.integers(2, 64), data=st.just(1), parity=st.just(1)
 )
 
 
@@ -202,8 +196,7 @@ def test_nothing_that_is_worse_makes_an_ost_faster(
 def test_a_node_moves_less_with_saferet_checksums_or_fewer_processes() -> None:
     plain = replace(PLAIN, node_bytes_per_s=20e9, saferet_cost=0.25)
     quiet = Clients(32, 100e9)
-    alone = job.processor_bytes_per_s(quiet, 10**9, constants=plain)
-    assert alone == pytest.approx(20e9)
+    assert job.processor_bytes_per_s(quiet, 10**9, constants=plain) == pytest.approx(20e9)
     saferet = job.processor_bytes_per_s(replace(quiet, saferet=True), 10**9, constants=plain)
     assert saferet == pytest.approx(16e9)
     checked = job.processor_bytes_per_s(replace(quiet, checksums=True), 10**9, constants=plain)
@@ -248,5 +241,4 @@ def test_users_cannot_push_a_survey_below_its_share() -> None:
 def test_the_survey_passes_neither_network_nor_checksums() -> None:
     """The survey's OSTs rose in the months in which checksums slowed the hourly probe."""
     without = ost_ceiling.ceilings_of(MACHINE).rates(1.5)
-    with_them = ost_ceiling.ceilings_of(MACHINE, checksums=True).rates(1.5)
-    assert without.write == with_them.write
+    assert without.write == ost_ceiling.ceilings_of(MACHINE, checksums=True).rates(1.5).write

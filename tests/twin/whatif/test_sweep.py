@@ -1,20 +1,28 @@
-"""Sweeps: the same whatever the number of processes, taken up again, with honest intervals."""
-
-from __future__ import annotations
+"""Sweeps and the figures of their runs: the same however they are run, by hand and by slow ways."""
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from statistics import median, stdev
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.known import known
 
 from trimtab.base.error import Interrupted
+from trimtab.base.run import RunStatus
 from trimtab.base.verdict import Interval
 from trimtab.reach.worker_process import one_by_one, side_by_side
 from trimtab.twin.scenario_check import replace_keys
 from trimtab.twin.scenario_file import load_scenario
+from trimtab.twin.simulation.engine import Simulation
+from trimtab.twin.simulation.probe_run import JobRun, SurveyRun
+from trimtab.twin.whatif import whatif_figure
 from trimtab.twin.whatif.variation import Axis, combinations
 from trimtab.twin.whatif.whatif_figure import (
     KINDS,
@@ -46,43 +54,25 @@ def swept():
     return run()
 
 
-@pytest.mark.calibration
-def test_two_processes_find_the_same_bit_for_bit(swept):
-    with side_by_side(2, hint="") as together:
-        assert run(together=together) == swept
-
-
 def test_fuller_is_fuller(swept):
     assert len(swept.rows) == 4
     half, fuller = (swept.rows[at].figure("fullness").mean for at in (0, 1))
     assert half == pytest.approx(0.5, abs=0.05)
     assert fuller - half == pytest.approx(0.2, abs=0.02)
-    told = swept.rows[1].figure("fullness")
-    assert told.difference == pytest.approx(fuller - half)
+    assert swept.rows[1].figure("fullness").difference == pytest.approx(fuller - half)
     assert swept.rows[0].figure("fullness").difference is None
 
 
 def test_it_is_taken_up_from_a_file(tmp_path, swept):
     path = tmp_path / "deep" / "kept.jsonl"
-    first = run(FigureCache(path))
-    assert first == swept
+    assert run(FigureCache(path)) == swept
     lines = path.read_text().splitlines()
-    assert len(lines) == 8
+    assert [{*json.loads(line)} for line in lines] == [{"key", "figures"}] * 8
     # Killed within the sixth line: five are whole.
     path.write_text("\n".join(lines[:5]) + "\n" + lines[5][:40])
-    again = run(FigureCache(path))
-    assert again == replace(swept, taken_up=5)
-    assert sum(_is_json(line) for line in path.read_text().splitlines()) == 8
-    whole = run(FigureCache(path), together=_nothing)
-    assert whole == replace(swept, taken_up=8)
-
-
-def _is_json(line: str) -> bool:
-    try:
-        json.loads(line)
-    except ValueError:
-        return False
-    return True
+    assert run(FigureCache(path)) == replace(swept, taken_up=5)
+    assert {*lines} <= {*path.read_text().splitlines()}
+    assert run(FigureCache(path), together=_nothing) == replace(swept, taken_up=8)
 
 
 def _nothing(questions) -> Iterator[object]:
@@ -158,16 +148,14 @@ def test_intervals_by_hand():
     summary = next(figure for figure in summed(runs, first) if figure.name == "ior_write")
     # The median of all lies outside of the range of five with 2 / 2^5.
     assert (summary.mean, summary.median) == (15.4, 12.0)
-    assert summary.interval == Interval(10.0, 30.0, 1 - 2 / 2**5)
-    assert summary.difference == 1.0
+    assert (summary.interval, summary.difference) == (Interval(10.0, 30.0, 1 - 2 / 2**5), 1.0)
     assert summary.difference_interval == Interval(-0.5, 3.0, 1 - 2 / 2**5)
 
 
 def test_fewer_than_five_seeds_have_no_interval():
     runs = [{"fullness": value} for value in (0.01, 0.4, 0.6, 0.99)]
     summary = next(figure for figure in summed(runs, runs) if figure.name == "fullness")
-    assert (summary.interval, summary.difference_interval) == (None, None)
-    assert summary.median == 0.5
+    assert (summary.interval, summary.difference_interval, summary.median) == (None, None, 0.5)
 
 
 @pytest.mark.parametrize("count", [5, 8, 20])
@@ -177,8 +165,7 @@ def test_the_interval_holds_the_median_as_often_as_it_says(count):
     held, level = 0, 0.0
     for _ in range(2000):
         values = np.where(draws.random(count) < 0.3, 1.0, 100.0 + draws.normal(size=count))
-        interval = seeds_interval(values.tolist())
-        assert interval is not None
+        interval = known(seeds_interval(values.tolist()))
         assert values.min() <= interval.low <= interval.high <= values.max()
         level = interval.level
         # The median of all: the least 2/7 of the upper part of 0.7.
@@ -194,10 +181,8 @@ def test_a_setting_without_effect_is_named_with_its_reason():
         "purge": "value-not-reached"
     }
     alike = [[{"fullness": 0.75, "ior_write": 1.0}] for _ in cases]
-    assert {name: why.code for name, why in without_effect(cases, alike).items()} == {
-        "purge": "no-figure-differs",
-        "trim": "no-figure-differs",
-    }
+    reasons = {name: why.code for name, why in without_effect(cases, alike).items()}
+    assert reasons == {"purge": "no-figure-differs", "trim": "no-figure-differs"}
     figures[3] = [{"fullness": 0.69, "ior_write": 3.0}]
     assert without_effect(cases, figures) == {}
 
@@ -218,8 +203,7 @@ def test_differences_of_nothing_are_found_within_chance():
         both = draws.normal(10, 1, (2, 5))
         runs, first = ([{"ior_write": float(value)} for value in side] for side in both)
         told = next(one for one in summed(runs, first) if one.name == "ior_write")
-        interval = told.difference_interval
-        assert interval is not None
+        interval = known(told.difference_interval)
         alarms += not interval.low <= 0 <= interval.high
     assert alarms / 2000 == pytest.approx(2 / 2**5, abs=0.015)
 
@@ -235,9 +219,7 @@ class Telling:
     """A run that says when it is half done."""
 
     def answer(self) -> str:
-        tell = listener.get()
-        assert tell is not None
-        tell(0.5)
+        known(listener.get())(0.5)
         return "answer"
 
 
@@ -245,11 +227,7 @@ def test_how_far_runs_are_is_told_from_the_first_on_and_within_each():
     seen: list[tuple[str, float]] = []
     runs = [Telling()] * 4
     answers = answered(
-        runs,
-        one_by_one,
-        lambda text, part: seen.append((text, part)),
-        noun="runs",
-        at_once=2,
+        runs, one_by_one, lambda text, part: seen.append((text, part)), noun="runs", at_once=2
     )
     assert list(answers) == ["answer"] * 4
     parts = [part for _, part in seen]
@@ -257,3 +235,137 @@ def test_how_far_runs_are_is_told_from_the_first_on_and_within_each():
     assert parts == sorted(parts)
     assert seen[-1] == ("4 of 4 runs", 1.0)
     assert listener.get() is None
+
+
+# Figures of a run
+
+
+START = datetime(2026, 3, 2, tzinfo=UTC)
+ENDED = (RunStatus.UNFINISHED, RunStatus.OK)
+
+
+def jobs_of(rates: list[float | None]) -> list[JobRun]:
+    return [
+        JobRun("hourly", START + timedelta(hours=hour), ENDED[rate is not None],
+               rate, rate)
+        for hour, rate in enumerate(rates)
+    ]  # fmt: skip
+
+
+@pytest.mark.calibration
+@settings(max_examples=30)
+@given(st.lists(st.one_of(st.none(), st.floats(5e11, 8e11)), min_size=40, max_size=120))
+def test_spread_against_windows_one_by_one(rates):
+    found = whatif_figure.of_jobs(jobs_of(rates))
+    covs = []
+    for last in range(36, len(rates)):
+        window = [rate or 0.0 for rate in rates[max(0, last - 47) : last + 1]]
+        mean = sum(window) / len(window)
+        if mean > 0:
+            covs.append(stdev(window) / mean)
+    if covs:
+        assert found["ior_cov"] == pytest.approx(median(covs), rel=1e-6)
+        assert found["ior_cov_missed"] == pytest.approx(
+            sum(one > 0.08 for one in covs) / len(covs), abs=1e-9
+        )
+    finished = [rate for rate in rates if rate is not None]
+    if finished:
+        assert found["ior_write"] == pytest.approx(math.fsum(finished) / len(finished))
+    assert found["ior_unfinished"] == pytest.approx(1 - len(finished) / len(rates))
+
+
+def test_a_day_of_runs_is_too_little_for_a_spread():
+    found = whatif_figure.of_jobs(jobs_of([6e11] * 30))
+    assert (found["ior_cov"], found["ior_cov_missed"], found["ior_write"]) == (None, None, 6e11)
+
+
+def test_no_runs_tell_nothing():
+    assert set(whatif_figure.of_jobs([]).values()) == {None}
+    assert set(whatif_figure.of_surveys([]).values()) == {None}
+
+
+def test_probes_that_ask_for_different_things_are_no_spread():
+    small = [replace(one, probe="daily", write_bytes_per_s=1e11) for one in jobs_of([6e11] * 60)]
+    both = sorted([*jobs_of([6e11] * 60), *small], key=lambda one: one.at)
+    found = whatif_figure.of_jobs(both)
+    assert (found["ior_cov"], found["ior_cov_missed"]) == (pytest.approx(0, abs=1e-12), 0)
+
+
+def test_runs_that_were_not_started_are_missing_and_not_0():
+    jobs = jobs_of([6e11] * 60)
+    jobs[40] = JobRun("hourly", jobs[40].at, RunStatus.NOT_STARTED)
+    assert whatif_figure.of_jobs(jobs)["ior_cov"] == pytest.approx(0, abs=1e-12)
+    assert whatif_figure.of_jobs(jobs)["ior_unfinished"] == pytest.approx(1 / 60)
+
+
+def test_surveys_leave_out_what_did_not_answer():
+    rates = [np.array([20e9, np.nan, 10e9]), np.array([18e9, 19e9, 2e9])]
+    # As `run_survey` has it: one with a silent OST is unfinished, and the others' rates are there.
+    both = zip(ENDED, rates, strict=True)
+    surveys = [SurveyRun("daily", START, status, rate, rate) for status, rate in both]
+    failed = SurveyRun("daily", START, RunStatus.FAILED, np.zeros(3), np.zeros(3))
+    found = whatif_figure.of_surveys([*surveys, failed])
+    assert found["ost_write"] == pytest.approx((20 + 10 + 18 + 19 + 2) / 5 * 1e9)
+    assert found["ost_write_least"] == 2e9
+
+
+@pytest.fixture(scope="module")
+def simulated() -> Simulation:
+    scenario = replace_keys(
+        load_scenario("template"),
+        {"resolution.classes": "2", "resolution.groups": "1", "resolution.superblock_units": "8"},
+    )
+    simulation = Simulation(scenario, threads=1)
+    simulation.run(simulation.now + timedelta(days=2))
+    return simulation
+
+
+def test_every_kind_is_told_or_none(simulated):
+    found = whatif_figure.figures_of(simulated)
+    assert list(found) == [kind.name for kind in whatif_figure.KINDS]
+    assert all(one is None or math.isfinite(one) for one in found.values())
+
+
+def test_figures_of_a_run_against_its_columns_one_by_one(simulated):
+    found = whatif_figure.figures_of(simulated)
+    state, weight = simulated.state, simulated.columns.weight
+    osts = range(len(weight))
+    used = sum(weight[one] * state.used_bytes[one] for one in osts)
+    whole = sum(weight[one] * state.capacity_bytes[one] for one in osts)
+    assert found["fullness"] == pytest.approx(used / whole)
+    written = sum(weight[one] * state.bytes_written_total[one] for one in osts)
+    flash = sum(weight[one] * state.flash_written_total[one] for one in osts)
+    assert written > 0
+    assert found["write_amplification"] == pytest.approx(flash / written)
+    raid, drive = simulated.scenario.osts.raid, simulated.scenario.osts.drive
+    drives = weight.sum() * raid.drives / raid.shared
+    per_day = flash * (raid.data + raid.parity) / raid.data / drives / 2
+    assert found["flash_drive_writes_per_day"] == pytest.approx(per_day / drive.capacity_bytes)
+    fullest = max(float(row[one]) for row in simulated.trace.of("fullness") for one in osts)
+    assert found["fullest"] == pytest.approx(fullest)
+
+
+def test_writes_of_a_day_are_of_the_time_that_passed_and_not_of_that_asked_for():
+    scenario = replace_keys(
+        load_scenario("e1000-f"), {"resolution.epoch": "6h", "users.daily_writes": "10TB"}
+    )
+    found = [SimulatedRun(scenario, hours * 3600.0).answer() for hours in (7, 12)]
+    assert found[0] == found[1], "two epochs each"
+
+
+def test_too_few_writes_tell_nothing_of_the_flash():
+    """All OSTs are closed after an hour: what drives cleaned then was owed to writes before."""
+    limits = {"gating.limit": "3%", "gating.reopen": "2%", "gating.most_closed": "1"}
+    keys = {"resolution.classes": "2", **limits}
+    closed = replace_keys(load_scenario("template"), {**keys, "gating.enabled": "true"})
+    found = SimulatedRun(closed, 86400.0).answer()
+    assert (found["write_amplification"], found["flash_drive_writes_per_day"]) == (None, None)
+
+
+def test_the_horizon_by_hand(simulated):
+    by_day = simulated.population.by_age().sum(axis=0)
+    whole, seen, days = by_day.sum(), 0.0, 0
+    while seen < 0.99 * whole:
+        seen += by_day[days]
+        days += 1
+    assert whatif_figure.figures_of(simulated)["horizon"] == pytest.approx(days * 86400.0)

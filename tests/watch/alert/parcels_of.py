@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,19 +18,11 @@ TITLE = (
 
 def alert(number: int = 0, **changes: Any) -> Alert:
     """Return an alert; its id follows from the number."""
-    fields: dict[str, Any] = {
-        "id": f"{number:032x}",
-        "site": "scratch",
-        "subject": f"incident:{number}",
-        "name": "incident",
-        "phase": Phase.OPENED,
-        "severity": Severity.WARNING,
-        "at": NOON,
-        "since": NOON,
-        "title": TITLE,
-        "lines": ("Since: 2026-11-16 13:00 CET",),
-    }
-    return Alert(**(fields | changes))
+    opened = Alert(
+        f"{number:032x}", "scratch", f"incident:{number}", "incident", Phase.OPENED,
+        Severity.WARNING, NOON, NOON, TITLE, ("Since: 2026-11-16 13:00 CET",),
+    )  # fmt: skip
+    return replace(opened, **changes)
 
 
 def parcel(*alerts: Alert) -> Parcel:

@@ -1,23 +1,39 @@
-"""Alerts handed to real servers on loopback: that behave, are down, slow, or lie."""
+"""Alerts handed to real servers on loopback that behave, are down, slow, or lie; Alertmanager."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
+import shutil
 import socket
 import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.support.mailbox import answer, break_off, close_early, mail_server, web_server
+from tests.support.mailbox import Hook, answer, break_off, close_early, mail_server, web_server
+from tests.support.monitoring import alert_manager, eventually
 from tests.support.watched import a_site
 from tests.watch.alert.parcels_of import NOON, TITLE, alert, parcel
+from tests.watch.alert.test_alerting import Place, decided
 
-from trimtab.base.alert import Phase
+from trimtab.base.alert import Alert, Phase
 from trimtab.base.error import Undelivered
-from trimtab.base.notification import MailAlerts, Webhook
+from trimtab.base.finding import Severity
+from trimtab.base.notification import Alerts, MailAlerts, Webhook
+from trimtab.store.store import Store
 from trimtab.watch.alert import receiver as receivers
-from trimtab.watch.alert.receiver import MailReceiver
+from trimtab.watch.alert.alerting import REPEAT, Alerting
+from trimtab.watch.alert.receiver import (
+    HOLD,
+    AlertmanagerReceiver,
+    MailReceiver,
+    Receiver,
+    receivers_of,
+)
 
 pytestmark = pytest.mark.system
 
@@ -56,10 +72,9 @@ def test_a_mail_says_it_all_in_its_subject_and_first_line() -> None:
 
 
 def test_names_from_outside_add_no_header_and_no_recipient() -> None:
+    hostile = alert(title=HOSTILE, lines=(HOSTILE,), site=HOSTILE)
     with mail_server() as post:
-        mailer(post.port).deliver(
-            parcel(alert(title=HOSTILE, lines=(HOSTILE,), site=HOSTILE)), NOON
-        )
+        mailer(post.port).deliver(parcel(hostile), NOON)
     (mail,) = post.mails
     assert "Bcc" not in mail
     assert post.recipients == [["ops@example.org"]]
@@ -108,12 +123,12 @@ def test_a_receiver_that_is_down_or_silent(monkeypatch: pytest.MonkeyPatch) -> N
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
-        assert failure(mailer(port)).code == "receiver-unreachable"
-        assert failure(hook(f"http://127.0.0.1:{port}/")).code == "receiver-unreachable"
+        both = mailer(port), hook(f"http://127.0.0.1:{port}/")
+        assert {failure(receiver).code for receiver in both} == {"receiver-unreachable"}
         listening.listen()
         began = time.monotonic()
-        assert failure(mailer(port)).code == "receiver-answer-unexpected"
-        assert failure(hook(f"http://127.0.0.1:{port}/")).code == "receiver-unreachable"
+        codes = [failure(receiver).code for receiver in both]
+        assert codes == ["receiver-answer-unexpected", "receiver-unreachable"]
         assert time.monotonic() - began < 5
 
 
@@ -164,8 +179,7 @@ def test_a_slack_message_mentions_nobody_and_links_nothing() -> None:
         (lambda request, body: answer(request, 302, Location="/login"), "receiver-refused", False),
         (
             lambda request, body: answer(request, 200, b"<html>log in</html>"),
-            "receiver-answer-unexpected",
-            False,
+            *("receiver-answer-unexpected", False),
         ),
         (close_early, "receiver-answer-unexpected", False),
     ],
@@ -208,3 +222,133 @@ def test_the_address_of_a_chat_is_a_secret(tmp_path: Path) -> None:
         (tmp_path / "url").write_text(url)
         (tmp_path / "url").chmod(0o400)
         assert "SECRET" not in failure(hook(f"file:{tmp_path}/url")).message
+
+
+def receiver_at(url: str) -> Receiver:
+    settings = Webhook("monitoring", url, "alertmanager-api")
+    runbook = Alerts(runbook="https://wiki.example.org/runbook")
+    (receiver,) = receivers_of(a_site(webhooks=(settings,), alerts=runbook))
+    assert isinstance(receiver, AlertmanagerReceiver)
+    return receiver
+
+
+def a_life(now: datetime) -> tuple[Alert, Alert, Alert]:
+    """Return what is sent of one problem: it opens, becomes worse, and is over."""
+    opened = alert(1, at=now, since=now - timedelta(hours=1))
+    worse = replace(opened, id="2" * 32, phase=Phase.WORSENED, severity=Severity.CRITICAL)
+    return opened, worse, replace(opened, id="3" * 32, phase=Phase.CLOSED)
+
+
+@pytest.mark.skipif(
+    shutil.which("prometheus-alertmanager") is None, reason="Alertmanager is not installed"
+)
+def test_alertmanager_itself_knows_what_goes_on_and_what_is_over(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    opened, worse, closed = a_life(now)
+    (tmp_path / "first").mkdir()
+    (tmp_path / "second").mkdir()
+    with web_server() as web:
+        with alert_manager(tmp_path / "first", web.url) as (manager, port):
+            receiver = receiver_at(f"http://127.0.0.1:{port}/")
+            receiver.deliver(parcel(opened), now)
+            (active,) = manager.get("/api/v2/alerts")
+            labels = {"alertname": "incident", "site": "scratch", "subject": "incident:1"}
+            assert active["labels"] == {**labels, "severity": "warning"}
+            assert active["annotations"]["summary"] == opened.title
+            assert active["generatorURL"] == "https://wiki.example.org/runbook#incident"
+            assert opened.since is not None
+            assert abs(datetime.fromisoformat(active["startsAt"]) - opened.since) < HOLD / 1000
+            assert abs(datetime.fromisoformat(active["endsAt"]) - (now + HOLD)) < HOLD / 1000
+            receiver.deliver(parcel(worse), now)
+            (active,) = manager.get("/api/v2/alerts")  # of another severity there is one alert
+            assert active["labels"] == {**labels, "severity": "critical"}
+        # Alertmanager starts again and knows nothing; so does the watch, but for its ledger.
+        with alert_manager(tmp_path / "second", web.url) as (manager, port):
+            assert manager.get("/api/v2/alerts") == []
+            receiver = receiver_at(f"http://127.0.0.1:{port}/api/v2/alerts")
+            receiver.remember((opened, worse))
+            receiver.repeat(now)
+            (again,) = manager.get("/api/v2/alerts")
+            assert again["fingerprint"] == active["fingerprint"]
+            assert again["startsAt"] == active["startsAt"]
+            sent = lambda: [document["status"] for document in web.documents]  # noqa: E731
+            eventually(lambda: "firing" in sent()[-1:])
+            receiver.deliver(parcel(closed), datetime.now(UTC))
+            assert manager.get("/api/v2/alerts") == []
+            assert not receiver.repeats
+            eventually(lambda: sent()[-1] == "resolved")
+
+
+class Watch(Place):
+    """A watch whose record asks for alerts, and an Alertmanager that keeps what it was posted."""
+
+    def __init__(self, store: Store, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        webhook = Webhook("monitoring", url, "alertmanager-api")
+        super().__init__(store, site=a_site(webhooks=(webhook,), alerts=Alerts(quiet=None)))
+        self.monkeypatch = monkeypatch
+        self.restart()
+
+    def restart(self) -> None:
+        self.running = Alerting(
+            self.site, self.store, log=self.log, clock=self.clock, threads=False
+        )
+
+    def wants(self, *alerts: Alert) -> None:
+        """Let a slot end after which these are asked for."""
+        decided(self.monkeypatch, *alerts)
+        self.running.after_slot()
+
+    def passes(self, time: timedelta) -> None:
+        self.after(time.total_seconds(), self.running)
+
+
+def test_what_goes_on_is_repeated_every_minute_also_after_a_restart_and_what_is_over_is_not(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, worse, closed = a_life(NOON)
+    with web_server() as web:
+        watch = Watch(store, web.url, monkeypatch)
+        watch.wants(opened)
+        watch.passes(timedelta())
+        count = len(web.bodies)
+        watch.passes(REPEAT / 2)
+        assert len(web.bodies) == count
+        watch.passes(REPEAT)
+        assert len(web.bodies) == count + 1
+        watch.restart()
+        watch.passes(timedelta())
+        entries = posts(web)
+        assert all(post[0]["labels"] == entries[0][0]["labels"] for post in entries)
+        assert entries[-1][0]["endsAt"] == (watch.clock() + HOLD).isoformat()
+        watch.wants(opened, worse)
+        severities = [entry["labels"]["severity"] for entry in posts(web)[-1]]
+        assert severities == ["warning", "critical"]
+        watch.wants(opened, worse, closed)
+        (ended,) = posts(web)[-1]
+        assert ended["labels"]["severity"] == "critical"  # what fires there, not how it ended
+        assert ended["endsAt"] == watch.clock().isoformat()
+        count = len(web.bodies)
+        watch.passes(10 * REPEAT)
+        watch.restart()
+        watch.passes(10 * REPEAT)
+        assert len(web.bodies) == count
+
+
+def posts(web: Hook) -> list[list[dict[str, Any]]]:
+    """Return the lists that were posted."""
+    return [json.loads(body) for body in web.bodies]
+
+
+def test_an_alertmanager_that_is_down_delays_no_new_alert_and_is_logged_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with web_server() as web:
+        watch = Watch(store, web.url, monkeypatch)
+        watch.wants(alert(1))
+        web.behave = lambda request, body: answer(request, 503)
+        for _ in range(5):
+            watch.passes(REPEAT)
+        web.behave = lambda request, body: answer(request)
+        watch.wants(alert(1), alert(2))
+        assert posts(web)[-1][0]["labels"]["subject"] == "incident:2"
+        assert watch.lines.text().count("alerts were not repeated") == 1

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
+
+from tests.watch.alert.parcels_of import NOON
 
 from trimtab.base.alert import Alert
 from trimtab.base.finding import Severity
@@ -13,7 +16,6 @@ from trimtab.store.kept import KeptIncident
 from trimtab.watch.alert.alert_decision import decide
 from trimtab.watch.alert.alert_table import STATES, AlertView, PlaceView, SnapshotView
 
-NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 SEVERITIES = {state.trouble: state.severity for state in STATES}
@@ -21,20 +23,11 @@ SEVERITIES = {state.trouble: state.severity for state in STATES}
 
 def incident(identifier: str = "a", **changes: Any) -> KeptIncident:
     """Return an incident that began at noon and took a fifth of the write bandwidth."""
-    fields: dict[str, Any] = {
-        "id": identifier,
-        "at": NOON,
-        "state": "open",
-        "shape": "step",
-        "certainty": "confirmed",
-        "summary": "since 2026-11-16 12:00 UTC: hourly write_bandwidth 20 % lower",
-        "effect": 0.8,
-        "site": "s",
-        "until": None,
-        "detected_at": NOON,
-        "document": {},
-    }
-    return KeptIncident(**(fields | changes))
+    summary = "since 2026-11-16 12:00 UTC: hourly write_bandwidth 20 % lower"
+    found = KeptIncident(
+        identifier, "s", NOON, None, NOON, "step", "open", "confirmed", 0.8, summary, {}
+    )
+    return replace(found, **changes)
 
 
 def caused_by(cause: str) -> dict[str, Any]:
@@ -53,7 +46,6 @@ def snapshot(
     names: Sequence[str] = ("OST0000", "OST0001", "OST0002"),
     complete: bool = True,
     fullness: float = 0.5,
-    text: str = "as it is",
     bad_checksums: Mapping[str, float] | None = None,
     confirmed: Mapping[str, Sequence[str]] | None = None,
 ) -> SnapshotView:
@@ -61,24 +53,13 @@ def snapshot(
 
     ``confirmed`` are those that a second source shows, likewise.
     """
-    return SnapshotView(
-        at,
-        complete,
-        {
-            name: PlaceView(
-                name,
-                tuple(
-                    Trouble(trouble, SEVERITIES.get(trouble, Severity.INFO), text)
-                    for trouble, places in troubles.items()
-                    if name in places
-                ),
-                fullness,
-                (bad_checksums or {}).get(name),
-                frozenset(id_ for id_, places in (confirmed or {}).items() if name in places),
-            )
-            for name in names
-        },
-    )
+    views = {}
+    for name in names:
+        ids = [id_ for id_, places in troubles.items() if name in places]
+        here = tuple(Trouble(id_, SEVERITIES.get(id_, Severity.INFO), "as it is") for id_ in ids)
+        known = frozenset(id_ for id_, places in (confirmed or {}).items() if name in places)
+        views[name] = PlaceView(name, here, fullness, (bad_checksums or {}).get(name), known)
+    return SnapshotView(at, complete, views)
 
 
 class Ledger:
@@ -90,15 +71,17 @@ class Ledger:
 
     def incidents(self, now: datetime, *incidents: KeptIncident) -> list[Alert]:
         """Return the new alerts where these incidents were found now."""
-        return self._decided(AlertView("scratch", judged_at=now, incidents=incidents), now)
+        return self.decided(now, judged_at=now, incidents=incidents)
 
     def look(self, view: SnapshotView) -> list[Alert]:
         """Return the new alerts after one more snapshot."""
         self.snapshots = (view, *self.snapshots)[:2]
-        return self._decided(AlertView("scratch", snapshots=self.snapshots), view.at)
+        return self.decided(view.at, snapshots=self.snapshots)
 
-    def _decided(self, observed: AlertView, now: datetime) -> list[Alert]:
-        alerts = decide(observed, self.alerts, now)
-        assert alerts == decide(observed, self.alerts, now)
+    def decided(self, now: datetime, **observed: Any) -> list[Alert]:
+        """Return the new alerts of a view."""
+        view = AlertView("scratch", **observed)
+        alerts = decide(view, self.alerts, now)
+        assert alerts == decide(view, self.alerts, now)
         self.alerts += alerts
         return alerts

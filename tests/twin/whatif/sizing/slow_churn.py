@@ -1,7 +1,5 @@
 """A drive of dictionaries and lists, written at random: slow and obvious."""
 
-from __future__ import annotations
-
 import random
 
 

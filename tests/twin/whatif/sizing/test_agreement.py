@@ -1,24 +1,13 @@
 """A sizing is the steady state of a simulation: both say the same of an OST."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
 import pytest
 
+from trimtab.twin import scenario as model
 from trimtab.twin.drive_preset import preset
-from trimtab.twin.scenario import (
-    AllocatorFamily,
-    Gating,
-    Lifetime,
-    ProbeLoad,
-    Purge,
-    Scenario,
-    Trim,
-    capacity_bytes,
-)
 from trimtab.twin.simulation.engine import Simulation
 from trimtab.twin.whatif.ost_amplification import BURST_FILES, MiniatureSize, Probing, amplify
 from trimtab.twin.whatif.sizing_figure import case_of, ost_write_bytes_per_s
@@ -44,17 +33,17 @@ GRID = (  # thresholds themselves, 0.75 and 0.85, have OSTs on either side of a 
 
 def simulated(
     request: SizingRequest, fullness: float, trim: TrimWord, miniature: MiniatureSize = SMALL
-) -> Scenario:
+) -> model.Scenario:
     """Return 16 OSTs that stay as full, as somebody would write them down, surveyed each hour."""
     one = request.scenario
     osts = replace(one.osts, count=16)
-    whole = capacity_bytes(replace(one, osts=osts))
+    whole = model.capacity_bytes(replace(one, osts=osts))
     users = replace(
         one.users,
         fullness=fullness,
         fullness_spread=0.0,
         daily_writes_bytes=DAILY * whole,
-        lifetimes=(Lifetime(1.0, fullness / DAILY * DAY),),
+        lifetimes=(model.Lifetime(1.0, fullness / DAILY * DAY),),
         rhythm=0.0,
         burstiness=0.0,
     )
@@ -62,10 +51,10 @@ def simulated(
         one,
         osts=osts,
         users=users,
-        trim=Trim(DAY if trim == "nightly" else None, trim == "discard"),
-        probes=(ProbeLoad("survey", "obdfilter-survey", "every 6h"),),
-        purge=Purge(),
-        gating=Gating(),
+        trim=model.Trim(DAY if trim == "nightly" else None, trim == "discard"),
+        probes=(model.ProbeLoad("survey", "obdfilter-survey", "every 6h"),),
+        purge=model.Purge(),
+        gating=model.Gating(),
         changes=(),
         faults=(),
         length_s=60 * DAY,
@@ -81,7 +70,7 @@ def simulated(
 @pytest.mark.calibration
 @pytest.mark.parametrize(("fullness", "trim", "family", "drive"), GRID)
 def test_size_and_twin_run_agree(
-    fullness: float, trim: TrimWord, family: AllocatorFamily, drive: str
+    fullness: float, trim: TrimWord, family: model.AllocatorFamily, drive: str
 ) -> None:
     request = SizingRequest(1e15, preset(drive).model, osts=16, family=family)
     (sized,) = amplify([case_of(trim, request, fullness, DAILY)], miniature=SMALL)
@@ -99,20 +88,19 @@ def test_they_agree_beside_a_probe_whose_runs_share_superblocks_with_users(trim:
     """As many bytes an hour as users write, in runs of less than a superblock of the miniature."""
     request = SizingRequest(1e15, preset("pm1733").model, osts=4)
     miniature = MiniatureSize(64, 1024, seeds=4)
-    (sized,) = amplify(
-        [case_of(trim, request, 0.6, 2 * DAILY)],
-        probing=Probing(0.5, DAILY / 24),
-        miniature=miniature,
-    )
+    case, probing = case_of(trim, request, 0.6, 2 * DAILY), Probing(0.5, DAILY / 24)
+    (sized,) = amplify([case], probing=probing, miniature=miniature)
     alone = simulated(request, 0.6, trim, miniature)
     osts = replace(alone.osts, count=4)
-    whole = capacity_bytes(replace(alone, osts=osts))
+    whole = model.capacity_bytes(replace(alone, osts=osts))
     run = DAILY / 24 * whole
     probed = replace(
         alone,
         osts=osts,
         users=replace(alone.users, daily_writes_bytes=DAILY * whole),
-        probes=(ProbeLoad("hourly", "ior", "every 1h", 1, 4 * BURST_FILES, bytes_written=run),),
+        probes=(
+            model.ProbeLoad("hourly", "ior", "every 1h", 1, 4 * BURST_FILES, bytes_written=run),
+        ),
     )
     of = Simulation(probed)
     of.run(of.now + timedelta(days=50))

@@ -1,8 +1,7 @@
-"""Sizing: Perlmutter's printed figures, hand-worked small cases, and refusals."""
-
-from __future__ import annotations
+"""Sizing: printed figures, hand-worked cases, refusals, and write amplification beneath it."""
 
 import math
+import random
 from dataclasses import replace
 from itertools import pairwise
 
@@ -10,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.each import for_each
+from tests.twin.whatif.sizing.slow_churn import SlowDrive
 
 from trimtab.base.error import UsageError
 from trimtab.twin.drive_preset import preset
 from trimtab.twin.scenario import Raid
-from trimtab.twin.whatif.ost_amplification import MiniatureSize
+from trimtab.twin.whatif.ost_amplification import Case, MiniatureSize, Probing, amplify, formulas
 from trimtab.twin.whatif.sizing import Sizing, peer_of, size
 from trimtab.twin.whatif.sizing_figure import PERIODS, fullest, longest_useful, metadata_section
 from trimtab.twin.whatif.sizing_request import SizingRequest, check
@@ -131,8 +131,7 @@ def test_what_cannot_be_had_is_said():
 
 
 def test_an_emptier_file_system_is_sized_at_its_own_fullness():
-    asked = replace(PERLMUTTER, retention_s=180 * DAY)
-    found = size(asked, miniature=MiniatureSize(4, 32, 1))
+    found = size(replace(PERLMUTTER, retention_s=180 * DAY), miniature=MiniatureSize(4, 32, 1))
     assert found.fullness == pytest.approx(0.03 * 2.5e15 * 180 / (274 * 135.168e12))
 
 
@@ -226,19 +225,14 @@ def test_the_impossible_is_refused_by_name(changed, option):
 def test_what_would_take_more_osts_than_there_can_be_is_refused():
     with pytest.raises(UsageError, match="--capacity"):
         size(replace(PERLMUTTER, osts=None, capacity_bytes=1e20), miniature=COARSE)
+    asked = replace(PERLMUTTER, osts=None, capacity_bytes=3e16, write_bytes_per_s=1e18)
     with pytest.raises(UsageError, match="--write-bandwidth"):
-        size(
-            replace(PERLMUTTER, osts=None, capacity_bytes=3e16, write_bytes_per_s=1e18),
-            miniature=MiniatureSize(4, 32, 1),
-        )
+        size(asked, miniature=MiniatureSize(4, 32, 1))
     with pytest.raises(UsageError, match="--daily-writes"):
         size(replace(PERLMUTTER, osts=1, daily_writes_bytes=3e15), miniature=COARSE)
 
 
-@given(
-    st.lists(st.floats(0.1, 100), min_size=2, max_size=8),
-    st.floats(0.01, 120),
-)
+@given(st.lists(st.floats(0.1, 100), min_size=2, max_size=8), st.floats(0.01, 120))
 def test_fullest_against_a_walk_in_small_steps(falls, wanted):
     """The clever answer is at the edge: a little less full is enough, a little more is not."""
     rates, rate = [], 200.0
@@ -281,3 +275,72 @@ def test_the_longest_useful_period_keeps_half(never, losses):
     else:
         assert max(keeping) <= longest * (1 + 1e-6)
         assert min(losing, default=math.inf) >= longest * (1 - 1e-6)
+
+
+# Miniature OSTs: orders that physics demands, and determinism
+
+
+@pytest.fixture(scope="module")
+def told():
+    cases = [
+        Case(0.127, 0.75),
+        Case(0.127, 0.75, trim_every=0.5),
+        Case(0.127, 0.75, trim_every=1 / 16),
+        Case(0.127, 0.75, discard=True),
+        Case(0.127, 0.9, trim_every=1 / 16),
+        Case(0.272, 0.75, trim_every=1 / 16),
+    ]
+    return amplify(cases, miniature=COARSE)
+
+
+def test_more_trims_less_amplification(told):
+    never, rare, often, discard, *_ = (one.simulated for one in told)
+    assert never > rare > often > discard >= 1
+
+
+def test_fuller_amplifies_more_and_spare_less(told):
+    _, _, often, _, fuller, spare = (one.simulated for one in told)
+    assert fuller > often > spare
+
+
+def test_the_same_whatever_else_is_asked(told):
+    """A case does not depend on the cases beside it but for its generator: only order counts."""
+    again = amplify([one.case for one in told], miniature=COARSE)
+    assert [one.simulated for one in again] == [one.simulated for one in told]
+
+
+def test_seeds_differ_and_say_so(told):
+    other = amplify([told[0].case], miniature=MiniatureSize(8, 32, 1, seed=99))
+    assert other[0].error is None
+    assert told[0].error is not None
+    assert other[0].simulated != told[0].simulated
+
+
+def test_a_probe_that_deletes_what_it_wrote_is_part_of_the_writes():
+    alone, probed = (
+        amplify([Case(0.127, 0.75, discard=True)], probing=probing, miniature=COARSE)[0].simulated
+        for probing in (None, Probing(0.5, 1 / 128))
+    )
+    # It shares superblocks with users' data, which has to be copied out of what it leaves behind.
+    assert probed > alone >= 1
+
+
+def test_progress_reaches_the_end():
+    seen = []
+    cases = [Case(0.127, 0.5), Case(0.272, 0.5)]
+    amplify(cases, miniature=COARSE, progress=lambda text, fraction: seen.append(fraction))
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
+
+
+@pytest.mark.calibration
+@pytest.mark.parametrize(("spare", "fullness"), [(0.127, 0.75), (0.272, 0.9), (0.07, 0.5)])
+def test_formulas_against_a_slow_drive_that_is_written_at_random(spare, fullness):
+    untrimmed, trimmed = formulas(Case(spare, fullness), 32)
+    random_ = random.Random(3)
+    drive = SlowDrive(superblocks=128, units=32, spare=spare)
+    live = round(fullness * drive.logical)
+    assert drive.steady(random_, live, trimming=True) == pytest.approx(trimmed, rel=0.04)
+    assert drive.steady(random_, drive.logical, trimming=False) == pytest.approx(
+        untrimmed, rel=0.06
+    )
