@@ -41,12 +41,11 @@ from trimtab.base.snapshot import Snapshot  # noqa: E402
 from trimtab.base.verdict import HistoryPoint  # noqa: E402
 from trimtab.judge.rolling import rolling  # noqa: E402
 from trimtab.judge.series_frame import frame_of  # noqa: E402
-from trimtab.twin.instrument.simulated_reading import readings  # noqa: E402
-from trimtab.twin.instrument.simulated_site import site_layout_of  # noqa: E402
-from trimtab.twin.instrument.simulated_snapshot import snapshot_of  # noqa: E402
 from trimtab.twin.scenario import Scenario  # noqa: E402
 from trimtab.twin.scenario_check import replace_keys  # noqa: E402
 from trimtab.twin.scenario_file import load_scenario  # noqa: E402
+from trimtab.twin.simulated_reading import readings  # noqa: E402
+from trimtab.twin.simulated_site import site_layout_of, snapshot_of  # noqa: E402
 from trimtab.twin.simulation.engine import Simulation  # noqa: E402
 from trimtab.twin.twin_driver import scenario_values  # noqa: E402
 from trimtab.twin.whatif.whatif_figure import (  # noqa: E402

@@ -34,9 +34,8 @@ from tests.fake_lustre.namespace import BEGAN_NS, DEVICE, encoded  # noqa: E402
 from tests.fake_lustre.namespace import ROOT as TOP  # noqa: E402
 
 from trimtab._core import look_up  # noqa: E402
-from trimtab.purge.follow import following  # noqa: E402
-from trimtab.purge.follow.follow_decision import Clear  # noqa: E402
-from trimtab.purge.follow.lustre_changes import LookedUp  # noqa: E402
+from trimtab.purge import following  # noqa: E402
+from trimtab.purge.follow_decision import Clear  # noqa: E402
 from trimtab.purge.index.manifest import FileSystemIdentity, IndexSource, Manifest, TimeTrust  # noqa: E402
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest  # noqa: E402
 from trimtab.purge.index.shard import (  # noqa: E402
@@ -44,11 +43,18 @@ from trimtab.purge.index.shard import (  # noqa: E402
     columns,
     last_use_s,
 )
-from trimtab.reach.lustre.changelog import NEEDED, ChangelogUser, ChangelogUsers, Record, RecordType  # noqa: E402
-from trimtab.reach.lustre.changelog_reader import READ_MAX_BYTES  # noqa: E402
+from trimtab.purge.lustre_changes import LookedUp  # noqa: E402
+from trimtab.reach.lustre.changelog import (  # noqa: E402
+    NEEDED,
+    READ_MAX_BYTES,
+    ChangelogUser,
+    ChangelogUsers,
+    Record,
+    RecordType,
+)
 
 if TYPE_CHECKING:
-    from trimtab.purge.follow.lustre_changes import LiveChangelogs
+    from trimtab.purge.lustre_changes import LiveChangelogs
 
 RESULT = ROOT / "benchmarks" / "results" / "follow_records.json"
 FILES: Final = 99
@@ -179,7 +185,7 @@ def cpu_s() -> float:
 def size_of(place: Path) -> int:
     """Return the bytes of an index that somebody reads."""
     manifest = load_manifest(place)
-    from trimtab.purge.index.delta import files_of
+    from trimtab.purge.index.index_view import files_of
 
     return sum((place / name).stat().st_size for name in files_of(manifest))
 

@@ -34,8 +34,8 @@ from trimtab.purge.plan.plan_directory import (  # noqa: E402  # noqa: E402
     open_candidates,
     staging,
 )
-from trimtab.purge.run.exchange import CandidatesListing  # noqa: E402
 from trimtab.purge.run.rows import Rows  # noqa: E402
+from trimtab.purge.run.situation import CandidatesListing  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "plan_by_groups.json"
 SHARD_ROWS = 1_000_000

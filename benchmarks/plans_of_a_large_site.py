@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.measured import measured_at
 from tests.fake_lustre.state import FakeLustre
 
-from trimtab.act.decide import reverting
+from trimtab.act.decide import decision
 from trimtab.act.decide.decision import CONTROLLERS, decided
 from trimtab.act.decide.site_observed import SiteObserved
 from trimtab.act.observing import observe
@@ -132,7 +132,7 @@ def cpu_s(work: Callable[[], object]) -> float:
 def planned(observed: SiteObserved, policy: str, now: datetime) -> Plan:
     """Return what a policy makes of the site; ``revert`` takes back everything."""
     if policy == "revert":
-        return reverting.decide(observed, None, now)
+        return decision.decide_reverts(observed, None, now)
     return decided(observed, policy, now)
 
 

@@ -32,7 +32,7 @@ from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the pa
 from trimtab.base.event import Event, EventKind  # noqa: E402
 from trimtab.base.incident import Explanation  # noqa: E402
 from trimtab.base.name_set import ost_name  # noqa: E402
-from trimtab.probe.verdict.incident_search import incidents_of  # noqa: E402
+from trimtab.probe.incident_search import incidents_of  # noqa: E402
 from trimtab.site.place import opened  # noqa: E402
 from trimtab.store.store import Store  # noqa: E402
 from trimtab.twin.scenario import (  # noqa: E402

@@ -39,9 +39,8 @@ from benchmarks.measured import measured_on  # noqa: E402
 from benchmarks.score_of_faults import KINDS, OSTS, Length, site  # noqa: E402
 
 from trimtab.base.action import Outcome  # noqa: E402
-from trimtab.base.alert import Alert, Phase  # noqa: E402
 from trimtab.base.event import new_identifier  # noqa: E402
-from trimtab.base.notification import Webhook  # noqa: E402
+from trimtab.base.finding import Alert, Phase  # noqa: E402
 from trimtab.base.run import Run  # noqa: E402
 from trimtab.base.site import Site, SiteStore  # noqa: E402
 from trimtab.base.site_policy import (  # noqa: E402
@@ -50,19 +49,20 @@ from trimtab.base.site_policy import (  # noqa: E402
     Policies,
     TrimPolicy,
     TunablesPolicy,
+    Webhook,
 )
 from trimtab.probe.probe import RunContext  # noqa: E402
 from trimtab.probe.site_probe import runner_of  # noqa: E402
-from trimtab.probe.verdict.up_to_date import look_elsewhere  # noqa: E402
+from trimtab.probe.up_to_date import look_elsewhere  # noqa: E402
 from trimtab.store.slot import SlotState  # noqa: E402
 from trimtab.store.store import Store  # noqa: E402
 from trimtab.twin import twin_site  # noqa: E402
-from trimtab.twin.instrument.simulated_site import site_of  # noqa: E402
 from trimtab.twin.life import Life  # noqa: E402
 from trimtab.twin.scenario import Fault, Scenario, ScenarioChange  # noqa: E402
 from trimtab.twin.scenario_key import value_of  # noqa: E402
+from trimtab.twin.simulated_site import site_of  # noqa: E402
 from trimtab.twin.twin_driver import TwinDriver  # noqa: E402
-from trimtab.watch.beside import observers_of  # noqa: E402
+from trimtab.watch.upkeep import observers_of  # noqa: E402
 from trimtab.watch.watch import Watch  # noqa: E402
 
 RESULT: Final = ROOT / "benchmarks" / "results" / "year_of_the_watch.json"

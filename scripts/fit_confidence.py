@@ -48,7 +48,7 @@ from tests.incidents.scenarios import Scenario, scenarios  # noqa: E402
 
 from trimtab.base.incident import NAMED, Found, Route  # noqa: E402
 from trimtab.explain.causes import TABLE  # noqa: E402
-from trimtab.explain.ranking import CALIBRATION  # noqa: E402
+from trimtab.explain.explanation import CALIBRATION  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "explaining.json"
 PAGE = ROOT / "docs" / "explaining.md"

@@ -14,8 +14,8 @@ from pathlib import Path
 from trimtab.judge.efficiency_ladder import CheckedClaim, Match
 from trimtab.judge.ladder_analysis import build_ladder
 from trimtab.probe.ladder import of_file
-from trimtab.probe.ladder_file import load_ladder
-from trimtab.probe.page_ladder import MATCHES, computed_text, printed_text
+from trimtab.probe.page_comparison import MATCHES, computed_text, printed_text
+from trimtab.probe.question_file import load_ladder
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from trimtab.base.toml_kind import OPERATIONS, RATE, SIZE
 from trimtab.base.toml_schema import Entry, Group, SchemaTable
-from trimtab.twin.drive_preset import PRESETS
 from trimtab.twin.scenario_file import load_scenario, preset_names
-from trimtab.twin.scenario_key import file_schema
+from trimtab.twin.scenario_key import PRESETS, file_schema
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))

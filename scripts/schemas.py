@@ -25,7 +25,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from trimtab.show.encode import schema
+from trimtab.base.encode import schema
 from trimtab.site.site_file import json_schema
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -44,9 +44,12 @@ from tests.worlds.record import Snapshots, make_world  # noqa: E402
 
 from trimtab.base.incident import Assessment, Explanation, Incident, Shape  # noqa: E402
 from trimtab.explain.causes import TABLE  # noqa: E402
-from trimtab.explain.explanation import conclude, ranked_for  # noqa: E402
-from trimtab.explain.incidents.failed_run import BadChecksums  # noqa: E402
-from trimtab.explain.ranking import CALIBRATION  # noqa: E402
+from trimtab.explain.explanation import (  # noqa: E402
+    CALIBRATION,
+    conclude,
+    ranked_for,
+)
+from trimtab.explain.failed_run import BadChecksums  # noqa: E402
 from trimtab.explain.site_explanation import standing_of  # noqa: E402
 
 MONTH = timedelta(days=30)

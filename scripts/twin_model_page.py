@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from trimtab.twin.simulation.fitted_constant import TABLE
+from trimtab.twin.simulation.hardware import TABLE
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))

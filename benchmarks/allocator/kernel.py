@@ -12,7 +12,7 @@ from benchmarks.allocator.trace import Phase
 from tests.support.loopback import Mounted
 
 from trimtab.base.error import ToolError
-from trimtab.reach.local.block_allocator import AllocatorStatistics, parse_mb_stats
+from trimtab.reach.block_allocator import AllocatorStatistics, parse_mb_stats
 
 BLOCK_BYTES = 4096
 GROUP_BLOCKS = 32768

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from benchmarks.purge_case import case
 
+from trimtab.base.encode import to_json
 from trimtab.base.event import utc_now
 from trimtab.purge.fullness import Usage
 from trimtab.purge.horizon.horizon_question import HorizonQuestion
 from trimtab.purge.plan.plan_making import make_plan
 from trimtab.purge.policy_file import load_policy
-from trimtab.show.encode import to_json
-from trimtab.store.purge_place import purge_place
+from trimtab.store.location import purge_place
 
 
 def main() -> None:

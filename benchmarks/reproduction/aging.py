@@ -24,7 +24,7 @@ from trimtab.twin.scenario import (
     Users,
     ost_capacity_bytes,
 )
-from trimtab.twin.simulation import ost_ceiling
+from trimtab.twin.simulation import ost_array
 from trimtab.twin.simulation.ost_rate import throttling
 
 Array = NDArray[np.float64]
@@ -259,7 +259,7 @@ def point(life: Life, fullness: float, first_day: float, last_day: float) -> Poi
     amplification = life.traced["amplification"][rows].astype(np.float64)
     walks = life.traced["walks_per_request"][rows].astype(np.float64)
     window = throttling(life.scenario, amplification)
-    ceilings = ost_ceiling.ceilings_of(machine)
+    ceilings = ost_array.ceilings_of(machine)
     drives = ceilings.rates(amplification, window=window)
     delivered = ceilings.rates(
         amplification, window=window, groups_considered=walks * machine.groups
@@ -275,7 +275,7 @@ def point(life: Life, fullness: float, first_day: float, last_day: float) -> Poi
 
 def fresh(scenario: Scenario) -> float:
     """Return what one OST of fresh drives writes, bytes/s."""
-    return float(ost_ceiling.ceilings_of(machine_of(scenario)).rates().write)
+    return float(ost_array.ceilings_of(machine_of(scenario)).rates().write)
 
 
 def curves(lives: Mapping[str, Sequence[Life]]) -> dict[str, list[list[Point]]]:

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.reproduction.statements import RowClass, needing
 from numpy.typing import NDArray
 
-from trimtab.twin.simulation.fitted_constant import FITTED, TABLE, Constants
+from trimtab.twin.simulation.hardware import FITTED, TABLE, Constants
 
 Array = NDArray[np.float64]
 NAMES: Final = tuple(constant.name for constant in TABLE)

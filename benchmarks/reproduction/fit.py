@@ -1,7 +1,7 @@
 """Fit the constants of the twin's layers on the rows that they may see, and write them down.
 
 ``python -m benchmarks.reproduction.fit`` prints constants and rows; ``--write`` puts the values,
-to three digits, into ``src/trimtab/twin/simulation/fitted_constant.py``. Bounded least squares on
+to three digits, into ``src/trimtab/twin/simulation/hardware.py``. Bounded least squares on
 the logarithms of
 twin over printed, of all rows of ``FITTED_ON`` at once. One whose rows are whole numbers, on which
 no fit descends, stays as it was set within its bounds; the allocator's follows from the slow OSTs.
@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from trimtab.twin.scenario import Server
-from trimtab.twin.simulation import fitted_constant as held
-from trimtab.twin.simulation import ost_ceiling
-from trimtab.twin.simulation.fitted_constant import TABLE, Constant, Constants
-from trimtab.twin.simulation.hardware import hardware
+from trimtab.twin.simulation import hardware as held
+from trimtab.twin.simulation import ost_array
+from trimtab.twin.simulation.hardware import TABLE, Constant, Constants, hardware
 
 FILE = Path(held.__file__)
 SET = {"process_bytes_per_s"}
@@ -94,9 +93,9 @@ def with_allocator(fitted: Constants) -> Constants:
     """
     machine = hardware(PERLMUTTER, Server(32, 50e9))
     groups = 0.077 * machine.groups
-    half = float(ost_ceiling.ceilings_of(machine, constants=fitted).rates(1.9).write) / 2
-    request_s = machine.cores * ost_ceiling.REQUEST_BYTES / half
-    found = (request_s - ost_ceiling.BASE_CORE_S) / groups
+    half = float(ost_array.ceilings_of(machine, constants=fitted).rates(1.9).write) / 2
+    request_s = machine.cores * ost_array.REQUEST_BYTES / half
+    found = (request_s - ost_array.BASE_CORE_S) / groups
     return replace(fitted, allocator_s_per_group=float(f"{found:.3g}"))
 
 

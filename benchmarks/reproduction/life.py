@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.base.event import Event
-from trimtab.twin.instrument.simulated_reading import drive_percentage_used
 from trimtab.twin.scenario import Scenario, ost_capacity_bytes
+from trimtab.twin.simulated_reading import drive_percentage_used
 from trimtab.twin.simulation.engine import Simulation
 from trimtab.twin.simulation.hardware import OstHardware, hardware
 from trimtab.twin.simulation.probe_run import NAMES, JobRun, SurveyRun

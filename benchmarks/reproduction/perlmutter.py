@@ -19,7 +19,7 @@ from trimtab.base.verdict import HistoryPoint
 from trimtab.judge.rolling import rolling
 from trimtab.judge.series_frame import frame_of
 from trimtab.twin.scenario import Scenario, ost_capacity_bytes
-from trimtab.twin.simulation.ost_ceiling import REQUEST_BYTES, request_core_s
+from trimtab.twin.simulation.ost_array import REQUEST_BYTES, request_core_s
 from trimtab.twin.simulation.probe_run import JobRun, SurveyRun
 
 Array = NDArray[np.float64]

@@ -13,16 +13,17 @@ import numpy as np
 from benchmarks.reproduction.classes import FITTED_ON, classes_of
 from benchmarks.reproduction.statements import Row, SeededRow, needing, row
 
-from trimtab.twin.drive_preset import preset
 from trimtab.twin.scenario import Clients, Osts, ProbeLoad, Raid, Server
+from trimtab.twin.scenario_key import preset
 from trimtab.twin.simulation import hardware as network
 from trimtab.twin.simulation import hardware as raid
 from trimtab.twin.simulation import job as client
-from trimtab.twin.simulation import ost_ceiling
-from trimtab.twin.simulation.fitted_constant import FITTED, Constants
+from trimtab.twin.simulation import ost_array
 from trimtab.twin.simulation.hardware import (
     E1000,
     E2000,
+    FITTED,
+    Constants,
     OstHardware,
     hardware,
     small_operations_per_s,
@@ -83,7 +84,7 @@ def _perlmutter() -> OstHardware:
 def _of(osts: Osts, write: bool, from_clients: bool, constants: Constants) -> float:
     """Return bytes per second of all OSTs of fresh drives together."""
     machine = hardware(osts, _E2000_SERVER if osts.drive is PM1743 else _E1000_SERVER)
-    rates = ost_ceiling.ceilings_of(machine, from_clients=from_clients, constants=constants).rates()
+    rates = ost_array.ceilings_of(machine, from_clients=from_clients, constants=constants).rates()
     return osts.count * float(rates.write if write else rates.read)
 
 
@@ -97,7 +98,7 @@ def _probe(clients: Clients, constants: Constants) -> float:
 def _whole(nodes: int, tasks: int, constants: Constants) -> float:
     """Return the acceptance test's write of file per process with so many nodes."""
     limits = client.node_limits(_CPU_NODE, E1000, tasks, cores=128, constants=constants)
-    rates = ost_ceiling.ceilings_of(_perlmutter(), from_clients=True, constants=constants).rates()
+    rates = ost_array.ceilings_of(_perlmutter(), from_clients=True, constants=constants).rates()
     job = _ior(nodes, tasks, nodes * tasks * 1e9)
     return _job_write(float(rates.write), float(rates.read), limits, job)
 
@@ -161,7 +162,7 @@ def _raid_rows(constants: Constants) -> dict[str, Prediction]:
             "arrays take small writes one by one; drives could do a third of theirs",
         ),
         "13-read": Prediction(
-            ost_ceiling.small_reads_per_s(machine, constants) / small_fio, "cores of the server"
+            ost_array.small_reads_per_s(machine, constants) / small_fio, "cores of the server"
         ),
         "14-write": Prediction(_of(E2000_2X16, True, False, constants), host),
         "14-read": Prediction(_of(E2000_2X16, False, False, constants), link),
@@ -215,7 +216,7 @@ def _server_rows(constants: Constants) -> dict[str, Prediction]:
         "26-write": Prediction(_of(PERLMUTTER, True, True, constants) / 274, "OST x client path"),
         "26-read": Prediction(_of(PERLMUTTER, False, True, constants) / 274, "OST x client path"),
         "26-write-iops": Prediction(raid.small_writes_per_s(machine, constants), "one array"),
-        "26-read-iops": Prediction(ost_ceiling.small_reads_per_s(machine, constants), "32 cores"),
+        "26-read-iops": Prediction(ost_array.small_reads_per_s(machine, constants), "32 cores"),
         "35-peak": Prediction(_of(PERLMUTTER, True, True, constants), "274 x one OST"),
     }
 
@@ -245,7 +246,7 @@ def _client_rows(constants: Constants) -> dict[str, Prediction]:
             4096
             * min(
                 691 * client.small_reads_per_s(48),
-                274 * ost_ceiling.small_reads_per_s(_perlmutter(), constants),
+                274 * ost_array.small_reads_per_s(_perlmutter(), constants),
             ),
             "half of the processes of the one node, on 691: each waits for one read at a time",
         ),
@@ -258,7 +259,7 @@ def _scaling_rows(constants: Constants) -> dict[str, Prediction]:
 
     def small(osts: Osts, server: Server, write: bool) -> float:
         machine = hardware(osts, server)
-        ost_rate = raid.small_writes_per_s if write else ost_ceiling.small_reads_per_s
+        ost_rate = raid.small_writes_per_s if write else ost_array.small_reads_per_s
         return osts.count * ost_rate(machine, constants)
 
     def nodes_to_peak(peak: float, per_node: float) -> float:

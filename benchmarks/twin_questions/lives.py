@@ -9,8 +9,8 @@ from typing import Any, Final
 from trimtab.twin.scenario import Lifetime, Scenario
 from trimtab.twin.scenario_check import replace_keys
 from trimtab.twin.scenario_file import load_scenario
-from trimtab.twin.whatif.variation import settings_of
 from trimtab.twin.whatif.whatif_figure import SimulatedRun, seeded
+from trimtab.twin.whatif.whatif_request import settings_of
 from trimtab.twin.whatif.whatif_sweep import summed
 
 DAYS: Final = 30

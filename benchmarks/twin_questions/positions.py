@@ -12,7 +12,7 @@ import numpy as np
 from trimtab.twin.scenario import Scenario
 from trimtab.twin.scenario_file import load_scenario
 from trimtab.twin.simulation.hardware import OstHardware, hardware
-from trimtab.twin.simulation.ost_ceiling import ceilings_of
+from trimtab.twin.simulation.ost_array import ceilings_of
 from trimtab.twin.simulation.ost_rate import throttling
 
 SHARE: Final = 0.9

@@ -23,9 +23,9 @@ from trimtab.base.error import (
     UnreadableError,
     UsageError,
     install_command,
+    visible,
 )
-from trimtab.base.visible import visible
-from trimtab.reach.interruption import interruptible
+from trimtab.base.interruption import interruptible
 from trimtab.show.command_group import COMPLETE, LazyGroup
 
 GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
@@ -47,7 +47,7 @@ GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "Show all evidence about one moment.",
         ),
         "targets": (
-            "trimtab.answers.command_target:targets_command",
+            "trimtab.answers.command:targets_command",
             "List every OST and MDT, the most troubled first.",
         ),
         "alerts": (
@@ -72,7 +72,7 @@ GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "Trace every number of a run to its command and raw output.",
         ),
         "report": (
-            "trimtab.answers.command_month:report_command",
+            "trimtab.answers.command:report_command",
             "Write the report of one month: HTML or Markdown.",
         ),
         "serve": (
@@ -80,13 +80,13 @@ GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "Serve the dashboard and its API from the store.",
         ),
         "demo": (
-            "trimtab.twin.command_demo:demo_command",
+            "trimtab.twin.command:demo_command",
             "Show the dashboard on nine simulated months.",
         ),
     },
     "Measure": {
         "check": (
-            "trimtab.probe.check.command:check_command",
+            "trimtab.probe.command_check:check_command",
             "Measure a file system, keep the result and report what is wrong.",
         ),
         "probe": (
@@ -94,15 +94,15 @@ GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "Run a probe of a site file now and judge it.",
         ),
         "snapshot": (
-            "trimtab.answers.command_target:snapshot_command",
+            "trimtab.answers.command:snapshot_command",
             "Take a snapshot of every target and server and keep it.",
         ),
         "survey": (
-            "trimtab.probe.survey.command:survey_command",
+            "trimtab.probe.command:survey_command",
             "Measure every OST by itself and list the slowest first.",
         ),
         "sweep": (
-            "trimtab.probe.command_sweep:sweep_command",
+            "trimtab.probe.command_check:sweep_command",
             "Measure a matrix of settings and find the best.",
         ),
         "watch": (
@@ -110,7 +110,7 @@ GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "Probe and take snapshots on schedule, and judge them.",
         ),
         "import": (
-            "trimtab.probe.imports.command:import_command",
+            "trimtab.probe.command_site:import_command",
             "Import results of other tools: IOR, mdtest, fio, surveys, MLPerf, WRF, Darshan ...",
         ),
     },
@@ -150,7 +150,7 @@ GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "Recommend stripes, aggregators and MPI-IO hints for a job, with reasons.",
         ),
         "size": (
-            "trimtab.twin.whatif.command_size:size_command",
+            "trimtab.twin.whatif.command:size_command",
             "Size a file system: drives, endurance, trim schedule.",
         ),
         "twin": (
@@ -158,7 +158,7 @@ GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "Simulate an all-flash file system, from the flash up.",
         ),
         "whatif": (
-            "trimtab.twin.whatif.command_whatif:whatif_command",
+            "trimtab.twin.whatif.command:whatif_command",
             "Simulate policies: trims, limits and thresholds, swept over seeds.",
         ),
     },
@@ -311,7 +311,7 @@ def _report(error: TrimtabError | Interrupted, *, as_json: bool = False) -> int:
 
 
 def _print_json(error: TrimtabError | Interrupted) -> None:
-    from trimtab.show.encode import FailureDocument, to_json
+    from trimtab.base.encode import FailureDocument, to_json
 
     click.echo(to_json(FailureDocument(error)))
 

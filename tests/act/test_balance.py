@@ -26,7 +26,7 @@ from tests.act.world import (
 )
 from tests.support.each import for_each
 
-from trimtab.act.decide.balance import decide
+from trimtab.act.decide.balance import decide_balance
 from trimtab.base.action import ActionKind, Outcome
 from trimtab.base.error import Message
 from trimtab.base.site import SiteLimits
@@ -66,30 +66,32 @@ def full(number, fullness, **changes):
     ],
 )
 def test_over_the_limit_it_is_closed(target, written):
-    assert writes(decide(world(target), NOW)) == written
+    assert writes(decide_balance(world(target), NOW)) == written
 
 
 def test_a_mark_over_the_limit_closes_nothing_that_it_would_open():
     observed = world(full(0, 0.85), full(1, 0.91))
     limits = replace(observed.site, limits=SiteLimits(fullness=0.8, reopen=0.9))
-    assert writes(decide(replace(observed, site=limits), NOW)) == [("close", "OST0001", "0")]
+    assert writes(decide_balance(replace(observed, site=limits), NOW)) == [
+        ("close", "OST0001", "0")
+    ]
 
 
 def test_a_client_that_does_not_use_a_target_says_nothing_of_it():
-    inactive = decide(world(full(0, 0.8, import_state="INACTIVE")), NOW)
+    inactive = decide_balance(world(full(0, 0.8, import_state="INACTIVE")), NOW)
     assert writes(inactive) == [("close", "OST0000", "0")]
 
 
 def test_a_closing_carries_the_value_of_before_and_the_mechanism_that_the_policy_names():
     both = {CREATE: "20000", "obdfilter/no_create": "0"}
-    plan = decide(world(full(0, 0.8, settings=both)), NOW)
+    plan = decide_balance(world(full(0, 0.8, settings=both)), NOW)
     (row,) = plan.instructions
     assert (row.setting, row.before, row.value, row.server) == (CREATE, "20000", "0", "oss0")
     assert (row.reason.code, plan.policy, plan.held) == ("over-limit", "balance", ())
     policy = BalancePolicy(mechanism="no_create")
-    (row,) = decide(world(full(0, 0.8, settings=both), policy=policy), NOW).instructions
+    (row,) = decide_balance(world(full(0, 0.8, settings=both), policy=policy), NOW).instructions
     assert (row.setting, row.before, row.value) == ("obdfilter/no_create", "0", "1")
-    plan = decide(world(full(0, 0.8), policy=policy), NOW)
+    plan = decide_balance(world(full(0, 0.8), policy=policy), NOW)
     assert codes(plan) == {("OST0000", None): "setting-absent"}
 
 
@@ -114,16 +116,18 @@ def test_a_closing_carries_the_value_of_before_and_the_mechanism_that_the_policy
     ],
 )
 def test_over_the_limit_it_stays_open(target, actions, code):
-    plan = decide(world(target, actions=actions), NOW)
+    plan = decide_balance(world(target, actions=actions), NOW)
     assert writes(plan) == []
     assert codes(plan) == {("OST0000", None): code}
 
 
 @for_each("name", ["", "OST0000"])
 def test_a_busy_target_is_not_closed(name):
-    plan = decide(world(full(0, 0.8), busy={name: Message("survey", "a survey runs")}), NOW)
+    plan = decide_balance(world(full(0, 0.8), busy={name: Message("survey", "a survey runs")}), NOW)
     assert codes(plan) == {("OST0000", None): "survey"}
-    plan = decide(world(full(0, 0.8), busy={"OST0001": Message("survey", "a survey runs")}), NOW)
+    plan = decide_balance(
+        world(full(0, 0.8), busy={"OST0001": Message("survey", "a survey runs")}), NOW
+    )
     assert len(plan.instructions) == 1
 
 
@@ -137,7 +141,9 @@ def test_a_busy_target_is_not_closed(name):
     ],
 )
 def test_under_the_mark_and_after_its_dwell_it_is_opened(fullness, age_s, written):
-    plan = decide(world(ost(0, fullness, **OURS), actions=(closing("OST0000", age_s),)), NOW)
+    plan = decide_balance(
+        world(ost(0, fullness, **OURS), actions=(closing("OST0000", age_s),)), NOW
+    )
     assert writes(plan) == written
     dwells = {("OST0000", None): "dwell"} if fullness < 0.7 and not written else {}
     assert codes(plan) == dwells
@@ -149,7 +155,7 @@ def test_under_the_mark_and_after_its_dwell_it_is_opened(fullness, age_s, writte
 )
 def test_the_value_of_before_is_restored(before, value):
     actions = (closing("OST0000", before=before), closing("OST0000", 7200, before="0 (1), 20 (2)"))
-    plan = decide(world(ost(0, 0.5, **OURS), actions=actions), NOW)
+    plan = decide_balance(world(ost(0, 0.5, **OURS), actions=actions), NOW)
     assert writes(plan) == [("open", "OST0000", value)]
 
 
@@ -164,22 +170,22 @@ def test_the_value_of_before_is_restored(before, value):
     ],
 )
 def test_what_others_closed_is_never_opened(target, actions):
-    plan = decide(world(target, actions=actions), NOW)
+    plan = decide_balance(world(target, actions=actions), NOW)
     assert writes(plan) == []
     assert codes(plan) == {("OST0000", None): "closed-by-others"}
 
 
 def test_what_a_failover_opened_is_closed_again():
-    plan = decide(world(full(0, 0.8), actions=(closing("OST0000"),)), NOW)
+    plan = decide_balance(world(full(0, 0.8), actions=(closing("OST0000"),)), NOW)
     assert writes(plan) == [("close", "OST0000", "0")]
     half = full(0, 0.8, labelled={("create_enabled", "MDT0001"): False})
-    assert len(decide(world(half, actions=(closing("OST0000"),)), NOW).instructions) == 1
-    assert writes(decide(world(full(0, 0.72), actions=(closing("OST0000"),)), NOW)) == []
+    assert len(decide_balance(world(half, actions=(closing("OST0000"),)), NOW).instructions) == 1
+    assert writes(decide_balance(world(full(0, 0.72), actions=(closing("OST0000"),)), NOW)) == []
 
 
 def test_the_fullest_are_closed_and_the_rest_reported():
     targets = [full(number, 0.76 + number / 100) for number in range(6)]
-    plan = decide(world(*targets), NOW)
+    plan = decide_balance(world(*targets), NOW)
     assert [row.target for row in plan.instructions] == ["OST0005", "OST0004", "OST0003", "OST0002"]
     assert codes(plan) == {("OST0000", None): "cap-reached", ("OST0001", None): "cap-reached"}
 
@@ -197,7 +203,7 @@ def test_the_fullest_are_closed_and_the_rest_reported():
 def test_whatever_takes_no_new_files_counts_in_the_cap(unusable):
     three = [ost(number, 0.72, **unusable) for number in range(3)]
     targets = [full(number, 0.8 + number / 100) for number in range(3, 5)]
-    plan = decide(world(*three, *targets), NOW)
+    plan = decide_balance(world(*three, *targets), NOW)
     assert [row.target for row in plan.instructions] == ["OST0004"]
     assert codes(plan)["OST0003", None] == "cap-reached"
 
@@ -218,7 +224,7 @@ def test_whatever_takes_no_new_files_counts_in_the_cap(unusable):
 )
 def test_caps(policy, pools, closed):
     targets = [full(number, 0.9 - number / 1000) for number in range(8)]
-    plan = decide(world(*targets, policy=policy, pools=pools), NOW)
+    plan = decide_balance(world(*targets, policy=policy, pools=pools), NOW)
     assert len(plan.instructions) == closed
     if "flash" in pools and len(pools["flash"]) == 3:
         # Of three none may be missing: the next fullest are closed in their stead.
@@ -228,7 +234,7 @@ def test_caps(policy, pools, closed):
 def test_a_closed_target_is_not_swapped_for_a_fuller_one():
     four = [ost(number, 0.76, **OURS) for number in range(4)]
     actions = tuple(closing(f"OST{number:04}") for number in range(4))
-    plan = decide(world(*four, full(4, 0.95), actions=actions), NOW)
+    plan = decide_balance(world(*four, full(4, 0.95), actions=actions), NOW)
     assert writes(plan) == []
     assert codes(plan) == {("OST0004", None): "cap-reached"}
 
@@ -237,10 +243,10 @@ def test_an_opening_makes_room_only_once_it_is_read_back():
     four = [ost(number, 0.60, **OURS) for number in range(4)]
     actions = tuple(closing(f"OST{number:04}") for number in range(4))
     observed = world(*four, full(4, 0.9), actions=actions)
-    plan = decide(observed, NOW)
+    plan = decide_balance(observed, NOW)
     assert [row.kind for row in plan.instructions] == [OPEN] * 4
     assert codes(plan) == {("OST0004", None): "cap-reached"}
-    plan = decide(carried_out(observed, plan, NOW), NOW)
+    plan = decide_balance(carried_out(observed, plan, NOW), NOW)
     assert writes(plan) == [("close", "OST0004", "0")]
 
 
@@ -251,7 +257,7 @@ def test_a_degraded_target_that_is_opened_does_not_make_up_for_one_that_layouts_
     ]
     lost = [ost(number, 0.5, import_state="DISCONN", create_enabled=False) for number in (3, 4, 5)]
     actions = tuple(closing(f"OST{number:04}") for number in range(3))
-    plan = decide(world(*ours, *lost, actions=actions), NOW)
+    plan = decide_balance(world(*ours, *lost, actions=actions), NOW)
     reasons = [(row.target, row.reason.code) for row in plan.instructions]
     assert reasons == [("OST0000", "under-limit"), ("OST0001", "too-few-open")]
 
@@ -261,49 +267,49 @@ def test_what_layouts_need_is_opened_whatever_its_dwell():
     lost = [ost(number, 0.5, import_state="DISCONN", create_enabled=False) for number in (3, 4, 5)]
     actions = tuple(closing(f"OST{number:04}", 60) for number in range(3))
     observed = world(*ours, *lost, actions=actions)
-    plan = decide(observed, NOW)
+    plan = decide_balance(observed, NOW)
     assert writes(plan) == [("open", "OST0000", "20000")]  # 14 of 20 are usable, 15 are needed
     assert plan.instructions[0].reason.code == "too-few-open"
     later = NOW + timedelta(hours=2)
-    assert writes(decide(carried_out(observed, plan, later), later)) == []
+    assert writes(decide_balance(carried_out(observed, plan, later), later)) == []
 
 
 def test_a_target_without_space_is_not_opened_for_layouts():
     ours = [ost(number, 0.96, **OURS) for number in range(3)]
     lost = [ost(number, 0.5, create_enabled=False) for number in (3, 4, 5)]
     actions = tuple(closing(f"OST{number:04}") for number in range(3))
-    assert writes(decide(world(*ours, *lost, actions=actions), NOW)) == []
+    assert writes(decide_balance(world(*ours, *lost, actions=actions), NOW)) == []
 
 
 def test_an_incomplete_snapshot_opens_and_does_not_close():
     observed = world(ost(0, 0.6, **OURS), full(1, 0.8), actions=(closing("OST0000"),))
     half = retaken(observed, complete=False)
-    plan = decide(half, NOW)
+    plan = decide_balance(half, NOW)
     assert writes(plan) == [("open", "OST0000", "20000")]
     assert codes(plan) == {("OST0001", None): "snapshot-incomplete"}
     assert plan.held == ()
-    plan = decide(replace(half, actions=()), NOW)
+    plan = decide_balance(replace(half, actions=()), NOW)
     assert (writes(plan), held_by(plan)) == ([], ["snapshot-incomplete"])
 
 
 def test_the_hour_bounds_closings():
     targets = [full(number, 0.8) for number in range(3)]
     where = site(most_per_hour=2)
-    plan = decide(replace(world(*targets), site=where), NOW)
+    plan = decide_balance(replace(world(*targets), site=where), NOW)
     assert [row.target for row in plan.instructions] == ["OST0000", "OST0001"]
     assert codes(plan) == {("OST0002", None): "too-many-actions"}
 
 
 def test_held_means_no_instruction():
     observed = world(full(0, 0.8), ost(1, 0.5, **OURS), actions=(closing("OST0001"),))
-    plan = decide(replace(observed, snapshot=snapshot([], age_s=9999)), NOW)
+    plan = decide_balance(replace(observed, snapshot=snapshot([], age_s=9999)), NOW)
     assert (writes(plan), held_by(plan)) == ([], ["snapshot-stale"])
-    plan = decide(replace(observed, snapshot=None), NOW)
+    plan = decide_balance(replace(observed, snapshot=None), NOW)
     assert (writes(plan), held_by(plan), plan.snapshot_at) == ([], ["no-snapshot"], None)
 
 
 def test_mdts_are_not_closed():
-    assert writes(decide(world(ost(99, 0.9, kind="mdt")), NOW)) == []
+    assert writes(decide_balance(world(ost(99, 0.9, kind="mdt")), NOW)) == []
 
 
 STATE = st.tuples(
@@ -367,7 +373,7 @@ def unusable(observed, members):
 
 @given(SITES)
 def test_never_more_closed_than_any_cap(observed):
-    after = carried_out(observed, plan := decide(observed, NOW), NOW)
+    after = carried_out(observed, plan := decide_balance(observed, NOW), NOW)
     policy, names = observed.site.policies.balance, {s.target.name for s in targets_in(after)}
     closed = {row.target for row in plan.instructions if row.kind is CLOSE}
     for members in (names, *observed.pools.values()):
@@ -383,7 +389,7 @@ def test_never_more_closed_than_any_cap(observed):
 def test_nothing_is_closed_below_the_limit_or_opened_that_is_not_ours(observed):
     ours = {row.instruction.target for row in observed.actions}
     limits = observed.site.limits
-    for row in decide(observed, NOW).instructions:
+    for row in decide_balance(observed, NOW).instructions:
         fullness = observed.snapshot.of(row.target).fullness()
         if row.kind is CLOSE:
             assert fullness > limits.fullness
@@ -400,10 +406,13 @@ def test_what_was_done_asks_for_nothing_more_within_the_dwell(observed):
     observed = replace(observed, site=where)
     for step in range(3):
         at = NOW + timedelta(minutes=step)
-        observed = carried_out(observed, decide(observed, at), at)
+        observed = carried_out(observed, decide_balance(observed, at), at)
     changed = {row.instruction.target for row in observed.actions if row.at >= NOW}
     at = NOW + timedelta(minutes=5)
-    assert not {row.target for row in decide(retaken(observed, at=at), at).instructions} & changed
+    assert (
+        not {row.target for row in decide_balance(retaken(observed, at=at), at).instructions}
+        & changed
+    )
 
 
 @given(SITES, st.randoms())
@@ -413,4 +422,4 @@ def test_the_order_of_targets_and_actions_does_not_matter(observed, random):
     random.shuffle(actions)
     shuffled = replace(observed.snapshot, targets=tuple(targets))
     again = replace(observed, snapshot=shuffled, actions=tuple(actions))
-    assert decide(again, NOW) == decide(observed, NOW)
+    assert decide_balance(again, NOW) == decide_balance(observed, NOW)

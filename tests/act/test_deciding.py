@@ -23,11 +23,17 @@ from tests.act.world import (
 )
 from tests.support.each import for_each
 
-from trimtab.act.decide.allocator_reset import decide as decide_reset
-from trimtab.act.decide.holding import allowance, held, undone
-from trimtab.act.decide.migration import FEWEST_BYTES, MovableFile, MovableFiles
-from trimtab.act.decide.migration import decide as decide_moves
-from trimtab.act.decide.setting_value import differing, harm_of, is_same, unfolded
+from trimtab.act.decide.balance import FEWEST_BYTES, MovableFile, MovableFiles, decide_moves
+from trimtab.act.decide.site_observed import (
+    allowance,
+    differing,
+    harm_of,
+    held,
+    is_same,
+    undone,
+    unfolded,
+)
+from trimtab.act.decide.tunables import decide_resets as decide_reset
 from trimtab.base.action import ActionKind, Outcome
 from trimtab.base.error import Message
 from trimtab.base.site_policy import AllocatorPolicy, Policies

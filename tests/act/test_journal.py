@@ -37,7 +37,7 @@ from trimtab.act.apply import apply
 from trimtab.base.action import Action, ActionKind, Outcome
 from trimtab.base.error import DataError
 from trimtab.base.event import EventKind
-from trimtab.explain.causes.configuration_change import CAUSE
+from trimtab.explain.causes.configuration_change import CONFIGURATION_CHANGE
 from trimtab.store.chain import FIRST_SUM, linked, unlinked
 from trimtab.store.store import Store
 
@@ -190,7 +190,11 @@ def test_an_action_near_the_onset_of_an_incident_is_named_by_its_explanation(
     with Store.open(tmp_path / "t.db") as store:
         log_actions(store, SITE, [done_action(0)])
         (event,) = store.events(site=SITE)
-    piece = shows(CAUSE, quiet(events=with_log(event), of=incident(effect=0.82)), "change-logged")
+    piece = shows(
+        CONFIGURATION_CHANGE,
+        quiet(events=with_log(event), of=incident(effect=0.82)),
+        "change-logged",
+    )
     assert done_action(0).id[:13] in piece.what
     assert piece.at == event.at
 

@@ -16,9 +16,9 @@ from tests.act.year_site import SITE as YEAR_SITE
 from tests.support.small_site import SITE, SmallSite, hour
 
 from trimtab.act import observing
-from trimtab.act.action_ledger import ledger as ledger_with_effects
-from trimtab.act.decide import balance, reverting, tunables
+from trimtab.act.decide import balance, decision, tunables
 from trimtab.act.first_target import with_verdicts
+from trimtab.answers.action_ledger import ledger as ledger_with_effects
 from trimtab.base.action import (
     Action,
     ActionKind,
@@ -109,9 +109,9 @@ def test_decisions_are_the_same_on_what_still_counts(
     ]
     whole = seen(targets, site(tunables=policy), actions=tuple(actions))
     short = replace(whole, actions=tuple(still_counting(actions)))
-    for decide in (tunables.decide, balance.decide):
+    for decide in (tunables.decide_tunables, balance.decide_balance):
         assert decisions(decide(short, NOW)) == decisions(decide(whole, NOW))
-    back = [reverting.decide(each, None, NOW) for each in (short, whole)]
+    back = [decision.decide_reverts(each, None, NOW) for each in (short, whole)]
     assert restored(back[0]) == restored(back[1])
 
 

@@ -20,7 +20,7 @@ from trimtab.base.run import Run, RunStatus, Sample
 from trimtab.base.site import SiteProbe
 from trimtab.probe import site_probe
 from trimtab.probe.probe import ProbeOutcome, RunContext
-from trimtab.probe.survey.survey import SurveyRequest
+from trimtab.probe.survey import SurveyRequest
 from trimtab.reach.lustre.lustre_driver import LustreDriver
 from trimtab.store.store import Store
 

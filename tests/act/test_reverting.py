@@ -28,8 +28,8 @@ from tests.act.world import (
 )
 from tests.support.each import for_each
 
-from trimtab.act.decide import allocator_reset, balance, migration, reverting, trimming, tunables
-from trimtab.act.decide.reverting import decide
+from trimtab.act.decide import balance, decision, trimming, tunables
+from trimtab.act.decide.decision import decide_reverts
 from trimtab.act.decide.site_observed import SiteObserved
 from trimtab.base.action import ActionKind, Instruction, Outcome, Plan
 from trimtab.base.error import Message
@@ -81,7 +81,7 @@ A, B = wrote(7200, identifier="a"), wrote(3600, "0", "75", identifier="b")
     ],
 )  # fmt: skip
 def test_the_value_of_before_is_written(observed, which, written, reverts):
-    (row,) = decide(observed, which, NOW).instructions
+    (row,) = decide_reverts(observed, which, NOW).instructions
     assert (row.kind, row.setting, row.value, row.reverts) == (SET, WBT, written, reverts)
     assert row.before == observed.snapshot.of("OST0000").settings[WBT].value
     assert row.server == "oss0"
@@ -113,7 +113,7 @@ def test_the_value_of_before_is_written(observed, which, written, reverts):
     ],
 )
 def test_it_is_left_with_the_reason(observed, which, code):
-    plan = decide(observed, which, NOW)
+    plan = decide_reverts(observed, which, NOW)
     assert (writes(plan), codes(plan)) == ([], {("OST0000", WBT): code})
 
 
@@ -129,29 +129,31 @@ def test_it_is_left_with_the_reason(observed, which, code):
     ],
 )
 def test_nothing_is_taken_back_that_was_not_done_or_was_taken_back(observed, which):
-    plan = decide(observed, which, NOW)
+    plan = decide_reverts(observed, which, NOW)
     assert (writes(plan), plan.untouched) == ([], ())
 
 
 def test_a_percentage_that_reads_rounded_is_still_ours():
     row = action(SET, "MDT0000", 99, setting=QOS, before="90%", value="17")
     target = ost(0, kind="mdt", settings={QOS: "18%"})
-    assert writes(decide(seen([target], actions=(row,)), None, NOW)) == [("set", "MDT0000", "90%")]
+    assert writes(decide_reverts(seen([target], actions=(row,)), None, NOW)) == [
+        ("set", "MDT0000", "90%")
+    ]
 
 
 def test_what_a_failed_way_back_left_is_taken_back_again():
     tried = wrote(
         600, "0", "2000", outcome=Outcome.NOT_STORED, found="1000", reverts=("a",), policy="revert"
     )
-    (again,) = decide(reading("1000", A, tried), None, NOW).instructions
+    (again,) = decide_reverts(reading("1000", A, tried), None, NOW).instructions
     assert (again.before, again.value, again.reverts) == ("1000", "2000", ("a",))
-    by_others = decide(reading("500", A, tried), None, NOW)
+    by_others = decide_reverts(reading("500", A, tried), None, NOW)
     assert list(codes(by_others).values()) == ["changed-by-others"]
 
 
 def test_what_was_permanent_is_taken_back_for_every_mount_to_come():
     row = replace(A, instruction=replace(A.instruction, permanent=True))
-    (instruction,) = decide(reading("0", row), None, NOW).instructions
+    (instruction,) = decide_reverts(reading("0", row), None, NOW).instructions
     assert instruction.permanent
 
 
@@ -160,11 +162,11 @@ SHUT: dict[str, Any] = {"settings": {CREATE: "0"}, "create_enabled": False}
 
 def test_what_was_closed_is_opened():
     observed = seen([ost(0, 0.9, **SHUT)], actions=(closing(age_s=9, identifier="x"),))
-    (row,) = decide(observed, None, NOW).instructions
+    (row,) = decide_reverts(observed, None, NOW).instructions
     assert (row.kind, row.setting, row.before, row.value) == (OPEN, CREATE, "0", "20000")
     assert row.reverts == ("x",)
     twice = (closing(age_s=9000, before="4096"), closing(age_s=9, before="0 (1), 20000 (2)"))
-    plan = decide(seen([ost(0, 0.9, **SHUT)], actions=twice), None, NOW)
+    plan = decide_reverts(seen([ost(0, 0.9, **SHUT)], actions=twice), None, NOW)
     assert writes(plan) == [("open", "OST0000", "4096")]
 
 
@@ -176,12 +178,12 @@ def test_reopening_tells_of_closed_targets_alone():
         wrote(9, target="OST0001"), wrote(9, target="OST0002"),
         action(ActionKind.TRIM, "OST0002", 9, policy="trim"),
     )  # fmt: skip
-    plan = decide(seen(targets, actions=actions), None, NOW, reopening=True)
+    plan = decide_reverts(seen(targets, actions=actions), None, NOW, reopening=True)
     assert writes(plan) == [("open", "OST0000", "20000")]
     assert plan.untouched == ()
     # One that is closed by others by now is told: it stays closed.
     others = [ost(0, settings={CREATE: "20000"}, create_enabled=False)]
-    plan = decide(seen(others, actions=actions[:1]), None, NOW, reopening=True)
+    plan = decide_reverts(seen(others, actions=actions[:1]), None, NOW, reopening=True)
     assert codes(plan) == {("OST0000", CREATE): "changed-by-others"}
 
 
@@ -195,7 +197,7 @@ def test_reopening_tells_of_closed_targets_alone():
     ],
 )  # fmt: skip
 def test_a_closing_that_is_not_in_force_is_left(target, actions, code):
-    plan = decide(seen([target], actions=actions), None, NOW)
+    plan = decide_reverts(seen([target], actions=actions), None, NOW)
     assert writes(plan) == []
     assert set(codes(plan).values()) == {code}
 
@@ -205,7 +207,7 @@ def test_a_closing_that_is_not_in_force_is_left(target, actions, code):
 )
 def test_what_cannot_be_taken_back(kind):
     rows = tuple(action(kind, "OST0000", age_s) for age_s in (9, 99))
-    plan = decide(seen([ost(0)], actions=rows), None, NOW)
+    plan = decide_reverts(seen([ost(0)], actions=rows), None, NOW)
     assert writes(plan) == []
     assert len(plan.untouched) == 1
     assert plan.untouched[0].reason.code in {"not-revertible", "not-in-force"}
@@ -214,22 +216,22 @@ def test_what_cannot_be_taken_back(kind):
 def test_the_newest_first():
     targets = [ost(number, settings={WBT: "0"}) for number in range(3)]
     rows = tuple(wrote(age_s, target=f"OST000{n}") for n, age_s in enumerate((500, 900, 100)))
-    plan = decide(seen(targets, actions=rows), None, NOW)
+    plan = decide_reverts(seen(targets, actions=rows), None, NOW)
     assert [row.target for row in plan.instructions] == ["OST0002", "OST0000", "OST0001"]
-    assert plan == decide(seen(targets[::-1], actions=rows[::-1]), None, NOW)
+    assert plan == decide_reverts(seen(targets[::-1], actions=rows[::-1]), None, NOW)
 
 
 def test_an_incomplete_snapshot_and_a_full_hour_hold_no_revert():
     half = snapshot([ost(0, settings={WBT: "0"})], complete=False)
     observed = seen([], site(most_per_hour=1), snapshot=half, actions=(A, closing(age_s=9)))
-    assert writes(decide(observed, "a", NOW)) == [("set", "OST0000", "2000")]
+    assert writes(decide_reverts(observed, "a", NOW)) == [("set", "OST0000", "2000")]
 
 
 def test_held_means_no_instruction():
     observed = reading("0", A, integrity=(Message("wrong-data", "a file is wrong"),))
-    plan = decide(observed, None, NOW)
+    plan = decide_reverts(observed, None, NOW)
     assert (writes(plan), held_by(plan)) == ([], ["integrity-open"])
-    assert held_by(decide(replace(observed, snapshot=None), None, NOW)) == [
+    assert held_by(decide_reverts(replace(observed, snapshot=None), None, NOW)) == [
         "no-snapshot", "integrity-open",
     ]  # fmt: skip
 
@@ -253,7 +255,7 @@ def _step(observed, target, word, at):
                  for row in observed.snapshot.targets]  # fmt: skip
         return replace(observed, snapshot=snapshot(fresh, at=at))
     if word == "revert":
-        return carried_out(observed, decide(observed, None, at), at)
+        return carried_out(observed, decide_reverts(observed, None, at), at)
     if word == "close" and current.value("create_enabled") is True:
         row = Instruction(CLOSE, target, test, None, CREATE, create, "0")
     elif word == "open" and current.value("create_enabled") is False:
@@ -279,13 +281,13 @@ def test_reverting_all_restores_the_first_values_after_anything(steps):
         observed = _step(observed, f"OST000{number}", word, at)
     at += timedelta(minutes=7)
     observed = retaken(observed, at=at)
-    observed = carried_out(observed, decide(observed, None, at), at)
+    observed = carried_out(observed, decide_reverts(observed, None, at), at)
     for target in targets_in(observed):
         first = START[target.target.name]
         assert target.value("create_enabled") is True
         for name in (WBT, CREATE):
             assert _text(target, name) == _text(first, name)
-    assert writes(decide(observed, None, at)) == []
+    assert writes(decide_reverts(observed, None, at)) == []
 
 
 # What each controller still changes where a part of the file system is not seen.  The table of
@@ -360,7 +362,7 @@ GONE = {
     "server not answering": {"OST0012", "OST0013"},
     "MDT lost": {"MDT0001"},
 }
-FILE = migration.MovableFile(
+FILE = balance.MovableFile(
     "[0x1:0x2:0x0]", "/a", "1 2 3", 2**40, NOW - timedelta(days=30), (OSTS[CLOSED],)
 )
 WAS_SET = action(
@@ -373,27 +375,27 @@ WAS_CLOSED = action(
 
 
 def trim(observed: SiteObserved) -> Plan:
-    return trimming.decide(observed, NOW)
+    return trimming.decide_trims(observed, NOW)
 
 
 def tune(observed: SiteObserved) -> Plan:
-    return tunables.decide(observed, NOW)
+    return tunables.decide_tunables(observed, NOW)
 
 
 def reset(observed: SiteObserved) -> Plan:
-    return allocator_reset.decide(observed, NOW)
+    return tunables.decide_resets(observed, NOW)
 
 
 def close(observed: SiteObserved) -> Plan:
-    return balance.decide(replace(observed, actions=(WAS_CLOSED,)), NOW)
+    return balance.decide_balance(replace(observed, actions=(WAS_CLOSED,)), NOW)
 
 
 def move(observed: SiteObserved) -> Plan:
-    return migration.decide(observed, migration.MovableFiles(NOW, [FILE]), NOW)
+    return balance.decide_moves(observed, balance.MovableFiles(NOW, [FILE]), NOW)
 
 
 def revert(observed: SiteObserved) -> Plan:
-    return reverting.decide(replace(observed, actions=(WAS_SET, WAS_CLOSED)), None, NOW)
+    return decision.decide_reverts(replace(observed, actions=(WAS_SET, WAS_CLOSED)), None, NOW)
 
 
 @for_each(

@@ -21,7 +21,7 @@ from tests.act.world import (
 )
 from tests.support.each import for_each
 
-from trimtab.act.decide.trimming import Written, decide, written_since
+from trimtab.act.decide.trimming import Written, decide_trims, written_since
 from trimtab.base.action import ActionKind, Outcome, ended_at
 from trimtab.base.error import Message
 from trimtab.base.site_policy import TrimPolicy, Window
@@ -83,7 +83,7 @@ def trimmed(plan):
     ],
 )  # fmt: skip
 def test_due(target, actions, code):
-    plan = decide(seen([target], actions=actions), NOW)
+    plan = decide_trims(seen([target], actions=actions), NOW)
     assert [row.reason.code for row in plan.instructions] == ([code] if code else [])
     assert plan.untouched == ()
 
@@ -93,7 +93,7 @@ def test_without_a_noted_counter_the_rate_since_the_baseline_counts(before, due)
     """Trimmed 4 hours ago, the baseline is 2 hours old: twice what was written since."""
     target = ost(0, bytes_written_total=20 * TIB, last_trim_at=ago(4 * 3600).isoformat())
     baseline = snapshot([ost(0, bytes_written_total=before)], age_s=7200)
-    assert bool(decide(seen([target], baseline=baseline), NOW).instructions) is due
+    assert bool(decide_trims(seen([target], baseline=baseline), NOW).instructions) is due
 
 
 @for_each(
@@ -116,7 +116,9 @@ def test_what_was_written_since_a_reset_is_a_lower_bound(event, session, due):
     )  # fmt: skip
     last = trim("OST0000", 3600, bytes_written_total=str(20 * TIB))
     last = replace(last, instruction=replace(last.instruction, server="oss0"))
-    reasons = [str(row.reason) for row in decide(seen([target], actions=(last,)), NOW).instructions]
+    reasons = [
+        str(row.reason) for row in decide_trims(seen([target], actions=(last,)), NOW).instructions
+    ]
     assert len(reasons) == (due is not None)
     assert all(reason.startswith(due) for reason in reasons)
 
@@ -195,7 +197,7 @@ def test_written_since_is_a_lower_bound_whatever_happened(
     ],
 )
 def test_not_where_something_else_trims(practice, code):
-    plan = decide(seen([ost(0)], practices={"OST0000": practice}), NOW)
+    plan = decide_trims(seen([ost(0)], practices={"OST0000": practice}), NOW)
     assert codes(plan) == ({("OST0000", None): code} if code else {})
     assert bool(plan.instructions) is (code is None)
 
@@ -215,30 +217,34 @@ def test_not_where_something_else_trims(practice, code):
     ],
 )
 def test_not_where_it_would_do_harm(target, code):
-    assert codes(decide(seen([target]), NOW)) == ({("OST0000", None): code} if code else {})
+    assert codes(decide_trims(seen([target]), NOW)) == ({("OST0000", None): code} if code else {})
 
 
 def test_not_while_it_is_busy():
-    plan = decide(seen([ost(0), ost(1)], busy={"OST0001": Message("purge", "a purge runs")}), NOW)
+    plan = decide_trims(
+        seen([ost(0), ost(1)], busy={"OST0001": Message("purge", "a purge runs")}), NOW
+    )
     assert trimmed(plan) == [(0, "OST0000")]
     assert codes(plan) == {("OST0001", None): "purge"}
-    assert not decide(seen([ost(0)], busy={"": Message("probe", "a probe")}), NOW).instructions
+    assert not decide_trims(
+        seen([ost(0)], busy={"": Message("probe", "a probe")}), NOW
+    ).instructions
 
 
 def test_not_soon_after_it_failed():
     failed = trim("OST0000", 6 * 3600 - 1, Outcome.FAILED)
-    assert codes(decide(seen([ost(0)], actions=(failed,)), NOW)) == {
+    assert codes(decide_trims(seen([ost(0)], actions=(failed,)), NOW)) == {
         ("OST0000", None): "trim-failed"
     }
     again = trim("OST0000", 6 * 3600, Outcome.FAILED)
-    assert trimmed(decide(seen([ost(0)], actions=(again,)), NOW)) == [(0, "OST0000")]
+    assert trimmed(decide_trims(seen([ost(0)], actions=(again,)), NOW)) == [(0, "OST0000")]
     # A process that was killed goes on at once.
     killed = replace(failed, facts={"interrupted": "killed"})
-    assert decide(seen([ost(0)], actions=(killed,)), NOW).instructions
+    assert decide_trims(seen([ost(0)], actions=(killed,)), NOW).instructions
 
 
 def test_a_target_that_is_named_and_absent_is_reported():
-    plan = decide(seen([ost(0)], site(home={"OST0000": "oss0", "OST0001": "oss0"})), NOW)
+    plan = decide_trims(seen([ost(0)], site(home={"OST0000": "oss0", "OST0001": "oss0"})), NOW)
     assert codes(plan) == {("OST0001", None): "target-absent"}
 
 
@@ -251,7 +257,7 @@ def test_the_window_is_in_the_time_of_the_site(at, begins):
     hour, minute = map(int, at.split(":"))
     now = datetime(2026, 11, 24, hour, minute, tzinfo=UTC) - timedelta(hours=1)
     where = replace(site(trim=TrimPolicy(window=Window(1350, 240))), timezone="Europe/Berlin")
-    plan = decide(retaken(seen([ost(0)], where), at=now), now)
+    plan = decide_trims(retaken(seen([ost(0)], where), at=now), now)
     assert bool(plan.instructions) is begins
     assert codes(plan) == ({} if begins else {("OST0000", None): "outside-window"})
 
@@ -261,35 +267,35 @@ def test_one_of_a_server_and_of_an_enclosure_at_a_time_in_the_order_of_need():
         return ost(number, last_trim_at=ago(days * DAY_S).isoformat(), **changes)
 
     targets = [age(0, 2), age(1, 3), age(2, 4), age(3, 5), age(4, 6), age(5, 1.5)]
-    assert trimmed(decide(seen(targets), NOW)) == [
+    assert trimmed(decide_trims(seen(targets), NOW)) == [
         (0, "OST0004"), (0, "OST0003"), (0, "OST0001"),
         (1, "OST0002"), (1, "OST0000"), (1, "OST0005"),
     ]  # fmt: skip
     where = site(trim=TrimPolicy(enclosures=(("oss0", "oss1"),)))
-    assert trimmed(decide(seen(targets, where), NOW)) == [
+    assert trimmed(decide_trims(seen(targets, where), NOW)) == [
         (0, "OST0004"), (0, "OST0003"), (1, "OST0002"), (1, "OST0005"), (2, "OST0001"),
         (3, "OST0000"),
     ]  # fmt: skip
     # After a failover the partner has two more, and they wait for each other there.
     moved = [age(0, 2, server="oss1"), age(2, 4), age(3, 5)]
-    plan = decide(seen(moved), NOW)
+    plan = decide_trims(seen(moved), NOW)
     assert trimmed(plan) == [(0, "OST0003"), (1, "OST0002"), (2, "OST0000")]
     assert {row.server for row in plan.instructions} == {"oss1"}
 
 
 def test_a_trim_that_may_still_run_holds_the_others():
-    plan = decide(seen([ost(0)], actions=(trim("OST0001", 3600, None),)), NOW)
+    plan = decide_trims(seen([ost(0)], actions=(trim("OST0001", 3600, None),)), NOW)
     assert (plan.instructions, held_by(plan)) == ((), ["action-open"])
 
 
 def test_the_hour_bounds_trims():
-    plan = decide(seen([ost(0), ost(1)], site(most_per_hour=1)), NOW)
+    plan = decide_trims(seen([ost(0), ost(1)], site(most_per_hour=1)), NOW)
     assert trimmed(plan) == [(0, "OST0000")]
     assert codes(plan) == {("OST0001", None): "too-many-actions"}
 
 
 def test_held_means_no_instruction():
-    plan = decide(seen([ost(0)], snapshot=snapshot([ost(0)], age_s=601)), NOW)
+    plan = decide_trims(seen([ost(0)], snapshot=snapshot([ost(0)], age_s=601)), NOW)
     assert (plan.instructions, held_by(plan)) == ((), ["snapshot-stale"])
 
 
@@ -307,7 +313,7 @@ def test_never_two_trims_of_a_group_in_one_turn_whatever_the_order(rows, random)
         for number, (server, days, degraded) in enumerate(rows)
     ]  # fmt: skip
     where = site(trim=TrimPolicy(enclosures=(("oss0", "oss1"),)))
-    plan = decide(seen(targets, where), NOW)
+    plan = decide_trims(seen(targets, where), NOW)
     groups = [
         (row.stage, "e" if row.server in {"oss0", "oss1"} else row.server)
         for row in plan.instructions
@@ -317,5 +323,5 @@ def test_never_two_trims_of_a_group_in_one_turn_whatever_the_order(rows, random)
            if not row[2] and (row[1] is None or row[1] >= 1)}  # fmt: skip
     assert {row.target for row in plan.instructions} == due
     random.shuffle(targets)
-    assert decide(seen(targets, where), NOW) == plan
-    assert decide(carried_out(seen(targets, where), plan, NOW), NOW).instructions == ()
+    assert decide_trims(seen(targets, where), NOW) == plan
+    assert decide_trims(carried_out(seen(targets, where), plan, NOW), NOW).instructions == ()

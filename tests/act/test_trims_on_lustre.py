@@ -264,7 +264,7 @@ def files(lustre: LustreSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         os.utime(where.path(number), ns=(written_ns - 10**12, written_ns))
         lustre.fake.layouts[str(where.path(number))] = [3]
     # A file's time of change is this machine's: so what is quiet is, too.
-    monkeypatch.setattr("trimtab.act.decide.migration.QUIET", timedelta())
+    monkeypatch.setattr("trimtab.act.decide.balance.QUIET", timedelta())
     target = lustre.fake.target(OST)
     target.max_create_count = dict.fromkeys((mdt.name for mdt in lustre.fake.mdts), 0)
     target.used_bytes = int(0.9 * (target.capacity_bytes - target.reserved_bytes))

@@ -15,14 +15,13 @@ from trimtab.answers.site_overview import PurgeOverview, glance_of, overview, pr
 from trimtab.base.site import Servers, Site
 from trimtab.explain.headline import headline, site_troubles
 from trimtab.probe.site_look import recall
-from trimtab.probe.verdict.site_standing import standing_of, standings_of
-from trimtab.probe.verdict.site_status import status_of
+from trimtab.probe.site_standing import standing_of, standings_of
+from trimtab.probe.site_status import status_of
 from trimtab.reach.lustre.lustre_driver import LustreDriver
 from trimtab.site.place import Place
 from trimtab.store.store import Store
-from trimtab.watch.alert.alert_decision import decide
-from trimtab.watch.alert.alert_table import STATES
-from trimtab.watch.alert.alert_view import observe
+from trimtab.watch.alert_decision import decide
+from trimtab.watch.alert_table import STATES, observe
 from trimtab.watch.watch_state import watch_state
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)

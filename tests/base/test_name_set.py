@@ -22,7 +22,7 @@ from tests.support.each import for_each
 from trimtab.base import name_set
 from trimtab.base.error import UsageError
 from trimtab.base.name_set import fold_nodes, fold_targets, unfold_nodes, unfold_targets
-from trimtab.base.small_file import refuse_below_others
+from trimtab.base.trusted_file import refuse_below_others
 
 CLUSTERSHELL = {
     "Engine.EPoll", "Engine.Engine", "NodeSet", "NodeUtils", "RangeSet", "Worker.EngineClient",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trimtab.base.run import Run, RunStatus, Sample
-from trimtab.probe.survey.survey_result import SurveyOutcome, TargetResult, standings
+from trimtab.probe.survey_plan import SurveyOutcome, TargetResult, standings
 
 
 def a_run(*samples: Sample) -> Run:

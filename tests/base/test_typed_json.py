@@ -19,7 +19,7 @@ from polars.testing import assert_frame_equal
 from tests.support.codes import raises
 
 from trimtab.base.error import ToolError
-from trimtab.base.typed_json import NotOfType, answer_type, packed, plain_file, unpacked
+from trimtab.base.plain import NotOfType, answer_type, packed, plain_file, unpacked
 from trimtab.purge.index.dask_pieces import SelectPart, TallyPart, TotalsPart
 from trimtab.purge.index.scan_workers import ScanPart
 from trimtab.reach.dask_worker import _read

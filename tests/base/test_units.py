@@ -30,7 +30,7 @@ from trimtab.base.units import (
     parse_moment,
     parse_unit,
 )
-from trimtab.reach.local.block_device import pcie_bytes_per_s
+from trimtab.reach.path_description import pcie_bytes_per_s
 from trimtab.site.site_file import parse_site
 
 

@@ -12,7 +12,7 @@ from tests.support.documents import misfits
 from tests.support.mailbox import mail_server, web_server
 from tests.watch.alert.parcels_of import NOON, TITLE, alert
 
-from trimtab.base.alert import Delivery, DeliveryState, Phase
+from trimtab.base.finding import Delivery, DeliveryState, Phase
 from trimtab.store.slot import Slot, SlotState
 from trimtab.store.store import Store
 

@@ -30,30 +30,31 @@ from tests.watch.alert.parcels_of import NOON, alert
 
 from trimtab.act.page import ledger_document, plan_document
 from trimtab.base.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
-from trimtab.base.alert import Delivery, DeliveryState
 from trimtab.base.error import Message
+from trimtab.base.finding import Delivery, DeliveryState
 from trimtab.base.run import Sample
 from trimtab.base.site import Checked, Servers, Site
 from trimtab.explain.status import SiteStanding
 from trimtab.judge.comparison_result import PlanEffect
 from trimtab.judge.ladder_analysis import build_ladder
-from trimtab.probe.check.page import check_document
-from trimtab.probe.imports.import_reading import UNRECOGNISED
-from trimtab.probe.imports.import_result import FileStatus, Imported, ImportedFile
-from trimtab.probe.imports.page import Tally, imported_document
+from trimtab.probe.import_reading import UNRECOGNISED
+from trimtab.probe.import_result import FileStatus, Imported, ImportedFile
 from trimtab.probe.ladder import of_file
-from trimtab.probe.ladder_file import load_ladder
-from trimtab.probe.page_ladder import ladder_document
+from trimtab.probe.page_check import check_document
+from trimtab.probe.page_comparison import ladder_document
 from trimtab.probe.page_site import (
+    Tally,
     found_sections,
+    imported_document,
     installed_document,
     site_document,
     written_document,
 )
 from trimtab.probe.page_sweep import extent_sections, sweep_document
+from trimtab.probe.question_file import load_ladder
 from trimtab.probe.site_draft import Discovery
 from trimtab.probe.sweep import SweepState
-from trimtab.purge.horizon.age_curve import Freed
+from trimtab.purge.fullness import Freed
 from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.horizon.horizon_answer import HorizonResult
 from trimtab.purge.horizon.page import horizon_document, runs_document
@@ -68,14 +69,13 @@ from trimtab.show.document import Document, Section, row, table
 from trimtab.show.screen_document import SCREEN_LINES, print_document
 from trimtab.store.command import copied_document
 from trimtab.store.maintenance import Copied
+from trimtab.store.page import StoreCopyDocument
 from trimtab.store.slot import ItemState, Lease, Slot, SlotState, WatchState
-from trimtab.store.store_document import StoreCopyDocument
-from trimtab.twin.page import scenario_document, scenarios_document
+from trimtab.twin.page import scenario_document, scenarios_document, size_document
 from trimtab.twin.scenario_file import load_scenario, preset_names
-from trimtab.twin.whatif.page_whatif import whatif_document
-from trimtab.twin.whatif.screen_size import size_document
-from trimtab.watch.alert.receiver import ReceiverRow
+from trimtab.twin.whatif.page import whatif_document
 from trimtab.watch.page import alerts_document, state_document, trial_document
+from trimtab.watch.receiver import ReceiverRow
 
 pytestmark = pytest.mark.cli
 DAY = datetime(2026, 11, 20, tzinfo=UTC)

@@ -31,25 +31,24 @@ from trimtab.answers.page import (
 from trimtab.answers.site_correlation import correlate_site
 from trimtab.base.finding import Severity
 from trimtab.base.snapshot import Snapshot
+from trimtab.explain.command import print_hints
 from trimtab.explain.hint import JobRequest, Mpi, advise
 from trimtab.explain.page import incidents_document, moment_document
-from trimtab.explain.screen import print_hints
 from trimtab.explain.status import SiteStanding, SiteState, Trouble
 from trimtab.judge.page import judge_document
 from trimtab.probe.compare import CompareRequest, compare_sides
-from trimtab.probe.imports.series_file import judge_file
-from trimtab.probe.page_compare import compare_document
-from trimtab.probe.verdict.incident_search import explain_at, incidents_of, keep_incidents
-from trimtab.probe.verdict.site_judgement import judge_site
-from trimtab.probe.verdict.site_standing import standing_of, standings_of, with_series
-from trimtab.probe.verdict.site_status import status_of
+from trimtab.probe.incident_search import explain_at, incidents_of, keep_incidents
+from trimtab.probe.page_comparison import compare_document
+from trimtab.probe.series_file import judge_file
+from trimtab.probe.site_judgement import judge_site
+from trimtab.probe.site_standing import standing_of, standings_of, with_series
+from trimtab.probe.site_status import status_of
 from trimtab.show.command_options import Extent
 from trimtab.show.screen_document import SCREEN_LINES
 from trimtab.site.command import events_document
 from trimtab.site.place import Place
-from trimtab.store.page import run_document, runs_document
+from trimtab.store.page import run_document, runs_document, show_run
 from trimtab.store.store import Store
-from trimtab.store.store_document import show_run
 
 pytestmark = pytest.mark.cli
 

@@ -25,7 +25,7 @@ from tests.support.each import for_each
 from tests.support.next_steps import read
 
 from trimtab.base.incident import Shape
-from trimtab.explain.incidents.dip import A_MONTH
+from trimtab.explain.dip import A_MONTH
 
 ROOT = Path(__file__).resolve().parents[2]
 MADE = ROOT / "docs/commands.md"

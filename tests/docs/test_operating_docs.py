@@ -22,9 +22,8 @@ from tests.support.known import known
 from trimtab.base.site import Servers
 from trimtab.reach.lustre.server_query import ask_servers
 from trimtab.reach.process import ProcessResult
-from trimtab.store.location import SYSTEM_DIRECTORY
-from trimtab.store.purge_place import DEFAULT
-from trimtab.watch.alert.alert_table import NAMES
+from trimtab.store.location import DEFAULT, SYSTEM_DIRECTORY
+from trimtab.watch.alert_table import NAMES
 from trimtab.watch.metrics import METRICS
 
 ROOT = Path(__file__).parents[2]

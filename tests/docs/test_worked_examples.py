@@ -34,7 +34,7 @@ from trimtab.judge.series_analysis import HALF_OF_VARIANCE, dispersion
 from trimtab.judge.spread import OCCASIONS_MINIMUM
 from trimtab.probe.compare_side import published, published_file
 from trimtab.probe.ladder import of_file
-from trimtab.probe.ladder_file import load_ladder
+from trimtab.probe.question_file import load_ladder
 from trimtab.twin.amplification import effective_spare, greedy
 from trimtab.twin.command import twin_command as twin
 from trimtab.twin.scenario_file import load_scenario, parse_scenario

@@ -20,8 +20,7 @@ from tests.incidents.world import Truth
 
 from trimtab.base.incident import Assessment, Evidence, Explanation, Incident, Shape
 from trimtab.explain.causes import TABLE
-from trimtab.explain.explanation import conclude, gather, ranked_for
-from trimtab.explain.ranking import confidence
+from trimtab.explain.explanation import conclude, confidence, gather, ranked_for
 from trimtab.explain.site_explanation import Known, context_of, standing_of
 
 CONFIDENT = 0.9

@@ -11,8 +11,8 @@ from trimtab.base.finding import Finding, Severity
 from trimtab.base.run import Sample
 from trimtab.base.site import SiteLimits
 from trimtab.base.snapshot import Reading, Target, TargetSnapshot, TrimPractice
+from trimtab.explain.drive_finding import ObservedTarget
 from trimtab.explain.finding_table import TABLE, find_all
-from trimtab.explain.observed_target import ObservedTarget
 
 GIB = 1024**3
 FLASH = BlockDevice(

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from tests.support import loopback
 
+from trimtab.explain.drive_finding import ObservedTarget
 from trimtab.explain.finding_table import find_all
-from trimtab.explain.observed_target import ObservedTarget
-from trimtab.reach.local.local_driver import LocalDriver
+from trimtab.reach.local_driver import LocalDriver
 
 pytestmark = [pytest.mark.system, loopback.needs_loop_devices("ext4")]
 

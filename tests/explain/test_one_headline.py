@@ -28,15 +28,15 @@ from trimtab.base.run import Run, RunStatus, Sample
 from trimtab.base.series import SeriesJudgement, SeriesKey, SiteJudgement
 from trimtab.base.snapshot import HostSnapshot, Reading, Setting, Snapshot, Target, TargetSnapshot
 from trimtab.explain.headline import headline, site_troubles, targets_headline, tone_of
-from trimtab.explain.incidents.detection import find_troubles, with_levels
+from trimtab.explain.incident_detection import find_troubles, with_levels
 from trimtab.explain.page import incidents_document
 from trimtab.judge.page import judge_document
 from trimtab.judge.series_analysis import judge_series
-from trimtab.probe.check.page import health
-from trimtab.probe.documents_probe import CheckResult
-from trimtab.probe.verdict.incident_search import Explained, keep_incidents
-from trimtab.probe.verdict.site_standing import standing_of, standings_of, whole_standing
-from trimtab.probe.verdict.site_status import status_of
+from trimtab.probe.check_result import CheckResult
+from trimtab.probe.incident_search import Explained, keep_incidents
+from trimtab.probe.page_check import health
+from trimtab.probe.site_standing import standing_of, standings_of, whole_standing
+from trimtab.probe.site_status import status_of
 from trimtab.show.screen_document import print_document
 from trimtab.site.place import Place
 from trimtab.store.slot import WatchState

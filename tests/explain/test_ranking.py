@@ -17,12 +17,10 @@ from tests.explain.contexts import hours, plain_context, plain_incident
 from trimtab.base.error import Message
 from trimtab.base.incident import NAMED, Evidence, IncidentState, Route, Shape
 from trimtab.base.series import SeriesKey
-from trimtab.explain.causes import TABLE
-from trimtab.explain.causes.storage import few_targets_open
+from trimtab.explain.causes import TABLE, target_space
 from trimtab.explain.context import Cause
 from trimtab.explain.contrast import Sign
-from trimtab.explain.explanation import conclude, explain, ranked_for
-from trimtab.explain.ranking import confidence, rank, weigh
+from trimtab.explain.explanation import conclude, confidence, explain, rank, ranked_for, weigh
 
 
 def cause(name: str, *, prior: float = 0.05, brings_about: tuple[str, ...] = ()) -> Cause:
@@ -179,10 +177,10 @@ def test_what_is_advised_fits_what_the_site_has(
 
 
 def test_closed_targets_are_opened_only_where_some_are_closed() -> None:
-    sentences = dict(few_targets_open.CAUSE.measurement_where)
-    assert few_targets_open.CAUSE.deciding([]) not in sentences.values()
+    sentences = dict(target_space.FEW_TARGETS_OPEN.measurement_where)
+    assert target_space.FEW_TARGETS_OPEN.deciding([]) not in sentences.values()
     closed = Sign("closed-now", Route.EXPECTED, "closed").weighed("3 of 8 are closed", 1.0)
-    assert few_targets_open.CAUSE.deciding([closed]) == sentences["closed-now"]
+    assert target_space.FEW_TARGETS_OPEN.deciding([closed]) == sentences["closed-now"]
 
 
 def test_the_two_likeliest_are_held_against_each_other() -> None:

@@ -25,6 +25,7 @@ from tests.support.small_site import SITE, SmallSite, hour
 from trimtab.base.incident import NAMED, Incident, Shape
 from trimtab.base.run import Run
 from trimtab.base.series import SeriesKey
+from trimtab.base.text import key_label
 from trimtab.explain.causes import TABLE
 from trimtab.explain.context import (
     BAD_TIMES,
@@ -45,10 +46,9 @@ from trimtab.explain.site_explanation import (
     speeds_at,
     standing_of,
 )
-from trimtab.probe.verdict.incident_search import explain_at
-from trimtab.probe.verdict.incident_search import incidents_of as kept_incidents
-from trimtab.probe.verdict.site_judgement import judge_site
-from trimtab.show.text import key_label
+from trimtab.probe.incident_search import explain_at
+from trimtab.probe.incident_search import incidents_of as kept_incidents
+from trimtab.probe.site_judgement import judge_site
 from trimtab.site.place import Place
 from trimtab.store.store import Store
 

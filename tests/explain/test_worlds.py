@@ -38,16 +38,16 @@ from trimtab.base.event import EventKind
 from trimtab.base.incident import NAMED, Evidence, Explanation, IncidentState
 from trimtab.base.site_hardware import Hardware
 from trimtab.explain.causes import TABLE
-from trimtab.explain.incidents.failed_run import BadChecksums
+from trimtab.explain.failed_run import BadChecksums
 from trimtab.explain.site_explanation import Known, explain_incidents, explain_moment
-from trimtab.probe.imports.import_result import ImportTerms
-from trimtab.probe.imports.importer import import_files
-from trimtab.probe.verdict.incident_search import incidents_of as kept_incidents
-from trimtab.probe.verdict.site_judgement import judge_site
+from trimtab.probe.import_result import ImportTerms
+from trimtab.probe.importer import import_files
+from trimtab.probe.incident_search import incidents_of as kept_incidents
+from trimtab.probe.site_judgement import judge_site
 from trimtab.site.place import Place
 from trimtab.store.store import Store
-from trimtab.twin.instrument.probe_output import ior_result
-from trimtab.twin.instrument.simulated_ior import parse_command, print_ior
+from trimtab.twin.probe_output import ior_result
+from trimtab.twin.simulated_ior import parse_command, print_ior
 
 # Explaining scored on a few simulated incidents; the full table is in docs/explaining.md.
 # ``make soak`` plays all scenarios of a seed. Here a dozen are played whose outcome is plain:

@@ -21,8 +21,8 @@ from trimtab.base.series import SeriesKey
 from trimtab.base.site import SiteLimits
 from trimtab.base.site_hardware import Figure, Hardware, Parity
 from trimtab.explain.context import READINGS, SETTINGS, SURVEYS, CpuProfile, RunFact, Telemetry
-from trimtab.explain.incidents.detection import find_troubles
-from trimtab.explain.incidents.failed_run import BadChecksums
+from trimtab.explain.failed_run import BadChecksums
+from trimtab.explain.incident_detection import find_troubles
 from trimtab.explain.site_explanation import Known
 from trimtab.judge.series_analysis import judge_series
 

@@ -12,7 +12,7 @@ import polars as pl
 from tests.fake_lustre.namespace import ROOT, FakeNamespace
 from tests.purge.index.imports import load_verified
 
-from trimtab.purge.follow import following, rescanning
+from trimtab.purge import following, rescanning
 from trimtab.purge.index.index_view import scanned
 from trimtab.purge.index.manifest import FileSystemIdentity, IndexSource, Manifest, TimeTrust
 from trimtab.purge.index.manifest_file import save_manifest
@@ -20,7 +20,7 @@ from trimtab.purge.index.shard import ShardWriter, columns
 from trimtab.reach.lustre.changelog import RecordType
 
 if TYPE_CHECKING:
-    from trimtab.purge.follow.lustre_changes import LiveChangelogs
+    from trimtab.purge.lustre_changes import LiveChangelogs
 
 NAMES = (b"a", b"b", b"c\nd", b"[0x1:0x2:0x3]:0", b"\xff")
 

@@ -22,9 +22,9 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from trimtab.purge.follow.follow_decision import Clear
-from trimtab.purge.follow.lustre_changes import LookedUp
+from trimtab.purge.follow_decision import Clear
 from trimtab.purge.index.shard import columns, last_use_s
+from trimtab.purge.lustre_changes import LookedUp
 from trimtab.reach.lustre.changelog import NEEDED, ChangelogUser, ChangelogUsers, Record, RecordType
 
 ROOT = struct.pack(">QII", 0x2_0000_0007, 1, 0)

@@ -10,13 +10,13 @@ from tests.support.narrow import present
 
 from trimtab.base.error import ToolError
 from trimtab.base.snapshot import NotAvailable
-from trimtab.reach.local.block_allocator import (
+from trimtab.reach.block_allocator import (
     AllocatorStatistics,
     parse_mb_alloc_stats,
     parse_mb_stats,
     parse_structs_summary,
 )
-from trimtab.reach.lustre.lfs_df import parse_lfs_df
+from trimtab.reach.lustre.lustre_target import parse_lfs_df
 from trimtab.reach.lustre.read_table import server_request
 from trimtab.reach.lustre.server_answer import ServerAnswer, parse_answer, program
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.formats.recorded import FIXTURES
 
-from trimtab.formats.source import OutputFile
+from trimtab.formats.measurement import OutputFile
 
 FOLDER: Final = FIXTURES / "ior"
 OK, PARTIAL, FAILED = "ok", "partial", "failed"

@@ -11,8 +11,7 @@ from tests.formats.damage import RUBBISH, cuts, flips
 from trimtab.base.error import DataError
 from trimtab.base.run import RunStatus, Sample
 from trimtab.formats.format_table import formats
-from trimtab.formats.measurement import Measurement
-from trimtab.formats.source import OutputFile, OutputFormat
+from trimtab.formats.measurement import Measurement, OutputFile, OutputFormat
 
 Key = tuple[str | None, str, int | None, str | None, str]
 

@@ -22,8 +22,7 @@ from trimtab.base.error import DataError, code_of, install_command
 from trimtab.base.run import RunStatus
 from trimtab.formats import darshan
 from trimtab.formats.darshan import FORMAT
-from trimtab.formats.measurement import Measurement
-from trimtab.formats.source import OutputFile
+from trimtab.formats.measurement import Measurement, OutputFile
 
 REAL = REAL_DATA / "darshan"
 KEPT = FIXTURES / "darshan"

@@ -15,9 +15,8 @@ from trimtab.base.error import DataError, UsageError
 from trimtab.base.run import ProbeSpec, RawOutput, RunStatus
 from trimtab.base.snapshot import NotAvailable
 from trimtab.formats.elbencho import FORMAT, PHASES, command, parse, version
-from trimtab.formats.measurement import Measurement
+from trimtab.formats.measurement import Measurement, OutputFile
 from trimtab.formats.phase import PhaseRequest
-from trimtab.formats.source import OutputFile
 
 MIB = 2**20
 OUTPUTS = sorted((FIXTURES / "elbencho").glob("*/*.*"))

@@ -22,9 +22,8 @@ from trimtab.base.plain import size_of
 from trimtab.base.run import ProbeSpec, RunStatus
 from trimtab.formats import fio
 from trimtab.formats.fio_figure import upper_edges
-from trimtab.formats.measurement import Measurement
+from trimtab.formats.measurement import Measurement, OutputFile
 from trimtab.formats.phase import PhaseRequest
-from trimtab.formats.source import OutputFile
 
 MIB = 2**20
 

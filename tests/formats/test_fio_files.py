@@ -23,8 +23,7 @@ from trimtab.base.error import DataError, code_of
 from trimtab.base.run import RawOutput, RunStatus
 from trimtab.formats.fio import FORMAT, parse, read
 from trimtab.formats.fio_document import take_apart
-from trimtab.formats.measurement import Measurement
-from trimtab.formats.source import OutputFile
+from trimtab.formats.measurement import Measurement, OutputFile
 
 KIB, MIB = 2**10, 2**20
 FOLDER = FIXTURES / "fio"

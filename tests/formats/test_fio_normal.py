@@ -19,8 +19,7 @@ from trimtab.base.error import code_of
 from trimtab.base.run import RunStatus
 from trimtab.formats.fio import FORMAT, read
 from trimtab.formats.fio_normal import normal_documents
-from trimtab.formats.measurement import Measurement
-from trimtab.formats.source import OutputFile
+from trimtab.formats.measurement import Measurement, OutputFile
 
 FOLDER = FIXTURES / "fio"
 

@@ -29,8 +29,8 @@ from trimtab.base.error import UsageError
 from trimtab.base.run import ProbeSpec, RawOutput
 from trimtab.base.snapshot import NotAvailable
 from trimtab.formats.format_table import BENCHMARKS, TABLE, Tool, find, formats, names, phases_of
+from trimtab.formats.measurement import MixedPart, OutputFile, OutputFormat, parts_of
 from trimtab.formats.phase import PhaseRequest
-from trimtab.formats.source import MixedPart, OutputFile, OutputFormat, parts_of
 
 OUTPUTS = sorted(
     path

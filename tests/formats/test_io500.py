@@ -20,8 +20,7 @@ from trimtab.base.error import DataError, code_of
 from trimtab.base.run import RunStatus
 from trimtab.formats import mdtest
 from trimtab.formats.io500 import FORMAT
-from trimtab.formats.measurement import Measurement
-from trimtab.formats.source import OutputFile
+from trimtab.formats.measurement import Measurement, OutputFile
 
 FOLDER = FIXTURES / "io500"
 GIB = 2**30

@@ -24,9 +24,8 @@ from trimtab.base.error import DataError, UsageError, code_of
 from trimtab.base.run import ProbeSpec, RawOutput, RunStatus
 from trimtab.formats import ior, ior_line
 from trimtab.formats.ior_line import runs_of
-from trimtab.formats.measurement import Measurement
+from trimtab.formats.measurement import Measurement, OutputFile
 from trimtab.formats.phase import PhaseRequest
-from trimtab.formats.source import OutputFile
 
 MIB = 2**20
 SPEC = ProbeSpec("check", "ior", 4, MIB, 1024 * MIB, 5, 5.0)

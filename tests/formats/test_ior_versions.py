@@ -27,8 +27,7 @@ from trimtab.base.error import DataError, code_of
 from trimtab.base.run import RawOutput, RunStatus
 from trimtab.formats import ior
 from trimtab.formats.ior import moment
-from trimtab.formats.measurement import Measurement
-from trimtab.formats.source import OutputFile
+from trimtab.formats.measurement import Measurement, OutputFile
 
 MIB = 2**20
 CAPTURES = captures()

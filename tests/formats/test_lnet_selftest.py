@@ -16,8 +16,7 @@ from tests.support.narrow import present
 from trimtab.base.error import DataError, code_of
 from trimtab.base.run import RunStatus
 from trimtab.formats.lnet_selftest import FORMAT, count_of_nids, read
-from trimtab.formats.measurement import Measurement
-from trimtab.formats.source import OutputFile
+from trimtab.formats.measurement import Measurement, OutputFile
 
 MIB = 2**20
 HERE = FIXTURES / "lnet_selftest" / "2.17"

@@ -18,8 +18,7 @@ from trimtab.base.error import DataError, UsageError, code_of
 from trimtab.base.run import RunStatus
 from trimtab.formats.mdtest import FORMAT, command
 from trimtab.formats.mdtest_output import options_of, parameters
-from trimtab.formats.measurement import Measurement
-from trimtab.formats.source import OutputFile
+from trimtab.formats.measurement import Measurement, OutputFile
 
 KEPT = sorted((FIXTURES / "mdtest").glob("*/*.out"))
 REAL = sorted((REAL_DATA / "lustre-2.17/ior").glob("mdtest_*.out"))

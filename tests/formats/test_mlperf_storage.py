@@ -19,9 +19,8 @@ from tests.support.narrow import present
 
 from trimtab.base.error import DataError, code_of
 from trimtab.base.run import RunStatus
-from trimtab.formats.measurement import Measurement
+from trimtab.formats.measurement import Measurement, OutputFile
 from trimtab.formats.mlperf_storage import FORMAT
-from trimtab.formats.source import OutputFile
 
 REAL = REAL_DATA / "mlperf-storage-v1.0" / "results"
 KEPT = FIXTURES / "mlperf-storage"

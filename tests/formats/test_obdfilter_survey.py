@@ -22,10 +22,9 @@ from tests.support.narrow import present
 from trimtab.base.error import DataError, code_of
 from trimtab.base.run import RunStatus
 from trimtab.formats import lst_survey, mds_survey, ost_survey
-from trimtab.formats.measurement import Measurement
+from trimtab.formats.measurement import Measurement, OutputFile, OutputFormat
 from trimtab.formats.obdfilter_output import objects_left, read_detail, target_of
 from trimtab.formats.obdfilter_survey import FORMAT, read
-from trimtab.formats.source import OutputFile, OutputFormat
 
 MIB = 2**20
 HERE = FIXTURES / "obdfilter_survey" / "2.17"

@@ -14,9 +14,8 @@ from tests.support.codes import raises
 
 from trimtab.base.error import DataError, code_of
 from trimtab.base.run import RunStatus
-from trimtab.formats.measurement import Measurement
+from trimtab.formats.measurement import Measurement, OutputFile
 from trimtab.formats.perf import FORMAT, read
-from trimtab.formats.source import OutputFile
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 READABLE = [

@@ -17,10 +17,9 @@ from tests.support.codes import raises
 
 from trimtab.base.error import DataError
 from trimtab.base.run import RunStatus
-from trimtab.formats.measurement import Measurement
+from trimtab.formats.measurement import Measurement, OutputFile
 from trimtab.formats.slurm_accounting import read
 from trimtab.formats.smartctl import FORMAT
-from trimtab.formats.source import OutputFile
 
 TABLE = FIXTURES / "slurm_accounting" / "23.11" / "parsable2.out"
 HEAD = "JobIDRaw|State|Start|End|NNodes"

@@ -15,8 +15,7 @@ from tests.support.narrow import present
 
 from trimtab.base.error import DataError, code_of
 from trimtab.base.run import RunStatus, Sample
-from trimtab.formats.measurement import Measurement
-from trimtab.formats.source import OutputFile
+from trimtab.formats.measurement import Measurement, OutputFile
 from trimtab.formats.wrf import FORMAT
 
 

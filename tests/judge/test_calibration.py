@@ -15,7 +15,7 @@ from tests.support.known import known
 from trimtab.base.verdict import TrendDirection, VerdictStatus
 from trimtab.judge import spread
 from trimtab.judge.run_verdict import compare_with_earlier
-from trimtab.judge.trend import trend
+from trimtab.judge.series_level import trend
 from trimtab.judge.variability import judge_history
 
 MET, MISSED = VerdictStatus.MET, VerdictStatus.MISSED

@@ -17,7 +17,7 @@ from trimtab.base.verdict import VerdictStatus
 from trimtab.judge.change import LevelChanges
 from trimtab.judge.series_analysis import judge_series
 from trimtab.judge.series_frame import frame_of, normalised
-from trimtab.judge.trend import trend
+from trimtab.judge.series_level import trend
 from trimtab.judge.variability import judge_history
 
 NONE = LevelChanges((), seasonal=False, autocorrelation=0.0, scale=0.05)

@@ -23,8 +23,7 @@ from trimtab.judge.best_setting import (
     heat_map,
     ordered_levels,
 )
-from trimtab.judge.scaling import scaling
-from trimtab.judge.sweep_analysis import analyse_sweep, measured_points
+from trimtab.judge.sweep_analysis import analyse_sweep, measured_points, scaling
 from trimtab.judge.sweep_result import MeasuredPoint, ScalingShape
 
 trials = series_counts(gate=40, soak=1000)

@@ -15,7 +15,7 @@ from tests.support.sentences import numbers
 
 from trimtab.base.verdict import TrendDirection
 from trimtab.judge.run_verdict import compare_with_earlier
-from trimtab.judge.trend import trend
+from trimtab.judge.series_level import trend
 
 # A trend
 

@@ -28,7 +28,7 @@ from trimtab.judge.efficiency_ladder import (
 )
 from trimtab.judge.ladder_analysis import build_ladder
 from trimtab.probe.ladder import ladder_of, of_store
-from trimtab.reach.local.local_driver import LocalDriver
+from trimtab.reach.local_driver import LocalDriver
 from trimtab.store.store import Store
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)

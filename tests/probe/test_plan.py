@@ -29,13 +29,13 @@ from trimtab.base.filesystem import find_mount, parse_mountinfo
 from trimtab.base.run import RunStatus
 from trimtab.base.snapshot import NotAvailable
 from trimtab.formats.measurement import MeasuredPhase, Measurement
-from trimtab.probe.check.check import check
-from trimtab.probe.check.check_plan import CheckOptions, CheckRequest, plan_probe
-from trimtab.probe.documents_probe import CheckResult
+from trimtab.probe.check import check
+from trimtab.probe.check_plan import CheckOptions, CheckRequest, plan_probe
+from trimtab.probe.check_result import CheckResult
 from trimtab.probe.write_read import WriteRead
+from trimtab.reach.bounded import report_of
 from trimtab.reach.host import Host
-from trimtab.reach.local.path_description import MOUNT_TABLE
-from trimtab.reach.report_file import report_of
+from trimtab.reach.path_description import MOUNT_TABLE
 
 MIB, GIB = 1024**2, 1024**3
 

@@ -20,17 +20,17 @@ from tests.support.codes import raises
 from trimtab.base.action import ActionKind
 from trimtab.base.error import JobLost, RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.base.event import identifier_of, utc_now
-from trimtab.base.notification import MetricsExport
 from trimtab.base.run import RunStatus
 from trimtab.base.site import Checked, Servers, Site, SiteLauncher, SiteProbe, SiteStore
+from trimtab.base.site_policy import MetricsExport
 from trimtab.probe import site_probe
-from trimtab.probe.file_placement import Pinned, Striped, pin, pin_usable
 from trimtab.probe.probe import DIRECTORY_PREFIX, ProbeOutcome, RunContext
 from trimtab.probe.site_probe import SiteProbeRunner, demand_of, instrument_of, spec_of
 from trimtab.probe.site_validation import validate
+from trimtab.probe.write_read import Pinned, Striped, pin, pin_usable
 from trimtab.reach import launcher
 from trimtab.reach.allocation import HostAllocation, NodeDemand
-from trimtab.reach.local.local_driver import LocalDriver
+from trimtab.reach.local_driver import LocalDriver
 from trimtab.reach.lustre.lustre_driver import LustreDriver
 from trimtab.reach.process import ProcessResult
 from trimtab.site.path_access import THIS_HOST

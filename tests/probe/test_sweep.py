@@ -19,9 +19,9 @@ from trimtab.base.site import Site, SiteLauncher, SiteProbe
 from trimtab.cli import main
 from trimtab.judge.sweep_analysis import analyse_sweep, measured_points
 from trimtab.probe.probe import ProbeOutcome, RunContext
+from trimtab.probe.question_file import Sweep, levels_now, load_sweep, varied
 from trimtab.probe.site_probe import SiteProbeRunner
 from trimtab.probe.sweep import SweepState, SweepWork, points_of, state_of
-from trimtab.probe.sweep_file import Sweep, levels_now, load_sweep, varied
 from trimtab.store.store import Store
 
 pytestmark = pytest.mark.system

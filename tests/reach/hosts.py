@@ -12,7 +12,7 @@ import pytest
 
 from trimtab.base.error import ToolError
 from trimtab.reach.host import Host
-from trimtab.reach.local.local_driver import LocalDriver
+from trimtab.reach.local_driver import LocalDriver
 from trimtab.reach.process import ProcessResult
 from trimtab.reach.touch import PathState
 

@@ -31,7 +31,7 @@ from trimtab.base.snapshot import (
     TrimPractice,
 )
 from trimtab.reach.driver_protocol import CAPABILITIES, Driver
-from trimtab.reach.local.local_driver import LocalDriver
+from trimtab.reach.local_driver import LocalDriver
 from trimtab.reach.lustre.server_write import ServerWriter
 from trimtab.reach.process import ProcessResult, execute
 from trimtab.twin.twin_driver import TwinDriver

@@ -35,8 +35,7 @@ from trimtab.reach.dask_worker import (
     require_own_configuration,
     scheduler_address,
 )
-from trimtab.twin.whatif.whatif import WhatIf, what_if
-from trimtab.twin.whatif.whatif_sweep import Swept
+from trimtab.twin.whatif.whatif_sweep import Swept, WhatIf, what_if
 
 pytestmark = pytest.mark.system
 SCRIPT = Path(__file__).parents[2] / "deploy/slurm/trimtab-dask.sbatch"
@@ -221,7 +220,7 @@ def test_a_what_if_of_a_site_goes_to_its_workers(
         used.append((processes, dask))
         return answering(1 if dask is None else processes, dask, **terms)
 
-    monkeypatch.setattr("trimtab.twin.whatif.whatif.answering", noted)
+    monkeypatch.setattr("trimtab.twin.whatif.whatif_sweep.answering", noted)
     question = WhatIf(str(site), until_s=3600.0, classes=1, dask=asked, workers=workers)
     _, swept = what_if(question)
     assert used == [(workers, scheduler if of_site else None)]

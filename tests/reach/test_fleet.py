@@ -20,10 +20,10 @@ from tests.support.narrow import present
 from tests.support.processes import gone
 
 from trimtab.base.error import Interrupted, ToolError, UsageError
+from trimtab.base.interruption import interruptible
 from trimtab.base.site import Ssh
 from trimtab.reach import process
 from trimtab.reach.fleet import checked_node, fan_out, ssh_command
-from trimtab.reach.interruption import interruptible
 from trimtab.reach.lustre.server_answer import parse_answer, program
 from trimtab.reach.process import execute, session_members
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.base.error import Interrupted, ToolError
-from trimtab.reach.interruption import SIGNALS, interruptible, lifted, shielded
+from trimtab.base.interruption import SIGNALS, interruptible, lifted, shielded
 
 
 def send(number: int = signal.SIGINT) -> None:

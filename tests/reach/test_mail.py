@@ -12,7 +12,7 @@ import pytest
 from tests.support.mailbox import Post, certificate, mail_server
 
 from trimtab.base.error import Undelivered
-from trimtab.base.notification import MailServer
+from trimtab.base.site_policy import MailServer
 from trimtab.reach.mail import Mailer
 
 pytestmark = pytest.mark.system

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.watch.systemd import Notifier, from_environment
+from trimtab.watch.service import Notifier, from_environment
 
 
 @pytest.fixture

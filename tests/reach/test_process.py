@@ -19,7 +19,7 @@ from tests.support.processes import gone
 from tests.support.silent_fuse import silent_mount
 
 from trimtab.base.error import Interrupted, ToolError
-from trimtab.reach.interruption import interruptible
+from trimtab.base.interruption import interruptible
 from trimtab.reach.process import ProcessResult, execute, reap, session_members
 
 pytestmark = pytest.mark.system

@@ -13,8 +13,8 @@ import trimtab
 from trimtab.base.error import UsageError
 from trimtab.base.filesystem import DRIVERS
 from trimtab.reach.driver_protocol import ChangelogRegistrar, Driver
-from trimtab.reach.local.local_driver import LocalDriver
-from trimtab.reach.lustre.changelog_reader import Registrar
+from trimtab.reach.local_driver import LocalDriver
+from trimtab.reach.lustre.changelog import Registrar
 from trimtab.reach.lustre.lustre_driver import LustreDriver
 from trimtab.site.lookup import opener_of
 from trimtab.twin.twin_driver import TwinDriver, TwinPath

@@ -21,13 +21,13 @@ from tests.support.narrow import instance, present
 from tests.support.slurm import Cluster
 
 from trimtab.base.error import Interrupted, JobLost, NeverStarted, ToolError, UsageError
+from trimtab.base.interruption import interruptible
 from trimtab.base.run import ProbeSpec, RawOutput, RunStatus
 from trimtab.base.snapshot import NotAvailable
 from trimtab.formats import ioload
 from trimtab.formats.format_table import find as find_benchmark
 from trimtab.formats.phase import PhaseRequest
 from trimtab.reach.allocation import Allocation, NodeDemand
-from trimtab.reach.interruption import interruptible
 from trimtab.reach.launcher import Slurm, find_launcher, find_slurm
 from trimtab.reach.process import ProcessResult, execute
 from trimtab.reach.slurm_client import Client, SlurmPatience

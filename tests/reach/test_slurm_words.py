@@ -15,7 +15,7 @@ from tests.support.narrow import instance, present
 
 from trimtab.base.error import ToolError, UsageError
 from trimtab.base.snapshot import NotAvailable
-from trimtab.reach import slurm_job
+from trimtab.reach import slurm_client
 from trimtab.reach.allocation import NodeDemand
 from trimtab.reach.launcher import Slurm, find_slurm
 from trimtab.reach.process import ProcessResult
@@ -32,12 +32,14 @@ from trimtab.reach.slurm_batch import (
     step_arguments,
     step_of,
 )
-from trimtab.reach.slurm_client import SlurmPatience, clean_environment, silence_of
-from trimtab.reach.slurm_job import (
+from trimtab.reach.slurm_client import (
     JobStage,
+    SlurmPatience,
+    clean_environment,
     never_starts,
     of_sacct,
     of_squeue,
+    silence_of,
     stage_of,
     state_behind,
     unfold,
@@ -70,13 +72,13 @@ def ran(
 
 def test_every_state_of_slurm_is_in_one_set_and_no_other_word_is_one() -> None:
     sets = (
-        *(slurm_job.WAITING, slurm_job.RUNNING, slurm_job.PAUSED, slurm_job.ENDING),
-        slurm_job.ENDED,
+        *(slurm_client.WAITING, slurm_client.RUNNING, slurm_client.PAUSED, slurm_client.ENDING),
+        slurm_client.ENDED,
     )
     assert sorted(STATES.split()) == sorted(state for one in sets for state in one)
     assert not [state for state in STATES.split() if stage_of(state) is JobStage.UNKNOWN]
-    assert slurm_job.HELD <= slurm_job.WAITING
-    assert set(slurm_job.MEANING) == slurm_job.ENDED | slurm_job.PAUSED
+    assert slurm_client.HELD <= slurm_client.WAITING
+    assert set(slurm_client.MEANING) == slurm_client.ENDED | slurm_client.PAUSED
     for word in ("", "running", "R", "?", "BEWITCHED"):
         assert stage_of(word) is JobStage.UNKNOWN
 
@@ -416,7 +418,7 @@ def test_the_page_names_every_option_and_end_and_the_limits_that_hold() -> None:
     rows = [line.split("|")[1] for line in part("Options").splitlines() if line.startswith("| `")]
     assert {name for row in rows for name in re.findall(r"`([^`]+)`", row)} == KNOWN
     ends = re.findall(r"`([A-Z_]{4,})`", part("What becomes of a run"))
-    assert set(ends) == slurm_job.ENDED | slurm_job.PAUSED
+    assert set(ends) == slurm_client.ENDED | slurm_client.PAUSED
     patience, limits = SlurmPatience(), PAGE.partition("## Limits")[2]
     assert (patience.first_pause_s, patience.longest_pause_s, patience.ending_s) == (
         1.0,

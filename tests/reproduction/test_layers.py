@@ -16,8 +16,7 @@ from scripts import twin_model_page
 
 from trimtab.twin.scenario_file import load_scenario
 from trimtab.twin.simulation import hardware as raid
-from trimtab.twin.simulation.fitted_constant import FITTED, TABLE
-from trimtab.twin.simulation.hardware import hardware
+from trimtab.twin.simulation.hardware import FITTED, TABLE, hardware
 
 MISSED = {
     "16-write-peak",

@@ -17,8 +17,8 @@ from trimtab.base.finding import Finding, Fix, Missing, Seen, Severity
 from trimtab.base.run import LatencyHistogram, RawOutput, Run, RunStatus, Sample, Timeline
 from trimtab.base.snapshot import NotAvailable, Reading, Setting, Snapshot, Target, TargetSnapshot
 from trimtab.base.verdict import Comparison, HistoryPoint, Interval, Scope, Verdict, VerdictStatus
-from trimtab.probe.check.page import check_document
-from trimtab.probe.documents_probe import CheckResult
+from trimtab.probe.check_result import CheckResult
+from trimtab.probe.page_check import check_document
 from trimtab.show.document import render_document
 
 AT = datetime(2026, 11, 20, 17, 38, 2, tzinfo=UTC)

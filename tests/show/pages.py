@@ -28,13 +28,12 @@ from trimtab.judge.series_analysis import judge_series
 from trimtab.judge.straggler import target_tails
 from trimtab.judge.sweep_analysis import analyse_sweep
 from trimtab.judge.sweep_result import MeasuredPoint, SweepAnalysis
-from trimtab.probe.check.page import check_document
 from trimtab.probe.ladder import of_file
-from trimtab.probe.ladder_file import load_ladder
-from trimtab.probe.page_ladder import ladder_document
+from trimtab.probe.page_check import check_document
+from trimtab.probe.page_comparison import ladder_document
 from trimtab.probe.page_sweep import sweep_document
-from trimtab.purge.fullness import Usage
-from trimtab.purge.horizon.age_curve import HOUR_S, AgeCurve, Freed
+from trimtab.probe.question_file import load_ladder
+from trimtab.purge.fullness import HOUR_S, AgeCurve, Freed, Usage
 from trimtab.purge.horizon.horizon import DAY_S, Horizon, OwnedBy, find_horizon, steps
 from trimtab.purge.horizon.horizon_answer import HorizonAnswer, HorizonResult
 from trimtab.purge.horizon.page import horizon_document, runs_document
@@ -43,9 +42,9 @@ from trimtab.show.document import render_document
 from trimtab.store.history import SpaceAt
 from trimtab.twin.scenario import Scenario
 from trimtab.twin.scenario_file import load_scenario
-from trimtab.twin.whatif.page_whatif import whatif_document
-from trimtab.twin.whatif.variation import combinations, parse_axis
+from trimtab.twin.whatif.page import whatif_document
 from trimtab.twin.whatif.whatif_figure import KINDS
+from trimtab.twin.whatif.whatif_request import combinations, parse_axis
 from trimtab.twin.whatif.whatif_sweep import Swept, SweptRow, summed
 
 PURGE_NOW = datetime(2026, 10, 20, tzinfo=UTC)

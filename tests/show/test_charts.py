@@ -18,7 +18,8 @@ from tests.support.known import known
 
 from trimtab.base.run import LatencyHistogram, Sample, Timeline
 from trimtab.base.verdict import HistoryPoint, Scope
-from trimtab.probe.check.page_repetition import (
+from trimtab.probe.check_result import CheckResult
+from trimtab.probe.page_check_detail import (
     HISTORY_MAX,
     STRIPS_MAX,
     history_chart,
@@ -26,11 +27,12 @@ from trimtab.probe.check.page_repetition import (
     repetition_chart,
     timeline_chart,
 )
-from trimtab.probe.documents_probe import CheckResult
-from trimtab.show.chart import NOT_DRAWN, drawn, render_svg
-from trimtab.show.chart_series import (
+from trimtab.show.chart import (
+    NOT_DRAWN,
     bandwidth_scale,
+    drawn,
     merged,
+    render_svg,
     round_top,
     stalled_intervals,
     stalls_of,

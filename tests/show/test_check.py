@@ -19,8 +19,8 @@ from trimtab.base.finding import Severity
 from trimtab.base.run import RunStatus
 from trimtab.base.snapshot import NotAvailable
 from trimtab.base.verdict import Scope, VerdictStatus
-from trimtab.probe.check.page import check_document, cost_text
-from trimtab.probe.documents_probe import CheckResult
+from trimtab.probe.check_result import CheckResult
+from trimtab.probe.page_check import check_document, cost_text
 from trimtab.show.document import Document, render_document
 
 FOLDED = ["Not seen: ", "Within the repetitions", "Layers beneath the path",

@@ -18,23 +18,28 @@ from trimtab.base.error import Interrupted
 from trimtab.base.finding import Severity
 from trimtab.base.snapshot import Reading, Setting, Snapshot, Target, TargetSnapshot
 from trimtab.explain.status import SiteStanding, SiteState, TargetState, Trouble
-from trimtab.purge import screen_progress
+from trimtab.purge.index import screen
 from trimtab.purge.index.index_query import QueryAnswer
-from trimtab.purge.index.screen import answer_document
-from trimtab.purge.run.exchange import RunProgress
-from trimtab.purge.screen_progress import import_progress, run_progress, scan_progress, watched
+from trimtab.purge.index.screen import (
+    answer_document,
+    import_progress,
+    run_progress,
+    scan_progress,
+    watched,
+)
+from trimtab.purge.run.situation import RunProgress
 from trimtab.show import command_options, screen_document
 from trimtab.show import screen_document as bars
 from trimtab.show.command_options import Extent
 from trimtab.show.document import FACTS, Document, Section, Table, facts, row, table
 from trimtab.show.screen_document import print_document, progress_bar
-from trimtab.twin.drive_preset import preset
+from trimtab.twin.page import shown as figure_text
+from trimtab.twin.page import size_document
+from trimtab.twin.scenario_key import preset
 from trimtab.twin.whatif.ost_amplification import MiniatureSize
-from trimtab.twin.whatif.screen_size import shown as figure_text
-from trimtab.twin.whatif.screen_size import size_document
 from trimtab.twin.whatif.sizing import Sizing, size
 from trimtab.twin.whatif.sizing_figure import SizingFigure
-from trimtab.twin.whatif.sizing_request import SizingRequest
+from trimtab.twin.whatif.whatif_request import SizingRequest
 
 LONG_PATH = "/scratch/" + "projects/" * 20
 
@@ -359,7 +364,7 @@ def test_a_run_says_how_far_it_is_to_the_target_or_the_end_of_its_plan():
 
 
 def test_progress_that_stands_still_goes_on_to_be_shown(monkeypatch):
-    monkeypatch.setattr(screen_progress, "STILL_S", 0.02)
+    monkeypatch.setattr(screen, "STILL_S", 0.02)
     told = threading.Event()
     lines = []
 

@@ -22,18 +22,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripts.schemas import NAMES, ROOT, SITE_FILE, committed, differences, fingerprint, schema_text
 
-from trimtab.base.error import Message
+from trimtab.base.encode import dumps, schema, shape, to_json
+from trimtab.base.error import Message, shell_text
 from trimtab.base.run import RawOutput, Run, RunStatus, Sample
 from trimtab.base.snapshot import Reading
+from trimtab.base.text import moment_text, one_line, parameter_text, printable, reading_text
 from trimtab.base.units import EpochHour, EpochNs, EpochS
 from trimtab.base.verdict import Interval, Scope, Trend, TrendDirection, Verdict
-from trimtab.base.visible import shell_text
 from trimtab.explain.status import SeriesStatus, Status, StatusDocument
-from trimtab.probe.documents_probe import CheckDocument, CheckResult
-from trimtab.show.encode import dumps, schema, shape, to_json
-from trimtab.show.text import moment_text, one_line, parameter_text, printable, reading_text
+from trimtab.probe.check_result import CheckDocument, CheckResult
+from trimtab.store.page import OutputRow, RunsDocument, ShowDocument
 from trimtab.store.store import Store
-from trimtab.store.store_document import OutputRow, RunsDocument, ShowDocument
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

@@ -17,9 +17,10 @@ from tests.show.conftest import rows_of
 from tests.support.known import known
 from tests.support.screens import Lines
 
+from trimtab.answers import series_chart
+from trimtab.base.encode import to_json
 from trimtab.base.series import ChangeStatus, SeriesJudgement, SeriesKey, SiteJudgement
 from trimtab.base.site_hardware import parse_figure
-from trimtab.judge import series_chart
 from trimtab.judge.efficiency_ladder import (
     LEVEL_NAMES,
     CheckedClaim,
@@ -33,16 +34,15 @@ from trimtab.judge.page import judge_document
 from trimtab.judge.series_analysis import judge_series
 from trimtab.judge.straggler import target_tails
 from trimtab.probe.ladder import of_file
-from trimtab.probe.ladder_file import load_ladder, parse_ladder
-from trimtab.probe.page_ladder import (
+from trimtab.probe.page_comparison import (
     computed_text,
     ladder_chart,
     ladder_document,
     rate_text,
     track_table,
 )
+from trimtab.probe.question_file import load_ladder, parse_ladder
 from trimtab.show.document import render_document
-from trimtab.show.encode import to_json
 
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
 KEY = SeriesKey("scratch", "hourly", "ior", "write_bandwidth", "B/s")

@@ -25,6 +25,7 @@ from tests.support.documents import misfits
 from tests.support.known import known
 
 from trimtab.answers.page_month import monthly_document, space_answer
+from trimtab.base.encode import to_json
 from trimtab.base.units import format_bytes, format_percent
 from trimtab.judge.sweep_analysis import analyse_sweep
 from trimtab.judge.sweep_result import MeasuredPoint, SweepDocument, SweepPoint
@@ -40,8 +41,7 @@ from trimtab.purge.horizon.page import (
 from trimtab.purge.run.purge_report import PurgeReport
 from trimtab.show.chart import environment, stylesheet
 from trimtab.show.document import document_markdown, render_document
-from trimtab.show.encode import to_json
-from trimtab.twin.whatif.page_whatif import policies_table, trade_off_chart, whatif_answers
+from trimtab.twin.whatif.page import policies_table, trade_off_chart, whatif_answers
 from trimtab.twin.whatif.whatif_sweep import Swept, best_of
 
 _COLOUR = re.compile(r"#[0-9a-f]{6}\b")

@@ -9,7 +9,7 @@ import pytest
 from tests.support.silent_fuse import silent_mount
 
 from trimtab.base.error import NoAnswer, UnreadableError, UsageError
-from trimtab.reach.report_file import check_report_path, write_report
+from trimtab.reach.bounded import check_report_path, write_report
 
 pytestmark = pytest.mark.system
 

@@ -14,7 +14,7 @@ from tests.support.codes import raises
 from trimtab.base.error import UsageError
 from trimtab.base.site_hardware import Figure, Parity
 from trimtab.judge.efficiency_ladder import Coverage
-from trimtab.probe.ladder_file import is_ladder, load_ladder, parse_ladder
+from trimtab.probe.question_file import is_ladder, load_ladder, parse_ladder
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 HEAD = '[ladder]\nname = "x"\n'

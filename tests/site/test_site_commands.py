@@ -24,7 +24,7 @@ from trimtab.base.error import RefusedError
 from trimtab.base.event import utc_now
 from trimtab.probe.probe import RunContext
 from trimtab.probe.site_probe import SiteProbeRunner
-from trimtab.reach.local.local_driver import LocalDriver
+from trimtab.reach.local_driver import LocalDriver
 from trimtab.site.site_file import load_site
 
 pytestmark = pytest.mark.system

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from tests.support.codes import raises
 from tests.support.counts import repetitions, seeded
 
-from trimtab.base.error import DataError, RefusedError, UnreadableError
-from trimtab.base.visible import restored, storable
+from trimtab.base.error import DataError, RefusedError, UnreadableError, restored, storable
 from trimtab.store.chain import opened_lines, text_of, unlinked
 from trimtab.store.raw_output import EMPTY_SHA256, RawDirectory, make_directories
 

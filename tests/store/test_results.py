@@ -15,21 +15,19 @@ from tests.support.codes import raises
 from tests.watch.alert.parcels_of import NOON, alert
 
 from trimtab.base.action import Action, ActionKind, Instruction, Outcome
-from trimtab.base.alert import Alert, Delivery, DeliveryState, Phase
 from trimtab.base.error import Message, RefusedError, UsageError
 from trimtab.base.event import new_identifier
-from trimtab.base.finding import Severity
-from trimtab.purge.fullness import Usage
-from trimtab.purge.horizon.age_curve import Freed
+from trimtab.base.finding import Alert, Delivery, DeliveryState, Phase, Severity
+from trimtab.purge.fullness import Freed, Usage
 from trimtab.purge.horizon.group_horizon import GroupHorizon, GroupHorizons, OstGroup
 from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.horizon.horizon_answer import HorizonAnswer, HorizonResult
 from trimtab.store.kept import KeptResult, add_result, results_of
 from trimtab.store.slot import Slot, SlotState
 from trimtab.store.store import Store
-from trimtab.twin.whatif.page_whatif import whatif_document
+from trimtab.twin.whatif.page import whatif_document
 from trimtab.twin.whatif.whatif_sweep import WhatIfResult, whatif_result
-from trimtab.watch.alert.alert_table import AlertDraft, subjects_of
+from trimtab.watch.alert_table import AlertDraft, subjects_of
 
 # Results of commands come out of the store as they went in, the newest first.
 

@@ -15,7 +15,7 @@ from trimtab.base.site import Site, SiteProbe
 from trimtab.probe.probe import ProbeOutcome, RunContext
 from trimtab.site.lookup import open_acting_driver
 from trimtab.store.store import Store
-from trimtab.watch.beside import Observer
+from trimtab.watch.upkeep import Observer
 from trimtab.watch.watch import Watch
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)

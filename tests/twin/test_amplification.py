@@ -22,7 +22,7 @@ from trimtab.twin.amplification import (
     separated,
     simulate,
 )
-from trimtab.twin.drive_preset import PRESETS, preset
+from trimtab.twin.scenario_key import PRESETS, preset
 
 # The fast drive does step by step what the slow one does
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.small_twin import START, small_scenario
 
-from trimtab.twin.instrument.truth import FEW_OPEN, Emerging, TrueCause, _Stretches
 from trimtab.twin.scenario import Gating, Queue
+from trimtab.twin.truth import FEW_OPEN, Emerging, TrueCause, _Stretches
 
 HOUR = timedelta(hours=1)
 CALM = {

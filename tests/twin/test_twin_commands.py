@@ -22,11 +22,11 @@ from trimtab.base.error import RefusedError
 from trimtab.base.run import Run, RunStatus
 from trimtab.base.site import Site
 from trimtab.explain.headline import site_troubles
-from trimtab.probe.check.check import check
-from trimtab.probe.check.check_plan import CheckOptions
+from trimtab.probe.check import check
+from trimtab.probe.check_plan import CheckOptions
 from trimtab.probe.site_look import look
 from trimtab.probe.site_probe import SiteProbeRunner
-from trimtab.probe.verdict.site_standing import whole_standing
+from trimtab.probe.site_standing import whole_standing
 from trimtab.site.lookup import clock_of, know_site, open_acting_driver, open_driver, reach_of
 from trimtab.site.path_access import Reach
 from trimtab.site.place import Place

@@ -27,8 +27,9 @@ from trimtab.site.site_file import load_site
 from trimtab.store.store import Store
 from trimtab.twin.life import Diary, Life
 from trimtab.twin.scenario import Fault, ProbeLoad, Scenario, ScenarioChange
+from trimtab.twin.scenario_fact import TwinRun
 from trimtab.twin.scenario_file import to_toml
-from trimtab.twin.twin_run import TwinRequest, TwinRun, run_twin
+from trimtab.twin.twin_run import TwinRequest, run_twin
 
 MIB = 2.0**20
 DAY_S = 86400.0

@@ -36,13 +36,13 @@ from trimtab.base.site import SiteProbe
 from trimtab.base.snapshot import HostSnapshot, Reading, Snapshot
 from trimtab.judge import variability
 from trimtab.probe.probe import ProbeOutcome, RunContext
-from trimtab.probe.verdict.site_status import status_of
+from trimtab.probe.site_status import status_of
 from trimtab.site.place import Place
-from trimtab.store import keeping
+from trimtab.store import kept as keeping
 from trimtab.store.kept import KeptIncident
 from trimtab.store.store import Store
 from trimtab.watch import incident_watch
-from trimtab.watch.alert.incident_alert import new_among
+from trimtab.watch.incident_alert import new_among
 from trimtab.watch.incident_watch import look, look_elsewhere
 
 weeks = pytest.mark.calibration
@@ -154,7 +154,7 @@ def test_memory_is_given_back_after_each_look(
     monkeypatch.setattr(incident_watch, "trim_memory", trimmed)
     watched(store, probe, 2)
     broken = Mock(side_effect=RuntimeError("of one look"))
-    monkeypatch.setattr("trimtab.probe.verdict.incident_search.incidents_of", broken)
+    monkeypatch.setattr("trimtab.probe.incident_search.incidents_of", broken)
     watched(store, probe, 27)
     assert len({at.date() for at in given_back}) == 2
     assert trimmed.call_count >= 27  # what a slot freed, too

@@ -26,8 +26,8 @@ from tests.support.watched import MONDAY, Ended, Moving, a_log, a_site, a_watch
 from trimtab.base.action import Action, ActionKind, Instruction, Outcome
 from trimtab.base.error import Message
 from trimtab.base.event import new_identifier
-from trimtab.base.notification import MetricsExport, Webhook
 from trimtab.base.site import Site
+from trimtab.base.site_policy import MetricsExport, Webhook
 from trimtab.base.snapshot import Reading
 from trimtab.probe.site_probe import runner_of
 from trimtab.site.lookup import open_acting_driver, open_driver, reach_of
@@ -36,7 +36,7 @@ from trimtab.store.store import Store
 from trimtab.twin import twin_site
 from trimtab.twin.scenario import ProbeLoad
 from trimtab.twin.twin_run import TwinRequest, run_twin
-from trimtab.watch.alert.alerting import Alerting
+from trimtab.watch.alerting import Alerting
 from trimtab.watch.exporter import Exporter, families
 from trimtab.watch.site_metrics import Collector
 from trimtab.watch.watch import Watch

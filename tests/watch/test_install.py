@@ -14,7 +14,7 @@ from tests.support.documents import misfits
 
 from trimtab.base.error import RefusedError
 from trimtab.base.site import Site
-from trimtab.watch.install import UNIT, FileState, files_of, install, unit_text
+from trimtab.watch.service import UNIT, FileState, files_of, install, unit_text
 
 SITE = Site("scratch", "local", "/scratch")
 TEXT = '[site]\nname = "scratch"\ndriver = "local"\npath = "/scratch"\n'

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.store import slot
-from trimtab.watch.log import JournalHandler, configured, fields
+from trimtab.watch.service import JournalHandler, configured, fields
 
 
 @pytest.mark.parametrize(("form", "is_json"), [("json", True), ("text", False), (None, True)])
@@ -83,7 +83,7 @@ def test_the_journal_gets_fields_and_nothing_can_be_smuggled_in(tmp_path: Path) 
 def test_without_a_journal_a_line_goes_to_stderr(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("trimtab.watch.log.SOCKET", str(tmp_path / "none"))
+    monkeypatch.setattr("trimtab.watch.service.SOCKET", str(tmp_path / "none"))
     log = configured(form="journal", site="scratch")
     log.warning("nobody listens")
     log.handlers[0].close()

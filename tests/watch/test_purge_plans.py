@@ -21,7 +21,7 @@ from trimtab.base.site_policy import Policies, PurgePlanPolicy
 from trimtab.store.slot import SlotState
 from trimtab.store.store import Store
 from trimtab.watch.agenda import items
-from trimtab.watch.purge_planning import PlanEnd, PurgePlanning
+from trimtab.watch.armed_policy import PlanEnd, PurgePlanning
 
 pytestmark = pytest.mark.system
 DUE = datetime(2026, 11, 22, 3, tzinfo=UTC)

@@ -24,8 +24,7 @@ from tests.support.monitoring import PATIENCE_S, eventually, prometheus
 
 from trimtab.base.error import UsageError
 from trimtab.watch import exporter
-from trimtab.watch.exporter import CONNECTIONS_MAXIMUM, MetricsServer
-from trimtab.watch.metrics_access import Protection, load_protection
+from trimtab.watch.exporter import CONNECTIONS_MAXIMUM, MetricsServer, Protection, load_protection
 
 pytestmark = pytest.mark.system
 

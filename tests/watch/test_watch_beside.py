@@ -20,15 +20,15 @@ from tests.support.watched import (
 )
 
 from trimtab.base.error import ToolError
-from trimtab.base.notification import Alerts, MailAlerts, MetricsExport, Webhook
 from trimtab.base.site import SiteProbe
+from trimtab.base.site_policy import Alerts, MailAlerts, MetricsExport, Webhook
 from trimtab.base.snapshot import Snapshot
 from trimtab.probe.probe import ProbeOutcome, RunContext
 from trimtab.store.slot import Slot, SlotState
 from trimtab.store.store import Store
-from trimtab.watch.alert.alerting import Alerting
-from trimtab.watch.beside import observers_of
+from trimtab.watch.alerting import Alerting
 from trimtab.watch.exporter import Exporter
+from trimtab.watch.upkeep import observers_of
 
 MINUTE = timedelta(minutes=1)
 

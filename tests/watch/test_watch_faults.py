@@ -20,15 +20,14 @@ from tests.support.watched import HOURLY, MONDAY, Ended, Moving, a_log, a_site, 
 from tests.watch.alert.parcels_of import alert
 from tests.watch.alert.test_alerting import Chat, decided
 
-from trimtab.base.alert import Phase
-from trimtab.base.notification import Alerts
+from trimtab.base.finding import Phase
 from trimtab.base.site import Site
-from trimtab.base.site_policy import parse_window
+from trimtab.base.site_policy import Alerts, parse_window
 from trimtab.base.snapshot import HostSnapshot, Snapshot
 from trimtab.store import database
 from trimtab.store.slot import SlotState
 from trimtab.store.store import Store
-from trimtab.watch.alert.alerting import Alerting
+from trimtab.watch.alerting import Alerting
 
 pytestmark = pytest.mark.system
 HOUR, MIB = timedelta(hours=1), 2**20

@@ -14,17 +14,17 @@ from tests.support.command import trimtab
 from tests.support.documents import misfits
 from tests.web.conftest import HOSTILE, RUNS, SITE, hour, keep_small_site
 
+from trimtab.answers import series_chart
+from trimtab.base.encode import to_json
 from trimtab.base.event import Event, EventKind
 from trimtab.base.series import JudgeDocument
 from trimtab.explain.page_web_incident import incidents
-from trimtab.judge import series_chart
-from trimtab.probe.verdict.site_judgement import judge_site
-from trimtab.show.encode import to_json
+from trimtab.probe.site_judgement import judge_site
 from trimtab.site.place import Place, add_event
 from trimtab.store.store import Store
-from trimtab.web import series_parts, server
+from trimtab.web import page_series, server
 from trimtab.web.desk import Desk
-from trimtab.web.series_parts import Zone, around_events, days_above, frame_of_runs
+from trimtab.web.page_series import Zone, around_events, days_above, frame_of_runs
 
 API = f"/api/v1/sites/{SITE}"
 READERS = {"csv": pl.read_csv, "parquet": pl.read_parquet, "arrow": pl.read_ipc}
@@ -197,7 +197,7 @@ def test_a_sample_hides_no_outlier(client, desk, series, points):
     answer = client.get(f"{API}/series/{series}/runs.parquet?points={points}")
     sample = pl.read_parquet(io.BytesIO(answer.content))
     shown = set(sample["run"])
-    outliers = frame.filter(series_parts.outliers(frame))["run"].to_list()
+    outliers = frame.filter(page_series.outliers(frame))["run"].to_list()
     assert len(outliers) >= 5  # four slow ones, one unfinished
     assert shown.issuperset(outliers)
     assert sample.filter("outlier")["run"].to_list() == outliers
@@ -217,14 +217,14 @@ def test_sampling_keeps_extremes_ends_and_order(seed):
             "unfinished": unfinished,
         }
     ).with_columns(pl.col("at").cast(pl.Datetime("us", "UTC")), row=pl.int_range(pl.len()))
-    sample = series_parts.sampled(frame, 64)
+    sample = page_series.sampled(frame, 64)
     rows = set(sample["row"])
     finished = frame.filter(~pl.col("unfinished"))
     if finished.height:
         assert finished["value"].max() == sample["value"].max()
         assert finished["value"].min() == sample["value"].min()
     assert {0, count - 1} <= rows
-    assert rows.issuperset(frame.filter(series_parts.outliers(frame))["row"])
+    assert rows.issuperset(frame.filter(page_series.outliers(frame))["row"])
     assert sample["row"].is_sorted()
 
 

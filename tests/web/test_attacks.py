@@ -27,7 +27,7 @@ from tests.support.small_site import SITE
 from tests.web.conftest import HOSTILE, LOG, csrf_of, keep_small_site
 from tests.web.serving import SECRET, Serving, by_proxy, serving, with_secret
 
-from trimtab.web import dashboard_chart
+from trimtab.web import page_dashboard_chart
 from trimtab.web import request_guard as guarding
 from trimtab.web import server as servers
 from trimtab.web.access import session_cookie
@@ -202,7 +202,7 @@ def test_who_does_not_take_an_answer_is_let_go(desk, monkeypatch):
         whole(self)
 
     monkeypatch.setattr(servers.Connection, "pause_writing", pause)
-    size = len(dashboard_chart.vega_bundle())
+    size = len(page_dashboard_chart.vega_bundle())
     assert size > 500_000  # more than the kernel's own buffers take below
     with serving(desk) as server, server.signed_in() as person:
         cookie = cookie_of(person)
@@ -228,7 +228,7 @@ def test_who_does_not_take_an_answer_is_let_go(desk, monkeypatch):
 
 
 def test_a_long_answer_is_whole(shared, person):
-    assert person.get("/static/vega.js").text == dashboard_chart.vega_bundle()
+    assert person.get("/static/vega.js").text == page_dashboard_chart.vega_bundle()
 
 
 # Many at once

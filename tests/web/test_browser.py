@@ -30,7 +30,7 @@ from tests.web.serving import Serving, serving
 from trimtab.base.event import identifier_of
 from trimtab.base.run import ASKED, RawOutput, Run, RunStatus, Sample
 from trimtab.base.units import format_percent, format_value
-from trimtab.probe.verdict.site_status import status_of
+from trimtab.probe.site_status import status_of
 from trimtab.store.kept import ImportedRun
 from trimtab.store.store import Store
 from trimtab.web.desk import Desk

@@ -17,7 +17,7 @@ from tests.web.conftest import keep_small_site, signed_in
 
 from trimtab.base.event import identifier_of
 from trimtab.judge import variability
-from trimtab.probe.verdict import site_judgement
+from trimtab.probe import site_judgement
 from trimtab.show import chart
 from trimtab.site.place import Place, add_event
 from trimtab.store.kept import add_result

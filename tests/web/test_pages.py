@@ -21,7 +21,14 @@ from trimtab.base.error import UnreadableError
 from trimtab.base.event import Event, EventKind
 from trimtab.show.chart import Chart, data, layered, milliseconds, render_svg, time_axis, value_axis
 from trimtab.store.kept import KeptIncident
-from trimtab.web.marks import KEYS, ROUTINE, ChartMarks, marked, marks_of, survey_layers
+from trimtab.web.page_dashboard_chart import (
+    KEYS,
+    ROUTINE,
+    ChartMarks,
+    marked,
+    marks_of,
+    survey_layers,
+)
 from trimtab.web.template import in_words
 
 PAGES = ("overview", "series", "targets", "incidents", "actions", "settings")

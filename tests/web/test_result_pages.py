@@ -23,6 +23,7 @@ from tests.support.small_site import SITE, SmallSite, hour
 from tests.web.conftest import HOSTILE, csrf_behind_proxy, csrf_of, through_proxy
 from tests.web.test_pages import Inline
 
+from trimtab.base.encode import to_json
 from trimtab.base.event import EventKind, identifier_of
 from trimtab.base.run import Run, RunStatus, Sample
 from trimtab.base.site import Site
@@ -34,15 +35,14 @@ from trimtab.purge.plan import site_plan as purge_plans
 from trimtab.purge.plan.notice import publish
 from trimtab.purge.plan.plan_directory import LoadedPlan
 from trimtab.purge.purge_policy import Notices
-from trimtab.show.encode import to_json
 from trimtab.site.place import Place, add_event
 from trimtab.store.kept import KeptResult, add_result
-from trimtab.store.purge_place import PurgePlace, prepared
+from trimtab.store.location import PurgePlace, prepared
 from trimtab.store.store import Store
-from trimtab.twin.whatif.page_whatif import whatif_answers
+from trimtab.twin.whatif.page import whatif_answers
 from trimtab.twin.whatif.whatif_sweep import WhatIfDocument, WhatIfResult
+from trimtab.web.api_result import sweep_of
 from trimtab.web.desk import Desk
-from trimtab.web.result_api import sweep_of
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 MADE_AT = NOW - timedelta(days=1)

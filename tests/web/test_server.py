@@ -25,15 +25,15 @@ from tests.support.known import known
 from tests.support.small_site import SITE
 from tests.web.conftest import keep_small_site, signed_in
 from tests.web.serving import SECRET, by_proxy, serving
-from trimtab.twin.page_demo import is_prepared, prepare_demo, site_file_of
 
 from trimtab.base.error import RefusedError
 from trimtab.base.event import EventKind
 from trimtab.site.lookup import open_site, open_store
 from trimtab.site.place import Place
+from trimtab.twin.page_demo import is_prepared, prepare_demo, site_file_of
+from trimtab.web import request_guard
 from trimtab.web import request_guard as guarding
 from trimtab.web import server as servers
-from trimtab.web import turns
 from trimtab.web.desk import Desk
 from trimtab.web.server import listening, server_of
 from trimtab.web.template import NAV
@@ -250,7 +250,7 @@ def test_the_limits_of_the_shipped_files_fit_those_of_the_dashboard():
     assert (unit["MemoryMax"], unit["TasksMax"]) == ("2G", "256")
     text = NGINX.read_text()
     limits = {name: int(most) for name, most in re.findall(r"limit_conn (\w+) (\d+);", text)}
-    assert turns.STREAMS_OF_USER <= limits["trimtab_live"] < turns.STREAMS_MAX
+    assert request_guard.STREAMS_OF_USER <= limits["trimtab_live"] < request_guard.STREAMS_MAX
     assert limits["trimtab"] < servers.CONNECTIONS_MAX
     assert f"client_max_body_size {guarding.BODY_MAX // 1024}k;" in text
 

@@ -16,11 +16,10 @@ from tests.web.conftest import HOSTILE, SITE, hour, signed_in
 from trimtab.base.snapshot import Reading, Snapshot, Target, TargetSnapshot
 from trimtab.store import schema
 from trimtab.store.store import Store
+from trimtab.web import api, request_guard
 from trimtab.web import desk as desks
-from trimtab.web import files_api, turns
 from trimtab.web.desk import Desk, Texts
-from trimtab.web.request_guard import RequestGuard
-from trimtab.web.turns import Busy, Lane, Lanes, Turn
+from trimtab.web.request_guard import Busy, Lane, Lanes, RequestGuard, Turn
 
 API = f"/api/v1/sites/{SITE}"
 STRETCHES = "before=2026-01-01..2026-01-04&after=2026-01-05..2026-01-10"
@@ -143,30 +142,30 @@ def full(guard: RequestGuard, user: str, *, heavy: int = 0, streams: int = 0) ->
 def test_what_takes_long_has_few_places_of_a_user(client, path):
     guard: RequestGuard = client.app  # type: ignore[assignment]
     assert client.get(path).status_code != 503
-    with full(guard, "alice", heavy=turns.HEAVY_OF_USER):
+    with full(guard, "alice", heavy=request_guard.HEAVY_OF_USER):
         answer = client.get(path)
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
         assert client.get(f"{API}/events").status_code == 200
         assert client.get(f"/s/{SITE}/overview").status_code == 200
-    with full(guard, "somebody else", heavy=turns.HEAVY_OF_USER):
+    with full(guard, "somebody else", heavy=request_guard.HEAVY_OF_USER):
         assert client.get(path).status_code != 503
     assert guard._lanes.heavy._inside.total() == guard._lanes.computing._inside.total() == 0
 
 
 def test_streams_of_a_user_are_few(client):
     guard: RequestGuard = client.app  # type: ignore[assignment]
-    with full(guard, "alice", streams=turns.STREAMS_OF_USER):
+    with full(guard, "alice", streams=request_guard.STREAMS_OF_USER):
         answer = client.get(f"/s/{SITE}/live")
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
         assert client.get(f"{API}/events").status_code == 200
-    assert turns.STREAMS_MAX >= 20 * turns.STREAMS_OF_USER
+    assert request_guard.STREAMS_MAX >= 20 * request_guard.STREAMS_OF_USER
 
 
 def test_requests_of_a_user_wait_in_a_bounded_queue(client):
     lane = client.app._lanes.light
     entry = ("alice", None)
-    lane._inside["alice"] = turns.HELD_OF_USER
-    lane._waiting += [entry] * turns.WAITING_OF_USER
+    lane._inside["alice"] = request_guard.HELD_OF_USER
+    lane._waiting += [entry] * request_guard.WAITING_OF_USER
     answer = client.get(f"{API}/events")
     lane._waiting.clear()
     del lane._inside["alice"]
@@ -204,7 +203,7 @@ def reader(many: Desk) -> TestClient:
 
 
 def test_readings_are_of_one_target_and_whole_in_every_form(reader, monkeypatch):
-    monkeypatch.setattr(files_api, "_SNAPSHOTS_EACH", 2)
+    monkeypatch.setattr(api, "_SNAPSHOTS_EACH", 2)
     path = f"{API}/targets/OST0001/readings"
     csv = pl.read_csv(io.BytesIO(reader.get(f"{path}.csv").content))
     parquet = pl.read_parquet(io.BytesIO(reader.get(f"{path}.parquet").content))
@@ -224,7 +223,7 @@ def test_a_csv_holds_no_formula(reader):
     frame = pl.DataFrame({"a": ["=x", "+x", "-x", "@x", "\tx", "\rx", "\uff1dx", "x=", None]})
     kept = ["x=", None]
     expected = [*(f"'{text}" for text in frame["a"].to_list()[:-2]), *kept]
-    assert files_api.harmless(frame)["a"].to_list() == expected
+    assert api.harmless(frame)["a"].to_list() == expected
 
 
 def kept(desk: Desk) -> set[str]:

@@ -28,10 +28,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from trimtab.base.action import Action, ActionKind, Instruction, Outcome
-from trimtab.base.error import DataError, Message, code_of, system_errors
+from trimtab.base.error import DataError, Message, code_of, system_errors, visible
 from trimtab.base.event import Event, EventKind, utc_now
+from trimtab.base.trusted_file import trusted_directory
 from trimtab.base.units import enumerated
-from trimtab.base.visible import visible
 from trimtab.store.chain import (
     ChainedFile,
     StrictLine,
@@ -42,7 +42,6 @@ from trimtab.store.chain import (
 )
 from trimtab.store.kept import value_of
 from trimtab.store.location import SYSTEM_DIRECTORY
-from trimtab.store.trusted_file import trusted_directory
 
 if TYPE_CHECKING:
     from trimtab.store.store import Store

@@ -496,7 +496,7 @@ def _trim_ranges(action: Action, surroundings: ActingSurroundings, capacity_byte
 
 
 def _migrate(action: Action, surroundings: ActingSurroundings) -> _End:
-    from trimtab.act.file_move import migrate
+    from trimtab.act.safeguard import migrate
 
     outcome, place, detail = migrate(
         action.instruction,

@@ -10,8 +10,7 @@ from typing import Final
 
 import click
 
-from trimtab.base.error import UsageError
-from trimtab.base.visible import shell_text
+from trimtab.base.error import UsageError, shell_text
 from trimtab.show import command_options
 from trimtab.show.command_options import Decorated, extent, site_argument
 from trimtab.show.screen_document import show_page
@@ -209,8 +208,8 @@ def revert_command(
 @command_options.since("Only actions that began at or after this time.")
 def actions_command(where: str, store_url: str | None, since: str | None) -> None:
     """List changes made to a site: when, by whom, why, and the performance afterwards."""
-    from trimtab.act.action_ledger import ActionsDocument, ledger
     from trimtab.act.page import ledger_document
+    from trimtab.answers.action_ledger import ActionsDocument, ledger
     from trimtab.site.place import opened
 
     with opened(where, store_url) as record:

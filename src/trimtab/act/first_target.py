@@ -20,7 +20,7 @@ from trimtab.base.action import Action, ActionKind, Outcome, Plan
 from trimtab.base.error import TrimtabError
 from trimtab.base.run import comparability_key, higher_is_better
 from trimtab.base.site import Site
-from trimtab.probe.survey.survey import SurveyRequest, Tools, carry_out, prepare
+from trimtab.probe.survey import SurveyRequest, Tools, carry_out, prepare
 from trimtab.site.lookup import reach_of
 
 if TYPE_CHECKING:

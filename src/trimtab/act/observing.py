@@ -15,9 +15,9 @@ from trimtab.base.name_set import ost_name
 from trimtab.base.schedule import PROBE_PREFIX
 from trimtab.base.site import Site
 from trimtab.base.snapshot import NotAvailable, Snapshot, TrimPractice
-from trimtab.probe.verdict.site_standing import integrity
+from trimtab.probe.site_standing import integrity
 from trimtab.store.chain import is_locked
-from trimtab.store.purge_place import purge_place
+from trimtab.store.location import purge_place
 
 if TYPE_CHECKING:
     from trimtab.reach.driver_protocol import Driver

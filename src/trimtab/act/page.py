@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from trimtab.answers.page import troubles_table
 from trimtab.base.action import Action, ActionKind, Instruction, Outcome, Plan, Untouched
+from trimtab.base.error import visible
 from trimtab.base.name_set import NODE_NAME, fold_names, fold_nodes
 from trimtab.base.run import grouped
+from trimtab.base.text import change_text, local_times, metric_text
 from trimtab.base.units import enumerated, format_bytes, plural
-from trimtab.base.visible import visible
 from trimtab.show.document import ROWS, Document, Section, Table, row, table
-from trimtab.show.text import change_text, local_times, metric_text
 from trimtab.store.page import telling_length
 
 if TYPE_CHECKING:

@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from trimtab.act.action_journal import directory_of, ends_open
+from trimtab.act.decide.balance import MovableFiles
 from trimtab.act.decide.decision import narrowed, planned_by
-from trimtab.act.decide.migration import MovableFiles
 from trimtab.act.decide.site_observed import SiteObserved
 from trimtab.act.session import ActingPlace, carry_out, carrying_out, settle
 from trimtab.base.action import Action, Plan
-from trimtab.base.error import RefusedError
+from trimtab.base.encode import shape
+from trimtab.base.error import RefusedError, visible
 from trimtab.base.finding import Finding
-from trimtab.base.visible import visible
 from trimtab.probe.site_look import SiteView
-from trimtab.show.encode import shape
 from trimtab.site.lookup import acting_site, clock_of, know_site, open_driver, open_store
 
 _MEASURED: Final = frozenset({"tunables", "again"})

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from trimtab.base.run import METRIC_UNITS
-from trimtab.probe.imports.series_file import FileTerms, judge_file
-from trimtab.probe.imports.table_column import NamedColumns
-from trimtab.probe.verdict.site_judgement import JudgedSite, JudgeTerms, judge_site
+from trimtab.probe.series_file import FileTerms, judge_file
+from trimtab.probe.site_judgement import JudgedSite, JudgeTerms, judge_site
+from trimtab.probe.table_column import NamedColumns
 from trimtab.site.place import Place, place_of
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from trimtab.base.series import SeriesJudgement
-    from trimtab.probe.verdict.incident_search import Explained, ExplainedMoment
+    from trimtab.probe.incident_search import Explained, ExplainedMoment
     from trimtab.store.store import Store
 
 Time = str | datetime
@@ -165,7 +165,7 @@ class SiteRecord:
 
     def incidents(self) -> Explained:
         """Return the incidents of the whole record with their causes, open ones first."""
-        from trimtab.probe.verdict.incident_search import incidents_of
+        from trimtab.probe.incident_search import incidents_of
         from trimtab.site.lookup import clock_of
 
         return incidents_of(self.store, self.place, now=clock_of(self.place.site)())
@@ -178,7 +178,7 @@ class SiteRecord:
         UsageError
             Nothing is kept of that time.
         """
-        from trimtab.probe.verdict.incident_search import explain_at
+        from trimtab.probe.incident_search import explain_at
 
         return explain_at(self.store, self.place, _written(at) or "")
 
@@ -273,8 +273,8 @@ def chart(series: SeriesJudgement) -> altair.Chart | altair.LayerChart:
     """
     import altair
 
+    from trimtab.answers.series_chart import panel_chart
     from trimtab.base.error import UsageError
-    from trimtab.judge.series_chart import panel_chart
 
     panel = panel_chart(series, "series")
     if panel is None:

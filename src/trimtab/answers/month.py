@@ -13,22 +13,21 @@ from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 from trimtab.base.action import Action
-from trimtab.base.error import TrimtabError, UsageError
+from trimtab.base.error import TrimtabError, UsageError, visible
 from trimtab.base.incident import Explanation
 from trimtab.base.series import SiteJudgement
-from trimtab.base.visible import visible
 from trimtab.explain.status import ProbeCost, SiteStanding
-from trimtab.probe.verdict.incident_search import incidents_of
-from trimtab.probe.verdict.site_judgement import JudgeTerms, judge_site
-from trimtab.probe.verdict.site_standing import standing_of
-from trimtab.probe.verdict.site_status import cost_of
+from trimtab.probe.incident_search import incidents_of
+from trimtab.probe.site_judgement import JudgeTerms, judge_site
+from trimtab.probe.site_standing import standing_of
+from trimtab.probe.site_status import cost_of
 from trimtab.purge.run.purge_report import PurgeReport
 from trimtab.purge.run.purge_report import report as purge_report
 from trimtab.purge.run.run_journal import journals, read
 from trimtab.site.lookup import is_beneath
 from trimtab.site.place import Place
 from trimtab.store.history import SpaceAt, space_at
-from trimtab.store.purge_place import purge_place
+from trimtab.store.location import purge_place
 
 if TYPE_CHECKING:
     from trimtab.store.store import Store

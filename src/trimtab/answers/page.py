@@ -7,8 +7,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from trimtab.base.error import shell_text, site_word, visible
 from trimtab.base.finding import Finding, Tone
 from trimtab.base.snapshot import NotAvailable, Reading, Setting, TargetSnapshot
+from trimtab.base.text import (
+    VERDICT_WORDS,
+    joined_sentences,
+    key_label,
+    levels_text,
+    local_moment,
+    metric_text,
+    minute_text,
+    range_text,
+    sentence,
+    site_labels,
+)
 from trimtab.base.units import (
     enumerated,
     format_bytes,
@@ -21,7 +34,6 @@ from trimtab.base.units import (
     whole_second,
 )
 from trimtab.base.verdict import VerdictStatus
-from trimtab.base.visible import shell_text, site_word, visible
 from trimtab.explain.headline import headline, site_troubles, targets_headline, tone_of
 from trimtab.explain.status import (
     JudgedStatus,
@@ -46,18 +58,6 @@ from trimtab.show.document import (
     Table,
     row,
     table,
-)
-from trimtab.show.text import (
-    VERDICT_WORDS,
-    joined_sentences,
-    key_label,
-    levels_text,
-    local_moment,
-    metric_text,
-    minute_text,
-    range_text,
-    sentence,
-    site_labels,
 )
 from trimtab.store.page import runs_table
 

@@ -9,19 +9,18 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.answers.month import Month
+from trimtab.base import text
 from trimtab.base.action import Action, Instruction, Outcome
-from trimtab.base.error import UsageError
+from trimtab.base.error import UsageError, visible
 from trimtab.base.incident import Explanation, IncidentState
 from trimtab.base.units import format_bytes, format_percent, plural
-from trimtab.base.visible import visible
 from trimtab.explain.headline import headline, tone_of
 from trimtab.explain.page import incidents_table, rank
 from trimtab.explain.status import ProbeCost
 from trimtab.judge.page import panel, summary_table
 from trimtab.judge.series_level import series_rank
 from trimtab.purge.horizon.page import runs_answer, runs_sections
-from trimtab.reach.report_file import check_report_path, write_report
-from trimtab.show import text
+from trimtab.reach.bounded import check_report_path, write_report
 from trimtab.show.chart import ACCENT, SECOND, Chart, Key, data, layered, milliseconds, time_axis
 from trimtab.show.document import (
     Cell,

@@ -13,12 +13,12 @@ from markupsafe import Markup
 from trimtab.base.error import Message, TrimtabError
 from trimtab.base.event import EventKind
 from trimtab.base.finding import Tone
+from trimtab.base.text import key_label, minute_text
 from trimtab.base.units import format_duration, format_percent, format_value, value_or_dash
 from trimtab.purge.page_web_purge import runs_of
-from trimtab.show.text import key_label, minute_text
 from trimtab.web.api import PREFIX, document
 from trimtab.web.desk import Desk, DeskOf
-from trimtab.web.marks import KEYS
+from trimtab.web.page_dashboard_chart import KEYS
 from trimtab.web.template import MARKED, figures, link, page, part
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def present_now(desk: Desk, site: str) -> Present:
 def glance_at(desk: Desk, site: str) -> Glance:
     """Return what the record of a site shows at one glance."""
     from trimtab.answers.site_overview import Glance, glance_of
-    from trimtab.probe.verdict.site_standing import standing_of, with_series
+    from trimtab.probe.site_standing import standing_of, with_series
 
     place = desk.place(site)
 
@@ -129,7 +129,7 @@ def glance_at(desk: Desk, site: str) -> Glance:
 
 def _overview_parts(desk: Desk, site: str) -> OverviewParts:
     from trimtab.answers.page import series_table, troubles_table
-    from trimtab.judge.series_chart import PANEL_KEYS
+    from trimtab.answers.series_chart import PANEL_KEYS
 
     glance = glance_at(desk, site)
     ids = {entry.id for entry in desk.listed(site)}
@@ -174,7 +174,7 @@ def _overview_parts(desk: Desk, site: str) -> OverviewParts:
 
 def _panels(desk: Desk, site: str) -> str:
     """Return small drawings of the first series of a site."""
-    from trimtab.judge.series_chart import panel_chart
+    from trimtab.answers.series_chart import panel_chart
 
     judged = desk.judged(site)
     series = () if judged is None else judged.judgement.series[:_PANELS]
@@ -285,7 +285,7 @@ def status(desk: DeskOf, site: str) -> StatusDocument:
     """Return what `trimtab status SITE --json` prints."""
     from trimtab.explain.headline import site_troubles
     from trimtab.explain.status import StatusDocument
-    from trimtab.probe.verdict.site_standing import standings_of
+    from trimtab.probe.site_standing import standings_of
 
     status = desk.status(site)
     standings = standings_of(desk.store, status, desk.place(site).site)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.base.error import UsageError
 from trimtab.base.snapshot import TELEMETRY_UNITS
+from trimtab.base.text import levels_text
 from trimtab.judge.correlation import Correlated, CorrelatedSeries, correlate
 from trimtab.judge.spread import OCCASIONS_MINIMUM
-from trimtab.probe.verdict.site_judgement import Progress
-from trimtab.probe.verdict.site_series import frames_of, mistyped, series_apart, series_of
-from trimtab.show.text import levels_text
+from trimtab.probe.site_judgement import Progress
+from trimtab.probe.site_series import frames_of, mistyped, series_apart, series_of
 from trimtab.site.place import Place
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from trimtab.base.finding import Finding, Tone
 from trimtab.explain.status import IncidentStatus, JudgedStatus, SeriesStatus
 from trimtab.site.place import Place
 from trimtab.store.kept import value_of
-from trimtab.store.purge_place import PurgePlace
+from trimtab.store.location import PurgePlace
 from trimtab.store.slot import process_text
 
 if TYPE_CHECKING:

@@ -1,5 +1,6 @@
 """Plain values that every other room uses: sites, runs, telemetry, incidents, errors, and units.
 
-It also reads and writes TOML files whose keys are the fields of dataclasses. It imports no other
-room; what is measured, kept or decided lies elsewhere.
+It also shows them as text and JSON, reads and writes TOML files whose keys are the fields of
+dataclasses, opens files that only root can have written, and turns signals into one exception. It
+imports no other room; what is measured, kept or decided lies elsewhere.
 """

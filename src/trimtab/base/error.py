@@ -1,4 +1,4 @@
-"""Every error that Trimtab raises on purpose, in one tree, and sentences with a stable code.
+"""Errors that Trimtab raises on purpose, sentences with a stable code, and text made safe to show.
 
 ::
 
@@ -7,37 +7,173 @@
     ├── ToolError           a probe, tool or node failed                         exit code 3
     │   ├── NoAnswer        a file system did not answer within its deadline
     │   ├── NeverStarted    a batch job did not begin: nothing was measured, nothing is wrong
-    │   ├── JobLost         a batch job was taken away while it ran: by whom is its state
-    │   └── Undelivered     a receiver did not take a message, or nobody knows whether it did
+    │   ├── JobLost         a batch job was taken away while it ran; its state says by whom
+    │   └── Undelivered     a receiver did not take a message, or may not have taken it
     ├── RefusedError        a safety rule says no                                exit code 4
     └── UnreadableError     data or store that cannot be read or written         exit code 5
-        └── DataError       a file that is not what it should be: which, and the line
+        └── DataError       a malformed file: which one, and the line
 
     Interrupted             the person or the system asked to stop               exit code 130
 
 `Interrupted` stands apart, as ``KeyboardInterrupt`` does, so that no handler of errors swallows it.
-A panic of Rust stands apart as well, by PyO3's choice: what must outlive one runs its work within
-`panics_as_errors`, the only place where a ``BaseException`` becomes an error.
-Anything else that escapes is a bug (exit code 1).
+A panic of Rust stands apart as well, by PyO3's choice: work that must not die of one runs within
+`panics_as_errors`, the only place where a ``BaseException`` becomes an error. Anything else that
+escapes is a bug (exit code 1).
 
 An error's message says what happened and where, its hint what to do next. Its code names the
 problem for programs and tests and outlives every rewording. Any other sentence that a program may
 rely on (a reason, a note, an outcome) is a `Message`; JSON has its code beside it, as ``reason``
 and ``reason_code``.
+
+File names and tool output may be any bytes. Shown as they are, they could steer a terminal, hide in
+a page, or not be written at all: `visible` escapes whatever cannot be seen, and `storable` whatever
+no database takes.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 import sys
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
-
-from trimtab.base.visible import shell_text
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
+
+
+_UNPRINTABLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Unicode categories that show nothing, or move what stands around them (U+202E and kin)."""
+
+_NAMED: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+class _Path(Protocol):
+    """A path, without the modules that reach files: what is pure shows paths too."""
+
+    def __fspath__(self) -> str: ...
+
+
+def visible(text: str | bytes | _Path, *, keep: str = "") -> str:
+    r"""Return a text or a path with everything that cannot be seen written as an escape.
+
+    Control characters, undecodable bytes (kept by Python as lone surrogates) and marks that turn
+    the direction of writing become ``\x1b`` or ``\u202e``.
+
+    Parameters
+    ----------
+    keep
+        Characters that stay as they are: line feeds where several lines are shown.
+
+    Examples
+    --------
+    >>> visible("a\udcffb\x1b[2J")
+    'a\\xffb\\x1b[2J'
+    >>> visible(b"a\xffb") == visible("a\udcffb")
+    True
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "surrogateescape")
+    elif not isinstance(text, str):
+        text = text.__fspath__()
+    if text.isprintable():
+        return text
+    return "".join(_shown(character, keep) for character in text)
+
+
+def shell_text(argv: Sequence[str]) -> str:
+    r"""Return a command that a reader can paste into bash and that runs exactly ``argv``.
+
+    Arguments that cannot be shown as they are become ``$'...'`` with their bytes, so the text is
+    both visible and exact.
+
+    Examples
+    --------
+    >>> print(shell_text(["fstrim", "-v", "/my scratch"]))
+    fstrim -v '/my scratch'
+    >>> print(shell_text(["ls", "a\nb"]))
+    ls $'a\x0ab'
+    """
+    return " ".join(_shell_word(argument) for argument in argv)
+
+
+def site_word(name: str) -> str:
+    """Return a site as a command that looks at it takes it: its path where its name was made up.
+
+    Examples
+    --------
+    >>> site_word("scratch"), site_word("/dev/vda:/my data")
+    ('scratch', "'/my data'")
+    """
+    return shell_text([site_place(name)])
+
+
+def site_place(name: str) -> str:
+    """Return `site_word` as it is, unquoted."""
+    path = name.rpartition(":")[2]
+    return path if path.startswith("/") else name
+
+
+def _shown(character: str, keep: str) -> str:
+    if character in keep or unicodedata.category(character) not in _UNPRINTABLE:
+        return character
+    if character in _NAMED:
+        return _NAMED[character]
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # the byte that surrogateescape stands for (PEP 383)
+        return f"\\x{code - 0xDC00:02x}"
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def _shell_word(argument: str) -> str:
+    if all(unicodedata.category(character) not in _UNPRINTABLE for character in argument):
+        return shlex.quote(argument)
+    return "$'" + "".join(_ansi_c(character) for character in argument) + "'"
+
+
+def _ansi_c(character: str) -> str:
+    if character in "'\\":
+        return f"\\{character}"
+    if unicodedata.category(character) not in _UNPRINTABLE:
+        return character
+    # surrogatepass keeps a surrogate that stands for no byte: it cannot be in a real argv,
+    # but a report must not fail on it.
+    errors = "surrogateescape" if 0xDC80 <= ord(character) <= 0xDCFF else "surrogatepass"
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", errors))
+
+
+ESCAPE: Final = "\x10"
+_UNSTORABLE = re.compile("[\x00\x10\ud800-\udfff]")
+_ESCAPED = re.compile("\x10([0-9a-f]{4})")
+
+
+def storable(text: str) -> str:
+    r"""Return the text with what no database takes escaped.
+
+    File names that are not UTF-8 become lone surrogates in Python (PEP 383), which neither SQLite
+    nor PostgreSQL can store, and PostgreSQL refuses NUL. Both are written as DLE ("data link
+    escape", U+0010) and four hexadecimal digits; DLE itself is written the same way. All other text
+    stays as it is, and `restored` reverses it.
+
+    Examples
+    --------
+    >>> storable("/scratch/caf\udce9"), storable("plain")
+    ('/scratch/caf\x10dce9', 'plain')
+    """
+    if text.isascii() and "\x00" not in text and ESCAPE not in text:
+        return text
+    return _UNSTORABLE.sub(lambda match: f"{ESCAPE}{ord(match.group()):04x}", text)
+
+
+def restored(text: str) -> str:
+    """Return the text that `storable` was given."""
+    if ESCAPE not in text:
+        return text
+    return _ESCAPED.sub(lambda match: chr(int(match.group(1), 16)), text)
 
 
 CODE: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -219,7 +355,7 @@ class Undelivered(ToolError):
         ``receiver-unreachable``, ``receiver-refused``, ``receiver-answer-unexpected``,
         ``secret-unreadable`` or ``secret-exposed``.
     unreachable
-        There was nobody to give anything to: the next message will fare alike.
+        No receiver could be reached: the next message will fare alike.
     unclear
         The connection broke after the message was given: it may have been taken.
     for_good
@@ -363,7 +499,7 @@ def install_command(extra: str) -> str:
 
     It names the wheel or the checkout that the installation was made from, never ``trimtab`` alone:
     that name is on no public index, so pip would install whatever a stranger registered there.
-    Where nothing tells what the installation was made from (a wheelhouse, a package), the command
+    Where nothing shows what the installation was made from (a wheelhouse, a package), the command
     has ``WHEEL`` for the path of the release's wheel.
     """
     from importlib.metadata import PackageNotFoundError, distribution  # slow, and hardly needed

@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from trimtab.base.encode import shape
 from trimtab.base.error import Message
 from trimtab.base.series import ChangeStatus, LevelNow, SeriesKey
 from trimtab.base.verdict import Interval
-from trimtab.show.encode import shape
 
 NAMED: Final = 0.9
 """Confidence from which a cause is named; below, it is a suspicion and the incident unexplained.

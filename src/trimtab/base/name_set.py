@@ -19,9 +19,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trimtab.base.error import UsageError
-from trimtab.base.small_file import read_text, refuse_below_others, refuse_foreign
-from trimtab.base.visible import visible
+from trimtab.base.error import UsageError, visible
+from trimtab.base.trusted_file import read_text, refuse_below_others, refuse_foreign
 
 if TYPE_CHECKING:
     from ClusterShell.NodeUtils import GroupResolverConfig

@@ -26,9 +26,8 @@ from types import MappingProxyType
 from typing import Final, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from trimtab.base.error import UsageError
+from trimtab.base.error import UsageError, visible
 from trimtab.base.units import parse_duration
-from trimtab.base.visible import visible
 
 _TEXT_MAX = 200
 """In characters: a cron expression that lists every minute has a field of 169."""

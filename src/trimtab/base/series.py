@@ -8,9 +8,9 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import Final
 
+from trimtab.base.encode import mapped, shape
 from trimtab.base.error import Message, code_of
 from trimtab.base.verdict import Interval, Trend, Verdict, VerdictStatus
-from trimtab.show.encode import mapped, shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from trimtab.base.error import UsageError
+from trimtab.base.error import UsageError, visible
 from trimtab.base.filesystem import DRIVERS
 from trimtab.base.name_set import fold_nodes, fold_targets, unfold_nodes, unfold_targets
-from trimtab.base.notification import Alerts, MetricsExport, Webhook
 from trimtab.base.schedule import find_zone
 from trimtab.base.site_hardware import Hardware
-from trimtab.base.site_policy import Policies
+from trimtab.base.site_policy import Alerts, MetricsExport, Policies, Webhook
 from trimtab.base.toml_kind import (
     DURATION,
     DURATION_OR_ZERO,
@@ -43,7 +42,6 @@ from trimtab.base.toml_kind import (
 )
 from trimtab.base.toml_problem import BadValue
 from trimtab.base.toml_schema import key, table, tables
-from trimtab.base.visible import visible
 
 NONE: Final = "none"
 """On a command line: no workers, whatever the site file says."""

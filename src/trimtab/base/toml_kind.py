@@ -16,12 +16,11 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final, TypeVar
 
-from trimtab.base.error import UsageError
+from trimtab.base.error import UsageError, visible
 from trimtab.base.schedule import parse_schedule
 from trimtab.base.toml_problem import NAME as NAME_FORM
 from trimtab.base.toml_problem import BadValue, did_you_mean, problem_of
 from trimtab.base.units import parse_bytes, parse_duration, parse_fraction, parse_unit
-from trimtab.base.visible import visible
 
 CENTURY_S: Final = 100 * 366 * 86400.0
 _SMALLEST: Final = 1e-9

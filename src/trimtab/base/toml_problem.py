@@ -12,9 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from trimtab.base.error import UsageError
+from trimtab.base.error import UsageError, visible
 from trimtab.base.units import is_digits
-from trimtab.base.visible import visible
 
 Location = tuple[str, ...]
 """Table and key: ``("probe", "hourly", "launcher")``; list entries by number, from 0."""

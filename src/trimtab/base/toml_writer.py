@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from trimtab.base.error import visible
 from trimtab.base.toml_kind import inline_table, key_text
 from trimtab.base.toml_schema import Entry, Group, Schema, SchemaTable, value_at
-from trimtab.base.visible import visible
 
 Comments = Mapping[str, Sequence[str]]
 """Lines above a table or key: ``servers``, ``servers.oss``, ``probe.hourly.schedule``."""

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trimtab.show import command_options
 from trimtab.show.screen_document import print_note, show, show_page
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trimtab.base.finding import Tone
+    from trimtab.explain.hint import Hint, JobRequest
 
 
 @click.command("explain")
@@ -27,7 +33,7 @@ def explain_command(where: str, moment: str, store_url: str | None) -> None:
     """
     from trimtab.base.incident import ExplainDocument
     from trimtab.explain.page import moment_document
-    from trimtab.probe.verdict.incident_search import explain_at
+    from trimtab.probe.incident_search import explain_at
     from trimtab.show.screen_document import progress_bar
     from trimtab.site.place import opened
     from trimtab.store.kept import value_of
@@ -63,11 +69,10 @@ def incidents_command(
     """
     from trimtab.base.incident import IncidentsDocument
     from trimtab.explain.page import incidents_document
-    from trimtab.probe.verdict.up_to_date import look_for_incidents, standing_beside
+    from trimtab.probe.up_to_date import look_for_incidents, standing_beside
     from trimtab.show.screen_document import progress_bar
     from trimtab.site.place import opened
-    from trimtab.store.keeping import compared_afresh
-    from trimtab.store.kept import value_of
+    from trimtab.store.kept import compared_afresh, value_of
 
     with (
         opened(where, store_url) as record,
@@ -166,7 +171,6 @@ def hints_command(directory: str, **job: Any) -> None:
         paste_text,
         setstripe_argv,
     )
-    from trimtab.explain.screen import print_hints
 
     try:
         request = JobRequest(**(job | {"mpi": Mpi(job["mpi"])}))
@@ -180,3 +184,33 @@ def hints_command(directory: str, **job: Any) -> None:
         ),
         lambda: print_hints(request, hints, directory),
     )
+
+
+def print_hints(request: JobRequest, hints: Sequence[Hint], directory: str) -> None:
+    """Print lines for a job script, followed by the reason of each."""
+    from trimtab.explain.hint import HintBasis, paste_text
+    from trimtab.show.document import Section
+    from trimtab.show.screen_document import console, print_section, print_wrapped
+
+    tones: dict[HintBasis, Tone | None] = {
+        HintBasis.MEASURED: "healthy",
+        HintBasis.DOCUMENTED: None,
+        HintBasis.RULE_OF_THUMB: "warning",
+    }
+    out, extent = console(), command_options.extent()
+    out.print("For the job script", style="bold")
+    for line in paste_text(request, hints, directory).splitlines():
+        out.print(line, soft_wrap=True)
+    if extent.brief:
+        return
+    out.print("Why", style="bold")
+    sources = list(dict.fromkeys(hint.source for hint in hints))
+    for hint in hints:
+        number = sources.index(hint.source) + 1
+        title = f"{hint.name} {hint.value}  {hint.basis.value} [{number}]"
+        print_section(out, Section(title, (f"{hint.reason}.",), tone=tones[hint.basis]))
+    if not extent.everything:
+        print_wrapped(out, "--all shows the sources, --brief the lines for the job script", "dim")
+        return
+    numbered = (f"[{number}] {source}" for number, source in enumerate(sources, start=1))
+    print_section(out, Section(lines=tuple(numbered)))

@@ -17,13 +17,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from trimtab.base.error import shell_text, visible
 from trimtab.base.finding import Finding, Fix, Seen, Severity
 from trimtab.base.incident import NOTABLE, IncidentState
 from trimtab.base.series import ChangeStatus, LevelNow
+from trimtab.base.text import joined_sentences, key_label, metric_text
 from trimtab.base.toml_problem import NAME
 from trimtab.base.units import format_percent, plural, whole_second
 from trimtab.base.verdict import VerdictStatus
-from trimtab.base.visible import shell_text, visible
 from trimtab.explain.status import SiteStanding
 from trimtab.explain.trouble import state_findings
 from trimtab.judge.series_level import (
@@ -36,7 +37,6 @@ from trimtab.judge.series_level import (
     level_word,
     size_of,
 )
-from trimtab.show.text import joined_sentences, key_label, metric_text
 
 if TYPE_CHECKING:
     from trimtab.base.finding import Tone

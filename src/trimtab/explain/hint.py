@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from trimtab.base.error import Message
+from trimtab.base.error import Message, shell_text
 from trimtab.base.units import format_bytes
-from trimtab.base.visible import shell_text
 
 STRIPES_MAXIMUM: Final = 2000
 """Per file: LOV_MAX_STRIPE_COUNT of Lustre."""

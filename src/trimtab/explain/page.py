@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from trimtab.base.error import site_word, visible
 from trimtab.base.finding import Tone
 from trimtab.base.incident import (
     NAMED,
@@ -20,6 +21,7 @@ from trimtab.base.incident import (
     Shape,
     SpeedAt,
 )
+from trimtab.base.text import joined_sentences, key_label, minute_text
 from trimtab.base.units import (
     enumerated,
     format_duration,
@@ -28,11 +30,9 @@ from trimtab.base.units import (
     plural,
     value_or_dash,
 )
-from trimtab.base.visible import site_word, visible
 from trimtab.explain.headline import headline, short_summary, tone_of
 from trimtab.judge.series_level import effect_text, is_worse, size_of
 from trimtab.show.document import Cell, Document, Row, Section, Table, row, table
-from trimtab.show.text import joined_sentences, key_label, minute_text
 
 if TYPE_CHECKING:
     from trimtab.explain.status import SiteStanding

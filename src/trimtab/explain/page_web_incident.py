@@ -69,11 +69,11 @@ def incident_page(request: Request, desk: DeskOf, site: str, identifier: str) ->
     prefix = f"{ACKNOWLEDGED} {incident.id}"
 
     def figure() -> str:
-        from trimtab.web import dashboard_chart
-        from trimtab.web.marks import marks_at
+        from trimtab.web import page_dashboard_chart
+        from trimtab.web.page_dashboard_chart import marks_at
 
         marks = replace(marks_at(desk, site), incidents=())  # its own stretch is grey already
-        chart = dashboard_chart.incident_chart(desk, site, incident)
+        chart = page_dashboard_chart.incident_chart(desk, site, incident)
         return figures(desk, site, identifier, [chart], marks=marks)
 
     return page(
@@ -132,7 +132,7 @@ def incidents(
     desk: DeskOf, site: str, state: Literal["open", "lasting", "ended"] | None = None
 ) -> IncidentsDocument:
     """Return what `trimtab incidents SITE --json` printed at the last search."""
-    from trimtab.probe.verdict.incident_search import kept_document
+    from trimtab.probe.incident_search import kept_document
 
     chosen = [each for each in desk.incidents(site) if state in (None, each.state)]
     return kept_document(desk.store, site, chosen)
@@ -141,7 +141,7 @@ def incidents(
 @document(api_router, "incidents/{identifier}")
 def incident(desk: DeskOf, site: str, identifier: str) -> IncidentsDocument:
     """Return one incident with all its evidence."""
-    from trimtab.probe.verdict.incident_search import kept_document
+    from trimtab.probe.incident_search import kept_document
 
     return kept_document(desk.store, site, [desk.incident(site, identifier)])
 

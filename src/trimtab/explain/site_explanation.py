@@ -41,9 +41,8 @@ from trimtab.explain.context import (
     snapshot_times,
     windows_of,
 )
-from trimtab.explain.explanation import explain
-from trimtab.explain.incidents.spell import id_of, name_of
-from trimtab.explain.ranking import Weighed, assessment, weigh
+from trimtab.explain.explanation import Weighed, assessment, explain, weigh
+from trimtab.explain.spell import id_of, name_of
 from trimtab.explain.telemetry_frame import holds
 
 _EVENTS_FROM: Final = timedelta(days=14)
@@ -139,7 +138,7 @@ def explain_incidents(
     Parameters
     ----------
     incidents
-        Incidents of one site, from `trimtab.explain.incidents.detection.find_troubles`.
+        Incidents of one site, from `trimtab.explain.incident_detection.find_troubles`.
     known
         The record of the site.
     source

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from trimtab.base.encode import shape
 from trimtab.base.finding import Finding, Severity
 from trimtab.base.run import Run
 from trimtab.base.series import ChangePoint, LevelNow, SeriesJudgement
 from trimtab.base.snapshot import HostSnapshot, Snapshot, TargetSnapshot
 from trimtab.base.verdict import Trend, Verdict
-from trimtab.show.encode import shape
 
 
 @dataclass(frozen=True, slots=True)

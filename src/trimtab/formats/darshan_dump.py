@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from typing import Any, Final, TextIO
 
 from trimtab.base.error import Message, install_command
-from trimtab.formats.darshan_group import SUMS
+from trimtab.formats.darshan import SUMS
 
 FORMAT_VERSION: Final = 1
 MODULES: Final = {"POSIX": "POSIX", "MPI-IO": "MPIIO", "STDIO": "STDIO"}

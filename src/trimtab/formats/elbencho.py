@@ -29,14 +29,16 @@ from trimtab.formats.elbencho_row import (
 from trimtab.formats.measurement import (
     IOPS,
     LATENCY,
+    Mark,
     MeasuredPhase,
     Measurement,
     MeasurementDraft,
+    OutputFile,
+    OutputFormat,
     beginning,
     tail,
 )
 from trimtab.formats.phase import FILE_NAME, PhaseRequest, Phases, Version
-from trimtab.formats.source import Mark, OutputFile, OutputFormat
 
 KIND: Final = "elbencho"
 _ENTRIES: Final[Mapping[str, str]] = {
@@ -70,7 +72,7 @@ _VALUES: Final = frozenset(
 
 
 def read(source: OutputFile) -> tuple[Measurement, ...]:
-    """Return each run in an output; see `trimtab.formats.source`.
+    """Return each run in an output; see `trimtab.formats.measurement`.
 
     Raises
     ------

@@ -37,15 +37,17 @@ from trimtab.formats.fio_figure import moving, read_jobs, read_operations, read_
 from trimtab.formats.fio_normal import NormalDocument, normal_documents
 from trimtab.formats.measurement import (
     ACCESSES,
+    Mark,
     Measurement,
     MeasurementDraft,
+    OutputFile,
+    OutputFormat,
     beginning,
     missing,
     tail,
     with_reason,
 )
 from trimtab.formats.phase import FILE_NAME, PhaseRequest, Phases, Version
-from trimtab.formats.source import Mark, OutputFile, OutputFormat
 
 _STILL_RUNNING_S: Final = 2**31 - 1
 """fio's ``eta`` without an estimate."""
@@ -85,7 +87,7 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
 
 
 def read(source: OutputFile) -> tuple[Measurement, ...]:
-    """Return the runs in an output file; see `trimtab.formats.source`.
+    """Return the runs in an output file; see `trimtab.formats.measurement`.
 
     All jobs that ran at the same time are one run, named after the first. With
     ``--status-interval`` the last state counts; consecutive outputs are separate runs.

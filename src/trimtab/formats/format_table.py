@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from trimtab.base.run import Layer
     from trimtab.base.snapshot import NotAvailable
+    from trimtab.formats.measurement import OutputFormat
     from trimtab.formats.phase import Ask, Phases
-    from trimtab.formats.source import OutputFormat
 
 Start = Literal["phases", "one command", "site command", "servers", "import"]
 """How a probe of the site file starts a benchmark.

@@ -36,8 +36,15 @@ from trimtab.formats.io500_summary import (
 )
 from trimtab.formats.ior_result import CommandLine
 from trimtab.formats.mdtest_output import options_of, parameters
-from trimtab.formats.measurement import Measurement, Notes, concluded, missing
-from trimtab.formats.source import Mark, OutputFile, OutputFormat
+from trimtab.formats.measurement import (
+    Mark,
+    Measurement,
+    Notes,
+    OutputFile,
+    OutputFormat,
+    concluded,
+    missing,
+)
 
 COARSE: Final = 0.01
 """A rate is doubted if rounding may hide more than this fraction of it."""

@@ -21,15 +21,17 @@ from trimtab.base.run import Access, LatencyHistogram, RawOutput, Sample, Timeli
 from trimtab.formats.measurement import (
     ACCESSES,
     LATENCY,
+    Mark,
     MeasuredPhase,
     Measurement,
     MeasurementDraft,
+    OutputFile,
+    OutputFormat,
     agrees,
     beginning,
     tail,
 )
 from trimtab.formats.phase import FILE_NAME, PhaseRequest, Phases, Version
-from trimtab.formats.source import Mark, OutputFile, OutputFormat
 
 _RESERVED_OPTIONS: Final = frozenset(
     {"dir", "name", "write", "read", "tasks", "transfer-size", "block-size", "deadline", "out"}
@@ -106,7 +108,7 @@ def parse(output: RawOutput, *, repetition: int = 0, ordinal: int | None = None)
 
 
 def read(source: OutputFile) -> tuple[Measurement, ...]:
-    """Return the result in a report file; see `trimtab.formats.source`."""
+    """Return the result in a report file; see `trimtab.formats.measurement`."""
     if _report(source.text) is None:
         problem = "this is not a complete report of trimtab-ioload"
         raise DataError(problem, code="not-this-format", line=1)

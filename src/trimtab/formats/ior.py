@@ -29,17 +29,19 @@ from trimtab.formats.ior_result import (
 )
 from trimtab.formats.measurement import (
     ACCESSES,
+    Mark,
     MeasuredPhase,
     Measurement,
     MeasurementDraft,
     Notes,
+    OutputFile,
+    OutputFormat,
     beginning,
     concluded,
     missing,
     tail,
 )
 from trimtab.formats.phase import FILE_NAME, PhaseRequest, Phases, Version
-from trimtab.formats.source import Mark, OutputFile, OutputFormat
 
 _NOT_PRINTED: Final = (
     missing("timeline", "no-timeline", "IOR does not print bytes over time"),

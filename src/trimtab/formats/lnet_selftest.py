@@ -39,8 +39,16 @@ from trimtab.base.finding import Missing
 from trimtab.base.plain import present, size_of, whole_lines
 from trimtab.base.run import Sample
 from trimtab.base.units import MIB
-from trimtab.formats.measurement import Measurement, Notes, concluded, missing, told_apart
-from trimtab.formats.source import Mark, OutputFile, OutputFormat
+from trimtab.formats.measurement import (
+    Mark,
+    Measurement,
+    Notes,
+    OutputFile,
+    OutputFormat,
+    concluded,
+    missing,
+    told_apart,
+)
 
 Direction = Literal["R", "W"]
 

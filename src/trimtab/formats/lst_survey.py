@@ -32,8 +32,15 @@ from trimtab.base.error import DataError, Message
 from trimtab.base.plain import present, size_of, time_of, time_since_1970, whole_lines, whole_of
 from trimtab.base.run import BANDWIDTH, Access, Sample
 from trimtab.base.units import MIB
-from trimtab.formats.measurement import Measurement, Notes, concluded, told_apart
-from trimtab.formats.source import Mark, OutputFile, OutputFormat
+from trimtab.formats.measurement import (
+    Mark,
+    Measurement,
+    Notes,
+    OutputFile,
+    OutputFormat,
+    concluded,
+    told_apart,
+)
 
 KIND: Final = "lst-survey"
 Side = Literal["client", "server"]

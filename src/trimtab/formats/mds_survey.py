@@ -26,8 +26,15 @@ from typing import Final
 from trimtab.base.error import DataError, Message
 from trimtab.base.plain import POSIX_DATE, in_a_row, posix_date
 from trimtab.base.run import Sample
-from trimtab.formats.measurement import Measurement, Notes, concluded, told_apart
-from trimtab.formats.source import Mark, OutputFile, OutputFormat
+from trimtab.formats.measurement import (
+    Mark,
+    Measurement,
+    Notes,
+    OutputFile,
+    OutputFormat,
+    concluded,
+    told_apart,
+)
 
 KIND: Final = "mds-survey"
 _METRICS: Final[Mapping[str, str]] = {

@@ -66,15 +66,17 @@ from trimtab.formats.mdtest_output import (
     parameters,
 )
 from trimtab.formats.measurement import (
+    Mark,
     Measurement,
     Notes,
+    OutputFile,
+    OutputFormat,
     concluded,
     doubted,
     first_reason,
     missing,
 )
 from trimtab.formats.phase import Version
-from trimtab.formats.source import Mark, OutputFile, OutputFormat
 
 NEAR: Final = 0.05
 """Maximum deviation of the mean of task 0's views from the summary's."""
@@ -429,7 +431,7 @@ def _near(samples: list[Sample], mean: float) -> list[Sample]:
 
 
 def read(source: OutputFile) -> tuple[Measurement, ...]:
-    """Return a result for each test in an output; see `trimtab.formats.source`.
+    """Return a result for each test in an output; see `trimtab.formats.measurement`.
 
     An output has several if mdtest ran several times, or if ``-f`` and ``-l`` stepped through
     numbers of tasks. All but the first have a name: ``run 2`` ...

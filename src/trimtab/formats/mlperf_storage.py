@@ -35,12 +35,13 @@ from trimtab.base.units import GIB, MIB
 from trimtab.formats.measurement import (
     Measurement,
     Notes,
+    OutputFile,
+    OutputFormat,
     concluded,
     doubted,
     first_reason,
     missing,
 )
-from trimtab.formats.source import OutputFile, OutputFormat
 
 KIND: Final = "mlperf-storage"
 # Means and rates have all digits of a double; the order of addition changes the last one.

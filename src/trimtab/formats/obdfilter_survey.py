@@ -18,7 +18,15 @@ from typing import Final
 from trimtab.base.error import DataError, Message, UsageError
 from trimtab.base.run import Layer, Sample
 from trimtab.base.units import MIB
-from trimtab.formats.measurement import Measurement, Notes, concluded, told_apart
+from trimtab.formats.measurement import (
+    Mark,
+    Measurement,
+    Notes,
+    OutputFile,
+    OutputFormat,
+    concluded,
+    told_apart,
+)
 from trimtab.formats.obdfilter_output import (
     LINE_START,
     DetailBlock,
@@ -33,7 +41,6 @@ from trimtab.formats.obdfilter_output import (
     read_summary,
     target_of,
 )
-from trimtab.formats.source import Mark, OutputFile, OutputFormat
 
 TESTS: Final = ("write", "rewrite", "read")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,8}-OST[0-9a-fA-F]{4}")

@@ -32,8 +32,15 @@ from trimtab.base.name_set import ost_name
 from trimtab.base.plain import PrintedNumber, figure_of, present, time_of, whole_lines
 from trimtab.base.run import BANDWIDTH, Access, Sample
 from trimtab.base.units import MIB
-from trimtab.formats.measurement import ACCESSES, Measurement, Notes, concluded
-from trimtab.formats.source import Mark, OutputFile, OutputFormat
+from trimtab.formats.measurement import (
+    ACCESSES,
+    Mark,
+    Measurement,
+    Notes,
+    OutputFile,
+    OutputFormat,
+    concluded,
+)
 
 KIND: Final = "ost-survey"
 _TARGETS_MAXIMUM: Final = 65_536

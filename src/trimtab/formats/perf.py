@@ -20,8 +20,7 @@ from typing import Final
 from trimtab.base.error import DataError, Message, code_of
 from trimtab.base.plain import present, time_of, whole_lines
 from trimtab.base.run import RunStatus
-from trimtab.formats.measurement import Measurement, missing
-from trimtab.formats.source import OutputFile, OutputFormat
+from trimtab.formats.measurement import Measurement, OutputFile, OutputFormat, missing
 
 KIND: Final = "perf"
 ALLOCATOR: Final = re.compile(r"(?:ldiskfs|ext4)_mb_")

@@ -1,8 +1,8 @@
 """How a probe runs a benchmark that writes and reads in turn: a command per phase, then a check.
 
 ``trimtab probe`` and ``trimtab check`` need `Phases` of such a benchmark, as ``trimtab import``
-needs `trimtab.formats.source.OutputFormat`. The check confirms that a run did what was requested;
-only then is it judged. Nothing here runs a program.
+needs `trimtab.formats.measurement.OutputFormat`. The check confirms that a run did what was
+requested; only then is it judged. Nothing here runs a program.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from trimtab.base.error import Message, ToolError, UsageError
+from trimtab.base.error import Message, ToolError, UsageError, visible
 from trimtab.base.plain import version_numbers
 from trimtab.base.run import Access, ProbeSpec, RawOutput, RunStatus
 from trimtab.base.snapshot import NotAvailable, not_available
 from trimtab.base.units import format_bytes
-from trimtab.base.visible import visible
 from trimtab.formats.measurement import MeasuredPhase, Measurement, Notes, tail
 
 FILE_NAME: Final = "data"

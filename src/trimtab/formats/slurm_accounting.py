@@ -21,8 +21,7 @@ from zoneinfo import ZoneInfo
 from trimtab.base.error import DataError, Message
 from trimtab.base.plain import time_of, whole_lines, whole_of
 from trimtab.base.run import RunStatus
-from trimtab.formats.measurement import Measurement
-from trimtab.formats.source import OutputFile, OutputFormat
+from trimtab.formats.measurement import Measurement, OutputFile, OutputFormat
 
 KIND: Final = "slurm-accounting"
 _HOUR_S: Final = 3600

@@ -20,8 +20,7 @@ from trimtab.base.error import DataError
 from trimtab.base.plain import as_dict, as_list, as_number, as_text, present, time_since_1970
 from trimtab.base.run import RunStatus
 from trimtab.base.units import format_value
-from trimtab.formats.measurement import Measurement, Notes
-from trimtab.formats.source import OutputFile, OutputFormat
+from trimtab.formats.measurement import Measurement, Notes, OutputFile, OutputFormat
 
 KIND: Final = "smartctl"
 _DATA_UNIT_BYTES: Final = 512_000

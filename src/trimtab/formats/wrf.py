@@ -27,8 +27,14 @@ from typing import Final
 from trimtab.base.error import DataError, Message
 from trimtab.base.plain import present, whole_lines
 from trimtab.base.run import Sample
-from trimtab.formats.measurement import Measurement, Notes, concluded, missing
-from trimtab.formats.source import OutputFile, OutputFormat
+from trimtab.formats.measurement import (
+    Measurement,
+    Notes,
+    OutputFile,
+    OutputFormat,
+    concluded,
+    missing,
+)
 
 KIND: Final = "wrf"
 
@@ -94,7 +100,7 @@ class _Log:
 
 
 def read(source: OutputFile) -> tuple[Measurement, ...]:
-    """Return the whole run, then each stream; see `trimtab.formats.source`.
+    """Return the whole run, then each stream; see `trimtab.formats.measurement`.
 
     The whole run has ``elapsed`` and the ``output_time`` of all streams (statistic ``sum``). A
     stream (``history``, ``restart``, ``auxhist2`` ..., ``input``, ``boundary``) has a sample for

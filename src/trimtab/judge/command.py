@@ -99,11 +99,11 @@ def judge_command(where: str | None, file: str | None, **settings: Any) -> None:
 def _of_site(
     where: str, settings: dict[str, Any], stack: ExitStack, report: str | None
 ) -> tuple[Any, SiteStanding | None]:
-    from trimtab.probe.verdict.site_judgement import JudgeTerms, judge_site
-    from trimtab.probe.verdict.site_standing import standing_of
+    from trimtab.probe.site_judgement import JudgeTerms, judge_site
+    from trimtab.probe.site_standing import standing_of
     from trimtab.show.screen_document import progress_bar
     from trimtab.site.place import opened
-    from trimtab.store.keeping import compared_afresh
+    from trimtab.store.kept import compared_afresh
 
     of_csv = ("time", "time_format", "value", "decimal", "by", "wide", "timezone", "less_is_better")
     for name in of_csv:
@@ -125,8 +125,8 @@ def _of_site(
 
 
 def _of_file(file: str, settings: dict[str, Any]) -> Any:
-    from trimtab.probe.imports.series_file import FileTerms, judge_file
-    from trimtab.probe.imports.table_column import NamedColumns
+    from trimtab.probe.series_file import FileTerms, judge_file
+    from trimtab.probe.table_column import NamedColumns
     from trimtab.show.screen_document import QUIET_S, progress_bar
 
     of_site = [settings.pop(name) for name in ("probe", "metric", "store_url", "afresh")]

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from trimtab.base.encode import shape
 from trimtab.base.error import Message
 from trimtab.base.verdict import Interval
-from trimtab.show.encode import shape
 
 
 class Change(StrEnum):

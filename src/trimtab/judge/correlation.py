@@ -21,13 +21,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from trimtab.base.encode import shape
 from trimtab.base.error import Message
 from trimtab.base.series import SeriesKey
 from trimtab.judge.bootstrap import block_length
 from trimtab.judge.quantile import t_above
 from trimtab.judge.series_frame import normalised
 from trimtab.judge.spread import OCCASIONS_MINIMUM
-from trimtab.show.encode import shape
 
 if TYPE_CHECKING:
     import polars as pl

@@ -18,11 +18,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, Literal, get_args
 
+from trimtab.base.encode import bounds, shape
 from trimtab.base.error import Message
 from trimtab.base.site_hardware import FIGURE, Figure, Hardware
 from trimtab.base.toml_kind import SWITCH, TEXT
 from trimtab.base.toml_schema import key
-from trimtab.show.encode import bounds, shape
 
 LadderLevel = Literal[
     "data_sheet",

@@ -41,8 +41,7 @@ from trimtab.judge.efficiency_ladder import (
     Track,
     Unit,
 )
-from trimtab.judge.layer_efficiency import SINGULAR, Comparer, of_figure, scaled
-from trimtab.judge.layer_limit import Walk
+from trimtab.judge.layer_efficiency import SINGULAR, Comparer, Walk, of_figure, scaled
 
 _FORMULA_MAX: Final = 200
 _TOUCHING: Final = 1e-12

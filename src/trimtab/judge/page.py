@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from trimtab.answers import series_chart
+from trimtab.base import text
 from trimtab.base.finding import Tone
 from trimtab.base.series import (
     ChangePoint,
@@ -21,9 +23,7 @@ from trimtab.base.units import format_percent, format_value, percent_or_dash, pl
 from trimtab.base.verdict import VerdictStatus
 from trimtab.explain.headline import headline, of_judgement, tone_of
 from trimtab.explain.trouble import slow_trouble
-from trimtab.judge import series_chart
 from trimtab.judge.series_level import effect_text, is_worse, level_now, onset_text, series_rank
-from trimtab.show import text
 from trimtab.show.chart import Chart
 from trimtab.show.document import GOAL_TONES, Cell, Document, Row, Section, Table, row, table
 

@@ -37,6 +37,7 @@ from trimtab.judge.series_frame import (
     normalised,
     points_of,
 )
+from trimtab.judge.series_level import TREND_S, trend
 from trimtab.judge.spread import (
     OCCASIONS_MINIMUM,
     corrected_autocorrelation,
@@ -47,7 +48,6 @@ from trimtab.judge.spread import (
     mad_cv,
     quartile_dispersion,
 )
-from trimtab.judge.trend import TREND_S, trend
 from trimtab.judge.variability import WINDOW_LONGEST_S, judge_history
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from trimtab.base.encode import shape
 from trimtab.base.error import Message
 from trimtab.base.run import Doubt, Run, RunStatus
 from trimtab.base.verdict import Interval
-from trimtab.show.encode import shape
 
 SWEEP: Final = "sweep"
 """Key of `Run.parameters` for the sweep's name, the levels and the round."""

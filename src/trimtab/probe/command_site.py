@@ -1,17 +1,22 @@
-"""``trimtab init`` and ``trimtab site``: write a site file, and check one."""
+"""``trimtab init``, ``site`` and ``import``: write and check a site file, import other results."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from trimtab.base.error import shell_text
 from trimtab.base.filesystem import DRIVERS
 from trimtab.show import command_options
-from trimtab.show.screen_document import show, show_page
+from trimtab.show.screen_document import print_document, print_section, show, show_page
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from trimtab.probe.site_draft import Discovery
 
 
@@ -60,8 +65,7 @@ def init_command(
     import shlex
     from pathlib import Path
 
-    from trimtab.base.error import UsageError
-    from trimtab.base.visible import visible
+    from trimtab.base.error import UsageError, visible
     from trimtab.probe.page_site import found_sections, print_file, written_document
     from trimtab.probe.site_draft import DraftRequest, InitDocument, discover
     from trimtab.site.site_file import site_text, write_site
@@ -100,7 +104,7 @@ def _install(discovery: Discovery, text: str, *, replace: bool, yes: bool) -> No
     """Show the files that make the site watched, and install them if confirmed."""
     from trimtab.base.error import RefusedError
     from trimtab.probe.page_site import installed_document, planned_sections, print_aside
-    from trimtab.watch.install import InstallDocument, commands, files_of, install
+    from trimtab.watch.service import InstallDocument, commands, files_of, install
 
     name, planned = discovery.site.name, files_of(discovery.site, text)
     if not yes:
@@ -156,3 +160,83 @@ def site_command(where: str, validate: bool) -> None:
         lambda: site_document(loaded.site, loaded.warnings, checked),
         error=error if wrong else None,
     )
+
+
+_NAMED: Final = 3
+"""Files in a command that is printed again."""
+
+
+@click.command("import", cls=command_options.GroupedCommand)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@command_options.store
+@click.option("--kind", metavar="KIND", help="The format. Default: detected per file.")
+@click.option("--site", metavar="SITE", help="Site to store them under. Default: imported.")
+@click.option("--probe", metavar="NAME", help="Probe to store them under. Default: imported.")
+@click.option(
+    "--layer",
+    type=click.Choice(["drive", "raid", "ost", "network", "client", "application"]),
+    help="Layer at which it was measured, if the file does not show it.",
+)
+@click.option("--at", metavar="TIME", help="Time of the measurement, for files without one.")
+@click.option(
+    "--timezone",
+    metavar="ZONE",
+    help="Zone of times printed without one: Europe/Zurich. Default: the site's.",
+)
+@click.option("--dry-run", is_flag=True, help="Read and show everything, keep nothing.")
+@command_options.output
+def import_command(
+    files: tuple[str, ...],
+    store_url: str | None,
+    kind: str | None,
+    dry_run: bool,
+    **terms_given: str | None,
+) -> None:
+    """Import result files as benchmarks printed them.
+
+    Directories are searched. Each file is recognised by its content; one of unknown format is
+    listed as unreadable. Results imported before are not stored twice.
+    """
+    from trimtab.probe.importer import check_kind, import_files, terms_of
+    from trimtab.probe.page_site import (
+        Tally,
+        file_section,
+        imported_document,
+        is_unknown,
+        refuse_nothing,
+    )
+    from trimtab.show.screen_document import console, progress_bar
+    from trimtab.site.lookup import open_store
+
+    check_kind(kind)
+    terms, site = terms_of(**terms_given)  # type: ignore[arg-type]
+    opened = nullcontext() if dry_run else open_store(store_url, site, create=True)
+    tallied, again = Tally(), _again(files, kind, store_url, terms_given)
+    remains = "what was stored is kept: the same command skips it and continues"
+    with opened as store, progress_bar(remains=remains) as progress:
+        imported = tallied.of(import_files(files, terms, store, kind=kind, progress=progress))
+        where = None if store is None else str(store.location)
+        if command_options.wants_json():
+            from trimtab.probe.import_result import import_json
+
+            for piece in import_json(imported, store=where, site=terms.site):
+                click.echo(piece, nl=False)
+        else:
+            out, everything = console(), command_options.extent().everything
+            for file in imported:
+                if everything and not is_unknown(file):
+                    print_section(out, file_section(file, sys.maxsize))
+            print_document(imported_document(tallied, where, again, apart=everything))
+    refuse_nothing(tallied, again[0])
+
+
+def _again(
+    files: Sequence[str], kind: str | None, store_url: str | None, terms_given: Mapping[str, Any]
+) -> tuple[str, str]:
+    """Return the command as typed, and its store option, for use in another command."""
+    values = {"kind": kind, "store": store_url, **terms_given}
+    options_given = [(f"--{name}", value) for name, value in values.items() if value is not None]
+    words = [word for option in options_given for word in option]
+    named = shell_text(files) if len(files) <= _NAMED else "FILE..."
+    command = " ".join(filter(None, ("trimtab", "import", named, shell_text(words))))
+    return command, "" if store_url is None else f" --store {shell_text([store_url])}"

@@ -14,11 +14,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from trimtab.base.error import UnreadableError, UsageError
+from trimtab.base.error import UnreadableError, UsageError, shell_text, visible
 from trimtab.base.run import METRIC_UNITS, doubts, doubts_text, grouped
 from trimtab.base.units import enumerated, plural
 from trimtab.base.verdict import LEVEL
-from trimtab.base.visible import shell_text, visible
 from trimtab.judge.comparison import CompareTerms, compare, compare_summaries
 from trimtab.judge.comparison_result import (
     Basis,
@@ -42,8 +41,8 @@ from trimtab.probe.compare_side import (
     side_of_runs,
     side_of_site,
 )
-from trimtab.probe.imports.import_result import ImportTerms
-from trimtab.probe.imports.importer import import_files
+from trimtab.probe.import_result import ImportTerms
+from trimtab.probe.importer import import_files
 from trimtab.site.lookup import SITE_FILE, open_store, site_file, site_of, with_store
 
 if TYPE_CHECKING:

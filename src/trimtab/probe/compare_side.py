@@ -14,16 +14,15 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from trimtab.base.error import UsageError
+from trimtab.base.error import UsageError, visible
 from trimtab.base.plain import as_dict, as_text
 from trimtab.base.run import ASKED, LAYERS, METRIC_UNITS, Run, RunStatus, comparability_key, grouped
-from trimtab.base.small_file import parse_toml, read_text
 from trimtab.base.toml_kind import DURATION, TEXT, choice, of_text, real, whole
 from trimtab.base.toml_problem import config_error, key_lines, problem_of
 from trimtab.base.toml_schema import Schema, key, tables
+from trimtab.base.trusted_file import parse_toml, read_text
 from trimtab.base.units import is_date, parse_bytes, parse_duration, parse_moment
 from trimtab.base.verdict import HistoryPoint
-from trimtab.base.visible import visible
 from trimtab.judge.comparison_result import Stretch, Summary
 from trimtab.judge.sweep_result import SWEEP
 from trimtab.store.history import JUDGED

@@ -7,15 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from trimtab.base.data_sheet import with_data_sheet
-from trimtab.base.error import UnreadableError, UsageError
+from trimtab.base.error import UnreadableError, UsageError, visible
 from trimtab.base.filesystem import DRIVERS
 from trimtab.base.site import Site
 from trimtab.base.site_hardware import Hardware
-from trimtab.base.visible import visible
 from trimtab.judge.efficiency_ladder import Coverage, IntervalBasis, Ladder, LadderInput, Rung
 from trimtab.judge.ladder_analysis import MARGIN, Scale, build_ladder
 from trimtab.judge.layer_efficiency import built_of, of_figure, of_values
-from trimtab.probe.ladder_file import LadderFile, StatedRung, is_ladder, load_ladder
+from trimtab.probe.question_file import LadderFile, StatedRung, is_ladder, load_ladder
 from trimtab.reach import bounded
 from trimtab.site.lookup import SITE_FILE, open_store, site_as_kept, site_file, site_of_path
 from trimtab.site.site_file import find_site

@@ -25,14 +25,14 @@ from trimtab.base.error import Interrupted, JobLost, Message, ToolError, Trimtab
 from trimtab.base.event import identifier_of, new_identifier
 from trimtab.base.filesystem import PathDescription
 from trimtab.base.finding import Missing
+from trimtab.base.interruption import lifted, shielded
 from trimtab.base.run import LatencyHistogram, RawOutput, Run, RunStatus, Sample, Timeline
 from trimtab.base.site import SiteProbe
 from trimtab.formats.measurement import Measurement
 from trimtab.reach import bounded
 from trimtab.reach.allocation import Allocation
-from trimtab.reach.interruption import lifted, shielded
+from trimtab.reach.host import DeviceBytes
 from trimtab.reach.launcher import Launcher
-from trimtab.reach.local.counter import DeviceBytes
 from trimtab.reach.process import ProcessResult
 from trimtab.site.path_access import THIS_HOST, Directories, Reach
 

@@ -12,8 +12,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from trimtab.base.code_version import __version__
+from trimtab.base.encode import Problem
 from trimtab.base.error import Interrupted, RefusedError, TrimtabError, UsageError
 from trimtab.base.event import Event, EventKind, identifier_of, new_identifier
+from trimtab.base.interruption import shielded
 from trimtab.base.plain import as_list
 from trimtab.base.run import ASKED, Run, RunStatus, comparability_key
 from trimtab.base.site import Site, SiteProbe
@@ -23,8 +25,6 @@ from trimtab.base.verdict import Comparison, HistoryPoint, Verdict
 from trimtab.judge.run_verdict import comparisons, verdicts
 from trimtab.probe.probe import ProbeRunner, Progress, RunContext
 from trimtab.reach.driver_protocol import Driver
-from trimtab.reach.interruption import shielded
-from trimtab.show.encode import Problem
 
 if TYPE_CHECKING:
     from trimtab.store.store import Store

@@ -262,7 +262,7 @@ FREE_SHARE_SCHEDULED: Final = 0.2
 """Nobody looks on while a scheduled probe writes: it takes at most a fifth of what is free.
 
 A person who asks `trimtab check` for a certain space may have nine tenths
-(`trimtab.probe.check.check_plan`). What a probe takes has to be the same each time, so it
+(`trimtab.probe.check_plan`). What a probe takes has to be the same each time, so it
 is refused when that is too much, never shrunk."""
 
 

@@ -7,19 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from trimtab.base.error import RefusedError, ToolError, UsageError
+from trimtab.base.error import RefusedError, ToolError, UsageError, visible
 from trimtab.base.filesystem import DRIVERS, DriverEntry, PathDescription, driver_of_mount
 from trimtab.base.name_set import fold_nodes, unfold_nodes
 from trimtab.base.site import Servers, Site, SiteProbe, Ssh
 from trimtab.base.snapshot import NotAvailable
 from trimtab.base.toml_problem import NAME
-from trimtab.base.visible import visible
-from trimtab.probe.check.check_plan import CheckRequest, plan_probe
+from trimtab.probe.check_plan import CheckRequest, plan_probe
 from trimtab.probe.write_read import choose
 from trimtab.reach import bounded
 from trimtab.reach.fleet import FanOut, fan_out
 from trimtab.reach.host import run_tool
-from trimtab.reach.local.local_driver import LocalDriver
+from trimtab.reach.local_driver import LocalDriver
 from trimtab.reach.lustre.lustre_client import name_at
 from trimtab.reach.lustre.lustre_view import ServerView, View
 from trimtab.reach.lustre.server_query import ask_client, ask_servers

@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from trimtab.base.error import ToolError, TrimtabError, UsageError
+from trimtab.base.error import ToolError, TrimtabError, UsageError, shell_text, site_word
 from trimtab.base.filesystem import DRIVERS, driver_of_mount
 from trimtab.base.finding import Finding, Missing, Severity
+from trimtab.base.interruption import shielded
 from trimtab.base.site import Site
 from trimtab.base.toml_problem import did_you_mean
-from trimtab.base.visible import shell_text, site_word
 from trimtab.explain.headline import site_troubles
 from trimtab.explain.status import HostState, SiteStanding, SiteState, TargetState, Trouble
 from trimtab.explain.trouble import site_state
-from trimtab.probe.verdict.site_standing import standing_of
-from trimtab.reach.interruption import shielded
+from trimtab.probe.site_standing import standing_of
 from trimtab.site.lookup import (
     know_site,
     nothing_kept,

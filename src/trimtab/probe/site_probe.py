@@ -18,7 +18,6 @@ from trimtab.base.units import format_bytes
 from trimtab.explain.trouble import UNREACHABLE, target_troubles
 from trimtab.formats.format_table import phases_of
 from trimtab.formats.measurement import tail
-from trimtab.probe.file_placement import Pinned, Striped, pin_usable
 from trimtab.probe.probe import (
     DIRECTORY_PREFIX,
     PATIENCE_S,
@@ -37,7 +36,7 @@ from trimtab.probe.site_command import (
     refuse_too_many,
     tasks_of,
 )
-from trimtab.probe.write_read import ProbeTool, WriteRead, choose
+from trimtab.probe.write_read import Pinned, ProbeTool, Striped, WriteRead, choose, pin_usable
 from trimtab.reach import bounded
 from trimtab.reach.allocation import Allocation, NodeDemand
 from trimtab.reach.launcher import Launcher, Slurm

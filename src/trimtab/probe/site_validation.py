@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from trimtab.base.error import TrimtabError
+from trimtab.base.error import TrimtabError, visible
 from trimtab.base.filesystem import DRIVERS, LOCAL, PathDescription, driver_of_mount
 from trimtab.base.site import Checked, Site, SiteProbe
 from trimtab.base.snapshot import Snapshot
 from trimtab.base.units import format_bytes
-from trimtab.base.visible import visible
 from trimtab.probe.site_command import command_of, refuse_too_many
 from trimtab.probe.site_probe import directory_of, instrument_of, launcher_of, spec_of
 from trimtab.reach.touch import StatvfsSpace

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.base.error import Interrupted, RefusedError, ToolError, TrimtabError, UsageError
 from trimtab.base.event import new_identifier
+from trimtab.base.interruption import shielded
 from trimtab.base.run import ASKED, Doubt, Run, RunStatus, doubts
 from trimtab.base.site import Site, SiteProbe
+from trimtab.base.text import levels_text
 from trimtab.base.units import plural
 from trimtab.judge.sweep_result import SWEEP, Level, SweepAnalysis, SweepDocument, SweepPoint
 from trimtab.probe.probe import ProbeRunner, Progress, RunContext
 from trimtab.probe.probe_now import probe_of
+from trimtab.probe.question_file import Sweep, points_now, varied
 from trimtab.probe.site_probe import directory_of, runner_of, spec_of
-from trimtab.probe.sweep_file import Sweep, points_now, varied
-from trimtab.reach.interruption import shielded
-from trimtab.show.text import levels_text
 from trimtab.site.lookup import nothing_kept, open_store, reach_of
 from trimtab.site.path_access import THIS_HOST, Reach
 

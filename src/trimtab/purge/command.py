@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from trimtab.base import units
-from trimtab.base.error import UsageError
-from trimtab.base.visible import visible
+from trimtab.base.error import UsageError, visible
 from trimtab.show import command_options
 from trimtab.show.command_group import LazyGroup
 
@@ -30,7 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "scan": ("trimtab.purge.index.command:purge_scan_command", "Scan every file into an index."),
     "follow": (
-        "trimtab.purge.follow.command:purge_follow_command",
+        "trimtab.purge.command_follow:purge_follow_command",
         "Keep the index of a Lustre up to date from its changelogs.",
     ),
     "import": (
@@ -222,7 +221,7 @@ def horizon_question(
     """
     from trimtab.purge.fullness import Usage
     from trimtab.purge.horizon.horizon_question import HorizonQuestion
-    from trimtab.store.purge_place import purge_place
+    from trimtab.store.location import purge_place
 
     if (used is None) != (available is None):
         raise UsageError(

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypedDict
 
-from trimtab.base.error import DataError, NoAnswer, ToolError, TrimtabError, UsageError
-from trimtab.base.visible import visible
+from trimtab.base.error import DataError, NoAnswer, ToolError, TrimtabError, UsageError, visible
 from trimtab.purge.fullness import Usage
 from trimtab.reach import bounded
 from trimtab.reach.bounded import ask_child

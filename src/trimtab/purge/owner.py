@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from trimtab.base.error import RefusedError
-from trimtab.base.visible import visible
-from trimtab.show.encode import mapped
+from trimtab.base.encode import mapped
+from trimtab.base.error import RefusedError, visible
 
 Key = TypeVar("Key")
 Entry = TypeVar("Entry")

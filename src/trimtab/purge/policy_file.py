@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from trimtab.base.error import Message, UnreadableError, UsageError
-from trimtab.base.small_file import parse_toml, read_text
+from trimtab.base.error import Message, UnreadableError, UsageError, visible
 from trimtab.base.toml_kind import quoted
 from trimtab.base.toml_problem import (
     BadValue,
@@ -28,8 +27,8 @@ from trimtab.base.toml_problem import (
 )
 from trimtab.base.toml_schema import Items
 from trimtab.base.toml_writer import Writer
+from trimtab.base.trusted_file import parse_toml, read_text
 from trimtab.base.units import format_duration, format_percent
-from trimtab.base.visible import visible
 from trimtab.purge.owner import number_of
 from trimtab.purge.purge_policy import (
     DAY_S,

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Final, Literal
 
-from trimtab.base.notification import MailServer
+from trimtab.base.error import visible
+from trimtab.base.site_policy import MailServer
 from trimtab.base.toml_kind import (
     DAY,
     PERCENT,
@@ -31,7 +32,6 @@ from trimtab.base.toml_kind import (
 from trimtab.base.toml_problem import BadValue
 from trimtab.base.toml_schema import Schema, key, table, tables
 from trimtab.base.units import format_bytes, format_duration, format_percent, is_digits
-from trimtab.base.visible import visible
 
 DAY_S: Final = 86400
 WEEK_S: Final = 7 * DAY_S

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from trimtab.base.error import RefusedError, UsageError
+from trimtab.base.encode import mapped, shape
+from trimtab.base.error import RefusedError, UsageError, visible
 from trimtab.base.units import EpochS, Since1970, format_bytes, format_duration, plural
-from trimtab.base.visible import visible
 from trimtab.purge.index.manifest import Lack, Manifest, TimeTrust
 from trimtab.purge.purge_policy import TIMES, Exemption, Policy, TimeName
-from trimtab.show.encode import mapped, shape
 
 if TYPE_CHECKING:
     from trimtab._core import Rules

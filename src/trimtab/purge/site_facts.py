@@ -25,12 +25,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trimtab.base.error import TrimtabError, UsageError
+from trimtab.base.error import TrimtabError, UsageError, visible
 from trimtab.base.filesystem import Mount, find_mount, parse_mountinfo
 from trimtab.base.snapshot import NotAvailable, Snapshot
-from trimtab.base.visible import visible
 from trimtab.purge.fullness import Usage
-from trimtab.purge.horizon.growth import WINDOW_S
+from trimtab.purge.horizon.horizon_estimate import WINDOW_S
 from trimtab.purge.rules_in_force import ReadRecording
 from trimtab.reach import bounded
 from trimtab.site.lookup import open_driver, open_site, open_store

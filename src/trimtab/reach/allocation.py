@@ -19,9 +19,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol, Self
 
-from trimtab.base.error import UsageError
+from trimtab.base.error import UsageError, visible
 from trimtab.base.event import utc_now
-from trimtab.base.visible import visible
 from trimtab.reach.process import OUTPUT_LIMIT_BYTES, Execute, ProcessResult
 
 Waiting = Callable[[str, float], None]

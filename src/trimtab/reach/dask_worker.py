@@ -6,7 +6,7 @@ client is open, no pickle may name anything. Root uses only a scheduler that nob
 impersonate, because the workers' answers decide what root deletes.
 
 Tasks are pickled by this process, but results are not: a task returns bytes, which may hold its
-error, and `trimtab.base.typed_json` reads them.
+error, and `trimtab.base.plain` reads them.
 
 Dask keeps nothing: it forgets all running work with its scheduler, may call a function more than
 once, and gives up on a task after several workers that had it died. So a question changes nothing,
@@ -40,11 +40,16 @@ from trimtab.base.error import (
     TrimtabError,
     UsageError,
     install_command,
+    visible,
 )
+from trimtab.base.plain import ASK_WHOSE, answer_type, packed, unpacked
 from trimtab.base.site import who_works
-from trimtab.base.small_file import refuse_below_others, refuse_foreign
-from trimtab.base.typed_json import ASK_WHOSE, answer_type, packed, unpacked
-from trimtab.base.visible import visible
+from trimtab.base.trusted_file import (
+    read_trusted,
+    refuse_below_others,
+    refuse_foreign,
+    trusted_directory,
+)
 from trimtab.reach.worker_process import (
     AHEAD,
     Question,
@@ -54,7 +59,6 @@ from trimtab.reach.worker_process import (
     side_by_side,
     workers_here,
 )
-from trimtab.store.trusted_file import read_trusted, trusted_directory
 
 _NOUN: Final = "the file of the Dask scheduler"
 _CONFIGURATION: Final = "the configuration of Dask"

@@ -23,12 +23,11 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from trimtab.base.error import ToolError, UsageError
+from trimtab.base.error import ToolError, UsageError, visible
 from trimtab.base.event import utc_now
+from trimtab.base.interruption import lifted, shielded
 from trimtab.base.name_set import NODE_NAME
 from trimtab.base.site import Ssh
-from trimtab.base.visible import visible
-from trimtab.reach.interruption import lifted, shielded
 from trimtab.reach.process import (
     GRACE_S,
     OUTPUT_LIMIT_BYTES,

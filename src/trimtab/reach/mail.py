@@ -16,9 +16,8 @@ from contextlib import contextmanager
 from email.message import EmailMessage
 from typing import Final, Self
 
-from trimtab.base.error import Undelivered
-from trimtab.base.notification import MailServer
-from trimtab.base.visible import visible
+from trimtab.base.error import Undelivered, visible
+from trimtab.base.site_policy import MailServer
 
 SECRET_MAX: Final = 64 * 1024
 

@@ -34,9 +34,9 @@ from typing import IO, Final
 
 from trimtab.base.error import Message, ToolError
 from trimtab.base.event import utc_now
+from trimtab.base.interruption import lifted, shielded
 from trimtab.base.run import Access, RawOutput
 from trimtab.base.units import format_bytes
-from trimtab.reach.interruption import lifted, shielded
 
 _pids: dict[int, tuple[str, ...]] = {}
 """Each with its command line."""

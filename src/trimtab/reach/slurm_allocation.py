@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any, Final, Self
 
 from trimtab.base.error import JobLost, Message, NeverStarted, ToolError
+from trimtab.base.interruption import shielded
 from trimtab.base.units import format_duration
 from trimtab.reach.allocation import NodeDemand, Waiting, job_facts, seconds_between
-from trimtab.reach.interruption import shielded
 from trimtab.reach.process import ProcessResult
 from trimtab.reach.slurm_batch import (
     JobStep,
@@ -20,8 +20,15 @@ from trimtab.reach.slurm_batch import (
     step_arguments,
     step_of,
 )
-from trimtab.reach.slurm_client import Client, clean_environment
-from trimtab.reach.slurm_job import MEANING, JobStage, JobView, never_starts, unfold
+from trimtab.reach.slurm_client import (
+    MEANING,
+    Client,
+    JobStage,
+    JobView,
+    clean_environment,
+    never_starts,
+    unfold,
+)
 
 FIRST_STEP_S: Final = 300.0
 """For the first step, which does nothing: the prolog may still mount the file system."""

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from string import Template
 from typing import Final
 
-from trimtab.base.error import UsageError
-from trimtab.base.visible import visible
+from trimtab.base.error import UsageError, visible
 from trimtab.reach.allocation import NodeDemand
 from trimtab.reach.process import ProcessResult
 from trimtab.reach.slurm_client import last_line, silence_of

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import click
 
 from trimtab.base import units
-from trimtab.base.error import UsageError
-from trimtab.base.visible import shell_text, site_word
+from trimtab.base.error import UsageError, shell_text, site_word
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from trimtab.base import text
 from trimtab.base.finding import Severity, Tone
+from trimtab.base.text import one_line
 from trimtab.base.verdict import VerdictStatus
-from trimtab.show import text
 from trimtab.show.chart import Chart, drawn, environment
-from trimtab.show.text import one_line
 
 if TYPE_CHECKING:
     from markupsafe import Markup

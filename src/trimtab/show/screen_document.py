@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from trimtab.base.error import Interrupted
+from trimtab.base.error import Interrupted, visible
 from trimtab.base.units import RATE_NOW, format_duration, plural
-from trimtab.base.visible import visible
 from trimtab.show import command_options
 from trimtab.show.command_options import wants_json
 
@@ -226,7 +225,7 @@ def show(
         Raised after the result was printed; it then prints no document of its own.
     """
     if command_options.wants_json():
-        from trimtab.show.encode import to_json
+        from trimtab.base.encode import to_json
 
         click.echo(to_json(document()))
     else:
@@ -259,7 +258,7 @@ def show_page(
     """
     made = cache(page)
     if report is not None:
-        from trimtab.reach.report_file import write_report
+        from trimtab.reach.bounded import write_report
         from trimtab.show.document import render_document
 
         write_report(Path(report), render_document(made()))

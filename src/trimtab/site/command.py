@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trimtab.base.event import EventKind
+from trimtab.base.text import local_moment, local_times
 from trimtab.base.units import plural
 from trimtab.show import command_options
 from trimtab.show.command_group import SuggestingGroup
 from trimtab.show.screen_document import show_page
-from trimtab.show.text import local_moment, local_times
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ def event_command() -> None:
 def add(where: str, detail: str, store_url: str | None, **fields: Any) -> None:
     """Record one event: trimtab event add SITE --kind note "words"."""
     from trimtab.site.place import add_event, opened
-    from trimtab.store.store_document import EventsDocument
+    from trimtab.store.page import EventsDocument
 
     with opened(where, store_url) as record:
         event = add_event(record.store, where, detail=detail, now=record.now, **fields)
@@ -64,7 +64,7 @@ def add(where: str, detail: str, store_url: str | None, **fields: Any) -> None:
 def list_(where: str, store_url: str | None, since: str | None, until: str | None) -> None:
     """List events, oldest first."""
     from trimtab.site.place import opened
-    from trimtab.store.store_document import EventsDocument
+    from trimtab.store.page import EventsDocument
 
     with opened(where, store_url) as record:
         place = record.place

@@ -13,13 +13,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from trimtab.base.error import TrimtabError, UnreadableError, UsageError
+from trimtab.base.error import (
+    TrimtabError,
+    UnreadableError,
+    UsageError,
+    shell_text,
+    site_place,
+    visible,
+)
 from trimtab.base.event import utc_now
 from trimtab.base.filesystem import DRIVERS, driver_of_mount, lustre_name
 from trimtab.base.site import NONE, Site
-from trimtab.base.small_file import read_text
 from trimtab.base.toml_problem import NAME, did_you_mean
-from trimtab.base.visible import shell_text, site_place, visible
+from trimtab.base.trusted_file import read_text
 from trimtab.reach import bounded
 from trimtab.site.site_file import LoadedSite, known_sites, load_site
 from trimtab.site.site_file import find_site as find_site_file
@@ -164,7 +170,7 @@ def site_of(store: Store, where: str) -> str:
         return where
     state = bounded.describe(where)
     if state.kind == "directory":
-        from trimtab.reach.local.local_driver import LocalDriver
+        from trimtab.reach.local_driver import LocalDriver
 
         identity = LocalDriver(where).description.identity
         for site in known.values():
@@ -272,7 +278,7 @@ def file_here(name: str) -> str | None:
 
 def site_of_path(path: str) -> Site:
     """Return a site made up for a path: what is known without a site file."""
-    from trimtab.reach.local.local_driver import LocalDriver
+    from trimtab.reach.local_driver import LocalDriver
 
     description = LocalDriver(path).description
     entry = driver_of_mount(description.kind)
@@ -345,7 +351,7 @@ def opener_of(driver: str) -> Opener:
         It is not installed.
     """
     if driver == "local":
-        from trimtab.reach.local import local_driver as local
+        from trimtab.reach import local_driver as local
 
         return local
     if driver == "lustre":

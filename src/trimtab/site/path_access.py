@@ -14,18 +14,17 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
-from trimtab.base.error import Message, ToolError
+from trimtab.base.error import Message, ToolError, visible
 from trimtab.base.event import utc_now
 from trimtab.base.filesystem import DRIVERS, PathDescription
 from trimtab.base.snapshot import NotAvailable
-from trimtab.base.visible import visible
 from trimtab.formats.format_table import Tool, find
 from trimtab.formats.phase import Ask
 from trimtab.reach import bounded
 from trimtab.reach.driver_protocol import Clock, Driver
+from trimtab.reach.host import DeviceBytes
 from trimtab.reach.launcher import Launcher, find_launcher
-from trimtab.reach.local.counter import DeviceBytes
-from trimtab.reach.local.local_driver import LocalDriver
+from trimtab.reach.local_driver import LocalDriver
 from trimtab.reach.process import Execute
 from trimtab.reach.process import execute as run_process
 

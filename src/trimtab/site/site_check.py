@@ -8,14 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
-from trimtab.base.error import Message
+from trimtab.base.error import Message, visible
 from trimtab.base.filesystem import DRIVERS
 from trimtab.base.schedule import parse_schedule
 from trimtab.base.site import Servers, Site, SiteProbe
 from trimtab.base.site_hardware import Hardware
 from trimtab.base.toml_problem import Problem, name_problems
 from trimtab.base.units import enumerated, format_bytes, format_duration, format_percent
-from trimtab.base.visible import visible
 from trimtab.formats.format_table import names, pinnable
 
 PLACES: Final = ("directory", "tasks", "nodes")

@@ -12,19 +12,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from trimtab.base.error import Message, RefusedError, UnreadableError, UsageError
+from trimtab.base.error import Message, RefusedError, UnreadableError, UsageError, visible
 from trimtab.base.filesystem import DRIVERS
-from trimtab.base.notification import Alerts, MetricsExport
 from trimtab.base.site import Servers, Site, SiteDask, SiteProbe, Ssh
 from trimtab.base.site_hardware import Hardware
-from trimtab.base.site_policy import Policies
-from trimtab.base.small_file import parse_toml, read_text, written_beside
+from trimtab.base.site_policy import Alerts, MetricsExport, Policies
 from trimtab.base.toml_kind import choice
 from trimtab.base.toml_problem import NAME, config_error, did_you_mean, key_lines
 from trimtab.base.toml_schema import Entry, Schema, SchemaTable
 from trimtab.base.toml_schema import json_schema as schema_of
 from trimtab.base.toml_writer import Comments, Writer
-from trimtab.base.visible import visible
+from trimtab.base.trusted_file import parse_toml, read_text, written_beside
 from trimtab.formats.format_table import names
 from trimtab.site.site_check import problems, warnings
 

@@ -34,9 +34,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
-from trimtab.base.error import DataError, RefusedError, UnreadableError, system_errors, unreleased
-from trimtab.base.visible import visible
-from trimtab.store.trusted_file import trusted_directory
+from trimtab.base.error import (
+    DataError,
+    RefusedError,
+    UnreadableError,
+    system_errors,
+    unreleased,
+    visible,
+)
+from trimtab.base.trusted_file import trusted_directory
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -278,7 +284,7 @@ def opened_chain(path: Path, directory: int, *, owner: int = 0) -> Iterator[Chai
     Parameters
     ----------
     path
-        Its name is taken in ``directory``, a descriptor (`trimtab.store.trusted_file`).
+        Its name is taken in ``directory``, a descriptor (`trimtab.base.trusted_file`).
     owner
         Whose it has to be.
 
@@ -393,7 +399,7 @@ class NumberedLines:
     path
         Of the directory, for people.
     directory
-        Its descriptor (`trimtab.store.trusted_file`).
+        Its descriptor (`trimtab.base.trusted_file`).
     hint
         What to do about lines that were changed.
 

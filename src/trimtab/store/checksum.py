@@ -42,9 +42,8 @@ from sqlalchemy import (
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.sql import visitors
 
-from trimtab.base.error import UnreadableError
+from trimtab.base.error import UnreadableError, visible
 from trimtab.base.units import plural
-from trimtab.base.visible import visible
 from trimtab.store import schema
 
 if TYPE_CHECKING:

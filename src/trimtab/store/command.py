@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.base.error import UnreadableError
+from trimtab.base.error import UnreadableError, visible
 from trimtab.base.units import plural
-from trimtab.base.visible import visible
 from trimtab.show import command_options
 from trimtab.show.screen_document import show_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from trimtab.probe.verdict.up_to_date import StoreRebuildDocument
+    from trimtab.probe.up_to_date import StoreRebuildDocument
     from trimtab.show.document import Document
     from trimtab.store.maintenance import StoreCheck
-    from trimtab.store.store_document import StoreCopyDocument
+    from trimtab.store.page import StoreCopyDocument
 
 
 @click.group("store")
@@ -42,7 +41,7 @@ def check(store_url: str | None, contents: bool) -> None:
     The exit code is 5 if something is damaged.
     """
     from trimtab.site.lookup import open_store
-    from trimtab.store.store_document import StoreCheckDocument
+    from trimtab.store.page import StoreCheckDocument
 
     with open_store(store_url) as store:
         result, place = store.check(contents=contents), str(store.location)
@@ -79,7 +78,7 @@ def copy(source: str, target: str) -> None:
     """
     from trimtab.show.screen_document import QUIET_S, progress_bar
     from trimtab.site.lookup import open_store
-    from trimtab.store.store_document import StoreCopyDocument
+    from trimtab.store.page import StoreCopyDocument
 
     with (
         progress_bar(quiet_s=QUIET_S) as progress,
@@ -100,7 +99,7 @@ def rebuild(where: str | None, store_url: str | None) -> None:
 
     Runs, snapshots and the log book stay as they are.
     """
-    from trimtab.probe.verdict.up_to_date import StoreRebuildDocument, rebuilt
+    from trimtab.probe.up_to_date import StoreRebuildDocument, rebuilt
     from trimtab.show.screen_document import progress_bar
     from trimtab.site.place import opened
 
@@ -202,8 +201,7 @@ def runs_command(store_url: str | None, site: str | None, probe: str | None, top
     """List stored runs, newest first."""
     from trimtab.site.lookup import site_of
     from trimtab.site.place import opened
-    from trimtab.store.page import runs_document
-    from trimtab.store.store_document import RunsDocument
+    from trimtab.store.page import RunsDocument, runs_document
 
     with opened(site, store_url) as record:
         named = site if record.site is None else record.site.name
@@ -231,8 +229,7 @@ def show_command(run: str, store_url: str | None, ordinal: int | None) -> None:
     RUN is a run's id or any unique beginning of it, as listed by `trimtab runs`.
     """
     from trimtab.site.lookup import open_store
-    from trimtab.store.page import run_document
-    from trimtab.store.store_document import raw_output, show_run
+    from trimtab.store.page import raw_output, run_document, show_run
 
     with open_store(store_url) as store:
         if ordinal is not None:

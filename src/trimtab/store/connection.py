@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, Connection, Engine, Insert, Row, Select, Table, insert, select
 
-from trimtab.base.error import Message, UnreadableError
+from trimtab.base.error import Message, UnreadableError, storable
 from trimtab.base.event import Event, EventKind
 from trimtab.base.run import RawOutput, Run, RunStatus, Sample, comparability_key, values_of_sample
-from trimtab.base.visible import storable
 from trimtab.store import checksum, schema
 from trimtab.store.checksum import guard, require_row
 from trimtab.store.database import WRITES, refuse_other_revision, store_errors

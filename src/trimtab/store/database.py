@@ -29,11 +29,11 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import QueuePool
 
 from trimtab.base.error import UnreadableError, UsageError, install_command, unreleased
+from trimtab.base.trusted_file import synchronise
 from trimtab.base.units import is_digits
 from trimtab.store import schema
 from trimtab.store.location import Answers, Location, refuse_exchangeable, refuse_shared_file_system
 from trimtab.store.raw_output import make_directories
-from trimtab.store.trusted_file import synchronise
 
 BUSY_TIMEOUT_S = 30.0
 """How long one process waits for another that writes."""

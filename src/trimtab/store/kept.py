@@ -1,22 +1,44 @@
-"""Values that only the store holds: sites, outputs, series, imports, incidents, derived values."""
+"""Values that the store keeps: sites, series, incidents, and results of a site's record.
+
+A result is worked out once, and read from the store until the record changes::
+
+    remembered(noun, kind, rests_on, make)
+       │ digest of what it rests on: sums of the rows, terms, sources of this program
+       ├── as in the store ──> the stored value
+       └── different ────────> make(), kept when all values of this look are made
+
+Each value names the rows that it rests on. A value that was made while they changed is not kept. A
+process that may not write to the store works out the same values, and so does one that finds a
+value of another version. Nothing of a short record is kept, because judging it is faster than
+reading what was kept. Drawings take longer, and are kept for every record.
+
+`afresh` works everything out from nothing, and reports what differs from the kept values.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar
 
-from trimtab.base.error import Message, UsageError
+from trimtab.base.code_version import source_digest
+from trimtab.base.error import Message, UnreadableError, UsageError
 from trimtab.base.event import new_identifier
-from trimtab.base.plain import as_dict, as_list
+from trimtab.base.plain import NotOfType, as_dict, as_list, packed, unpacked
 from trimtab.base.run import Run, RunStatus
 from trimtab.base.units import plural
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+    from trimtab.base.verdict import HistoryPoint
     from trimtab.store.store import Store
+
 
 V = TypeVar("V", bound="DataclassInstance")
 
@@ -107,7 +129,7 @@ class ImportedRun:
     run
         Without outputs.
     outputs
-        Whose content lies beside the store already.
+        Outputs whose content lies beside the store already.
     key
         From the sha256 of the raw output: a second import into the same site with the same kind
         adds nothing.
@@ -308,3 +330,243 @@ def results_of(store: Store, site: str, kind: type[ResultValue]) -> Results[Resu
         except ValidationError:
             unread += 1
     return Results(tuple(held), unread)
+
+
+Value = TypeVar("Value")
+RestsOn = Callable[[Sums], object]
+"""Picks the sums that a value rests on, and adds whatever else it depends on."""
+
+_SOURCES: Final = (
+    "answers/*",
+    "base/*",
+    "explain/**/*",
+    "judge/*",
+    "probe/*",
+    "purge/**/*",
+    "show/**/*",
+    "store/*",
+    "twin/*",
+    "twin/whatif/*",
+    "web/**/*",
+)
+"""Sources that decide what is worked out, and what pages of it are made."""
+_FEW_RUNS: Final = 1000
+"""A record with fewer runs is short."""
+_LEVEL: Final = 1
+"""Level of compression: a year of one series is a MiB of text, and a tenth of that."""
+
+
+@dataclass(slots=True)
+class AfreshComparison:
+    """Kept values compared with those worked out from nothing: how many, and which differ."""
+
+    values: int = 0
+    differing: list[str] = field(default_factory=list)
+    made: set[tuple[str, str]] = field(default_factory=set)
+
+
+_comparison: ContextVar[AfreshComparison | None] = ContextVar("comparison", default=None)
+
+
+@contextmanager
+def afresh() -> Iterator[AfreshComparison]:
+    """Work out from nothing what is asked for meanwhile; what was kept is compared with it."""
+    comparison = AfreshComparison()
+    token = _comparison.set(comparison)
+    try:
+        yield comparison
+    finally:
+        _comparison.reset(token)
+
+
+@contextmanager
+def compared_afresh(wanted: bool, tell: Callable[[str], object]) -> Iterator[None]:
+    """If wanted, judge from scratch inside the block, and report the comparison at its end."""
+    if not wanted:
+        yield
+        return
+    with afresh() as comparison:
+        yield
+    values, differing = plural(comparison.values, "kept value", ","), comparison.differing
+    if differing:
+        tell(
+            f"judged from nothing: {len(differing)} of {values} differ ({', '.join(differing)}). "
+            "That is a defect of Trimtab; what was judged now is kept"
+        )
+    elif not comparison.values:
+        tell("judged from nothing: nothing was kept that still holds")
+    else:
+        tell(f"judged from nothing: {values} compared, all the same")
+
+
+def is_afresh() -> bool:
+    """Return whether everything is worked out from nothing now."""
+    return _comparison.get() is not None
+
+
+_read_before: ContextVar[dict[tuple[object, ...], Any] | None] = ContextVar("read", default=None)
+"""What the outermost look and those within it have read of the record."""
+
+
+@dataclass
+class Keeping:
+    """One look at a site's record; ``of_short`` as `keeping` has it.
+
+    What it and the looks that it lies in have read of the record is not read again, as long as the
+    sums of those rows are the same.
+    """
+
+    store: Store
+    site: str
+    sums: Sums
+    of_short: bool = False
+    _read: dict[tuple[object, ...], Any] = field(default_factory=dict)
+    _made: dict[str, tuple[RestsOn, str, bytes]] = field(default_factory=dict)
+
+    def series(self) -> tuple[Series, ...]:
+        """Return the series of the site, the longest first."""
+        return self._once("series", self.sums.runs.items(), lambda: self.store.series(self.site))
+
+    def history(self, series: Series, until: datetime | None = None) -> tuple[HistoryPoint, ...]:
+        """Return one point for each run and metric of a series of the site, by time."""
+        name = series.comparability
+        rows = [(name, self.sums.runs.get(name))]
+        return self._once(until, rows, lambda: self.store.history(self.site, name, until=until))
+
+    def _once(self, noun: object, rows: Iterable[object], read: Callable[[], Value]) -> Value:
+        key = self.store, self.site, noun, frozenset(rows)
+        if key not in self._read:
+            self._read[key] = read()
+        return self._read[key]
+
+    def remembered(
+        self, noun: str, kind: Any, rests_on: RestsOn, make: Callable[[], Value]
+    ) -> Value:
+        """Return a value: as it is in the store if that still holds, else as it is made now.
+
+        Parameters
+        ----------
+        noun
+            Its name, unique for the site.
+        kind
+            Its type, by which it is read back.
+        """
+        known = self.known(noun, kind, rests_on)
+        if known is not None:
+            return known[0]
+        return self.note(noun, kind, rests_on, make())
+
+    def known(self, noun: str, kind: Any, rests_on: RestsOn) -> tuple[Any] | None:
+        """Return the value that is kept under a noun, alone in a tuple; ``None``: none holds."""
+        comparison = _comparison.get()
+        if comparison is not None and (self.site, noun) not in comparison.made:
+            return None
+        return self._holding(noun, kind, rests_on)
+
+    def _holding(self, noun: str, kind: Any, rests_on: RestsOn) -> tuple[Any] | None:
+        present = self._present(noun)
+        if present is None or present.basis != self.basis(rests_on):
+            return None
+        return _unpacked(kind, present.document)
+
+    def basis(self, rests_on: RestsOn) -> str:
+        """Return the digest of what a value rests on now."""
+        return _digest(rests_on(self.sums))
+
+    def before(self, noun: str, kind: Any) -> Any:
+        """Return the value that is kept under a noun, whether it holds or not, else ``None``."""
+        present = self._present(noun)
+        value = None if present is None else _unpacked(kind, present.document)
+        return None if value is None else value[0]
+
+    @cached_property
+    def _is_short(self) -> bool:
+        return not (self.of_short or is_long(self.sums))
+
+    def _present(self, noun: str) -> Derived | None:
+        return None if self._is_short else self.store.derived(self.site, noun).get(noun)
+
+    def note(self, noun: str, kind: Any, rests_on: RestsOn, value: Value) -> Value:
+        """Have a value kept that was made of what this look found; return it as it is read back.
+
+        So it is the same whether it was kept or made: 0 and 0.0 are equal, and printed otherwise.
+        """
+        if self._is_short:
+            return value
+        try:
+            document = zlib.compress(packed(kind, value), _LEVEL)
+        except ValueError:  # text that is no UTF-8 is not kept
+            return value
+        self._made[noun] = (rests_on, self.basis(rests_on), document)
+        read = _unpacked(kind, document)
+        self._compare(noun, kind, rests_on, read)
+        return value if read is None else read[0]
+
+    def _compare(self, noun: str, kind: Any, rests_on: RestsOn, made: tuple[Any] | None) -> None:
+        comparison = _comparison.get()
+        if comparison is None or (self.site, noun) in comparison.made:
+            return
+        comparison.made.add((self.site, noun))
+        held = self._holding(noun, kind, rests_on)
+        if held is None:
+            return
+        comparison.values += 1
+        if made is None or (held != made and packed(kind, held[0]) != packed(kind, made[0])):
+            comparison.differing.append(noun)
+
+    def keep(self) -> None:
+        """Keep what was made, as far as what it rests on is as it was."""
+        if not self._made:
+            return
+        now = self.store.sums(self.site)
+        values = {
+            noun: Derived(basis, document)
+            for noun, (rests_on, basis, document) in self._made.items()
+            if _digest(rests_on(now)) == basis
+        }
+        with suppress(UnreadableError):  # a store that may only be read, or is busy
+            self.store.keep_derived(self.site, values)
+        self._made.clear()
+
+
+def is_long(sums: Sums) -> bool:
+    """Return whether a record is so long that what is worked out of it is kept."""
+    return sum(count for count, _ in sums.runs.values()) >= _FEW_RUNS
+
+
+@contextmanager
+def keeping(store: Store, site: str, *, of_short: bool = False) -> Iterator[Keeping]:
+    """Yield a look at a site's record; what it makes is kept at its end.
+
+    Parameters
+    ----------
+    of_short
+        Whether values of a short record are kept too.
+    """
+    before = _read_before.get()
+    read = {} if before is None else before
+    token = _read_before.set(read)
+    try:
+        look = Keeping(store, site, store.sums(site), of_short, read)
+        yield look
+        look.keep()
+    finally:
+        _read_before.reset(token)
+
+
+def _unpacked(kind: Any, document: bytes) -> tuple[Any] | None:
+    try:
+        return (unpacked(kind, zlib.decompress(document)),)
+    except (NotOfType, zlib.error):
+        return None
+
+
+def _digest(rests_on: object) -> str:
+    import hashlib
+
+    return hashlib.sha256(repr((_version(), rests_on)).encode()).hexdigest()[:32]
+
+
+def _version() -> str:
+    """Return the digest of the sources that decide what is worked out."""
+    return source_digest(*_SOURCES)

@@ -9,9 +9,8 @@ from typing import Any, Final
 from sqlalchemy import Row, Select, insert, select, update
 
 from trimtab.base.action import Action, ActionKind, Instruction, Outcome
-from trimtab.base.alert import Alert, Delivery, DeliveryState, Phase
 from trimtab.base.error import Message, RefusedError, UsageError, code_of
-from trimtab.base.finding import Severity
+from trimtab.base.finding import Alert, Delivery, DeliveryState, Phase, Severity
 from trimtab.store import checksum, schema
 from trimtab.store.connection import (
     Connections,

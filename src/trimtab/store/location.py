@@ -1,4 +1,4 @@
-"""Where a store lies: the default, what a URL or path means, and which file systems will not do.
+"""Where a store and the files of purges lie: defaults, URLs and paths, and unsuitable file systems.
 
 No database library is imported here: ``trimtab --help`` names the default.
 """
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from trimtab.base.error import RefusedError, UsageError
+from trimtab.base.error import RefusedError, UsageError, system_errors, visible
 from trimtab.base.filesystem import FileSystemFamily, Mount, family_of, find_mount, parse_mountinfo
-from trimtab.base.small_file import Trusted, refuse_below_others, refuse_foreign
+from trimtab.base.trusted_file import Trusted, refuse_below_others, refuse_foreign
 from trimtab.base.units import is_digits
 
 FILE_NAME = "trimtab.db"
@@ -68,7 +68,7 @@ class Location:
 
 
 def default_url(environment: Mapping[str, str] | None = None, *, root: bool | None = None) -> str:
-    """Return where the store is when nobody says: ``$TRIMTAB_STORE``, else a file of this user.
+    """Return the default store: ``$TRIMTAB_STORE``, else a file of this user.
 
     Parameters
     ----------
@@ -247,3 +247,59 @@ def _sqlite_path(text: str) -> str:
             f"{shown!r} names no file: nothing would be kept", code="store-url-invalid", hint=hint
         )
     return path
+
+
+DEFAULT: Final = SYSTEM_DIRECTORY / "purge"
+VARIABLE: Final = "TRIMTAB_PURGE"
+
+
+@dataclass(frozen=True, slots=True)
+class PurgePlace:
+    """A directory of root's, closed to everybody else.
+
+    It holds the signing key, the journals and the arming files of purges.
+
+    Attributes
+    ----------
+    directory
+        Absolute.
+    owner
+        The user who must own everything in it.
+    """
+
+    directory: Path
+    owner: int = 0
+
+    @property
+    def key(self) -> Path:
+        """The file of the secret that plans are signed with."""
+        return self.directory / "key"
+
+    @property
+    def journals(self) -> Path:
+        """Journals of runs, and who armed what."""
+        return self.directory / "journals"
+
+
+def purge_place(path: str | os.PathLike[str] | None = None) -> PurgePlace:
+    """Return the place that is given, else that of ``$TRIMTAB_PURGE``, else the system's own."""
+    named = path or os.environ.get(VARIABLE)
+    return PurgePlace(Path(os.path.abspath(named)) if named else DEFAULT)  # noqa: PTH100
+
+
+def prepared(place: PurgePlace) -> PurgePlace:
+    """Return a place whose directories are there, 0700.
+
+    Raises
+    ------
+    UnreadableError
+        They cannot be made.
+    """
+    with system_errors(
+        f"{visible(place.directory)} cannot be made",
+        code="place-unwritable",
+        hint=f"set {VARIABLE} to a directory of root's",
+    ):
+        for directory in (place.directory, place.journals):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return place

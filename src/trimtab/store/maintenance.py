@@ -29,8 +29,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DatabaseError
 
-from trimtab.base.alert import Phase
 from trimtab.base.error import Message, RefusedError, UnreadableError, UsageError
+from trimtab.base.finding import Phase
 from trimtab.store import schema
 from trimtab.store.checksum import UNCHECKED, Damage, lost_rows, structure_problems
 from trimtab.store.connection import Connections

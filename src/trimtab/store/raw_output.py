@@ -21,9 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from trimtab.base.error import UnreadableError
-from trimtab.base.visible import visible
-from trimtab.store.trusted_file import opened, synchronise, synchronise_file_system
+from trimtab.base.error import UnreadableError, visible
+from trimtab.base.trusted_file import opened, synchronise, synchronise_file_system
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()

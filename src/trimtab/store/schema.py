@@ -50,8 +50,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-from trimtab.base.error import UnreadableError
-from trimtab.base.visible import restored, storable
+from trimtab.base.error import UnreadableError, restored, storable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -80,7 +79,7 @@ class UtcMicroseconds(TypeDecorator[datetime]):
 
 
 class AnyText(TypeDecorator[str]):
-    """Text that may hold anything a file name or a tool can: see `trimtab.base.visible`."""
+    """Text that may hold anything a file name or a tool can: see `trimtab.base.error`."""
 
     impl = Text
     cache_ok = True

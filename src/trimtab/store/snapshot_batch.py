@@ -34,7 +34,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
-from trimtab.base.error import Message, UnreadableError, code_of
+from trimtab.base.error import Message, UnreadableError, code_of, restored, storable
 from trimtab.base.snapshot import (
     HostRole,
     HostSnapshot,
@@ -45,7 +45,6 @@ from trimtab.base.snapshot import (
     Target,
     TargetSnapshot,
 )
-from trimtab.base.visible import restored, storable
 
 if TYPE_CHECKING:
     import numpy as np

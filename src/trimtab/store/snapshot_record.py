@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, Row, Select, delete, func, select
 
-from trimtab.base.error import UnreadableError
+from trimtab.base.error import UnreadableError, storable
 from trimtab.base.event import new_identifier
 from trimtab.base.snapshot import ROUNDED, Snapshot
-from trimtab.base.visible import storable
 from trimtab.store import checksum, schema
 from trimtab.store.connection import (
     AT_ONCE,
@@ -425,7 +424,7 @@ def survey_frame(rows: Sequence[Sequence[Any]]) -> pl.DataFrame:
     """
     import polars as pl
 
-    from trimtab.base.visible import ESCAPE
+    from trimtab.base.error import ESCAPE
 
     columns = {
         "at": pl.Int64,
@@ -451,7 +450,7 @@ def survey_frame(rows: Sequence[Sequence[Any]]) -> pl.DataFrame:
 
 def _restored(kept_text: str) -> str:
     """Return a text as it was given, or as it is kept where no frame could hold it."""
-    from trimtab.base.visible import restored
+    from trimtab.base.error import restored
 
     text = restored(kept_text)
     # Bytes of a name that are no UTF-8 are lone surrogates in Python, and nothing in Arrow.

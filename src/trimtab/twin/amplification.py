@@ -24,8 +24,8 @@ from statistics import mean, stdev
 from typing import Final, Literal
 
 from trimtab._core import FlashDrive, FlashWorkload
+from trimtab.base.encode import shape
 from trimtab.base.error import UsageError
-from trimtab.show.encode import shape
 
 Policy = Literal["greedy", "fifo", "cost-benefit"]
 

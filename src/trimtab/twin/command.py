@@ -1,8 +1,10 @@
-"""``trimtab twin``: a simulated file system."""
+"""``trimtab twin``, a simulated file system, and ``trimtab demo``, the dashboard on one."""
 
 from __future__ import annotations
 
-from typing import Any
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
 
 import click
 
@@ -74,8 +76,8 @@ def wa(drive: str | None, spare: float | None, **options_given: Any) -> None:
     from trimtab.base.error import UsageError
     from trimtab.show.screen_document import progress_bar
     from trimtab.twin.amplification import AmplificationDocument, DriveTerms, simulate
-    from trimtab.twin.drive_preset import preset
     from trimtab.twin.page import amplification_document
+    from trimtab.twin.scenario_key import preset
 
     if (drive is None) == (spare is None):
         raise UsageError(
@@ -184,7 +186,7 @@ def run(
     from dataclasses import replace
     from pathlib import Path
 
-    from trimtab.base.visible import shell_text
+    from trimtab.base.error import shell_text
     from trimtab.show.screen_document import progress_bar
     from trimtab.twin.page import twin_run_document
     from trimtab.twin.scenario_file import load_scenario
@@ -200,3 +202,45 @@ def run(
     with progress_bar(remains=remains) as progress:
         twin_run = run_twin(wanted, progress=progress)
     show_page(lambda: twin_run, lambda: twin_run_document(twin_run))
+
+
+DIRECTORY: Final = "trimtab-demo"
+_LIBRARIES: Final = ("fastapi", "uvicorn")
+
+
+@click.command("demo")
+@click.option(
+    "--bind",
+    metavar="HOST:PORT",
+    default="127.0.0.1:8765",
+    show_default=True,
+    help="Address of this host to listen on.",
+)
+@click.option(
+    "--directory",
+    metavar="DIR",
+    default=DIRECTORY,
+    show_default=True,
+    help="Directory of the simulated site; an existing one is served.",
+)
+@click.pass_context
+def demo_command(context: click.Context, bind: str, directory: str) -> None:
+    """Show the dashboard on nine simulated months of a Perlmutter-like site.
+
+    Takes some ten seconds on two processors. The site is coarse: its 274 OSTs are simulated as
+    four classes, in steps of eight hours. `trimtab twin run perlmutter` simulates it in full.
+    """
+    from trimtab.show.screen_document import progress_bar
+    from trimtab.twin.page_demo import is_prepared, prepare_demo, site_file_of
+
+    place = Path(directory)
+    # Without its libraries the dashboard says what to install before the user has waited.
+    if all(map(find_spec, _LIBRARIES)) and not is_prepared(place):
+        remains = f"the demo is incomplete: remove {place} and start it again"
+        with progress_bar(remains=remains) as progress:
+            prepare_demo(place, progress)
+    assert context.parent is not None
+    assert isinstance(context.parent.command, click.Group)
+    serve = context.parent.command.get_command(context, "serve")
+    assert serve is not None
+    context.invoke(serve, where=str(site_file_of(place)), bind=bind)

@@ -19,9 +19,9 @@ from trimtab.base.error import RefusedError, ToolError, UsageError
 from trimtab.base.name_set import ost_name
 from trimtab.base.run import Access
 from trimtab.reach.touch import PROBE_PREFIX, PathState, Removal, StatvfsSpace
-from trimtab.twin.instrument.load_command import LoadCommand
-from trimtab.twin.instrument.probe_output import opening_s
 from trimtab.twin.life import Life
+from trimtab.twin.load_command import LoadCommand
+from trimtab.twin.probe_output import opening_s
 from trimtab.twin.simulation import job
 from trimtab.twin.simulation.hardware import platform_of
 from trimtab.twin.simulation.job import USER_STREAM_BYTES_PER_S, Resource, max_min, slowest_rate

@@ -25,9 +25,15 @@ from typing import Any, Final
 import numpy as np
 
 from trimtab.base.code_version import code_version
-from trimtab.base.error import RefusedError, TrimtabError, UnreadableError, UsageError, unreleased
-from trimtab.base.visible import shell_text
-from trimtab.reach.interruption import shielded
+from trimtab.base.error import (
+    RefusedError,
+    TrimtabError,
+    UnreadableError,
+    UsageError,
+    shell_text,
+    unreleased,
+)
+from trimtab.base.interruption import shielded
 from trimtab.twin.scenario import Scenario
 from trimtab.twin.scenario_file import load_scenario
 from trimtab.twin.simulation.engine import Simulation

@@ -128,9 +128,9 @@ def _part(progress: Progress, step: str) -> Progress:
 
 def _measure_sweep(site: Site, progress: Progress) -> None:
     from trimtab.probe.probe_now import probe_of
+    from trimtab.probe.question_file import Sweep
     from trimtab.probe.site_probe import runner_of
     from trimtab.probe.sweep import SweepWork
-    from trimtab.probe.sweep_file import Sweep
     from trimtab.site.lookup import open_store, reach_of
 
     sweep = Sweep("nodes", site.name, "hourly", _FACTORS, rounds=2)
@@ -141,7 +141,7 @@ def _measure_sweep(site: Site, progress: Progress) -> None:
 
 
 def _search_incidents(site: Site, progress: Progress) -> None:
-    from trimtab.probe.verdict.up_to_date import bring_up_to_date
+    from trimtab.probe.up_to_date import bring_up_to_date
     from trimtab.site.lookup import clock_of, open_store
     from trimtab.site.place import Place
 
@@ -159,7 +159,7 @@ def _answers(scenario: Scenario, root: str) -> tuple[WhatIfResult, HorizonResult
 
 
 def _what_if(scenario: Scenario, temporary: Path) -> WhatIfResult:
-    from trimtab.twin.whatif.whatif import WhatIf, what_if
+    from trimtab.twin.whatif.whatif_sweep import WhatIf, what_if
 
     file = temporary / f"{scenario.name}.toml"
     file.write_text(to_toml(scenario), encoding="utf-8")

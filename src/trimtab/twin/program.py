@@ -15,11 +15,11 @@ from trimtab.base.error import NeverStarted, ToolError, UsageError
 from trimtab.base.snapshot import NotAvailable
 from trimtab.reach.allocation import Allocation, NodeDemand, Waiting, job_facts, seconds_between
 from trimtab.reach.process import OUTPUT_LIMIT_BYTES, Execute, ProcessResult, execute
+from trimtab.twin import load_command, simulated_ior
 from trimtab.twin.guest import Guest, NoSpace, move
-from trimtab.twin.instrument import load_command, simulated_ior
-from trimtab.twin.instrument.load_command import LoadCommand, no_name_service, no_space
-from trimtab.twin.instrument.probe_output import ior_phase, node_names
-from trimtab.twin.instrument.simulated_ior import IorPhase, IorResult, PrintedSpace, print_ior
+from trimtab.twin.load_command import LoadCommand, no_name_service, no_space
+from trimtab.twin.probe_output import ior_phase, node_names
+from trimtab.twin.simulated_ior import IorPhase, IorResult, PrintedSpace, print_ior
 
 IOR: Final = "/usr/bin/ior"
 IOLOAD: Final = "/usr/bin/trimtab-ioload"

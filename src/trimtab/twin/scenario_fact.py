@@ -8,11 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from trimtab.base.encode import mapped, shape
 from trimtab.base.error import UsageError
 from trimtab.base.run import RunStatus
 from trimtab.base.toml_kind import SIZE_OR_ZERO
 from trimtab.base.units import format_bytes, format_bytes_per_s, format_duration, format_percent
-from trimtab.show.encode import mapped, shape
 from trimtab.twin.scenario import (
     Fault,
     ProbeLoad,

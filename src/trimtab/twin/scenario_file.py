@@ -14,9 +14,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from trimtab.base.error import UsageError
+from trimtab.base.error import UsageError, visible
 from trimtab.base.site import ZONE
-from trimtab.base.small_file import parse_toml, read_text
 from trimtab.base.toml_kind import key_text, quoted
 from trimtab.base.toml_problem import (
     ELSEWHERE,
@@ -29,8 +28,8 @@ from trimtab.base.toml_problem import (
 )
 from trimtab.base.toml_schema import Entry, Said, Schema, SchemaTable
 from trimtab.base.toml_writer import Writer
+from trimtab.base.trusted_file import parse_toml, read_text
 from trimtab.base.units import is_digits
-from trimtab.base.visible import visible
 from trimtab.twin.scenario import Fault, ProbeLoad, Resolution, Scenario, ScenarioChange
 from trimtab.twin.scenario_check import problems
 from trimtab.twin.scenario_key import LISTS, file_schema

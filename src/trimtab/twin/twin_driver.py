@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from trimtab.base.error import RefusedError, UsageError
+from trimtab.base.error import RefusedError, UsageError, visible
 from trimtab.base.filesystem import PathDescription
 from trimtab.base.name_set import mdt_name, ost_name
 from trimtab.base.snapshot import (
@@ -27,17 +27,23 @@ from trimtab.base.snapshot import (
     TargetSnapshot,
     TrimPractice,
 )
-from trimtab.base.visible import visible
 from trimtab.reach.driver_protocol import Clock, WriteTimes, check_range
-from trimtab.reach.local.counter import DeviceBytes
+from trimtab.reach.host import DeviceBytes
 from trimtab.reach.process import ProcessResult
 from trimtab.twin.guest import Guest
-from trimtab.twin.instrument.simulated_reading import readings
-from trimtab.twin.instrument.simulated_site import devices_of, identity_of, site_layout_of
-from trimtab.twin.instrument.simulated_snapshot import DRIVER, LAST_GROUP, SOURCE, snapshot_of
 from trimtab.twin.life import Life
 from trimtab.twin.program import Programs, TwinLauncher, find_twin_launcher
 from trimtab.twin.scenario import Trim
+from trimtab.twin.simulated_reading import readings
+from trimtab.twin.simulated_site import (
+    DRIVER,
+    LAST_GROUP,
+    SOURCE,
+    devices_of,
+    identity_of,
+    site_layout_of,
+    snapshot_of,
+)
 
 ABLE: Final = frozenset({"settings", "set", "trim", "creation", "allocator-reset", "placement"})
 _KEYS: Final = {

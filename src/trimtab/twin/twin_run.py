@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab.base.error import RefusedError, UsageError, system_errors
+from trimtab.base.interruption import interruptible, lifted, shielded
 from trimtab.base.name_set import ost_name
 from trimtab.base.run import RunStatus
-from trimtab.reach.interruption import interruptible, lifted, shielded
 from trimtab.site.lookup import open_store
-from trimtab.twin.instrument.simulated_reading import printed_space, readings
-from trimtab.twin.instrument.simulated_site import site_text
-from trimtab.twin.instrument.site_writer import SiteWriter
-from trimtab.twin.instrument.truth import Emerging, cause_of
 from trimtab.twin.life import Diary, Life
 from trimtab.twin.scenario import ProbeLoad, Scenario
 from trimtab.twin.scenario_fact import TwinRun
 from trimtab.twin.scenario_file import to_toml as scenario_toml
+from trimtab.twin.simulated_reading import printed_space, readings
+from trimtab.twin.simulated_site import site_text
 from trimtab.twin.simulation.engine import Simulation
+from trimtab.twin.site_writer import SiteWriter
+from trimtab.twin.truth import Emerging, cause_of
 
 if TYPE_CHECKING:
     from trimtab.store.store import Store

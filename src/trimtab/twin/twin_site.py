@@ -17,7 +17,7 @@ from trimtab.formats.format_table import Tool
 from trimtab.formats.phase import Ask
 from trimtab.reach.driver_protocol import Clock
 from trimtab.site.path_access import Directories, Reach
-from trimtab.twin.instrument import load_command, simulated_ior
+from trimtab.twin import load_command, simulated_ior
 from trimtab.twin.life import Diary, Life, life_directory
 from trimtab.twin.program import IOLOAD, IOR
 from trimtab.twin.twin_driver import TwinDriver, TwinPath

@@ -69,7 +69,7 @@ def watch_command(
     if status or dry_run:
         return _show_state(where, store_url, dry_run=dry_run)
     if check:
-        from trimtab.watch.alert.alerting import alert_if_gone
+        from trimtab.watch.alerting import alert_if_gone
 
         return alert_if_gone(where, store_url)
     from trimtab.watch.start import watched
@@ -150,11 +150,11 @@ def alerts_command() -> None:
 @command_options.since("Only alerts that were decided at or after this time.")
 def list_(where: str, store_url: str | None, since: str | None) -> None:
     """List alerts, newest first: their receivers, and which still wait."""
-    from trimtab.base.alert import Phase
-    from trimtab.probe.verdict.site_standing import whole_standing
+    from trimtab.base.finding import Phase
+    from trimtab.probe.site_standing import whole_standing
     from trimtab.site.place import opened
-    from trimtab.watch.alert.receiver import AlertsDocument, receivers_of
     from trimtab.watch.page import alerts_document
+    from trimtab.watch.receiver import AlertsDocument, receivers_of
 
     with opened(where, store_url) as record:
         place = record.place
@@ -175,8 +175,8 @@ def test(where: str | None) -> None:
     """Send a test message to every receiver of a site; exits with 3 if one did not accept it."""
     from trimtab.base.error import ToolError
     from trimtab.site.lookup import clock_of, only_site, open_site
-    from trimtab.watch.alert.receiver import AlertsTestDocument, try_receivers
     from trimtab.watch.page import trial_document
+    from trimtab.watch.receiver import AlertsTestDocument, try_receivers
 
     site = (only_site() if where is None else open_site(where)).site
     tried = tuple(try_receivers(site, clock_of(site)()))

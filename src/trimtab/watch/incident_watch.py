@@ -27,15 +27,15 @@ from trimtab.base.schedule import PROBE_PREFIX, SNAPSHOT
 from trimtab.base.series import ChangePoint
 from trimtab.base.site import Site
 from trimtab.base.verdict import HistoryPoint, by_metric
-from trimtab.probe.verdict.site_status import HISTORY, suspect_of
+from trimtab.probe.site_status import HISTORY, suspect_of
 from trimtab.reach.driver_protocol import Clock
 from trimtab.reach.worker_process import frames_for_months, worker_pool
 from trimtab.site.place import Place
-from trimtab.store.keeping import is_long
+from trimtab.store.kept import is_long
 from trimtab.store.slot import Slot
 from trimtab.watch.agenda import Begin
-from trimtab.watch.alert.incident_alert import new_among
-from trimtab.watch.log import fields
+from trimtab.watch.incident_alert import new_among
+from trimtab.watch.service import fields
 
 if TYPE_CHECKING:
     from trimtab.base.incident import Explanation
@@ -79,7 +79,7 @@ def look(store: Store, place: Place, now: datetime, *, incidents: bool = True) -
     UsageError
         Nothing is kept of the site; without incidents: or no run can be judged yet.
     """
-    from trimtab.probe.verdict.up_to_date import bring_up_to_date, bring_verdicts_up_to_date
+    from trimtab.probe.up_to_date import bring_up_to_date, bring_verdicts_up_to_date
 
     if not incidents:
         bring_verdicts_up_to_date(store, place)
@@ -265,7 +265,7 @@ class IncidentWatch:
 
     def _bad_checksums(self) -> bool:
         """Tell of transfers with a bad checksum since the snapshot before, at once."""
-        from trimtab.probe.verdict.incident_question import StoreTelemetry
+        from trimtab.probe.incident_question import StoreTelemetry
 
         since = self._snapshots_until or self._clock() - LOOK_AGAIN
         times = self._store.snapshot_times(self._site.name, since=since)

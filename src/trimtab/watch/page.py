@@ -7,24 +7,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from trimtab.act.page import plan_answer, plan_section
-from trimtab.base.alert import DeliveryState
-from trimtab.base.finding import Tone
+from trimtab.base.finding import DeliveryState, Tone
 from trimtab.base.run import RunStatus
+from trimtab.base.text import local_moment, local_times
 from trimtab.base.units import enumerated, plural, value_or_dash
 from trimtab.base.verdict import VerdictStatus
 from trimtab.explain.headline import headline
 from trimtab.show.command_options import site_argument
 from trimtab.show.document import ALL, ROWS, Cell, Document, Section, row, table
-from trimtab.show.text import local_moment, local_times
 from trimtab.store.slot import SlotState, process_text
 
 if TYPE_CHECKING:
     from trimtab.base.action import Plan
-    from trimtab.base.alert import Alert
+    from trimtab.base.finding import Alert
     from trimtab.base.run import Run
     from trimtab.explain.status import SiteStanding
     from trimtab.store.slot import Slot, WatchState
-    from trimtab.watch.alert.receiver import ReceiverRow
+    from trimtab.watch.receiver import ReceiverRow
 
 
 _TONES: Final[dict[SlotState, Tone]] = {

@@ -17,7 +17,7 @@ from trimtab.base.schedule import POLICIES, PROBE_PREFIX, PURGE_PLAN, SNAPSHOT
 from trimtab.base.site import Site
 from trimtab.site.place import Place
 from trimtab.store.kept import Series
-from trimtab.store.purge_place import purge_place
+from trimtab.store.location import purge_place
 from trimtab.store.slot import Slot, SlotState
 from trimtab.watch.metrics import ReceiverNow, SeriesNow, SiteNow
 
@@ -99,7 +99,7 @@ class Collector:
                 continue
             if known is None or known.last_at is None or series.last_at > known.last_at:
                 newest[series.probe, series.kind] = series
-        from trimtab.probe.verdict.site_status import judged_metrics
+        from trimtab.probe.site_status import judged_metrics
 
         limits = self._site.limits
         for (probe, kind), series in newest.items():

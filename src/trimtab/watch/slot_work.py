@@ -42,12 +42,9 @@ from trimtab.probe.probe_now import (
 from trimtab.reach.driver_protocol import Driver
 from trimtab.store.slot import Slot, SlotState, lease_end
 from trimtab.watch.agenda import MissMany
-from trimtab.watch.armed_policy import PolicyKeeper, armed, state_of
-from trimtab.watch.beside import Taking
-from trimtab.watch.log import fields
-from trimtab.watch.purge_planning import PlanEnd, PurgePlanning
-from trimtab.watch.systemd import Notifier
-from trimtab.watch.upkeep import StorePatience
+from trimtab.watch.armed_policy import PlanEnd, PolicyKeeper, PurgePlanning, armed, state_of
+from trimtab.watch.service import Notifier, fields
+from trimtab.watch.upkeep import StorePatience, Taking
 
 if TYPE_CHECKING:
     from trimtab.store.store import Store

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from trimtab.base.run import Run
 from trimtab.explain.status import SiteStanding
 from trimtab.probe.site_probe import runner_of
-from trimtab.probe.verdict.site_standing import whole_standing
+from trimtab.probe.site_standing import whole_standing
 from trimtab.reach.worker_process import frames_for_months
 from trimtab.site.lookup import open_acting_driver, open_driver, open_store, reach_of
 from trimtab.site.place import Place
 from trimtab.store.slot import Slot
-from trimtab.watch.beside import observers_of
 from trimtab.watch.incident_watch import look_elsewhere
-from trimtab.watch.log import configured
-from trimtab.watch.systemd import from_environment
+from trimtab.watch.service import configured, from_environment
+from trimtab.watch.upkeep import observers_of
 from trimtab.watch.watch import Watch
 from trimtab.watch.watch_state import scheduled_site, watched_site
 

@@ -1,31 +1,33 @@
-"""The watch's use of the store: calls retried, an item's place found again, old records removed.
+"""What accompanies the watch's slots: patience with the store, removal of old records, observers.
 
-Records are removed by a clock that has proved itself. A clock that is set forward by a month makes
-a month of snapshots look as old as their retention. So the wall clock is compared with a monotonic
-one, and records are removed only once both have kept pace for a whole day: a jump, forward or back,
-begins the day anew, and so does every start of the watch, since nothing shows what happened to the
-clock before. That needs no stored state, and it errs by keeping too much. It cannot tell a clock
-that was set wrongly, and stays wrong for a day, from one that was set right at last.
+Calls to the store are retried, and an item's place is found again. Observers are alerts and
+metrics; no error of theirs ends the watch.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import count
-from typing import TYPE_CHECKING, Final, TypeVar
+from operator import methodcaller
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from trimtab.base.error import TrimtabError, UnreadableError, panics_as_errors
+from trimtab.base.filesystem import DRIVERS
+from trimtab.base.interruption import shielded
 from trimtab.base.schedule import parse_schedule
 from trimtab.base.site import Site
-from trimtab.reach.interruption import shielded
 from trimtab.store.slot import Slot, SlotState
 from trimtab.watch.agenda import Begin, Item, Position, WatchAgenda, Work, decide, position
-from trimtab.watch.log import fields
+from trimtab.watch.service import fields
 
 if TYPE_CHECKING:
+    from trimtab.base.snapshot import Snapshot
+    from trimtab.reach.driver_protocol import Driver
     from trimtab.store.store import Store
 
 
@@ -165,6 +167,14 @@ APART_S: Final = 300.0
 class Retention:
     """Removes, once a day, what is older than the site keeps it.
 
+    Records are removed by a clock that has proved itself. A clock that is set forward by a month
+    makes a month of snapshots look as old as their retention. So the wall clock is compared with a
+    monotonic one, and records are removed only once both have kept pace for a whole day: a jump,
+    forward or back, begins the day anew, and so does every start of the watch, since nothing shows
+    what happened to the clock before. That needs no stored state, and it errs by keeping too much.
+    It cannot distinguish a clock that was set wrongly, and stays wrong for a day, from one that was
+    set right at last.
+
     Parameters
     ----------
     elapsed_s
@@ -211,3 +221,110 @@ class Retention:
             self._agree_since = agreed
             return False
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """A snapshot that is being taken.
+
+    It is taken in a thread of its own: a probe whose target is lost waits for minutes, and the
+    alert of the loss must not wait with it.
+
+    Attributes
+    ----------
+    due_at, started_at
+        When its slot was due, and when it started.
+    answer
+        The snapshot once it is there, or what went wrong.
+    """
+
+    due_at: datetime
+    started_at: datetime
+    answer: Future[Snapshot]
+
+
+def begin(driver: Driver, due_at: datetime, clock: Callable[[], datetime]) -> Taking:
+    """Begin to take a snapshot and return at once; nobody else uses the driver meanwhile."""
+    taking = Taking(due_at, clock(), Future())
+
+    def take() -> None:
+        try:
+            taking.answer.set_result(driver.snapshot(clock()))
+        except BaseException as error:  # noqa: BLE001 (raised where the answer is taken)
+            taking.answer.set_exception(error)
+
+    # A daemon: what hangs must not keep the watch from ending.
+    threading.Thread(target=take, name="snapshot-beside", daemon=True).start()
+    return taking
+
+
+class Observer(Protocol):
+    """Called by the watch after each slot, while it waits, and at its end."""
+
+    def after_slot(self, slot: Slot) -> object:
+        """Look at the record after a slot has ended."""
+
+    def idle(self, now: datetime) -> object:
+        """Go on with what was left; called once a minute or more often."""
+
+    def close(self) -> object:
+        """End; the watch ends too."""
+
+
+class Observers:
+    """Several observers; an error of one is logged, and the others are called all the same."""
+
+    def __init__(self, observers: Sequence[Observer], log: logging.Logger) -> None:
+        self._observers, self.log = tuple(observers), log
+
+    def after_slot(self, slot: Slot) -> None:
+        """See `Observer.after_slot`."""
+        self._each(methodcaller("after_slot", slot))
+
+    def idle(self, now: datetime) -> None:
+        """See `Observer.idle`."""
+        self._each(methodcaller("idle", now))
+
+    def close(self) -> None:
+        """See `Observer.close`."""
+        self._each(methodcaller("close"))
+
+    def _each(self, call: Callable[[Observer], object]) -> None:
+        for observer in self._observers:
+            try:
+                with panics_as_errors():
+                    call(observer)
+            except Exception:
+                extra = fields(observer=type(observer).__name__)
+                self.log.exception("alerts or metrics were not brought up to date", extra=extra)
+
+
+def observers_of(
+    site: Site,
+    store: Store,
+    *,
+    log: logging.Logger,
+    clock: Callable[[], datetime],
+) -> tuple[Observer, ...]:
+    """Return what looks on while a site is watched; nothing is imported for what it has not."""
+    from trimtab.watch.alerting import Alerting
+
+    # In simulated time an hour passes in moments: deliveries are made in between.
+    alerting = Alerting(
+        site, store, log=log, clock=clock, threads=not DRIVERS[site.driver].simulated
+    )
+    observers: list[Observer] = [alerting] if alerting.couriers else []
+    if site.metrics.listen is not None or site.metrics.textfile is not None:
+        from trimtab.watch.exporter import Exporter
+        from trimtab.watch.site_metrics import Collector
+
+        name = None
+        if DRIVERS[site.driver].named:
+            from trimtab.reach.lustre.lustre_client import lustre_name
+
+            name = lustre_name(site)
+        collector = Collector(
+            site, store, clock=clock, file_system=name, receivers=alerting.standing
+        )
+        observers.append(Exporter(site, collector, log=log))
+    return tuple(observers)

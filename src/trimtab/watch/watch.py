@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.base.error import Interrupted, RefusedError, TrimtabError, panics_as_errors
 from trimtab.base.filesystem import DRIVERS
+from trimtab.base.interruption import interruptible, shielded
 from trimtab.base.schedule import POLICIES, PURGE_PLAN, SNAPSHOT
 from trimtab.base.site import Site
 from trimtab.probe.probe import ProbeRunner
 from trimtab.reach.driver_protocol import Clock, Driver
-from trimtab.reach.interruption import interruptible, shielded
 from trimtab.store.slot import LEASE_S, Slot, is_gone, lease_end, process_text, this_process
 from trimtab.watch.agenda import (
     Begin,
@@ -36,12 +36,18 @@ from trimtab.watch.agenda import (
     occupied,
     something_else_due,
 )
-from trimtab.watch.beside import Observer, Observers, Taking, begin
 from trimtab.watch.incident_watch import IncidentLook, IncidentWatch
-from trimtab.watch.log import NAME, fields
+from trimtab.watch.service import NAME, Notifier, fields
 from trimtab.watch.slot_work import AN_ERROR_ENDED_IT, ENDED_WHILE_IT_RAN, SlotWork
-from trimtab.watch.systemd import Notifier
-from trimtab.watch.upkeep import Resumption, Retention, StorePatience
+from trimtab.watch.upkeep import (
+    Observer,
+    Observers,
+    Resumption,
+    Retention,
+    StorePatience,
+    Taking,
+    begin,
+)
 
 if TYPE_CHECKING:
     from trimtab.store.store import Store
@@ -72,7 +78,7 @@ class Watch:
     open_acting
         Opens the driver with the right to change the file system: `open_acting_driver`.
     notify
-        Told how things stand: `trimtab.watch.systemd.from_environment`.
+        Told how things stand: `trimtab.watch.service.from_environment`.
     holder, gone
         This process, and whether another is known to be no more.
 

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from trimtab.base.action import Plan
+from trimtab.base.encode import shape
 from trimtab.base.error import UsageError
 from trimtab.base.site import Site
-from trimtab.show.encode import shape
 from trimtab.store.slot import ItemState, Lease, Slot, SlotState, WatchState, is_gone
 from trimtab.watch.agenda import items
 
@@ -104,7 +104,7 @@ def shown_state(
         The site or its store cannot be opened, or with ``dry_run`` not be observed.
     """
     from trimtab.act.session import ActingPlace
-    from trimtab.probe.verdict.site_standing import whole_standing
+    from trimtab.probe.site_standing import whole_standing
     from trimtab.site import place
     from trimtab.site.lookup import clock_of, open_driver, open_store
     from trimtab.watch.armed_policy import plans_of

@@ -23,12 +23,11 @@ from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 
-from trimtab.base.error import Message, UsageError
-from trimtab.base.small_file import parse_toml, read_text
+from trimtab.base.error import Message, UsageError, visible
 from trimtab.base.toml_kind import TEXT, TEXTS
 from trimtab.base.toml_problem import Problem, config_error, key_lines
 from trimtab.base.toml_schema import Schema, key, table
-from trimtab.base.visible import visible
+from trimtab.base.trusted_file import parse_toml, read_text
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 

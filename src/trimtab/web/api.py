@@ -1,6 +1,7 @@
-"""The HTTP API: the documents of ``--json``, in pages, and the log book entries that people write.
+"""The HTTP API: the documents of ``--json`` in pages, series as files, and log book entries.
 
 OpenAPI follows from the declarations of the documents: one JSON Schema for ``--json`` and the API.
+The files are days, windows, surveys, a target's readings, and a run's output.
 """
 
 from __future__ import annotations
@@ -8,32 +9,36 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
 
 from trimtab.base.error import UsageError
 from trimtab.base.event import Event, EventKind
 from trimtab.base.units import parse_moment
 from trimtab.web.access import Identity, Operator
 from trimtab.web.desk import Desk, DeskOf
-from trimtab.web.series_parts import Ends, Zone
-from trimtab.web.turns import HEAVY
+from trimtab.web.page_series import Ends, Zone, between, frame_of_runs
+from trimtab.web.request_guard import HEAVY, turn_of
 
 if TYPE_CHECKING:
+    import polars as pl
     from fastapi import FastAPI
 
-    from trimtab.act.action_ledger import ActionsDocument
+    from trimtab.answers.action_ledger import ActionsDocument
     from trimtab.base.series import JudgeDocument
     from trimtab.explain.status import SiteState
     from trimtab.judge.comparison_result import CompareResult
-    from trimtab.store.store_document import EventsDocument, RunsDocument
+    from trimtab.store.page import EventsDocument, RunsDocument
 
 
 _COMPONENTS: Final = "#/components/schemas/"
@@ -70,7 +75,7 @@ def described(application: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI document of an application."""
     from fastapi.openapi.utils import get_openapi
 
-    from trimtab.show.encode import schema
+    from trimtab.base.encode import schema
 
     if application.openapi_schema is None:
         documents = _documents()
@@ -125,7 +130,7 @@ def tag_of(body: bytes) -> str:
 
 def answer(request: Request, document: object) -> Response:
     """Return a document, or that it is the one that the client has."""
-    from trimtab.show.encode import to_json
+    from trimtab.base.encode import to_json
 
     return conditional(request, to_json(document).encode(), "application/json")
 
@@ -155,7 +160,7 @@ def document(
             page = _page(**{name: values.pop(name) for name in _PAGE}) if pages else slice(0)
 
             def body() -> str:
-                from trimtab.show.encode import to_json
+                from trimtab.base.encode import to_json
 
                 desk.place(site)
                 whole, total = make(**values), ""
@@ -233,7 +238,7 @@ def sites(request: Request, desk: DeskOf) -> Response:
 @document(router, "runs", dependencies=HEAVY)
 def runs(desk: DeskOf, site: str, probe: Probe = None, limit: Limit = 20) -> RunsDocument:
     """Return what `trimtab runs --site SITE --probe NAME --top LIMIT --json` prints."""
-    from trimtab.store.store_document import RunsDocument
+    from trimtab.store.page import RunsDocument
 
     newest = desk.store.runs(site=site, probe=probe, limit=limit)
     return RunsDocument(str(desk.store.location), newest)
@@ -304,7 +309,7 @@ def actions(
     limit: Limit = LIMIT_MAX,
 ) -> ActionsDocument:
     """Return what `trimtab actions SITE --json` prints, of the newest actions of a stretch."""
-    from trimtab.act.action_ledger import ActionsDocument, ledger
+    from trimtab.answers.action_ledger import ActionsDocument, ledger
 
     stretch = {"since": moment(since), "until": moment(until, end=True)}
     actions, effects = ledger(desk.store, desk.place(site), desk.now(site), **stretch, limit=limit)
@@ -322,7 +327,7 @@ def events(
 
 def log_book(desk: Desk, events: Sequence[Event]) -> EventsDocument:
     """Return events of a site as a document."""
-    from trimtab.store.store_document import EventsDocument
+    from trimtab.store.page import EventsDocument
 
     return EventsDocument(str(desk.store.location), tuple(events))
 
@@ -331,7 +336,7 @@ def log_book(desk: Desk, events: Sequence[Event]) -> EventsDocument:
 
 
 class WrittenEntry(BaseModel):
-    """What somebody writes."""
+    """A log book entry as a person writes it."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -383,3 +388,213 @@ def recorded(
         targets=targets or None,
         source=f"{SOURCE}: {operator.user}",
     )
+
+
+# Series and outputs as files
+
+files_router = APIRouter(prefix=PREFIX)
+Form = Literal["csv", "parquet", "arrow"]
+Target = Annotated[str, Path(max_length=300)]
+POINTS_MAX: Final = 20_000
+SNAPSHOTS_MAX: Final = 1000
+_SNAPSHOTS_EACH: Final = 50
+"""Worked out at once: then others have their turn."""
+_POINTS: Final = "About so many runs for a chart, outliers always among them."
+_FORMULA: Final = r"^([=+@\t\r\n\x{FF1D}\x{FF0B}\x{FF20}\x{FF0D}-])"
+"""With what a spreadsheet takes a cell for one; the latter four are wide forms of the others."""
+_FORMS: Final[dict[str, tuple[str, Callable[[Any, io.BytesIO], object]]]] = {
+    "csv": ("text/csv; charset=utf-8", lambda frame, file: harmless(frame).write_csv(file)),
+    "parquet": ("application/vnd.apache.parquet", lambda frame, file: frame.write_parquet(file)),
+    "arrow": ("application/vnd.apache.arrow.file", lambda frame, file: frame.write_ipc(file)),
+}
+
+
+def as_file(request: Request, frame: pl.DataFrame, name: str, form: Form) -> Response:
+    """Return a frame as a file of a form."""
+    return conditional(request, _written(frame, form), _FORMS[form][0], f"{name}.{form}")
+
+
+def _written(frame: pl.DataFrame, form: Form) -> bytes:
+    file = io.BytesIO()
+    _FORMS[form][1](frame, file)
+    return file.getvalue()
+
+
+@files_router.get("/sites/{site:path}/series/{name}/runs.{form}", response_class=Response)
+def runs_file(
+    request: Request,
+    desk: DeskOf,
+    site: str,
+    name: str,
+    form: Form,
+    *,
+    since: Moment = None,
+    until: Moment = None,
+    points: Annotated[int | None, Query(ge=4, le=POINTS_MAX, description=_POINTS)] = None,
+) -> Response:
+    """Return the runs of a series as a file: at (UTC), value, unfinished, run, outlier."""
+    from trimtab.web import page_series
+
+    key = desk.series(site, name).key
+
+    def body() -> bytes:
+        frame = frame_of_runs(desk.runs(site, name))
+        stretch = between(frame, moment(since), moment(until, end=True))
+        marked = stretch.with_columns(page_series.outliers(stretch))
+        chosen = marked if points is None else page_series.sampled(marked, points)
+        return _written(chosen.select("at", "value", "unfinished", "run", "outlier"), form)
+
+    if form == "csv" and points is not None:  # of a chart: short, and asked for again
+        noun = f"runs of {name}: {points} {since or ''} {until or ''}"
+        content = desk.held(site, noun, lambda: body().decode()).encode()
+    else:
+        content = body()
+    return conditional(request, content, _FORMS[form][0], f"{key.metric}.{form}")
+
+
+@files_router.get("/sites/{site:path}/series/{name}/days.{form}", response_class=Response)
+def days_file(request: Request, desk: DeskOf, site: str, name: str, form: Form) -> Response:
+    """Return every day of a series as a file: day, runs, mean, deviation, COV, median."""
+    import polars as pl
+
+    judgement = desk.series(site, name)
+    frame = pl.DataFrame(judgement.days, infer_schema_length=None)
+    return as_file(request, frame, f"{judgement.key.metric}-days", form)
+
+
+@files_router.get("/sites/{site:path}/series/{name}/cov.{form}", response_class=Response)
+def cov_file(request: Request, desk: DeskOf, site: str, name: str, form: Form) -> Response:
+    """Return the COV over the window before each run: at (UTC), n, cov, low, high, status."""
+    import polars as pl
+
+    judgement = desk.whole_series(site, name)
+    rows = [
+        (
+            each.at, each.n, each.cov, each.interval and each.interval.low,
+            each.interval and each.interval.high, each.status.value,
+        )
+        for each in judgement.rolling
+    ]  # fmt: skip
+    numbers = dict.fromkeys(("cov", "low", "high"), pl.Float64)
+    columns = {"at": pl.Datetime("us", "UTC"), "n": pl.Int64, **numbers, "status": pl.String}
+    frame = pl.DataFrame(rows, columns, orient="row")
+    return as_file(request, frame, f"{judgement.key.metric}-cov", form)
+
+
+@files_router.get("/sites/{site:path}/surveys.{form}", response_class=Response, dependencies=HEAVY)
+def surveys_file(
+    request: Request,
+    desk: DeskOf,
+    site: str,
+    form: Form,
+    *,
+    since: Moment = None,
+    until: Moment = None,
+) -> Response:
+    """Return each target in each survey as a file: at (UTC), run, target, server, metric, value."""
+    judged = desk.judged(site)
+    surveys = None if judged is None else judged.surveys
+    if surveys is None:
+        raise UsageError("no survey is stored", code="series-unknown")
+    return as_file(
+        request, between(surveys, moment(since), moment(until, end=True)), "surveys", form
+    )
+
+
+@files_router.get(
+    "/sites/{site:path}/targets/{target:path}/readings.{form}",
+    response_class=Response,
+    dependencies=HEAVY,
+)
+def readings_file(
+    request: Request,
+    desk: DeskOf,
+    site: str,
+    target: Target,
+    form: Form,
+    *,
+    since: Moment = None,
+    until: Moment = None,
+) -> Response:
+    """Return a target's readings in the snapshots of a stretch: at (UTC), name, label, value."""
+    import polars as pl
+
+    state = desk.state(site)
+    if state is None or target not in {each.name for each in state.targets}:
+        raise UsageError("no such target", code="target-unknown")
+    times = desk.store.snapshot_times(site, since=moment(since), until=moment(until, end=True))
+    if len(times) > SNAPSHOTS_MAX:
+        raise UsageError(
+            f"{len(times):,} snapshots lie in this stretch, more than {SNAPSHOTS_MAX:,}",
+            code="stretch-too-long",
+            hint="name a shorter one: since, until",
+        )
+    parts = [times[at : at + _SNAPSHOTS_EACH] for at in range(0, len(times), _SNAPSHOTS_EACH)]
+
+    def part(times: Sequence[datetime]) -> pl.DataFrame:
+        frame, _ = desk.store.telemetry_frames(site, times, settings_at=(), target=target)
+        return frame.sort("at", "name").select(
+            "at", "name", "label", "number", pl.col("text").alias("words")
+        )
+
+    if form == "csv":
+        return _streamed_csv(request, part, parts or [()], "readings")
+    return as_file(request, pl.concat(map(part, parts or [()])), "readings", form)
+
+
+def _streamed_csv(
+    request: Request,
+    part: Callable[[Sequence[datetime]], pl.DataFrame],
+    parts: Sequence[Sequence[datetime]],
+    name: str,
+) -> Response:
+    """Return a table as it is worked out: no more of it is in memory than a part."""
+    turn = turn_of(request)
+
+    def written(times: Sequence[datetime], *, is_first: bool = False) -> bytes:
+        file = io.BytesIO()
+        harmless(part(times)).write_csv(file, include_header=is_first)
+        return file.getvalue()
+
+    first = written(parts[0], is_first=True)  # a failure is still answered with its problem
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield first
+        for times in parts[1:]:
+            await turn.computing()
+            try:
+                piece = await run_in_threadpool(written, times)
+            finally:
+                turn.computed()
+            yield piece
+
+    headers = {
+        "cache-control": "private, no-cache",
+        "content-disposition": f'attachment; filename="{name}.csv"',
+    }
+    return StreamingResponse(pieces(), media_type=_FORMS["csv"][0], headers=headers)
+
+
+def harmless(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a table for spreadsheets: no text in it, which comes from servers, is a formula."""
+    import polars as pl
+
+    return frame.with_columns(pl.col(pl.String).str.replace(_FORMULA, "'$1"))
+
+
+@files_router.get(
+    "/sites/{site:path}/runs/{run}/outputs/{number}", response_class=Response, dependencies=HEAVY
+)
+def raw_output(
+    request: Request,
+    desk: DeskOf,
+    site: str,
+    run: Annotated[str, Path(max_length=40)],
+    number: Annotated[int, Path(ge=0, le=1000)],
+) -> Response:
+    """Return all that one command of a run printed on its standard output, as it was printed."""
+    outputs = desk.store.outputs(desk.run(site, run).id)
+    if number >= len(outputs):
+        raise UsageError("the run has no such output", code="run-unknown")
+    content = desk.store.raw_output(outputs[number]).stdout
+    return conditional(request, content, "text/plain; charset=utf-8", f"output-{number}.txt")

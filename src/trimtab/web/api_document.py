@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from trimtab.act.action_ledger import ActionsDocument
+from trimtab.answers.action_ledger import ActionsDocument
 from trimtab.answers.site_overview import Overview
+from trimtab.base.encode import FailureDocument, shape
 from trimtab.base.error import Message
 from trimtab.base.event import Event
 from trimtab.base.incident import IncidentsDocument
@@ -17,12 +18,10 @@ from trimtab.explain.status import SiteState, StatusDocument
 from trimtab.judge.comparison_result import CompareResult
 from trimtab.judge.efficiency_ladder import Ladder
 from trimtab.judge.sweep_result import SweepDocument
-from trimtab.purge.fullness import Usage
-from trimtab.purge.horizon.age_curve import Freed
+from trimtab.purge.fullness import Freed, Usage
 from trimtab.purge.horizon.horizon_answer import HorizonAnswer
-from trimtab.show.encode import FailureDocument, shape
 from trimtab.store.kept import KeptSite
-from trimtab.store.store_document import EventsDocument, RunsDocument
+from trimtab.store.page import EventsDocument, RunsDocument
 from trimtab.twin.whatif.whatif_sweep import Swept
 
 

@@ -77,7 +77,7 @@ def serve(
     """
     import time
 
-    from trimtab.watch.log import configured
+    from trimtab.watch.service import configured
     from trimtab.web.access import ProxyAccess, TokenAccess
     from trimtab.web.desk import Desk
     from trimtab.web.server import allow_connections, guarded, listening, server_of

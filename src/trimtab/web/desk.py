@@ -25,19 +25,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from fastapi import Depends, Request
 
-from trimtab.base.error import UsageError
-from trimtab.base.visible import visible
+from trimtab.base.error import UsageError, visible
 from trimtab.site.lookup import clock_of, site_as_kept, site_named, where_of
 from trimtab.site.place import Place
-from trimtab.store.keeping import Keeping, RestsOn, keeping
-from trimtab.store.purge_place import PurgePlace, purge_place
+from trimtab.store.kept import Keeping, RestsOn, keeping
+from trimtab.store.location import PurgePlace, purge_place
 
 if TYPE_CHECKING:
     from trimtab.base.event import Event
     from trimtab.base.run import Run
     from trimtab.base.series import SeriesJudgement
     from trimtab.explain.status import SiteState, Status
-    from trimtab.probe.verdict.site_judgement import JudgedSite
+    from trimtab.probe.site_judgement import JudgedSite
     from trimtab.store.kept import KeptIncident, KeptSite, Results, ResultValue, Sums
     from trimtab.store.store import Store
 
@@ -283,15 +282,15 @@ class Desk:
 
     def status(self, name: str) -> Status:
         """Return the status of one site."""
-        from trimtab.probe.verdict.site_status import status_of
+        from trimtab.probe.site_status import status_of
 
         limits = self.place(name).limits
         return status_of(self.store, name, goal=limits.cov, window_s=limits.window_s)
 
     def judged(self, name: str) -> JudgedSite | None:
         """Return every series of a site judged, ``None`` where no run can be."""
-        from trimtab.probe.verdict.site_judgement import judge_site
-        from trimtab.probe.verdict.site_series import NOTHING_TO_JUDGE
+        from trimtab.probe.site_judgement import judge_site
+        from trimtab.probe.site_series import NOTHING_TO_JUDGE
 
         place = self.place(name)
         with self._making[name]:
@@ -311,7 +310,7 @@ class Desk:
 
     def state(self, name: str) -> SiteState | None:
         """Return every target as the last stored snapshot has it."""
-        from trimtab.probe.verdict.site_standing import standing_of
+        from trimtab.probe.site_standing import standing_of
 
         return standing_of(self.store, self.place(name)).state
 
@@ -340,7 +339,7 @@ class Desk:
 
     def listed(self, name: str) -> tuple[ListedSeries, ...]:
         """Return the series of a site that have a page, those of most runs first."""
-        from trimtab.show.text import levels_text, metric_text
+        from trimtab.base.text import levels_text, metric_text
 
         def make() -> tuple[ListedSeries, ...]:
             judged = self.judged(name)

@@ -31,17 +31,22 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from trimtab.answers import page_web_overview
 from trimtab.base.code_version import __version__
-from trimtab.base.error import NoAnswer, RefusedError, TrimtabError, UnreadableError, UsageError
-from trimtab.base.visible import visible
+from trimtab.base.error import (
+    NoAnswer,
+    RefusedError,
+    TrimtabError,
+    UnreadableError,
+    UsageError,
+    visible,
+)
 from trimtab.explain import page_web_incident
 from trimtab.purge import page_web_purge
-from trimtab.web import action_pages, api, files_api, pages, result_api, result_pages
+from trimtab.web import api, api_result, page_action, page_measured, page_result
 from trimtab.web.access import Access
 from trimtab.web.api import described
 from trimtab.web.desk import Desk, DeskOf
-from trimtab.web.request_guard import Refusal, RequestGuard
+from trimtab.web.request_guard import Refusal, RequestGuard, turn_of
 from trimtab.web.template import problem_page
-from trimtab.web.turns import turn_of
 
 router = APIRouter(include_in_schema=False)
 LOOK_S: Final = 2.0
@@ -119,18 +124,18 @@ def application_of(desk: Desk) -> FastAPI:
     )
     application.state.desk = desk
     application.openapi = functools.partial(described, application)  # type: ignore[method-assign]
-    application.include_router(files_api.router)
+    application.include_router(api.files_router)
     # In this order: the path of a site may be any, and the first route that matches answers.
     application.include_router(page_web_overview.api_router)
     application.include_router(api.router)
     application.include_router(page_web_incident.api_router)
-    application.include_router(result_api.api_router)
+    application.include_router(api_result.api_router)
     application.include_router(page_web_purge.api_router)
     application.include_router(page_web_overview.router)
-    application.include_router(pages.router)
+    application.include_router(page_measured.router)
     application.include_router(page_web_incident.router)
-    application.include_router(action_pages.router)
-    application.include_router(result_pages.router)
+    application.include_router(page_action.router)
+    application.include_router(page_result.router)
     application.include_router(page_web_purge.router)
     application.include_router(router)
     application.add_exception_handler(TrimtabError, _failed)
@@ -168,7 +173,7 @@ def refusal_page(refusal: Refusal, as_json: bool) -> bytes:
 
 def _problem(error: TrimtabError, status: int, *, as_json: bool) -> bytes:
     if as_json:
-        from trimtab.show.encode import FailureDocument, to_json
+        from trimtab.base.encode import FailureDocument, to_json
 
         return to_json(FailureDocument(error)).encode()
     return problem_page(error, status).encode()

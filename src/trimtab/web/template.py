@@ -12,11 +12,11 @@ from markupsafe import Markup
 
 from trimtab.base.error import TrimtabError
 from trimtab.base.run import METRIC_UNITS
+from trimtab.base.text import metric_text, minute_text
 from trimtab.base.units import format_bytes, format_percent, format_value
 from trimtab.explain.headline import short_summary
 from trimtab.explain.page import STATE_TONES
 from trimtab.show.chart import drawn, environment
-from trimtab.show.text import metric_text, minute_text
 from trimtab.web.access import Role, identity_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trimtab.show.document import Document, Drawings, Section
     from trimtab.store.kept import KeptIncident
     from trimtab.web.desk import Desk
-    from trimtab.web.marks import ChartMarks
+    from trimtab.web.page_dashboard_chart import ChartMarks
 
     Sections = tuple[tuple[Section, Drawings], ...]
 
@@ -124,7 +124,7 @@ def figures(
     with_keys: bool = True,
 ) -> str:
     """Return charts as text for a page, those over time with marks; empty without any."""
-    from trimtab.web.marks import marked, marks_at
+    from trimtab.web.page_dashboard_chart import marked, marks_at
 
     if marks is None:
         marks = marks_at(desk, site)

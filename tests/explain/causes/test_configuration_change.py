@@ -31,7 +31,7 @@ from tests.explain.causes.contexts import (
 from trimtab.base.event import EventKind
 from trimtab.base.incident import Found, Shape
 from trimtab.base.verdict import Interval
-from trimtab.explain.causes.configuration_change import CAUSE, STATES
+from trimtab.explain.causes.configuration_change import CONFIGURATION_CHANGE, STATES
 from trimtab.explain.context import Context
 
 CHANGE = EventKind.CONFIG_CHANGE
@@ -46,7 +46,7 @@ def changed(hours_before: float, detail: str = "checksums on", *more: object) ->
     (0.3, 1.5, 2.0), (2.9, 1.5, 2.0), (8.0, 0.3, 1.4), (30.0, -0.3, 0.5),
 ])  # fmt: skip
 def test_the_nearer_an_entry_the_more_it_weighs(hours: float, least: float, most: float) -> None:
-    piece = shows(CAUSE, changed(hours), "change-logged")
+    piece = shows(CONFIGURATION_CHANGE, changed(hours), "change-logged")
     assert least <= piece.weight <= most
     assert piece.at == BAD_FROM - hours * HOUR
 
@@ -54,11 +54,15 @@ def test_the_nearer_an_entry_the_more_it_weighs(hours: float, least: float, most
 def test_change_logged() -> None:
     # One of many changes weighs less than the only one.
     daily = [event(CHANGE, START - n * 8 * HOUR, "OSTs tuned") for n in range(20)]
-    many = shows(CAUSE, changed(1.0, "OSTs tuned", *daily), "change-logged")
-    assert 0 <= many.weight < shows(CAUSE, changed(1.0, "OSTs tuned"), "change-logged").weight - 0.4
+    many = shows(CONFIGURATION_CHANGE, changed(1.0, "OSTs tuned", *daily), "change-logged")
+    assert (
+        0
+        <= many.weight
+        < shows(CONFIGURATION_CHANGE, changed(1.0, "OSTs tuned"), "change-logged").weight - 0.4
+    )
     # An entry after it had begun is of another change, or was written down later: not against.
     for later in (-5.0, -10.0):
-        shows(CAUSE, changed(later), "change-logged", Found.NEUTRAL)
+        shows(CONFIGURATION_CHANGE, changed(later), "change-logged", Found.NEUTRAL)
     # A change soon after the told beginning may be it.
     # The beginning of a small step is known to some hours only: the runs before it count.
     late = BAD_FROM + 4 * HOUR
@@ -69,32 +73,32 @@ def test_change_logged() -> None:
     ]  # fmt: skip
     of = quiet(runs=still_well, events=with_log(event(CHANGE, late, "kernel")),
                of=incident(effect=0.85))  # fmt: skip
-    assert shows(CAUSE, of, "change-logged").weight >= 0
+    assert shows(CONFIGURATION_CHANGE, of, "change-logged").weight >= 0
     # Capacity that was added is a change.
     log = with_log(event(EventKind.CAPACITY_ADDED, BAD_FROM - HOUR, "24 OSTs", targets=[]))
-    shows(CAUSE, quiet(events=log), "change-logged", Found.FOR)
+    shows(CONFIGURATION_CHANGE, quiet(events=log), "change-logged", Found.FOR)
     # No entry is against where somebody keeps a log book. One that was imported makes none.
     notes = [event(EventKind.NOTE, START - n * 24 * HOUR, "inspected") for n in range(5)]
-    shows(CAUSE, quiet(events=with_log(*notes)), "change-not-logged", Found.AGAINST)
-    shows(CAUSE, quiet(events=[notes[0]]), "change-logged", reason="log-not-kept")
-    shows(CAUSE, quiet(events=[]), "change-logged", reason="log-empty")
+    shows(CONFIGURATION_CHANGE, quiet(events=with_log(*notes)), "change-not-logged", Found.AGAINST)
+    shows(CONFIGURATION_CHANGE, quiet(events=[notes[0]]), "change-logged", reason="log-not-kept")
+    shows(CONFIGURATION_CHANGE, quiet(events=[]), "change-logged", reason="log-empty")
 
 
 def test_setting_changed() -> None:
     # A setting that nobody wrote down.
     of = quiet(settings=setting("kernel_release", "5.14.0-162", "5.14.0-284", targets=SERVERS))
-    piece = shows(CAUSE, of, "setting-changed", targets=tuple(sorted(SERVERS)))
+    piece = shows(CONFIGURATION_CHANGE, of, "setting-changed", targets=tuple(sorted(SERVERS)))
     assert (piece.reference, piece.value) == ("5.14.0-162", "5.14.0-284")
     assert piece.source == "setting kernel_release"
     assert piece.weight > 1.2
     assert piece.at == BAD_FROM
-    assert weight_of(CAUSE, of) > 1.5
+    assert weight_of(CONFIGURATION_CHANGE, of) > 1.5
     # A setting beside the entry counts little more.
     settings = setting("checksums", "0", "1", targets=["nid1"])
     both = quiet(
         settings=settings, events=with_log(event(CHANGE, BAD_FROM - HOUR / 2, "checksums on"))
     )
-    piece = shows(CAUSE, both, "setting-changed")
+    piece = shows(CONFIGURATION_CHANGE, both, "setting-changed")
     assert (piece.source, piece.reference, piece.value) == ("setting checksums", "0", "1")
     assert 0 < piece.weight < 0.5
 
@@ -114,12 +118,14 @@ def test_settings_that_move_by_themselves_are_no_changes() -> None:
         assert not STATES.match(name), name
     moving = setting("ldiskfs/md0/mb_last_group", "1", "900")
     still = setting("checksums", "1", targets=["nid1"])
-    shows(CAUSE, quiet(settings=[*moving, *still]), "setting-unchanged", Found.AGAINST)
+    shows(
+        CONFIGURATION_CHANGE, quiet(settings=[*moving, *still]), "setting-unchanged", Found.AGAINST
+    )
 
 
 def test_settings_of_clients_that_nobody_collects_are_not_known() -> None:
     of = quiet(settings=setting("lustre_version", "2.15.3", targets=SERVERS))
-    shows(CAUSE, of, "setting-changed", reason="client-settings-unknown")
+    shows(CONFIGURATION_CHANGE, of, "setting-changed", reason="client-settings-unknown")
 
 
 def test_a_setting_that_changed_within_the_uncertainty_of_the_onset_supports() -> None:
@@ -133,15 +139,15 @@ def test_a_setting_that_changed_within_the_uncertainty_of_the_onset_supports() -
     for row in rows:
         row["value"] = "0" if row["at"] < BAD_FROM + 8 * HOUR else "1"
     small = quiet(settings=rows, runs=noisy, of=incident(effect=0.96))
-    assert shows(CAUSE, small, "setting-changed").weight > 0.5
+    assert shows(CONFIGURATION_CHANGE, small, "setting-changed").weight > 0.5
     # A loss of half is placed within hours: then it is another change.
     sharp = quiet(settings=rows, runs=runs(WELL, WELL / 2), of=incident(effect=0.5))
-    shows(CAUSE, sharp, "setting-unchanged", Found.AGAINST)
+    shows(CONFIGURATION_CHANGE, sharp, "setting-unchanged", Found.AGAINST)
 
 
 def test_an_entry_about_something_else_is_weak() -> None:
     weights = [
-        shows(CAUSE, changed(0.5, detail), "change-logged").weight
+        shows(CONFIGURATION_CHANGE, changed(0.5, detail), "change-logged").weight
         for detail in ("monitoring agent updated", "Grafana moved to another host",
                        "BIOS update on compute nodes", "monitoring of Lustre checksums turned on")
     ]  # fmt: skip
@@ -154,20 +160,20 @@ def test_no_target_is_new_where_a_table_holds_the_extremes_alone() -> None:
         row for row in gauge("capacity_bytes", 1e14)
         if row["target"] in (OSTS[row["at"].hour % 5], OSTS[5 + row["at"].hour % 6])
     ]  # fmt: skip
-    shows(CAUSE, quiet(readings=used), "targets-added", reason="targets-vary")
+    shows(CONFIGURATION_CHANGE, quiet(readings=used), "targets-added", reason="targets-vary")
 
 
 def test_settings_known_on_one_side_only() -> None:
     later = [at for at in (BAD_FROM, BAD_FROM + HOUR)]
     of = quiet(settings=setting("checksums", "0", "1", hours=later))
-    shows(CAUSE, of, "setting-changed", Found.NOT_AVAILABLE)
+    shows(CONFIGURATION_CHANGE, of, "setting-changed", Found.NOT_AVAILABLE)
 
 
 def test_a_setting_that_changed_days_before_is_not_it() -> None:
     rows = setting("checksums", "0", targets=["nid1"])
     for row in rows:
         row["value"] = "0" if row["at"] < START + 10 * HOUR else "1"
-    assert shows(CAUSE, quiet(settings=rows), "setting-unchanged").weight < 0
+    assert shows(CONFIGURATION_CHANGE, quiet(settings=rows), "setting-unchanged").weight < 0
 
 
 @pytest.mark.parametrize(("shape", "outcome"), [
@@ -175,34 +181,51 @@ def test_a_setting_that_changed_days_before_is_not_it() -> None:
     (Shape.UNSTEADY, Found.AGAINST), (Shape.STANDING, Found.NEUTRAL),
 ])  # fmt: skip
 def test_a_change_makes_a_step(shape: Shape, outcome: Found) -> None:
-    pieces = CAUSE.assess(quiet(of=incident(shape)))
+    pieces = CONFIGURATION_CHANGE.assess(quiet(of=incident(shape)))
     assert pieces[-1].found is outcome
 
 
 def test_few_slow_targets_speak_against_a_change_of_all() -> None:
     of = quiet(surveys=survey(15e9, 4e9, slow_targets=OSTS[:2]))
-    shows(CAUSE, of, "some-targets-slow", Found.AGAINST)
+    shows(CONFIGURATION_CHANGE, of, "some-targets-slow", Found.AGAINST)
 
 
 def test_the_slow_targets_are_those_that_were_changed() -> None:
     log = with_log(event(CHANGE, BAD_FROM - HOUR, "firmware", targets=OSTS[:2]))
     slow = survey(15e9, 4e9, slow_targets=OSTS[:2])
-    shows(CAUSE, quiet(surveys=slow, events=log), "slow-among-changed", Found.FOR)
+    shows(CONFIGURATION_CHANGE, quiet(surveys=slow, events=log), "slow-among-changed", Found.FOR)
     other = survey(15e9, 4e9, slow_targets=OSTS[5:8])
-    shows(CAUSE, quiet(surveys=other, events=log), "slow-among-changed", Found.AGAINST)
+    shows(
+        CONFIGURATION_CHANGE, quiet(surveys=other, events=log), "slow-among-changed", Found.AGAINST
+    )
 
 
 def test_what_is_changed_on_clients_leaves_a_survey_on_the_servers_as_it_was() -> None:
     settings = setting("checksums", "0", "1", targets=["nid1"])
-    assert shows(CAUSE, quiet(settings=settings), "targets-alike").weight > 0
+    assert shows(CONFIGURATION_CHANGE, quiet(settings=settings), "targets-alike").weight > 0
     down = survey(15e9, 10e9, slow_targets=OSTS)
-    shows(CAUSE, quiet(settings=settings, surveys=down), "changed-on-clients", Found.AGAINST)
+    shows(
+        CONFIGURATION_CHANGE,
+        quiet(settings=settings, surveys=down),
+        "changed-on-clients",
+        Found.AGAINST,
+    )
 
 
 def test_a_level_that_came_back_by_itself() -> None:
-    shows(CAUSE, quiet(of=incident(until=END - 3 * HOUR)), "recovered-unchanged", Found.AGAINST)
+    shows(
+        CONFIGURATION_CHANGE,
+        quiet(of=incident(until=END - 3 * HOUR)),
+        "recovered-unchanged",
+        Found.AGAINST,
+    )
     log = with_log(event(CHANGE, END - 3 * HOUR, "taken back"))
-    shows(CAUSE, quiet(of=incident(until=END - 3 * HOUR), events=log), "reversal-logged", Found.FOR)
+    shows(
+        CONFIGURATION_CHANGE,
+        quiet(of=incident(until=END - 3 * HOUR), events=log),
+        "reversal-logged",
+        Found.FOR,
+    )
 
 
 def test_a_level_that_came_back_with_the_old_value() -> None:
@@ -211,15 +234,17 @@ def test_a_level_that_came_back_with_the_old_value() -> None:
         if row["at"] > END - 4 * HOUR:
             row["value"] = "17"
     of = quiet(settings=rows, of=incident(until=END - 4 * HOUR))
-    shows(CAUSE, of, "setting-reverted", Found.FOR, source="setting qos_threshold_rr")
+    shows(
+        CONFIGURATION_CHANGE, of, "setting-reverted", Found.FOR, source="setting qos_threshold_rr"
+    )
 
 
 def test_the_effect_is_as_large_as_the_known_one() -> None:
-    shows(CAUSE, changed(1.0), "known-effect", value=0.82, weight=0.2)
+    shows(CONFIGURATION_CHANGE, changed(1.0), "known-effect", value=0.82, weight=0.2)
     much = quiet(
         events=with_log(event(CHANGE, BAD_FROM - HOUR, "SafeRet BIOS")), of=incident(effect=0.3)
     )
-    shows(CAUSE, much, "known-effect", Found.NEUTRAL)
+    shows(CONFIGURATION_CHANGE, much, "known-effect", Found.NEUTRAL)
 
 
 def test_a_wide_interval_holds_the_known_effect() -> None:
@@ -227,7 +252,7 @@ def test_a_wide_interval_holds_the_known_effect() -> None:
 
     of = replace(incident(effect=0.7), effect_interval=Interval(0.6, 0.8))
     log = with_log(event(CHANGE, BAD_FROM - HOUR, "checksums on"))
-    assert shows(CAUSE, quiet(events=log, of=of), "known-effect").weight > 0
+    assert shows(CONFIGURATION_CHANGE, quiet(events=log, of=of), "known-effect").weight > 0
 
 
 def test_names_what_the_seed_saw() -> None:
@@ -237,15 +262,15 @@ def test_names_what_the_seed_saw() -> None:
         settings=setting("checksums", "0", "1", targets=["nid1"]),
         runs=runs(673e9, 554e9), of=incident(effect=0.823),
     )  # fmt: skip
-    assert weight_of(CAUSE, of) > 2.5
+    assert weight_of(CONFIGURATION_CHANGE, of) > 2.5
     assert LOST < WELL
 
 
 def test_an_old_entry_does_not_hide_a_setting_that_changed_just_then() -> None:
     settings = setting("kernel_release", "5.14.0-162", "5.14.0-284", targets=SERVERS)
     of = quiet(settings=settings, events=with_log(event(CHANGE, BAD_FROM - 40 * HOUR, "quota")))
-    assert shows(CAUSE, of, "setting-changed").weight > 1
-    assert weight_of(CAUSE, of) > 1.5
+    assert shows(CONFIGURATION_CHANGE, of, "setting-changed").weight > 1
+    assert weight_of(CONFIGURATION_CHANGE, of) > 1.5
 
 
 def test_a_survey_through_a_client_feels_what_is_changed_on_clients() -> None:
@@ -259,7 +284,7 @@ def test_a_survey_through_a_client_feels_what_is_changed_on_clients() -> None:
             row["run"] = surveyed.id
     settings = setting("checksums", "0", "1", targets=["nid1"])
     of = quiet(settings=settings, surveys=rows, runs=(*runs(WELL, LOST), surveyed))
-    shows(CAUSE, of, "targets-alike", Found.FOR)
+    shows(CONFIGURATION_CHANGE, of, "targets-alike", Found.FOR)
 
 
 def test_targets_that_were_added_tell_of_a_change_that_nobody_wrote_down() -> None:
@@ -267,7 +292,12 @@ def test_targets_that_were_added_tell_of_a_change_that_nobody_wrote_down() -> No
     added = gauge("capacity_bytes", None, 133e12, targets=("OST0020", "OST0021"))
     scene = context(readings=[*size, *added])
     piece = shows(
-        CAUSE, scene, "targets-added", value=2.0, targets=("OST0020", "OST0021"), weight=1.5
+        CONFIGURATION_CHANGE,
+        scene,
+        "targets-added",
+        value=2.0,
+        targets=("OST0020", "OST0021"),
+        weight=1.5,
     )
     assert piece.at == BAD_FROM
-    shows(CAUSE, context(readings=size), "targets-unchanged")
+    shows(CONFIGURATION_CHANGE, context(readings=size), "targets-unchanged")

@@ -43,8 +43,7 @@ from trimtab.base.event import EventKind
 from trimtab.base.incident import Found, Route, Shape
 from trimtab.base.run import RunStatus
 from trimtab.base.site_hardware import Figure, Hardware
-from trimtab.explain.causes import TABLE
-from trimtab.explain.causes.storage import array_degraded, garbage_collection, targets_over_limit
+from trimtab.explain.causes import TABLE, garbage_collection, target_service, target_space
 from trimtab.explain.context import Cause, Context, CpuProfile, Telemetry
 
 OF_STORAGE = (
@@ -306,24 +305,30 @@ def test_no_context_makes_a_cause_raise(made: Context) -> None:
 
 def test_a_condition_that_began_after_the_first_bad_runs_speaks_against_itself() -> None:
     late = gauge("degraded", since(6), targets=OSTS[:1])
-    shows(array_degraded.CAUSE, sound(late), "onset-late", Found.AGAINST, at=BAD_FROM + 6 * HOUR)
+    shows(
+        target_service.ARRAY_DEGRADED,
+        sound(late),
+        "onset-late",
+        Found.AGAINST,
+        at=BAD_FROM + 6 * HOUR,
+    )
     soon = gauge("degraded", since(3), targets=OSTS[:1])
-    shows(array_degraded.CAUSE, sound(soon), "onset", Found.FOR)
+    shows(target_service.ARRAY_DEGRADED, sound(soon), "onset", Found.FOR)
 
 
 def test_a_condition_that_was_over_early_speaks_against_itself() -> None:
     over = gauge("degraded", False, lambda _, at: at <= BAD_FROM + 2 * HOUR, targets=OSTS[:1])
-    shows(array_degraded.CAUSE, sound(over), "ended-early", Found.AGAINST)
+    shows(target_service.ARRAY_DEGRADED, sound(over), "ended-early", Found.AGAINST)
 
 
 def test_a_drift_has_no_beginning_to_fit() -> None:
     of = sound(gauge("degraded", since(6), targets=OSTS[:1]), of=incident(Shape.DRIFT))
-    shows(array_degraded.CAUSE, of, "onset-gradual", Found.NEUTRAL)
+    shows(target_service.ARRAY_DEGRADED, of, "onset-gradual", Found.NEUTRAL)
 
 
 def test_snapshots_of_once_a_day_are_given_their_time() -> None:
     daily = HOURS[::11]
-    pieces = array_degraded.CAUSE.assess(context(gauge("degraded", since(7), hours=daily)))
+    pieces = target_service.ARRAY_DEGRADED.assess(context(gauge("degraded", since(7), hours=daily)))
     assert not any(piece.what.code == "onset-late" for piece in pieces)
 
 
@@ -343,7 +348,9 @@ def test_snapshots_of_once_a_day_are_given_their_time() -> None:
 def test_writes_alone_fall_for_what_only_writes_feel(
     writes: float, reads: float, outcome: Found
 ) -> None:
-    piece = shows(targets_over_limit.CAUSE, sound(writes=writes, reads=reads), "writes-and-reads")
+    piece = shows(
+        target_space.TARGETS_OVER_LIMIT, sound(writes=writes, reads=reads), "writes-and-reads"
+    )
     if (writes, reads) == (0.7, 0.8):
         assert piece.found is not Found.FOR
     else:
@@ -351,7 +358,7 @@ def test_writes_alone_fall_for_what_only_writes_feel(
 
 
 def test_reads_that_fell_more_weigh_more_against() -> None:
-    cause = targets_over_limit.CAUSE
+    cause = target_space.TARGETS_OVER_LIMIT
     both, reads = (
         shows(cause, sound(writes=w, reads=r), "writes-and-reads").weight
         for w, r in ((0.7, 0.7), (0.9, 0.6))
@@ -361,24 +368,26 @@ def test_reads_that_fell_more_weigh_more_against() -> None:
 
 def test_a_probe_that_only_writes_tells_nothing_of_reads() -> None:
     scene = sound(runs=runs(600e9, 400e9))
-    shows(targets_over_limit.CAUSE, scene, "writes-and-reads", Found.NOT_AVAILABLE, why="reads")
+    shows(
+        target_space.TARGETS_OVER_LIMIT, scene, "writes-and-reads", Found.NOT_AVAILABLE, why="reads"
+    )
 
 
 @pytest.mark.parametrize(
     ("tail", "outcome"), [(9.0, Found.FOR), (1.3, Found.NEUTRAL), (1.0, Found.AGAINST)]
 )
 def test_the_tail_of_the_write_latency(tail: float, outcome: Found) -> None:
-    shows(garbage_collection.CAUSE, sound(tail=tail), "latency-tail", outcome)
+    shows(garbage_collection.GARBAGE_COLLECTION, sound(tail=tail), "latency-tail", outcome)
 
 
 def test_the_middle_of_a_day_before_is_not_the_log_of_today() -> None:
     old = event(EventKind.REBUILD, BAD_FROM - timedelta(days=3), "nvme4n1")
-    shows(array_degraded.CAUSE, sound(events=[old]), "event-not-logged", Found.NEUTRAL)
+    shows(target_service.ARRAY_DEGRADED, sound(events=[old]), "event-not-logged", Found.NEUTRAL)
 
 
 def test_flags_that_are_neither_0_nor_1_are_one_of_them() -> None:
     rows = [reading(START, OSTS[0], "degraded", -1.0), reading(BAD_FROM, OSTS[0], "degraded", 7.0)]
-    piece = next(piece for piece in array_degraded.CAUSE.assess(context(rows)))
+    piece = next(piece for piece in target_service.ARRAY_DEGRADED.assess(context(rows)))
     assert (piece.found, piece.value, piece.reference) == (Found.FOR, 1.0, 0.0)
 
 

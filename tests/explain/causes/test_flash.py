@@ -46,9 +46,9 @@ from tests.explain.causes.contexts import (
 from trimtab.base.error import Message, code_of
 from trimtab.base.event import EventKind
 from trimtab.base.incident import Found, Incident, Shape
-from trimtab.explain.causes.storage.allocator_loops import CAUSE as LOOPS
-from trimtab.explain.causes.storage.garbage_collection import CAUSE as GC
-from trimtab.explain.causes.storage.trim_overdue import CAUSE as OVERDUE
+from trimtab.explain.causes.allocator_loops import ALLOCATOR_LOOPS as LOOPS
+from trimtab.explain.causes.garbage_collection import GARBAGE_COLLECTION as GC
+from trimtab.explain.causes.trim_overdue import TRIM_OVERDUE as OVERDUE
 from trimtab.explain.context import Context, CpuProfile, Period
 
 # `allocator-loops`: counters, CPU, profiles and thresholds, as the allocator was found.

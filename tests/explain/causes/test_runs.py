@@ -33,12 +33,12 @@ from trimtab.base.incident import Found, Shape
 from trimtab.base.run import RunStatus
 from trimtab.base.site_hardware import Figure, Hardware
 from trimtab.explain.causes import client_node
-from trimtab.explain.causes.bad_checksums import CAUSE as SUMS
-from trimtab.explain.causes.cached_read import CAUSE as CACHED
-from trimtab.explain.causes.launch_failure import CAUSE as LAUNCH
-from trimtab.explain.causes.launch_failure import LAUNCHER, NAMES
-from trimtab.explain.causes.run_evidence import has_figure, runs_of_probe
-from trimtab.explain.causes.workload_mismatch import CAUSE as WORK
+from trimtab.explain.causes.evidence import has_figure, runs_of_probe
+from trimtab.explain.causes.network import BAD_CHECKSUMS as SUMS
+from trimtab.explain.causes.void_run import CACHED_READ as CACHED
+from trimtab.explain.causes.void_run import LAUNCH_FAILURE as LAUNCH
+from trimtab.explain.causes.void_run import LAUNCHER_ERRORS, NAME_ERRORS
+from trimtab.explain.causes.void_run import WORKLOAD_MISMATCH as WORK
 from trimtab.explain.context import Context, RunFact
 
 # Runs that were not started: nothing was measured, so nothing is said of the file system.
@@ -79,7 +79,7 @@ def test_the_bad_day_of_the_seed() -> None:
     "DNS timed out", "mpirun: unknown host nid4",
 ])  # fmt: skip
 def test_words_of_name_resolution(problem: str) -> None:
-    assert NAMES.search(problem)
+    assert NAME_ERRORS.search(problem)
 
 
 @pytest.mark.parametrize("problem", [
@@ -88,8 +88,8 @@ def test_words_of_name_resolution(problem: str) -> None:
     "it waited 3600 s in the queue",
 ])  # fmt: skip
 def test_words_of_launchers(problem: str) -> None:
-    assert LAUNCHER.search(problem)
-    assert not NAMES.search(problem)
+    assert LAUNCHER_ERRORS.search(problem)
+    assert not NAME_ERRORS.search(problem)
     assert shows(LAUNCH, silent(problem), "launcher-failed").weight > 1
 
 
@@ -98,8 +98,8 @@ def test_words_of_launchers(problem: str) -> None:
     "the address range is resolved", "",
 ])  # fmt: skip
 def test_other_words_are_neither(problem: str) -> None:
-    assert not NAMES.search(problem)
-    assert not LAUNCHER.search(problem)
+    assert not NAME_ERRORS.search(problem)
+    assert not LAUNCHER_ERRORS.search(problem)
 
 
 def test_runs_measured() -> None:
@@ -416,7 +416,7 @@ def test_a_launcher_that_fails_one_probe() -> None:
 
 
 def test_no_node_is_suspected() -> None:
-    assert client_node.CAUSE.assess(without_series())[0].found is Found.NOT_AVAILABLE
+    assert client_node.CLIENT_NODE.assess(without_series())[0].found is Found.NOT_AVAILABLE
 
 
 @pytest.mark.parametrize("problem", [

@@ -40,7 +40,7 @@ from tests.explain.causes.contexts import (
 
 from trimtab.base.event import EventKind
 from trimtab.base.incident import Found, Shape
-from trimtab.explain.causes.storage.target_silent import CAUSE as SILENCE
+from trimtab.explain.causes.target_service import TARGET_SILENT as SILENCE
 from trimtab.explain.explanation import explain
 from trimtab.explain.site_explanation import standing_conditions
 

@@ -35,12 +35,12 @@ from tests.explain.causes.contexts import (
 from trimtab.base.event import EventKind
 from trimtab.base.incident import Found, Route
 from trimtab.base.site import SiteLimits
-from trimtab.explain.causes.storage.array_degraded import CAUSE as ARRAY
-from trimtab.explain.causes.storage.failover import CAUSE as FAILOVER
-from trimtab.explain.causes.storage.few_targets_open import CAUSE as FEW_OPEN
-from trimtab.explain.causes.storage.target_filling import CAUSE as FILLING
-from trimtab.explain.causes.storage.targets_over_limit import CAUSE as OVER_LIMIT
-from trimtab.explain.causes.storage.writeback_throttling import CAUSE as WBT
+from trimtab.explain.causes.target_service import ARRAY_DEGRADED as ARRAY
+from trimtab.explain.causes.target_service import FAILOVER
+from trimtab.explain.causes.target_space import FEW_TARGETS_OPEN as FEW_OPEN
+from trimtab.explain.causes.target_space import TARGET_FILLING as FILLING
+from trimtab.explain.causes.target_space import TARGETS_OVER_LIMIT as OVER_LIMIT
+from trimtab.explain.causes.writeback_throttling import WRITEBACK_THROTTLING as WBT
 
 # `targets-over-limit`: fullness beyond the site's limit, in time, between targets, at all.
 

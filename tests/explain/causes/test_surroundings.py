@@ -37,11 +37,11 @@ from trimtab.base.event import EventKind
 from trimtab.base.incident import Found, Shape
 from trimtab.base.run import RunStatus
 from trimtab.base.site_hardware import Figure, Hardware
-from trimtab.explain.causes.client_node import CAUSE as NODE
+from trimtab.explain.causes.client_node import CLIENT_NODE as NODE
 from trimtab.explain.causes.competing_load import ACCOUNTING
-from trimtab.explain.causes.competing_load import CAUSE as LOAD
-from trimtab.explain.causes.metadata_load import CAUSE as META
-from trimtab.explain.causes.network import CAUSE as NET
+from trimtab.explain.causes.competing_load import COMPETING_LOAD as LOAD
+from trimtab.explain.causes.competing_load import METADATA_LOAD as META
+from trimtab.explain.causes.network import NETWORK as NET
 from trimtab.explain.context import JOBS, Context, RunFact
 
 # The network: LNet selftest, clients against servers, connections, what a line carries.

@@ -13,7 +13,7 @@ from tests.support.small_site import Survey, hour
 
 from trimtab.base.series import SeriesKey
 from trimtab.explain.context import SURVEYS
-from trimtab.explain.incidents.detection import Troubles, find_troubles
+from trimtab.explain.incident_detection import Troubles, find_troubles
 from trimtab.judge.change import LevelChanges
 from trimtab.judge.series_analysis import judge_series
 

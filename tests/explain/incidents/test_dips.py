@@ -12,8 +12,8 @@ from tests.calibration import series
 from tests.explain.incidents.frames import WRITE, level
 
 from trimtab.base.series import ChangeStatus, SeriesKey
-from trimtab.explain.incidents.dip import dips
-from trimtab.explain.incidents.spell import LookedSeries, Spell
+from trimtab.explain.dip import dips
+from trimtab.explain.spell import LookedSeries, Spell
 from trimtab.judge.change import LevelChanges
 from trimtab.judge.series_analysis import judge_series
 

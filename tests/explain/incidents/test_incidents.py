@@ -16,8 +16,8 @@ from trimtab.base.incident import Incident, IncidentState, Shape
 from trimtab.base.run import RunStatus
 from trimtab.base.series import ChangePoint, ChangeStatus, SeriesKey
 from trimtab.explain.context import SURVEYS, RunFact
-from trimtab.explain.incidents.detection import find_troubles
-from trimtab.explain.incidents.failed_run import BadChecksums
+from trimtab.explain.failed_run import BadChecksums
+from trimtab.explain.incident_detection import find_troubles
 from trimtab.judge.change import LevelChanges
 from trimtab.judge.series_analysis import judge_series
 

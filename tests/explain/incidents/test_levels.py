@@ -19,9 +19,9 @@ from tests.support.small_site import HOUR, SITE, SmallSite, hour
 
 from trimtab.base.incident import Incident, IncidentState, Shape
 from trimtab.base.series import ChangePoint, ChangeStatus, SeriesJudgement
-from trimtab.explain.incidents.detection import find_troubles
+from trimtab.explain.incident_detection import find_troubles
 from trimtab.judge.series_analysis import judge_series
-from trimtab.probe.verdict.site_judgement import judge_site
+from trimtab.probe.site_judgement import judge_site
 from trimtab.site.place import Place
 from trimtab.store.store import Store
 

@@ -15,7 +15,7 @@ from tests.explain.incidents.frames import level
 
 from trimtab.base.incident import Incident, Recurrence, Shape
 from trimtab.base.series import ChangeStatus, SeriesKey
-from trimtab.explain.incidents.spell import (
+from trimtab.explain.spell import (
     AFTER,
     BEFORE,
     EVERY,

@@ -17,8 +17,8 @@ from tests.support.small_site import hour
 from trimtab.base.incident import Incident, Shape
 from trimtab.base.series import SeriesKey
 from trimtab.explain.context import windows_of
-from trimtab.explain.incidents.periodic import periodic
-from trimtab.explain.incidents.spell import LookedSeries, Spell
+from trimtab.explain.slow_hour import periodic
+from trimtab.explain.spell import LookedSeries, Spell
 from trimtab.judge.change import LevelChanges
 from trimtab.judge.series_analysis import judge_series
 

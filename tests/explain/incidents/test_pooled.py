@@ -13,8 +13,8 @@ from tests.explain.incidents.frames import found
 
 from trimtab.base.incident import Shape
 from trimtab.base.series import SeriesKey
-from trimtab.explain.incidents.pooled import LOST, pooled
-from trimtab.explain.incidents.spell import Judged, LookedSeries, Spell
+from trimtab.explain.slow_hour import POOLED_LOST, pooled
+from trimtab.explain.spell import Judged, LookedSeries, Spell
 from trimtab.judge.change import LevelChanges
 from trimtab.judge.series_analysis import judge_series
 
@@ -143,7 +143,7 @@ def test_runs_that_did_not_finish_are_the_lowest() -> None:
 def test_what_lost_little_is_not_told() -> None:
     """A tenth of a per cent of scatter shows a loss of 5 %, of which nobody is to be told."""
     assert pooled_of(probes(3, 8, 200, cov=0.001, change=low_at(150, 0.95))) == []
-    assert pooled_of(probes(3, 8, 200, cov=0.001, change=low_at(150, 1 - LOST - 0.01))) != []
+    assert pooled_of(probes(3, 8, 200, cov=0.001, change=low_at(150, 1 - POOLED_LOST - 0.01))) != []
 
 
 def test_few_runs_and_few_probes_say_nothing() -> None:

@@ -20,11 +20,11 @@ from tests.support.small_site import HOUR, SITE, SmallSite, Survey, hour
 from trimtab.base.incident import Incident, Shape
 from trimtab.base.run import RunStatus
 from trimtab.base.series import SeriesKey
-from trimtab.explain.causes.run_evidence import ONSET_LEAST
+from trimtab.explain.causes.evidence import ONSET_LEAST
 from trimtab.explain.context import RunFact
-from trimtab.explain.incidents.detection import Troubles
+from trimtab.explain.incident_detection import Troubles
 from trimtab.judge.change import LevelChanges
-from trimtab.probe.verdict.incident_search import explain_at, incidents_of
+from trimtab.probe.incident_search import explain_at, incidents_of
 from trimtab.site.place import Place
 from trimtab.store.store import Store
 

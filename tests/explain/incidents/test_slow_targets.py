@@ -17,10 +17,10 @@ from tests.support.small_site import SITE, SmallSite, Survey, hour
 from trimtab.base.incident import Incident, IncidentState
 from trimtab.base.site import SiteLimits
 from trimtab.base.snapshot import Snapshot, Target, TargetSnapshot
-from trimtab.explain.incidents.slow_target import slow_stretches
+from trimtab.explain.slow_target import slow_stretches
 from trimtab.explain.trouble import site_state
-from trimtab.probe.verdict.incident_search import explain_at, incidents_of, keep_incidents
-from trimtab.probe.verdict.site_status import slow_targets, status_of
+from trimtab.probe.incident_search import explain_at, incidents_of, keep_incidents
+from trimtab.probe.site_status import slow_targets, status_of
 from trimtab.site.place import Place
 from trimtab.store.store import Store
 

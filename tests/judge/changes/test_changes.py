@@ -12,8 +12,8 @@ from tests.support.changes import changes_among
 from tests.support.known import known
 from tests.support.sentences import numbers
 
+from trimtab.base.plain import packed, unpacked
 from trimtab.base.series import ChangePoint, ChangeStatus
-from trimtab.base.typed_json import packed, unpacked
 from trimtab.judge.change import LevelChanges, find_changes, of_frame, of_sequences, suspect_among
 from trimtab.judge.walk_forward import CONFIRM_S, Walked, WalkForward
 

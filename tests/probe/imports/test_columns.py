@@ -22,12 +22,12 @@ from tests.support.codes import raises
 
 from trimtab.base.error import DataError, TrimtabError, UsageError
 from trimtab.judge.command import judge_command
-from trimtab.probe.imports import written_time
-from trimtab.probe.imports.series_file import FileTerms, judge_file
-from trimtab.probe.imports.table_column import NamedColumns, name_words, with_clock
-from trimtab.probe.imports.text_table import read_table
-from trimtab.probe.imports.written_time import FORMS, joined, read_times, texts_of
-from trimtab.probe.verdict.site_judgement import JudgedSite
+from trimtab.probe import written_time
+from trimtab.probe.series_file import FileTerms, judge_file
+from trimtab.probe.site_judgement import JudgedSite
+from trimtab.probe.table_column import NamedColumns, name_words, with_clock
+from trimtab.probe.text_table import read_table
+from trimtab.probe.written_time import FORMS, joined, read_times, texts_of
 
 FIRST = datetime(2026, 8, 1, 6, tzinfo=UTC)
 TIMES = [FIRST + timedelta(hours=hour) for hour in range(18)]

@@ -26,15 +26,9 @@ from tests.support.narrow import present
 from trimtab.base.error import ToolError
 from trimtab.base.run import RunStatus
 from trimtab.formats.format_table import formats
-from trimtab.probe.imports import import_reading, importer
-from trimtab.probe.imports.import_result import (
-    FileStatus,
-    Imported,
-    ImportedFile,
-    ImportTerms,
-    import_json,
-)
-from trimtab.probe.imports.importer import import_files
+from trimtab.probe import import_reading, importer
+from trimtab.probe.import_result import FileStatus, Imported, ImportedFile, ImportTerms, import_json
+from trimtab.probe.importer import import_files
 from trimtab.store.store import Store
 
 pytestmark = pytest.mark.system

@@ -17,12 +17,12 @@ from tests.support.narrow import present
 from trimtab.base.error import DataError, code_of
 from trimtab.base.snapshot import ROUNDED as ROUNDED_LABEL
 from trimtab.base.snapshot import Setting, Snapshot, TargetSnapshot
-from trimtab.formats.source import OutputFile
-from trimtab.probe.imports import lfs_df_dump
-from trimtab.probe.imports.import_reading import read_file
-from trimtab.probe.imports.import_result import FileStatus, ImportTerms
-from trimtab.probe.imports.importer import import_files
-from trimtab.probe.imports.lctl_dump import problems, recognises, shown, snapshots
+from trimtab.formats.measurement import OutputFile
+from trimtab.probe import target_dump
+from trimtab.probe.import_reading import read_file
+from trimtab.probe.import_result import FileStatus, ImportTerms
+from trimtab.probe.importer import import_files
+from trimtab.probe.target_dump import is_lctl_dump, lctl_problems, lctl_shown, lctl_snapshots
 from trimtab.store.store import Store
 
 AT = datetime(2017, 6, 20, 12, tzinfo=UTC)
@@ -77,9 +77,9 @@ def source(text: str | bytes) -> OutputFile:
 
 
 def only(text: str) -> Snapshot:
-    assert recognises(source(text))
+    assert is_lctl_dump(source(text))
     assert recognised(source(text)) == []
-    ((_, snapshot),) = snapshots(source(text), AT)
+    ((_, snapshot),) = lctl_snapshots(source(text), AT)
     return snapshot
 
 
@@ -105,7 +105,7 @@ def test_readings_have_their_parameters() -> None:
 
 
 def test_what_it_says_is_shown() -> None:
-    assert shown(source(DUMP)) == (
+    assert lctl_shown(source(DUMP)) == (
         "OST000a: 67 % full, 30.8 MiB written, 19.9 MiB read, writes to its drives from 1.00 MiB "
         "99 %, 4.00 KiB 1 %, reads to its drives from 1.00 MiB 100 %",
         "MDT0000: 337 metadata operations",
@@ -125,16 +125,16 @@ def test_jobs_are_shown_and_nothing_is_kept(tmp_path: Path, store: Store) -> Non
 
 
 def test_without_names_sizes_are_shown() -> None:
-    reading = shown(source(SIZES))
+    reading = lctl_shown(source(SIZES))
     assert reading[0] == "writes to its drives from 1.00 MiB 99 %, 4.00 KiB 1 %"
     assert "names no target" in reading[-1]
-    assert recognises(source(SIZES))
-    assert snapshots(source(SIZES), AT) == ()
+    assert is_lctl_dump(source(SIZES))
+    assert lctl_snapshots(source(SIZES), AT) == ()
 
 
 def test_two_times_in_a_file_are_refused() -> None:
     with raises(DataError, "parameters-repeated"):
-        snapshots(source(DUMP + DUMP), AT)
+        lctl_snapshots(source(DUMP + DUMP), AT)
 
 
 def test_a_file_without_a_time_takes_that_of_a_person() -> None:
@@ -157,16 +157,16 @@ def test_damaged() -> None:
     for cut in cuts(DUMP.encode(), seed=1):
         kept = ()
         with suppress(DataError):
-            kept = snapshots(source(cut), AT)
+            kept = lctl_snapshots(source(cut), AT)
         for _, snapshot in kept:
             for target in snapshot.targets:
                 known = {name: value for name, value in values(target).items() if value is not None}
                 assert known.items() <= values(whole.of(target.target.name)).items()
-            assert cut.endswith(b"\n") or problems(source(cut))
+            assert cut.endswith(b"\n") or lctl_problems(source(cut))
     for content in (*flips(DUMP.encode(), seed=2), *RUBBISH):
-        if recognises(source(content)):
+        if is_lctl_dump(source(content)):
             with suppress(DataError):
-                snapshots(source(content), AT)
+                lctl_snapshots(source(content), AT)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ filesystem_summary:      1000000         300      999700   1%  /scratch
 
 
 def df_snapshots(content: str | bytes) -> tuple[tuple[str, Snapshot], ...]:
-    return lfs_df_dump.snapshots(source(content), AT)
+    return target_dump.lfs_df_snapshots(source(content), AT)
 
 
 def df_or_none(content: bytes) -> tuple[tuple[str, Snapshot], ...]:
@@ -287,14 +287,14 @@ def test_a_target_that_did_not_answer_makes_it_incomplete() -> None:
     assert not snapshot.complete
     reading = present(snapshot.of("OST000b")).reading("used_bytes")
     assert present(reading).reason == "lfs df: inactive device"
-    assert lfs_df_dump.problems(source(text)) == ("OST000b: inactive device",)
+    assert target_dump.lfs_df_problems(source(text)) == ("OST000b: inactive device",)
 
 
 def test_the_file_systems_of_edison() -> None:
     content = edison()
-    assert lfs_df_dump.recognises(content)
+    assert target_dump.is_lfs_df_dump(content)
     assert recognised(content) == []
-    found = dict(lfs_df_dump.snapshots(content, AT))
+    found = dict(target_dump.lfs_df_snapshots(content, AT))
     assert list(found) == ["snx11035", "snx11036", "snx11168", "snx11025"]
     assert all(one.complete for one in found.values())
     counts = {
@@ -316,7 +316,7 @@ def test_those_of_a_recent_lustre() -> None:
     found: dict[str, tuple[tuple[str, Snapshot], ...]] = {}
     refused: set[str] = set()
     for name, content in contents.items():
-        if lfs_df_dump.recognises(source(content)):
+        if target_dump.is_lfs_df_dump(source(content)):
             try:
                 found[name] = df_snapshots(content)
             except DataError as error:
@@ -358,7 +358,7 @@ def test_two_times_in_one_file_are_refused() -> None:
 
 def test_numbers_for_people_are_not_used() -> None:
     text = SPACE.replace("1K-blocks", "    bytes").replace("3833116", "  3.7G")
-    assert lfs_df_dump.recognises(source(text))
+    assert target_dump.is_lfs_df_dump(source(text))
     with raises(DataError, "lfs-df-unusable", "ignored"):
         df_snapshots(text)
 
@@ -402,7 +402,7 @@ def test_what_is_rounded_is_kept_with_a_label_and_in_no_frame(store: Store) -> N
     assert ost.number("used_bytes", ROUNDED_LABEL) == 93.4 * KIB**3
     assert (ost.number("capacity_bytes", ROUNDED_LABEL), ost.fullness()) == (1.4 * KIB**4, None)
     assert "rounded" in (present(ost.reading("used_bytes")).reason or "")
-    assert code_of(lfs_df_dump.why_not_judged(snapshot)) == "figures-rounded"
+    assert code_of(target_dump.why_not_judged(snapshot)) == "figures-rounded"
     store.add_snapshot("s", snapshot)
     assert store.latest_snapshot("s") == snapshot
     readings, _ = store.telemetry_frames("s", store.snapshot_times("s"))
@@ -411,8 +411,8 @@ def test_what_is_rounded_is_kept_with_a_label_and_in_no_frame(store: Store) -> N
 
 def test_exact_figures_are_taken_before_rounded_ones() -> None:
     assert df_snapshot(SPACE + ROUNDED) == df_snapshot(SPACE)
-    assert lfs_df_dump.why_not_judged(df_snapshot(ROUNDED + SPACE)) is None
-    assert lfs_df_dump.why_not_judged(df_snapshot(SPACE)) is None
+    assert target_dump.why_not_judged(df_snapshot(ROUNDED + SPACE)) is None
+    assert target_dump.why_not_judged(df_snapshot(SPACE)) is None
     assert present(df_snapshot(ROUNDED + INODES).of("OST0000")).number("inodes_free") == 599900
     other = ROUNDED.replace("scratch-", "home-").replace("/scratch", "/home")
     assert [name for name, _ in df_snapshots(SPACE + other)] == ["scratch", "home"]
@@ -432,4 +432,4 @@ def test_a_rounded_output_that_was_cut_is_not_complete() -> None:
             assert all(target == whole[target.target.name] for target in snapshot.targets)
             is_whole = b"\n" in content[ROUNDED.index("filesystem_summary") :]
             assert snapshot.complete == is_whole
-            assert snapshot.complete or lfs_df_dump.problems(source(content))
+            assert snapshot.complete or target_dump.lfs_df_problems(source(content))

@@ -15,14 +15,8 @@ from hypothesis import strategies as st
 from tests.support.codes import raises
 
 from trimtab.base.error import DataError, TrimtabError, UsageError
-from trimtab.probe.imports.import_file import unpacked
-from trimtab.probe.imports.text_table import (
-    Numbers,
-    TextTable,
-    is_numeric,
-    read_numbers,
-    read_table,
-)
+from trimtab.probe.result_file import unpacked
+from trimtab.probe.text_table import Numbers, TextTable, is_numeric, read_numbers, read_table
 
 ROWS = [("2026-08-01T06:00:00Z", "12.5"), ("2026-08-01T07:00:00Z", "13"), ("2026-08-02", "")]
 PLAIN = "time,bw\n" + "".join(f"{at},{value}\n" for at, value in ROWS)

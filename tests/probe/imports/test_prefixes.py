@@ -17,9 +17,9 @@ from tests.support.narrow import present
 
 from trimtab.base.run import RunStatus
 from trimtab.formats.prefix import streams
-from trimtab.probe.imports.import_reading import PREAMBLE_BYTES, FileReading, mains, read_file
-from trimtab.probe.imports.import_result import ImportedFile, ImportTerms
-from trimtab.probe.imports.importer import import_files
+from trimtab.probe.import_reading import PREAMBLE_BYTES, FileReading, mains, read_file
+from trimtab.probe.import_result import ImportedFile, ImportTerms
+from trimtab.probe.importer import import_files
 from trimtab.probe.result_file import read_printed
 from trimtab.store.store import Store
 

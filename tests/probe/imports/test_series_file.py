@@ -25,10 +25,10 @@ from tests.support.real_year import tables, tokio_abc
 from trimtab.base.error import DataError, TrimtabError, UnreadableError, UsageError
 from trimtab.base.series import SeriesJudgement
 from trimtab.explain.headline import headline, of_judgement
-from trimtab.probe.imports.series_file import FileTerms, judge_file
-from trimtab.probe.imports.table_column import NamedColumns
-from trimtab.probe.imports.text_table import read_numbers, read_table
-from trimtab.probe.imports.written_time import read_times, texts_of
+from trimtab.probe.series_file import FileTerms, judge_file
+from trimtab.probe.table_column import NamedColumns
+from trimtab.probe.text_table import read_numbers, read_table
+from trimtab.probe.written_time import read_times, texts_of
 
 FIRST = datetime(2026, 9, 1, tzinfo=UTC)
 HOURS, HOUR = 240, timedelta(hours=1)

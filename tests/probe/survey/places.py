@@ -14,7 +14,7 @@ from tests.fake_lustre.program import HOST
 from tests.fake_lustre.state import FakeLustre
 
 from trimtab.base.site import Servers, Site, Ssh
-from trimtab.probe.survey.survey import SurveyRequest, Tools
+from trimtab.probe.survey import SurveyRequest, Tools
 from trimtab.reach.lustre.lustre_driver import LustreDriver
 from trimtab.reach.process import ProcessResult, execute
 from trimtab.site.lookup import open_store

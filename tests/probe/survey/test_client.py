@@ -20,14 +20,14 @@ from tests.support.documents import misfits
 from tests.support.narrow import present
 from tests.support.polling import eventually
 
+from trimtab.base.encode import to_json
 from trimtab.base.error import Interrupted, RefusedError
 from trimtab.base.run import RunStatus
 from trimtab.judge import credibility
-from trimtab.probe.survey import page as pages
-from trimtab.probe.survey.survey import SurveyRequest, Tools, carry_out, error_of, prepare
-from trimtab.probe.survey.survey_result import Survey, SurveyOutcome, document_of_survey
+from trimtab.probe import page_sweep as pages
+from trimtab.probe.survey import SurveyRequest, Tools, carry_out, error_of, prepare
+from trimtab.probe.survey_plan import Survey, SurveyOutcome, document_of_survey
 from trimtab.reach.process import ProcessResult, execute
-from trimtab.show.encode import to_json
 from trimtab.show.screen_document import print_document
 from trimtab.site.path_access import THIS_HOST
 

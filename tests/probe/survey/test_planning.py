@@ -20,10 +20,9 @@ from trimtab.base.error import Message, RefusedError, UsageError
 from trimtab.base.event import Event, EventKind
 from trimtab.base.run import Sample
 from trimtab.formats.obdfilter_survey import SurveySpec
-from trimtab.probe.survey.server_survey import begins, cost_of, ended, is_directory, results_left
-from trimtab.probe.survey.survey import SurveyRequest, prepare
-from trimtab.probe.survey.survey_plan import waves
-from trimtab.probe.survey.survey_result import Candidate, SurveyPlan
+from trimtab.probe.server_survey import begins, cost_of, ended, is_directory, results_left
+from trimtab.probe.survey import SurveyRequest, prepare
+from trimtab.probe.survey_plan import Candidate, SurveyPlan, waves
 
 
 def names(found: tuple[tuple[Candidate, ...], ...]) -> list[list[str]]:

@@ -20,9 +20,9 @@ from tests.support.narrow import instance, present
 from trimtab.base.error import Interrupted, RefusedError, ToolError
 from trimtab.base.run import RunStatus, comparability_key
 from trimtab.formats.obdfilter_survey import SurveySpec, command
-from trimtab.probe.survey.echo_device import clean
-from trimtab.probe.survey.survey import SurveyRequest, Tools, carry_out, error_of, prepare
-from trimtab.probe.survey.survey_result import Survey, SurveyOutcome
+from trimtab.probe.echo_device import clean
+from trimtab.probe.survey import SurveyRequest, Tools, carry_out, error_of, prepare
+from trimtab.probe.survey_plan import Survey, SurveyOutcome
 from trimtab.reach.process import ProcessResult
 
 pytestmark = pytest.mark.system

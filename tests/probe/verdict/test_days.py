@@ -28,11 +28,11 @@ from trimtab.base.error import UsageError
 from trimtab.base.incident import Explanation
 from trimtab.base.plain import as_dict, as_list
 from trimtab.base.snapshot import HostSnapshot, Reading, Snapshot
-from trimtab.probe.imports.import_result import ImportTerms
-from trimtab.probe.imports.importer import import_files
-from trimtab.probe.verdict import incident_search
-from trimtab.probe.verdict.incident_question import FactsQuestion, StoreTelemetry
-from trimtab.probe.verdict.incident_search import Explained, explain_at, search
+from trimtab.probe import incident_search
+from trimtab.probe.import_result import ImportTerms
+from trimtab.probe.importer import import_files
+from trimtab.probe.incident_question import FactsQuestion, StoreTelemetry
+from trimtab.probe.incident_search import Explained, explain_at, search
 from trimtab.site.place import Place
 from trimtab.store.kept import KeptIncident
 from trimtab.store.store import Store

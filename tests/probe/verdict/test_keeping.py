@@ -15,20 +15,20 @@ import pytest
 from tests.support.counts import repetitions, seeded
 from tests.support.small_site import SITE, SmallSite, hour
 
+from trimtab.base.encode import dumps
 from trimtab.base.event import Event, EventKind, identifier_of
+from trimtab.base.plain import packed
 from trimtab.base.run import Run, RunStatus, Sample
-from trimtab.base.typed_json import packed
 from trimtab.explain.status import SlowTargetStatus
 from trimtab.judge import variability
-from trimtab.probe.verdict import site_judgement
-from trimtab.probe.verdict.incident_search import incidents_of
-from trimtab.probe.verdict.site_judgement import JudgeTerms, judge_site
-from trimtab.probe.verdict.site_standing import whole_standing
-from trimtab.probe.verdict.site_status import status_of
-from trimtab.show.encode import dumps
+from trimtab.probe import site_judgement
+from trimtab.probe.incident_search import incidents_of
+from trimtab.probe.site_judgement import JudgeTerms, judge_site
+from trimtab.probe.site_standing import whole_standing
+from trimtab.probe.site_status import status_of
 from trimtab.site.place import Place
-from trimtab.store import keeping as kept
-from trimtab.store.keeping import keeping
+from trimtab.store import kept
+from trimtab.store.kept import keeping
 from trimtab.store.store import Store
 
 pytestmark = pytest.mark.cli

@@ -22,11 +22,11 @@ from trimtab.base.error import UsageError
 from trimtab.base.event import identifier_of, new_identifier
 from trimtab.base.run import Run, RunStatus, Sample
 from trimtab.explain.headline import headline, site_troubles
+from trimtab.probe.site_judgement import JudgeTerms, judge_site
 from trimtab.probe.site_look import keep, look, recall
-from trimtab.probe.verdict.site_judgement import JudgeTerms, judge_site
-from trimtab.probe.verdict.site_standing import standing_of
-from trimtab.probe.verdict.site_status import cost_of, slow_targets, status_of
-from trimtab.probe.verdict.up_to_date import bring_up_to_date
+from trimtab.probe.site_standing import standing_of
+from trimtab.probe.site_status import cost_of, slow_targets, status_of
+from trimtab.probe.up_to_date import bring_up_to_date
 from trimtab.site.place import Place
 from trimtab.store.kept import ImportedRun
 from trimtab.store.store import Store

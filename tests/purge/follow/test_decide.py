@@ -14,7 +14,7 @@ from tests.support.each import for_each
 
 from trimtab.base.action import Action, ActionKind, Instruction, Outcome
 from trimtab.base.error import Message
-from trimtab.purge.follow.follow_decision import (
+from trimtab.purge.follow_decision import (
     HEARTBEAT_S,
     Clear,
     Decision,
@@ -23,9 +23,9 @@ from trimtab.purge.follow.follow_decision import (
     decide,
     look_again,
 )
-from trimtab.purge.follow.lustre_changes import place
-from trimtab.purge.follow.registration import decide as decide_users
 from trimtab.purge.index.manifest import FollowedMdt
+from trimtab.purge.lustre_changes import place
+from trimtab.purge.registration import decide as decide_users
 from trimtab.reach.lustre.changelog import (
     NEEDED,
     STARTED,

@@ -25,10 +25,10 @@ from tests.support.each import for_each
 from trimtab._core import Rules, select, tally
 from trimtab.base.error import DataError, RefusedError, UsageError
 from trimtab.base.site import Servers
+from trimtab.purge import following, lustre_changes
 from trimtab.purge.command import purge_command
-from trimtab.purge.follow import following, lustre_changes
-from trimtab.purge.follow.follow_decision import HEARTBEAT_S, TRIES_MAX, Clear
-from trimtab.purge.index import delta
+from trimtab.purge.follow_decision import HEARTBEAT_S, TRIES_MAX, Clear
+from trimtab.purge.index import index_view
 from trimtab.purge.index.dask_pieces import holdings, pieces
 from trimtab.purge.index.index_query import By
 from trimtab.purge.index.manifest import (
@@ -223,9 +223,9 @@ def test_what_was_to_be_looked_at_again_is_read_as_it_was_written_before(
     assert followed is not None
     assert followed.again is not None
     file = follower.directory / followed.again.name
-    now = delta.read_again(follower.directory, followed)
+    now = index_view.read_again(follower.directory, followed)
     pl.read_parquet(file).drop("beneath").write_parquet(file)
-    assert delta.read_again(follower.directory, followed) == now
+    assert index_view.read_again(follower.directory, followed) == now
 
 
 def test_a_file_with_more_names_than_lustre_keeps_is_told(
@@ -258,7 +258,7 @@ def test_small_shards_are_merged(follower: Follower, monkeypatch: pytest.MonkeyP
     for number in range(6):
         lustre.write(file_of(lustre), number)
         manifest = follower.round().manifest
-        assert delta.deltas(manifest) <= 2
+        assert index_view.deltas(manifest) <= 2
     assert_equal(follower)
 
 
@@ -267,15 +267,15 @@ def test_replaced_files_stay_for_who_reads_them(lustre: FakeNamespace, follower:
         return {file.name for file in follower.directory.iterdir()}
 
     lustre.write(file_of(lustre), 1)
-    before = delta.files_of(follower.round().manifest)
+    before = index_view.files_of(follower.round().manifest)
     (follower.directory / "mine.parquet").touch()
     os.utime(follower.directory / "mine.parquet", (0, 0))
     lustre.write(file_of(lustre), 2)
-    after = delta.files_of(follower.round().manifest)
+    after = index_view.files_of(follower.round().manifest)
     assert before - after
     assert before <= present()
-    lustre.now_ns += delta.RETIRED_S * 10**9
-    last = delta.files_of(follower.round().manifest)
+    lustre.now_ns += index_view.RETIRED_S * 10**9
+    last = index_view.files_of(follower.round().manifest)
     assert not (before - after - last) & present()
     assert last | {"mine.parquet"} <= present()
 
@@ -343,7 +343,7 @@ def _changed(lustre: FakeNamespace, follower: Follower) -> Path:
     Users(lustre, random.Random(5)).act(60)
     follower.catch_up()
     manifest = load_manifest(follower.directory)
-    assert delta.deltas(manifest)
+    assert index_view.deltas(manifest)
     assert any(shard.superseded for shard in manifest.shards)
     fresh = follower.directory / "fresh"
     fresh.mkdir()
@@ -442,7 +442,7 @@ def test_from_the_command_to_a_query(
     rows = [tuple(row.values()) for row in json.loads(asked.stdout)["rows"]]
     assert rows == [("renamed/a", 123_456), ("renamed/b", 0)]
     assert "followed" in _run("follow", site, "--index", tmp_path, "--compact").stdout
-    assert delta.deltas(load_manifest(tmp_path)) == 0
+    assert index_view.deltas(load_manifest(tmp_path)) == 0
 
 
 # Live --------------------------------------------------------------------------------------------

@@ -18,8 +18,8 @@ import pytest
 from tests.fake_lustre.followed import Follower, Users, in_order, scan, values
 from tests.fake_lustre.namespace import BEGAN_NS, FakeNamespace
 
-from trimtab.purge.follow import rescanning
-from trimtab.purge.index import delta, shard
+from trimtab.purge import rescanning
+from trimtab.purge.index import index_view, shard
 from trimtab.purge.index.manifest_file import load_manifest
 
 
@@ -33,8 +33,8 @@ class Killer:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, lustre: FakeNamespace) -> None:
         self.left: int | None = None
         for module, name in (
-            (delta, "write_shard"), (shard, "write_shard"), (delta, "write_synchronised"),
-            (delta, "save_manifest"), (lustre, "clear"),
+            (index_view, "write_shard"), (shard, "write_shard"), (index_view, "write_synchronised"),
+            (index_view, "save_manifest"), (lustre, "clear"),
         ):  # fmt: skip
             monkeypatch.setattr(module, name, self._killing(getattr(module, name)))
 
@@ -108,7 +108,7 @@ def test_a_followed_index_is_a_fresh_listing_or_says_that_it_is_not(
             follower.round()
         killer.left = None
         if rng.random() < 0.1:
-            delta.merge(tmp_path, load_manifest(tmp_path), whole=rng.random() < 0.5, now_s=0)
+            index_view.merge(tmp_path, load_manifest(tmp_path), whole=rng.random() < 0.5, now_s=0)
     lustre.meanwhile, lustre.read_maximum = lambda: None, 1000
     manifest = follower.catch_up()
     if lost and manifest.obstacles:
@@ -117,7 +117,7 @@ def test_a_followed_index_is_a_fresh_listing_or_says_that_it_is_not(
     expected = assert_fresh(follower)
     assert manifest.rows == expected.height
     assert manifest.ended_ns >= BEGAN_NS
-    merged = delta.merge(tmp_path, load_manifest(tmp_path), whole=True, now_s=0)
+    merged = index_view.merge(tmp_path, load_manifest(tmp_path), whole=True, now_s=0)
     assert merged.rows == expected.height
     assert follower.rows().equals(expected)
 

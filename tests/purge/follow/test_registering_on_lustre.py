@@ -14,8 +14,8 @@ from tests.fake_lustre.changelog_users import DEFAULT_MASK
 from tests.fake_lustre.state import Fault
 
 from trimtab.cli import main
-from trimtab.purge.follow import registration
-from trimtab.reach.lustre.changelog_reader import Registrar
+from trimtab.purge import registration
+from trimtab.reach.lustre.changelog import Registrar
 
 __all__ = ["lustre"]
 pytestmark = pytest.mark.system

@@ -20,10 +20,10 @@ from tests.support.codes import raises
 
 from trimtab.base.error import RefusedError, ToolError, UsageError
 from trimtab.base.site import Servers
+from trimtab.purge import lustre_changes, rescanning
 from trimtab.purge.command import purge_command
-from trimtab.purge.follow import lustre_changes, rescanning
 from trimtab.purge.index.manifest_file import load_manifest
-from trimtab.reach.lustre.changelog_reader import list_directories, mdts_of_fids
+from trimtab.reach.lustre.changelog import list_directories, mdts_of_fids
 
 HOUR_NS = 3600 * 10**9
 

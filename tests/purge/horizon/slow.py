@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from trimtab.purge.horizon.age_curve import HOUR_S, AgeCurve, OwnerDays
+from trimtab.purge.fullness import HOUR_S, AgeCurve, OwnerDays
 
 
 @dataclass(frozen=True)

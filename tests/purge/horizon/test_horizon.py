@@ -21,8 +21,7 @@ from tests.purge.horizon.slow import (
 from tests.support.codes import raises
 
 from trimtab.base.error import DataError, UsageError
-from trimtab.purge.fullness import Usage
-from trimtab.purge.horizon.age_curve import HOUR_S, AgeCurve, Freed, OwnerDays
+from trimtab.purge.fullness import HOUR_S, AgeCurve, Freed, OwnerDays, Usage
 from trimtab.purge.horizon.horizon import (
     HorizonStatus,
     find_horizon,

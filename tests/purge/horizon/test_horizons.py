@@ -22,7 +22,7 @@ from trimtab.purge.purge_policy import Policy
 from trimtab.purge.run.run_journal import freed_before
 from trimtab.purge.site_facts import SiteSays, ask_site, ost_usages, thinned
 from trimtab.reach.lustre.lustre_driver import LustreDriver
-from trimtab.store.purge_place import DEFAULT, PurgePlace, prepared, purge_place
+from trimtab.store.location import DEFAULT, PurgePlace, prepared, purge_place
 
 NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
 MANIFEST = manifest()

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.support.codes import raises
 
 from trimtab.base.error import UsageError
-from trimtab.purge.horizon.age_curve import Freed
-from trimtab.purge.horizon.policy_replay import Afterwards, Replay, replay
+from trimtab.purge.fullness import Freed
+from trimtab.purge.horizon.horizon_answer import Afterwards, Replay, replay
 
 DAY_S = 86400
 THEN_S = 1000 * DAY_S

@@ -19,10 +19,9 @@ from tests.purge.horizon.slow import days_of
 
 from trimtab._core import REMOVAL_OUTCOMES, Candidates, Removal, select
 from trimtab.purge.core_call import Exact, look_on
-from trimtab.purge.fullness import Usage
-from trimtab.purge.horizon.age_curve import AgeCurve
+from trimtab.purge.fullness import AgeCurve, Usage
+from trimtab.purge.horizon.horizon_estimate import PRIOR_FILES, BiasEstimate, SizeBias, SizeSample
 from trimtab.purge.horizon.horizon_question import HorizonQuestion, ask_horizon, choose
-from trimtab.purge.horizon.size_bias import PRIOR_FILES, BiasEstimate, SizeBias, SizeSample
 from trimtab.purge.index.manifest import Manifest, Sizes, SizesMode
 from trimtab.purge.index.manifest_file import load_manifest, save_manifest
 from trimtab.purge.index.scan import ScanOptions, scan_index
@@ -31,7 +30,7 @@ from trimtab.purge.plan import plan_making
 from trimtab.purge.policy_file import LoadedPolicy
 from trimtab.purge.purge_policy import Policy
 from trimtab.purge.rules_in_force import ReadRecording, RulesInForce, rules_in_force
-from trimtab.store.purge_place import PurgePlace
+from trimtab.store.location import PurgePlace
 
 HOUR_S = 3600
 ROOT = Path("/scratch")

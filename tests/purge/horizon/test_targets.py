@@ -23,8 +23,7 @@ from tests.support.codes import raises
 
 from trimtab.base.error import UsageError
 from trimtab.base.name_set import ost_name
-from trimtab.purge.fullness import Usage
-from trimtab.purge.horizon.age_curve import HOUR_S, AgeCurve
+from trimtab.purge.fullness import HOUR_S, AgeCurve, Usage
 from trimtab.purge.horizon.group_horizon import (
     GroupHorizons,
     OstGroup,

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from trimtab.base.visible import shell_text
+from trimtab.base.error import shell_text
 from trimtab.purge.index.index_view import scanned
 from trimtab.purge.index.list_import import ListDescription, import_list
 from trimtab.purge.index.manifest import FileSystemIdentity, IndexSource, Manifest

@@ -16,7 +16,7 @@ from tests.purge.index.trees import hostile_tree, true_rows
 from tests.support.codes import raises
 
 from trimtab.base.error import DataError, UsageError
-from trimtab.purge.index import find_list
+from trimtab.purge.index import printf_list
 from trimtab.purge.index.manifest import IndexSource, Lack, TimeTrust
 
 RECORD = b"1\t2\tf\t1\t3\t4\t5\t8\t1.5000000000\t2.0000000000\t3.0000000000\t\t/scratch/%b\0"
@@ -65,7 +65,7 @@ def test_a_complete_list_of_a_known_file_system_can_delete(tmp_path: Path) -> No
 
 @pytest.mark.system
 def test_the_short_format_of_regular_files_is_known(root: bytes, tmp_path: Path) -> None:
-    content = _printed(root, "-xdev", "-type", "f", "-printf", find_list.GNU_SHORT)
+    content = _printed(root, "-xdev", "-type", "f", "-printf", printf_list.GNU_SHORT)
     manifest, rows = imported(tmp_path, content, IndexSource.GNU_FIND, root=root)
     twin, damaged = _regular(root, "atime_ns", "mtime_ns")
     assert manifest.refused == damaged > 0
@@ -79,7 +79,7 @@ def test_the_short_format_of_regular_files_is_known(root: bytes, tmp_path: Path)
 
 @pytest.mark.system
 def test_directories_without_types_are_found_out(root: bytes, tmp_path: Path) -> None:
-    content = _printed(root, "-mindepth", "1", "-printf", find_list.GNU_SHORT)
+    content = _printed(root, "-mindepth", "1", "-printf", printf_list.GNU_SHORT)
     with raises(DataError, "types-ambiguous"):
         imported(tmp_path, content, IndexSource.GNU_FIND, root=root)
     assert not (tmp_path / "index").exists()
@@ -87,7 +87,7 @@ def test_directories_without_types_are_found_out(root: bytes, tmp_path: Path) ->
 
 @pytest.mark.system
 def test_relative_paths_are_beneath_the_root(root: bytes, tmp_path: Path) -> None:
-    argv = ["find", ".", "-printf", find_list.GNU_FULL]  # without a head: its form is recognised
+    argv = ["find", ".", "-printf", printf_list.GNU_FULL]  # without a head: its form is recognised
     content = subprocess.run(argv, check=True, capture_output=True, cwd=root).stdout
     manifest, rows = imported(tmp_path, content, IndexSource.GNU_FIND, root=root)
     assert only(rows, "parent", "name") == only(true_rows(root), "parent", "name")

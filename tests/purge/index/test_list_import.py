@@ -20,12 +20,12 @@ from tests.support.codes import raises
 from tests.support.counts import repetitions, seeded
 
 from trimtab.base.error import DataError, RefusedError, UnreadableError, UsageError
-from trimtab.purge.index import find_list, shard
-from trimtab.purge.index.column_map import UNITS, names_of, parse_map
+from trimtab.purge.index import printf_list, shard
 from trimtab.purge.index.index_query import By, ask
 from trimtab.purge.index.list_import import ListDescription, import_index, import_list
 from trimtab.purge.index.manifest import IndexSource, Lack
 from trimtab.purge.index.manifest_file import load_manifest
+from trimtab.purge.index.table_list import UNITS, names_of, parse_map
 
 RECORD = (
     b"1\t2\tf\t1\t3\t4\t5\t8\t1700000000.5000000000\t2.0000000000\t3.0000000000\t\t/scratch/%06d\0"
@@ -265,9 +265,9 @@ INDEX = PAGE.with_name("purge-index.md").read_text()
 
 
 def test_the_scripts_are_those_of_the_program() -> None:
-    assert f" -printf '{find_list.GNU_FULL}' &&\n" in IMPORT
-    assert f'--printf "$token\\t{find_list.LFS_FULL}" &&\n' in IMPORT
-    assert find_list.GNU_SHORT in IMPORT
+    assert f" -printf '{printf_list.GNU_FULL}' &&\n" in IMPORT
+    assert f'--printf "$token\\t{printf_list.LFS_FULL}" &&\n' in IMPORT
+    assert printf_list.GNU_SHORT in IMPORT
 
 
 def test_every_format_and_target_stands_there() -> None:

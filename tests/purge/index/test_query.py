@@ -21,8 +21,7 @@ from tests.support.codes import raises
 from tests.support.each import for_each
 from tests.support.manifests import manifest
 
-from trimtab.base.error import DataError, UnreadableError, UsageError
-from trimtab.base.visible import visible
+from trimtab.base.error import DataError, UnreadableError, UsageError, visible
 from trimtab.purge.index import index_query, index_view
 from trimtab.purge.index import shard as schema
 from trimtab.purge.index.dask_pieces import holdings

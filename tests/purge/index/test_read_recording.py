@@ -24,7 +24,7 @@ from trimtab.purge.site_facts import (
     read_recording,
     untraced_mounts,
 )
-from trimtab.reach.local.local_driver import LocalDriver
+from trimtab.reach.local_driver import LocalDriver
 
 pytestmark = [pytest.mark.system, loopback.needs_loop_devices("ext4")]
 

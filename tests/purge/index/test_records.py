@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.purge.index.slow_readers import blocks, time_ns
 from tests.purge.index.slow_readers import number as digits
 
-from trimtab.purge.index import find_list
+from trimtab.purge.index import printf_list
 from trimtab.purge.index.list_reading import ROOT_ITSELF, ListReading, split_paths
 from trimtab.purge.index.printf_list import GNU, LFS, PATTERNS, ListFormat, parse_format
 
@@ -207,7 +207,7 @@ def _checked(
     return reading
 
 
-@pytest.mark.parametrize("form", [find_list.GNU_FULL, CUSTOM])
+@pytest.mark.parametrize("form", [printf_list.GNU_FULL, CUSTOM])
 @given(st.data())
 def test_lists_of_find_are_read_as_the_twin_reads_them(form: str, data: st.DataObject) -> None:
     parsed = parse_format(form, GNU)
@@ -220,11 +220,11 @@ def test_lists_of_find_are_read_as_the_twin_reads_them(form: str, data: st.DataO
         texts.append((number, len(content), text))
         content += text + b"\0"
     content += b"trimtab-end ended=6\0"
-    reading = _checked(find_list.read_gnu_list, content, data.draw(pieces), form, texts, twin)
+    reading = _checked(printf_list.read_gnu_list, content, data.draw(pieces), form, texts, twin)
     assert reading.ended_well
 
 
-@pytest.mark.parametrize("form", [find_list.LFS_FULL, LAYOUT])
+@pytest.mark.parametrize("form", [printf_list.LFS_FULL, LAYOUT])
 @given(st.data())
 def test_lists_of_lfs_find_are_read_as_the_twin_reads_them(form: str, data: st.DataObject) -> None:
     parsed = parse_format(form, LFS)
@@ -246,14 +246,14 @@ def test_lists_of_lfs_find_are_read_as_the_twin_reads_them(form: str, data: st.D
         content += TOKEN + b"\t" + text + b"\n"
         number += text.count(b"\n") + 1
     content += TOKEN + b"\ttrimtab-end ended=6\n"
-    reading = _checked(find_list.read_lfs_list, content, data.draw(pieces), form, texts, twin)
+    reading = _checked(printf_list.read_lfs_list, content, data.draw(pieces), form, texts, twin)
     assert reading.ended_well
 
 
 @pytest.mark.parametrize("lustre", [False, True], ids=["find", "lfs find"])
 def test_no_split_of_a_list_changes_what_is_read(lustre: bool) -> None:
-    known, full = (LFS, find_list.LFS_FULL) if lustre else (GNU, find_list.GNU_FULL)
-    read = find_list.read_lfs_list if lustre else find_list.read_gnu_list
+    known, full = (LFS, printf_list.LFS_FULL) if lustre else (GNU, printf_list.GNU_FULL)
+    read = printf_list.read_lfs_list if lustre else printf_list.read_gnu_list
     directives = parse_format(full, known).directives
     fields = [FITTING.get(one.shape, b"7") for one in directives]
     text = b"\t".join([*fields, b"/scratch/a\nb", fields[0]])

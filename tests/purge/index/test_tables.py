@@ -22,9 +22,9 @@ from tests.support.codes import raises
 
 from trimtab.base.error import DataError, UsageError
 from trimtab.purge.index import table_list
-from trimtab.purge.index.column_map import Names, parse_map
 from trimtab.purge.index.list_reading import ListReading
 from trimtab.purge.index.manifest import IndexSource, Lack, Manifest, TimeTrust
+from trimtab.purge.index.table_list import Names, parse_map
 
 TIMES = ("atime_ns", "mtime_ns", "ctime_ns")
 MAP = (

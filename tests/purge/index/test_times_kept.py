@@ -20,8 +20,8 @@ from tests.support.loopback import mounted, why_no_loop_devices
 
 from trimtab._core import REMOVAL_OUTCOMES, Candidates, Removal, glimpse
 from trimtab.base.error import UsageError
-from trimtab.probe.check.check import check
-from trimtab.probe.check.check_plan import CheckOptions
+from trimtab.probe.check import check
+from trimtab.probe.check_plan import CheckOptions
 from trimtab.purge.core_call import look_on
 from trimtab.purge.fullness import Usage
 from trimtab.purge.horizon.evasion import look_for_evasion
@@ -33,7 +33,7 @@ from trimtab.purge.plan.plan_making import make_plan
 from trimtab.purge.policy_file import LoadedPolicy
 from trimtab.purge.purge_policy import Policy
 from trimtab.purge.rules_in_force import ReadRecording, rules_in_force
-from trimtab.store.purge_place import PurgePlace
+from trimtab.store.location import PurgePlace
 
 pytestmark = [
     pytest.mark.system,

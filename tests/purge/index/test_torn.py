@@ -27,11 +27,10 @@ from tests.purge.index.trees import NS, path_of
 from tests.support.counts import SOAK_TIMEOUT_S
 
 from trimtab.base.error import DataError, UsageError
-from trimtab.purge.index import find_list, mfu_list
-from trimtab.purge.index.column_map import parse_map
+from trimtab.purge.index import list_import, printf_list
 from trimtab.purge.index.list_reading import ListReading
 from trimtab.purge.index.manifest import IndexSource
-from trimtab.purge.index.table_list import read_csv, read_parquet
+from trimtab.purge.index.table_list import parse_map, read_csv, read_parquet
 
 SOAK_S = 300
 MADE_S = 1_764_000_000
@@ -225,19 +224,19 @@ def _true_row(one: File, resolution_ns: int) -> Row:
 
 FORMATS = {
     "find": (
-        lambda listed: as_find(listed, closed=True), find_list.read_gnu_list,
+        lambda listed: as_find(listed, closed=True), printf_list.read_gnu_list,
         lambda data: slow_find(data, LATEST_NS, closed=True), 1,
     ),
     "find-open": (
-        lambda listed: as_find(listed, closed=False), find_list.read_gnu_list,
+        lambda listed: as_find(listed, closed=False), printf_list.read_gnu_list,
         lambda data: slow_find(data, LATEST_NS, closed=False), None,
     ),
-    "lfs": (as_lfs, find_list.read_lfs_list, lambda data: slow_lfs(data, LATEST_NS), 10**9),
+    "lfs": (as_lfs, printf_list.read_lfs_list, lambda data: slow_lfs(data, LATEST_NS), 10**9),
     "csv": (
         as_csv, lambda file, reading: read_csv(file, reading, mapping=MAP),
         lambda data: slow_csv(data, LATEST_NS), None,
     ),
-    "mfu": (as_mfu, mfu_list.read_mfu_list, lambda data: slow_mfu(data, LATEST_NS), None),
+    "mfu": (as_mfu, list_import.read_mfu_list, lambda data: slow_mfu(data, LATEST_NS), None),
 }  # fmt: skip
 """How a list is written, read, read slowly; the resolution of times where torn lists give no false
 row."""

@@ -19,7 +19,7 @@ from tests.support.mailbox import Post, mail_server
 from tests.support.narrow import instance, present
 
 from trimtab.base.error import DataError, RefusedError, UsageError
-from trimtab.base.notification import MailServer
+from trimtab.base.site_policy import MailServer
 from trimtab.purge.owner import Account
 from trimtab.purge.plan.notice import mail, publish
 from trimtab.purge.plan.notice_mail import (

@@ -25,7 +25,7 @@ from trimtab.purge.plan.plan_directory import LoadedPlan, freeze, load_plan, sta
 from trimtab.purge.plan.plan_signature import SigningKey
 from trimtab.purge.policy_file import policy_text
 from trimtab.purge.purge_policy import Policy
-from trimtab.store.purge_place import PurgePlace, prepared
+from trimtab.store.location import PurgePlace, prepared
 
 MADE_AT = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
 SCANNED_AT = MADE_AT - timedelta(hours=3)

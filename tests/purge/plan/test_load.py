@@ -25,6 +25,7 @@ from tests.support.codes import raises
 
 from trimtab import _core
 from trimtab.base.error import DataError, RefusedError, TrimtabError, UnreadableError, UsageError
+from trimtab.base.trusted_file import trusted_directory
 from trimtab.purge.plan.candidate import hashes_of
 from trimtab.purge.plan.plan_directory import (
     LoadedPlan,
@@ -32,9 +33,14 @@ from trimtab.purge.plan.plan_directory import (
     open_candidates,
     published_before,
 )
-from trimtab.purge.plan.plan_signature import SigningKey, create_key, read_key
-from trimtab.purge.plan.publication import PUBLISHED_FILE, Publication, write_publication
-from trimtab.store.trusted_file import trusted_directory
+from trimtab.purge.plan.plan_signature import (
+    PUBLISHED_FILE,
+    Publication,
+    SigningKey,
+    create_key,
+    read_key,
+    write_publication,
+)
 
 ROWS = [Row(b"ada/one"), Row(b"bob/two", 1001)]
 FILES = ("plan.json", "signature", "candidates.parquet")

@@ -32,9 +32,9 @@ from trimtab.purge.plan.plan_signature import SigningKey
 from trimtab.purge.plan.site_plan import approve, own_lists, plans_waiting, site_plans
 from trimtab.purge.purge_policy import Notices, Policy
 from trimtab.site.place import Place, add_event
-from trimtab.store.purge_place import PurgePlace
+from trimtab.store.location import PurgePlace
 from trimtab.store.store import Store
-from trimtab.watch.alert.alert_view import observe
+from trimtab.watch.alert_table import observe
 from trimtab.watch.site_metrics import Collector
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="plans are root's")

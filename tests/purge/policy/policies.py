@@ -6,7 +6,7 @@ from datetime import date
 
 from hypothesis import strategies as st
 
-from trimtab.base.notification import MailServer
+from trimtab.base.site_policy import MailServer
 from trimtab.purge.purge_policy import (
     DAY_S,
     TIMES,

@@ -23,13 +23,6 @@ from tests.support.manifests import manifest
 
 from trimtab.base.error import RefusedError, UsageError
 from trimtab.purge import rules_in_force as rules_module
-from trimtab.purge.exempt_path import (
-    FoundPath,
-    Look,
-    look_beneath,
-    path_troubles,
-    require_exempt_paths,
-)
 from trimtab.purge.index.manifest import Lack, TimeTrust
 from trimtab.purge.purge_policy import (
     DAY_S,
@@ -41,6 +34,13 @@ from trimtab.purge.purge_policy import (
     RunCaps,
     is_at_or_under,
     loosened,
+)
+from trimtab.purge.root_facts import (
+    FoundPath,
+    Look,
+    look_beneath,
+    path_troubles,
+    require_exempt_paths,
 )
 from trimtab.purge.rules_in_force import ReadRecording, RulesInForce, rules_in_force
 

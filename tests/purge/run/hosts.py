@@ -31,9 +31,8 @@ from tests.support.children import begun, code_of_child
 from trimtab.purge.purge_policy import RunCaps
 from trimtab.purge.run.journal_line import ClaimLine, DoneLine, Line, TakeoverLine
 from trimtab.purge.run.rows import TOO_LATE
-from trimtab.purge.run.run_account import RunJob
+from trimtab.purge.run.run_account import RunJob, RunResult
 from trimtab.purge.run.run_journal import journals, read
-from trimtab.purge.run.run_result import RunResult
 from trimtab.purge.run.runner import Sharing, boot_clock, run
 
 ALL_CODES = {**CODES, 22: "put_back", 25: TOO_LATE}

@@ -13,6 +13,7 @@ from tests.support.narrow import present
 
 from trimtab.base.error import Interrupted, code_of
 from trimtab.base.filesystem import parse_mountinfo
+from trimtab.base.interruption import interruptible
 from trimtab.purge import root_facts as collect
 from trimtab.purge.root_facts import (
     allow_list,
@@ -24,7 +25,6 @@ from trimtab.purge.root_facts import (
     usage,
 )
 from trimtab.purge.run.situation import SWITCH_UNREADABLE, SWITCH_WITHOUT_DIRECTORY, AllowList
-from trimtab.reach.interruption import interruptible
 
 OWNER = os.geteuid()
 

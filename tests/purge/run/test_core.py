@@ -24,11 +24,11 @@ from tests.support.counts import repetitions, seeded
 from trimtab import _core
 from trimtab.base.error import RefusedError
 from trimtab.purge.run import run_account
-from trimtab.purge.run.exchange import CandidatesListing, StopReason
 from trimtab.purge.run.journal_line import RunEndLine
 from trimtab.purge.run.rows import CAPPED, DELETED, GONE, NOT_BEGUN, TROUBLES, WOULD_DELETE
 from trimtab.purge.run.run_account import INTACT, RunJob
 from trimtab.purge.run.run_journal import journals
+from trimtab.purge.run.situation import CandidatesListing, StopReason
 
 ALL_DONE = (StopReason.TARGET, StopReason.EXHAUSTED)
 

@@ -11,7 +11,10 @@ from tests.support.narrow import instance
 
 from trimtab.base.error import UsageError
 from trimtab.purge.fullness import Usage
-from trimtab.purge.run.exchange import (
+from trimtab.purge.run.next_batch import Pace, PaceLimits
+from trimtab.purge.run.next_step import RunTerms, begin, handle, settling
+from trimtab.purge.run.rows import Allowance, BatchOutcome, ListedRows, RowBatch, Rows, Spent
+from trimtab.purge.run.situation import (
     Delete,
     Ended,
     LookAtRows,
@@ -24,9 +27,6 @@ from trimtab.purge.run.exchange import (
     Wait,
     Waited,
 )
-from trimtab.purge.run.next_batch import Pace, PaceLimits
-from trimtab.purge.run.next_step import RunTerms, begin, handle, settling
-from trimtab.purge.run.rows import Allowance, BatchOutcome, ListedRows, RowBatch, Rows, Spent
 
 PACE = PaceLimits(rows_min=2, rows_max=10, rows_step=2)
 TERMS = RunTerms(True, 0.5, pace=PACE, settle_s_min=15.0, settle_s_max=100.0, settle_s_step=5.0)

@@ -19,9 +19,9 @@ from tests.purge.run.lines import journal_of, plan_line
 from tests.purge.run.world import FILE_BYTES, NOW_S, Surroundings, World, undisturbed
 from tests.support.narrow import present
 
+from trimtab.base.encode import to_json
 from trimtab.base.error import ToolError
 from trimtab.base.units import format_percent
-from trimtab.purge.run.exchange import StopReason
 from trimtab.purge.run.journal_line import (
     Chronicle,
     ClaimLine,
@@ -34,11 +34,10 @@ from trimtab.purge.run.journal_line import (
 )
 from trimtab.purge.run.purge_report import Day, PurgeReport, PurgeReportDocument, report
 from trimtab.purge.run.rows import Allowance, Rows
+from trimtab.purge.run.run_account import RunResult
 from trimtab.purge.run.run_journal import read
-from trimtab.purge.run.run_result import RunResult
 from trimtab.purge.run.screen import _run_facts
-from trimtab.purge.run.situation import ArmingFacts
-from trimtab.show.encode import to_json
+from trimtab.purge.run.situation import ArmingFacts, StopReason
 
 DAY = datetime.fromtimestamp(NOW_S, UTC).date()
 ENDS = {

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.base.error import UsageError
-from trimtab.purge.run.exchange import StopReason
 from trimtab.purge.run.next_batch import Pace, PaceLimits, Unjudged, choose, first_pace, next_pace
 from trimtab.purge.run.rows import Allowance, BatchOutcome, ListedRows, RowBatch, Rows, Spent
+from trimtab.purge.run.situation import StopReason
 
 
 def listed(pairs, first=0):

@@ -21,10 +21,10 @@ from tests.support import loopback
 from tests.support.children import begun, code_of_child
 from tests.support.counts import repetitions, seeded
 
+from trimtab.base.trusted_file import opened, synchronise_file_system
 from trimtab.purge.run import run_account
 from trimtab.purge.run.journal_line import UndoneLine
 from trimtab.purge.run.run_journal import journals
-from trimtab.store.trusted_file import opened, synchronise_file_system
 
 pytestmark = pytest.mark.system
 

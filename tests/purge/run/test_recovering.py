@@ -31,7 +31,7 @@ from trimtab.purge.run.recovery import (
 )
 from trimtab.purge.run.rows import Rows
 from trimtab.purge.run.run_journal import opened, read
-from trimtab.store.purge_place import PurgePlace
+from trimtab.store.location import PurgePlace
 
 pytestmark = [
     pytest.mark.system,

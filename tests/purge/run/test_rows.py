@@ -16,7 +16,6 @@ from tests.support.each import for_each
 
 from trimtab import _core
 from trimtab.base.error import DataError, UsageError
-from trimtab.purge.run.exchange import CandidatesListing
 from trimtab.purge.run.rows import (
     CAPS_WINDOW_S,
     Allowance,
@@ -29,6 +28,7 @@ from trimtab.purge.run.rows import (
     stretches,
     without,
 )
+from trimtab.purge.run.situation import CandidatesListing
 
 small_rows = st.builds(Rows, st.integers(0, 30), st.integers(0, 10))
 

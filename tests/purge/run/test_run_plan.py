@@ -27,8 +27,8 @@ from trimtab.purge.plan.plan_directory import LoadedPlan
 from trimtab.purge.policy_file import policy_text
 from trimtab.purge.purge_policy import Exemption, Policy
 from trimtab.purge.run import run_plan as run_plan_module
-from trimtab.purge.run.exchange import Objection, StopReason
 from trimtab.purge.run.journal_line import RunPace
+from trimtab.purge.run.run_account import EXCUSED, WAITS, RunResult, error_of, shortfall
 from trimtab.purge.run.run_guard import GUARDS
 from trimtab.purge.run.run_plan import (
     BEFORE_ALL_TIMES_S,
@@ -37,11 +37,11 @@ from trimtab.purge.run.run_plan import (
     notes_of,
     run_plan,
 )
-from trimtab.purge.run.run_result import EXCUSED, WAITS, RunResult, error_of, shortfall
 from trimtab.purge.run.screen import run_document
+from trimtab.purge.run.situation import Objection, StopReason
 from trimtab.purge.run.surroundings import remover_of
 from trimtab.show.screen_document import print_document
-from trimtab.store.purge_place import PurgePlace
+from trimtab.store.location import PurgePlace
 
 GIB = 2**30
 NOW_S = 1_800_000_000

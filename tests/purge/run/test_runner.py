@@ -25,7 +25,6 @@ from tests.purge.run.world import (
 from tests.support.codes import raises
 
 from trimtab.base.error import RefusedError, ToolError
-from trimtab.purge.run.exchange import StopReason
 from trimtab.purge.run.journal_line import (
     ClaimLine,
     DoneLine,
@@ -35,10 +34,10 @@ from trimtab.purge.run.journal_line import (
     TakeoverLine,
 )
 from trimtab.purge.run.rows import Rows, latency_of
+from trimtab.purge.run.run_account import RunInterrupted
 from trimtab.purge.run.run_journal import RunJournal, read
-from trimtab.purge.run.run_result import RunInterrupted
 from trimtab.purge.run.runner import run
-from trimtab.purge.run.situation import ArmingFacts, RootFacts
+from trimtab.purge.run.situation import ArmingFacts, RootFacts, StopReason
 
 
 @pytest.fixture

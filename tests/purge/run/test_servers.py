@@ -16,12 +16,10 @@ from trimtab.base.error import ToolError, UsageError
 from trimtab.base.site import Servers, Ssh
 from trimtab.purge.fullness import Usage
 from trimtab.purge.plan.deletion_plan import PlannedFileSystem
-from trimtab.purge.run.exchange import StopReason
-from trimtab.purge.run.lustre_servers import AskedServers, servers_of
+from trimtab.purge.run.run_account import RunResult
 from trimtab.purge.run.run_guard import objections
-from trimtab.purge.run.run_result import RunResult
-from trimtab.purge.run.situation import Situation
-from trimtab.purge.run.surroundings import AskedSite
+from trimtab.purge.run.situation import Situation, StopReason
+from trimtab.purge.run.surroundings import AskedServers, AskedSite, servers_of
 
 PLANNED = file_system(name="scratch")
 SERVERS = Servers(mds=("mds1", "mds2"), oss=("oss1", "oss2"), clients=("oss3",))

@@ -27,14 +27,20 @@ from trimtab.purge import root_facts
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.plan.deletion_plan import QUARANTINE_PREFIX
 from trimtab.purge.plan.plan_directory import open_candidates
-from trimtab.purge.plan.publication import Publication
+from trimtab.purge.plan.plan_signature import Publication
 from trimtab.purge.purge_policy import Guards, RunCaps, Throttle
 from trimtab.purge.run import next_step
-from trimtab.purge.run.exchange import CandidatesListing, StopReason
 from trimtab.purge.run.next_batch import PaceLimits
 from trimtab.purge.run.next_step import RunTerms, pace_limits, terms_of
 from trimtab.purge.run.run_guard import objections
-from trimtab.purge.run.situation import CanaryFacts, Planned, ServerClock, Situation
+from trimtab.purge.run.situation import (
+    CanaryFacts,
+    CandidatesListing,
+    Planned,
+    ServerClock,
+    Situation,
+    StopReason,
+)
 from trimtab.purge.run.surroundings import AskedSite, HostSurroundings, clear, give_back, set_aside
 
 NAME = ".quarantine"

@@ -29,7 +29,7 @@ from tests.support.polling import eventually
 
 from trimtab.base.error import RefusedError
 from trimtab.purge.root_facts import canary, root_facts
-from trimtab.purge.run.exchange import StopReason
+from trimtab.purge.run.situation import StopReason
 from trimtab.purge.run.surroundings import give_back, set_aside
 
 pytestmark = pytest.mark.system

@@ -35,17 +35,15 @@ from tests.support.counts import repetitions, seeded
 
 from trimtab.purge.fullness import Usage
 from trimtab.purge.purge_policy import RunCaps
-from trimtab.purge.run.exchange import StopReason
 from trimtab.purge.run.next_batch import PaceLimits
 from trimtab.purge.run.next_step import RunTerms
 from trimtab.purge.run.plan_progress import replay
 from trimtab.purge.run.purge_report import report
-from trimtab.purge.run.run_account import RunJob
+from trimtab.purge.run.run_account import RunJob, RunResult
 from trimtab.purge.run.run_guard import objections
 from trimtab.purge.run.run_journal import journals, read
-from trimtab.purge.run.run_result import RunResult
 from trimtab.purge.run.runner import Sharing, run
-from trimtab.purge.run.situation import Situation
+from trimtab.purge.run.situation import Situation, StopReason
 
 pytestmark = pytest.mark.calibration
 

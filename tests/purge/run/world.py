@@ -30,14 +30,13 @@ from trimtab.purge.plan.deletion_plan import (
     PlannedFileSystem,
     UserTotals,
 )
-from trimtab.purge.plan.publication import Publication
+from trimtab.purge.plan.plan_signature import Publication
 from trimtab.purge.purge_policy import Policy, RunCaps
 from trimtab.purge.run.next_step import RunTerms, terms_of
 from trimtab.purge.run.plan_progress import PlanProgress
 from trimtab.purge.run.rows import ListedRows, Rows
-from trimtab.purge.run.run_account import RunJob
+from trimtab.purge.run.run_account import RunJob, RunResult
 from trimtab.purge.run.run_journal import read
-from trimtab.purge.run.run_result import RunResult
 from trimtab.purge.run.runner import run
 from trimtab.purge.run.situation import (
     AllowList,

@@ -22,8 +22,7 @@ from tests.support.narrow import instance, present
 
 from trimtab.base.error import ToolError
 from trimtab.base.snapshot import NotAvailable
-from trimtab.reach.host import Host
-from trimtab.reach.local.block_allocator import (
+from trimtab.reach.block_allocator import (
     AllocatorStatistics,
     CriterionStatistics,
     Ext4,
@@ -41,7 +40,8 @@ from trimtab.reach.local.block_allocator import (
     read_free_space,
     read_statistics,
 )
-from trimtab.reach.local.local_driver import LocalDriver
+from trimtab.reach.host import Host
+from trimtab.reach.local_driver import LocalDriver
 from trimtab.reach.touch import StatvfsSpace
 
 

@@ -14,8 +14,7 @@ from tests.support.narrow import present
 from trimtab.base.error import NoAnswer, ToolError, UsageError
 from trimtab.base.filesystem import BlockDevice, PathDescription
 from trimtab.reach.host import Host
-from trimtab.reach.local.block_device import active_choice, pcie_bytes_per_s
-from trimtab.reach.local.path_description import describe
+from trimtab.reach.path_description import active_choice, describe, pcie_bytes_per_s
 from trimtab.reach.touch import PathFailure, PathState
 
 

@@ -18,16 +18,16 @@ from trimtab.base.error import NoAnswer, RefusedError, ToolError, UsageError
 from trimtab.base.filesystem import BlockDevice
 from trimtab.base.snapshot import NotAvailable, Setting, TargetSnapshot
 from trimtab.reach import bounded
-from trimtab.reach.host import Host
-from trimtab.reach.local.counter import (
+from trimtab.reach.host import (
     CpuTimes,
     DeviceBytes,
+    Host,
     busy_fraction,
     read_bytes_of,
     read_cpu_times,
     read_device_bytes,
 )
-from trimtab.reach.local.local_driver import LocalDriver
+from trimtab.reach.local_driver import LocalDriver
 from trimtab.reach.touch import PathState, StatvfsSpace
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)

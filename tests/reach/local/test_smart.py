@@ -16,7 +16,7 @@ from trimtab.base.error import ToolError
 from trimtab.base.filesystem import BlockDevice
 from trimtab.base.snapshot import NotAvailable, Reading
 from trimtab.reach.host import Host
-from trimtab.reach.local.smart import (
+from trimtab.reach.local_telemetry import (
     HEALTH,
     SmartLog,
     integer,

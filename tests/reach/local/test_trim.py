@@ -20,8 +20,8 @@ from trimtab.base.error import RefusedError
 from trimtab.base.filesystem import BlockDevice, PathDescription
 from trimtab.base.snapshot import NotAvailable, TrimPractice
 from trimtab.reach.host import Host
-from trimtab.reach.local.local_driver import LocalDriver
-from trimtab.reach.local.trim import (
+from trimtab.reach.local_driver import LocalDriver
+from trimtab.reach.trim import (
     Timer,
     cron_files,
     fstrim_command,

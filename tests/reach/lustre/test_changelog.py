@@ -21,7 +21,7 @@ from tests.support.narrow import present
 
 from trimtab.base.error import DataError, ToolError
 from trimtab.base.site import Servers
-from trimtab.reach.lustre import changelog_reader
+from trimtab.reach.lustre import changelog
 from trimtab.reach.lustre.changelog import (
     NEEDED,
     ChangelogUser,
@@ -154,11 +154,11 @@ def test_servers_say_who_reads() -> None:
     for number, target in enumerate(fake.mdts):
         target.changelog_index, target.changelog_mask = 40 + number, "MARK CREAT "
         target.changelog_users = [("cl1", 3, 7), ("cl2-trimtab", 12, 9)]
-    found = changelog_reader.ask_users(Servers(mds=mds), fake.file_system, fan_out=fake.fan_out)
+    found = changelog.ask_users(Servers(mds=mds), fake.file_system, fan_out=fake.fan_out)
     assert set(found) == {target.name for target in fake.mdts}
     users = (ChangelogUser("cl1", 3, 7), ChangelogUser("cl2-trimtab", 12, 9))
     assert found["MDT0000"] == ChangelogUsers(40, users, frozenset({"MARK", "CREAT"}))
-    assert changelog_reader.ask_users(Servers(mds=mds), "other", fan_out=fake.fan_out) == {}
+    assert changelog.ask_users(Servers(mds=mds), "other", fan_out=fake.fan_out) == {}
 
 
 # Devices -----------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def test_the_mdts_of_a_client_are_its_devices(tmp_path: Path) -> None:
     names = ("scratch-MDT0001", "scratch-MDT000a", "other-MDT0000", "scratch-MDTx")
     for name in (*(f"changelog-{name}" for name in names), "null"):
         (tmp_path / name).touch()
-    assert changelog_reader.mdts_of_client("scratch", tmp_path) == ("MDT0001", "MDT000a")
+    assert changelog.mdts_of_client("scratch", tmp_path) == ("MDT0001", "MDT000a")
 
 
 @pytest.mark.system
@@ -176,7 +176,7 @@ def test_a_device_is_read_from_a_record_on_and_to_its_end(tmp_path: Path) -> Non
     """A plain file stands for the device: it counts in bytes where that counts in records."""
     data = bytes(range(256)) * 5000
     (tmp_path / "changelog-scratch-MDT0000").write_bytes(data)
-    read = changelog_reader.read_records
+    read = changelog.read_records
     assert read("scratch", "MDT0000", 99, devices=tmp_path) == (data[100:], True)
     part, ended = read("scratch", "MDT0000", 99, devices=tmp_path, limit_bytes=10)
     assert not ended
@@ -190,11 +190,9 @@ def test_a_device_is_read_from_a_record_on_and_to_its_end(tmp_path: Path) -> Non
 def test_clearing_is_one_write(tmp_path: Path) -> None:
     device = tmp_path / "changelog-scratch-MDT0000"
     device.touch()
-    changelog_reader.clear_records("scratch", "MDT0000", 2, 4711, devices=tmp_path)
+    changelog.clear_records("scratch", "MDT0000", 2, 4711, devices=tmp_path)
     assert device.read_bytes() == b"clear:cl2:4711\0"
-    changelog_reader.clear_records(
-        "scratch", "MDT0001", 2, 4711, devices=tmp_path
-    )  # ENOENT: user is gone
+    changelog.clear_records("scratch", "MDT0001", 2, 4711, devices=tmp_path)  # ENOENT: user is gone
     (tmp_path / "changelog-scratch-MDT0002").mkdir()
     with raises(ToolError, "changelog-unreachable", "cannot be cleared: Is a directory"):
-        changelog_reader.clear_records("scratch", "MDT0002", 2, 4711, devices=tmp_path)
+        changelog.clear_records("scratch", "MDT0002", 2, 4711, devices=tmp_path)

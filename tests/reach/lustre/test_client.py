@@ -21,7 +21,6 @@ from tests.support.silent_fuse import silent_mount
 from trimtab.base.error import ToolError, code_of
 from trimtab.base.site import Servers
 from trimtab.base.snapshot import NotAvailable
-from trimtab.reach.lustre.lfs_df import LfsDfLine, LfsDfSummary, parse_lfs_df
 from trimtab.reach.lustre.lustre_client import (
     parse_members,
     parse_placement,
@@ -29,6 +28,7 @@ from trimtab.reach.lustre.lustre_client import (
     read_placement,
     read_pools,
 )
+from trimtab.reach.lustre.lustre_target import LfsDfLine, LfsDfSummary, parse_lfs_df
 from trimtab.reach.lustre.server_query import JOBS, ask_client, running_jobs
 from trimtab.reach.process import ProcessResult, execute, still_hanging
 

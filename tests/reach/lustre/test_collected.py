@@ -19,14 +19,10 @@ from tests.support.narrow import instance
 from trimtab.base.error import RefusedError, ToolError
 from trimtab.base.filesystem import BlockDevice, kind_of
 from trimtab.base.snapshot import NotAvailable
-from trimtab.reach.host import Host
-from trimtab.reach.local.block_allocator import Ext4, read_free_space, read_statistics
-from trimtab.reach.local.block_device import devices_beneath
-from trimtab.reach.local.counter import DeviceBytes, read_bytes_of, read_cpu_times
-from trimtab.reach.local.local_setting import read_settings
-from trimtab.reach.local.path_description import describe_mount, mount_table
-from trimtab.reach.local.smart import read_drive
-from trimtab.reach.local.trim import cron_files, read_timer, timer_covers, trimmed_since_mount
+from trimtab.reach.block_allocator import Ext4, read_free_space, read_statistics
+from trimtab.reach.host import DeviceBytes, Host, read_bytes_of, read_cpu_times
+from trimtab.reach.local_driver import read_settings
+from trimtab.reach.local_telemetry import read_drive
 from trimtab.reach.lustre.read_table import server_request
 from trimtab.reach.lustre.server_answer import (
     CollectedHost,
@@ -35,8 +31,10 @@ from trimtab.reach.lustre.server_answer import (
     parse_answer,
     program,
 )
+from trimtab.reach.path_description import describe_mount, devices_beneath, mount_table
 from trimtab.reach.process import execute
 from trimtab.reach.touch import StatvfsSpace
+from trimtab.reach.trim import cron_files, read_timer, timer_covers, trimmed_since_mount
 
 SPACE = StatvfsSpace(4096, 4096, 3_700_000_000, 1_000_000, 900_000, 100, 60, 0)
 REQUEST: Mapping[str, Any] = {

@@ -7,10 +7,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.formats.source import OutputFile
-from trimtab.probe.imports.lctl_dump import shown
-from trimtab.reach.lustre.parameter import parse_parameters
-from trimtab.reach.lustre.statistic import JobCounters, parse_job_stats
+from trimtab.formats.measurement import OutputFile
+from trimtab.probe.target_dump import lctl_shown
+from trimtab.reach.lustre.parameter import JobCounters, parse_job_stats, parse_parameters
 
 RECORDED = Path(__file__).parents[2] / "fixtures/lustre/2.17.0"
 NAMES = (RECORDED / "job_stats_names.out").read_bytes()
@@ -68,9 +67,9 @@ def test_names_that_differ_in_bytes_that_are_no_text_are_two_jobs() -> None:
 
 def test_an_import_shows_them_as_text() -> None:
     odd = NAMES.replace(b"na\xc3\\xAFve", b"na\xc3ve")
-    lines = shown(OutputFile("oss1.txt", NAMES))
+    lines = lctl_shown(OutputFile("oss1.txt", NAMES))
     assert any(line.startswith("job dd.2097: ") for line in lines)
-    for line in (*lines, *shown(OutputFile("oss1.txt", odd))):
+    for line in (*lines, *lctl_shown(OutputFile("oss1.txt", odd))):
         line.encode()
 
 

@@ -12,7 +12,7 @@ from tests.reach.lustre.cuts import ADVERSARIES, cuts, whole_lines
 from tests.support.each import for_each
 from tests.support.narrow import present
 
-from trimtab.reach.lustre.lustre_device import (
+from trimtab.reach.lustre.lustre_target import (
     Import,
     LustreDevice,
     TargetName,
@@ -23,14 +23,15 @@ from trimtab.reach.lustre.lustre_device import (
     target_of,
 )
 from trimtab.reach.lustre.lustre_view import parse_kernel_log
-from trimtab.reach.lustre.parameter import Parameters, parse_parameters
-from trimtab.reach.lustre.statistic import (
+from trimtab.reach.lustre.parameter import (
     Bucket,
     Counter,
     LnetStats,
+    Parameters,
     parse_brw_stats,
     parse_lnet_stats,
     parse_nis,
+    parse_parameters,
     parse_stats,
 )
 

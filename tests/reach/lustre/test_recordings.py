@@ -9,16 +9,23 @@ from tests.reach.hosts import real_data, recorded, text_of
 from tests.reach.lustre.cuts import cuts, whole_lines
 from tests.support.narrow import present
 
-from trimtab.reach.lustre.lfs_df import LfsDf, parse_lfs_df
-from trimtab.reach.lustre.lustre_device import Import, parse_device_list, parse_import, parse_name
+from trimtab.reach.lustre.lustre_target import (
+    Import,
+    LfsDf,
+    parse_device_list,
+    parse_import,
+    parse_lfs_df,
+    parse_name,
+)
 from trimtab.reach.lustre.lustre_view import parse_kernel_log
-from trimtab.reach.lustre.parameter import Parameters, parse_parameters
-from trimtab.reach.lustre.statistic import (
+from trimtab.reach.lustre.parameter import (
     Bucket,
     Counter,
+    Parameters,
     parse_brw_stats,
     parse_lnet_stats,
     parse_nis,
+    parse_parameters,
     parse_stats,
 )
 

@@ -18,7 +18,7 @@ from trimtab.base.site import Servers, SiteLimits
 from trimtab.base.snapshot import NotAvailable, Reading, Setting, Snapshot, TargetSnapshot
 from trimtab.explain.status import SiteState
 from trimtab.explain.trouble import is_loss_confirmed, site_state, state_findings, target_troubles
-from trimtab.reach.lustre.lfs_df import parse_lfs_df
+from trimtab.reach.lustre.lustre_target import parse_lfs_df
 from trimtab.reach.lustre.lustre_telemetry import other_client, target_snapshot
 from trimtab.reach.lustre.lustre_view import ServerView, View
 from trimtab.reach.lustre.read_table import server_request

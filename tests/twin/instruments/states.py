@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from trimtab.twin import scenario as model
-from trimtab.twin.instrument.simulated_reading import (
+from trimtab.twin.simulated_reading import (
     CRITERIA,
     MdtState,
     OstState,

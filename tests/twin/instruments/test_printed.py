@@ -17,13 +17,13 @@ from trimtab.base.run import Access, ProbeSpec, RawOutput, RunStatus
 from trimtab.base.units import MIB
 from trimtab.formats import ioload
 from trimtab.formats import ior as real
+from trimtab.formats.measurement import OutputFile
 from trimtab.formats.obdfilter_output import objects_left, read_detail, read_summary
 from trimtab.formats.obdfilter_survey import SurveySpec, results
 from trimtab.formats.phase import PhaseRequest
-from trimtab.formats.source import OutputFile
-from trimtab.twin.instrument import load_command
-from trimtab.twin.instrument.probe_output import SurveyCommand, SurveyResult, print_survey
-from trimtab.twin.instrument.simulated_ior import (
+from trimtab.twin import load_command
+from trimtab.twin.probe_output import SurveyCommand, SurveyResult, print_survey
+from trimtab.twin.simulated_ior import (
     IorPhase,
     IorResult,
     PrintedSpace,

@@ -14,16 +14,16 @@ from tests.twin.instruments.states import DAILY, HOURLY, START, changed, scenari
 from trimtab.base.event import EventKind
 from trimtab.base.run import RunStatus
 from trimtab.explain.causes import TABLE
-from trimtab.probe.verdict.incident_question import run_fact
+from trimtab.probe.incident_question import run_fact
 from trimtab.site.site_file import parse_site
 from trimtab.store.store import Store
-from trimtab.twin.instrument.load_command import no_name_service, no_space
-from trimtab.twin.instrument.simulated_reading import SettingState
-from trimtab.twin.instrument.simulated_site import site_of, site_text
-from trimtab.twin.instrument.site_writer import SiteWriter
-from trimtab.twin.instrument.truth import CAUSE_OF, CAUSES, TrueCause, cause_of
+from trimtab.twin.load_command import no_name_service, no_space
 from trimtab.twin.scenario import Fault, ScenarioChange
+from trimtab.twin.simulated_reading import SettingState
+from trimtab.twin.simulated_site import site_of, site_text
 from trimtab.twin.simulation.fault import EventLog
+from trimtab.twin.site_writer import SiteWriter
+from trimtab.twin.truth import CAUSE_OF, CAUSES, TrueCause, cause_of
 
 HOUR = timedelta(hours=1)
 STEP_HOUR = 200

@@ -13,10 +13,9 @@ from tests.twin.instruments.states import START, changed, state_of
 from trimtab.base.name_set import ost_name
 from trimtab.base.snapshot import CONNECTED, TELEMETRY_UNITS
 from trimtab.store import snapshot_batch
-from trimtab.twin.instrument.simulated_reading import CRITERIA, SettingState, expanded
-from trimtab.twin.instrument.simulated_site import SiteLayout
-from trimtab.twin.instrument.simulated_snapshot import snapshot_of
-from trimtab.twin.instrument.site_writer import Panel
+from trimtab.twin.simulated_reading import CRITERIA, SettingState, expanded
+from trimtab.twin.simulated_site import SiteLayout, snapshot_of
+from trimtab.twin.site_writer import Panel
 
 LAYOUT = SiteLayout(8, 4, 2)
 DEVICES = "md0 (gridraid), 12 x PM1733"
@@ -182,7 +181,7 @@ def test_a_batch_made_from_the_one_before_holds_the_very_snapshot(states):
 
 
 def test_a_base_is_made_anew_when_many_snapshots_rest_on_it(monkeypatch):
-    monkeypatch.setattr("trimtab.twin.instrument.site_writer._OF_A_BASE", 2)
+    monkeypatch.setattr("trimtab.twin.site_writer._OF_A_BASE", 2)
     panel, bases = Panel(LAYOUT, devices=DEVICES, seed=3), []
     for hour in range(5):
         state = state_of(8, 3, hours=hour, at=START + timedelta(hours=hour))

@@ -17,7 +17,7 @@ from tests.support.codes import raises
 from tests.support.small_twin import START, small_scenario
 
 from trimtab.base.error import Interrupted, RefusedError, UnreadableError, UsageError
-from trimtab.reach.interruption import interruptible
+from trimtab.base.interruption import interruptible
 from trimtab.twin import life as life_module
 from trimtab.twin.life import NAME, PASS, Diary, Life, fingerprint, life_directory
 from trimtab.twin.scenario import ProbeLoad

@@ -17,11 +17,11 @@ from trimtab.formats import ioload, ior
 from trimtab.formats.format_table import phases_of
 from trimtab.formats.measurement import Measurement
 from trimtab.formats.phase import PhaseRequest
-from trimtab.probe.file_placement import Pinned
+from trimtab.probe.write_read import Pinned
 from trimtab.reach.allocation import Allocation, NodeDemand
 from trimtab.reach.process import ProcessResult
 from trimtab.twin.guest import Guest, NoSpace
-from trimtab.twin.instrument.probe_output import command_of
+from trimtab.twin.probe_output import command_of
 from trimtab.twin.scenario import Fault, ProbeLoad, Scenario
 from trimtab.twin.twin_driver import TwinDriver
 from trimtab.twin.twin_site import twin_reach

@@ -7,7 +7,7 @@ from typing import get_args
 from hypothesis import strategies as st
 
 from trimtab.twin import scenario as model
-from trimtab.twin.drive_preset import PRESETS
+from trimtab.twin.scenario_key import PRESETS
 
 ZONES = ["UTC", "Europe/Zurich", "America/Los_Angeles", "Australia/Lord_Howe"]
 names = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)

@@ -15,12 +15,18 @@ from tests.twin.scenario.test_load import SMALL
 
 from trimtab.base.error import UsageError
 from trimtab.base.toml_kind import OPERATIONS, RATE, SIZE, SIZE_OR_ZERO
-from trimtab.twin.drive_preset import PRESETS
 from trimtab.twin.scenario import DURATION, WHOLE_SIZE, Scenario, ScenarioChange
 from trimtab.twin.scenario_check import problems, replace_keys, replace_running
 from trimtab.twin.scenario_fact import at_the_end
 from trimtab.twin.scenario_file import load_scenario, parse_scenario, preset_names, to_toml
-from trimtab.twin.scenario_key import find_key, known_keys, read_value, value_of, with_value
+from trimtab.twin.scenario_key import (
+    PRESETS,
+    find_key,
+    known_keys,
+    read_value,
+    value_of,
+    with_value,
+)
 
 PERLMUTTER = load_scenario("perlmutter")
 BASE = parse_scenario(SMALL, "f.toml")

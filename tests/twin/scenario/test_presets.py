@@ -14,7 +14,6 @@ from tests.support.narrow import instance
 from trimtab.base.data_sheet import DataSheet, data_sheet
 from trimtab.twin import scenario_fact
 from trimtab.twin.amplification import greedy
-from trimtab.twin.drive_preset import PRESETS
 from trimtab.twin.scenario import (
     Resolution,
     capacity_bytes,
@@ -24,7 +23,7 @@ from trimtab.twin.scenario import (
 )
 from trimtab.twin.scenario_fact import assumed, at_the_end, timeline
 from trimtab.twin.scenario_file import load_scenario, preset_names, preset_text
-from trimtab.twin.scenario_key import known_keys
+from trimtab.twin.scenario_key import PRESETS, known_keys
 from trimtab.twin.simulation.hardware import small_operations_per_s
 from trimtab.twin.whatif.ost_amplification import Probing, fine
 

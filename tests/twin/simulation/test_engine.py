@@ -11,7 +11,6 @@ from tests.twin.simulation.stand_ins import SlowLayout, quick, slow_layout, unth
 
 from trimtab.base.error import UsageError
 from trimtab.base.event import Event, EventKind
-from trimtab.twin.instrument.simulated_reading import readings
 from trimtab.twin.scenario import (
     Allocator,
     Fault,
@@ -24,6 +23,7 @@ from trimtab.twin.scenario import (
     ScenarioChange,
     Trim,
 )
+from trimtab.twin.simulated_reading import readings
 from trimtab.twin.simulation.engine import Simulation
 from trimtab.twin.simulation.traffic import SURVEY_BYTES
 

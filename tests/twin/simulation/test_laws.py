@@ -13,7 +13,7 @@ from tests.twin.simulation.stand_ins import quick, slow_layout, unthrottled
 from trimtab.twin.scenario import Fault, Lifetime, Resolution, Scenario
 from trimtab.twin.scenario_check import replace_keys
 from trimtab.twin.scenario_file import load_scenario
-from trimtab.twin.simulation import job, ost_ceiling, traffic
+from trimtab.twin.simulation import job, ost_array, traffic
 from trimtab.twin.simulation.engine import Simulation
 from trimtab.twin.simulation.hardware import hardware, port_write_bytes_per_s
 from trimtab.twin.simulation.job import JobResult
@@ -50,7 +50,7 @@ def test_no_run_exceeds_clients_network_or_osts(name: str, days: float) -> None:
     assert len(measured) >= 8
     assert measured.max() <= probe.nodes * nodes.write_bytes_per_s
     assert measured.max() <= servers
-    fresh = float(ost_ceiling.ceilings_of(machine, from_clients=True).rates().write)
+    fresh = float(ost_array.ceilings_of(machine, from_clients=True).rates().write)
     assert measured.max() <= scenario.osts.count * fresh
 
 
@@ -98,7 +98,7 @@ def test_users_write_no_more_than_the_servers_carry() -> None:
     of = ran(crowded(), 2.0)
     machine = hardware(of.scenario.osts, of.scenario.server)
     most = of.scenario.osts.count * float(
-        ost_ceiling.ceilings_of(machine, from_clients=True).rates().write
+        ost_array.ceilings_of(machine, from_clients=True).rates().write
     )
     written = float(of.state.client_bytes_written_total @ of.columns.weight) / (2 * DAY)
     assert 0.5 * most < written <= most

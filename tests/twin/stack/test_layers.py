@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.twin.drive_preset import preset
 from trimtab.twin.scenario import Clients, DriveModel, Osts, Raid, Server
+from trimtab.twin.scenario_key import preset
 from trimtab.twin.simulation import hardware as network
 from trimtab.twin.simulation import hardware as raid
-from trimtab.twin.simulation import job, ost_ceiling
-from trimtab.twin.simulation.fitted_constant import FITTED
+from trimtab.twin.simulation import job, ost_array
 from trimtab.twin.simulation.hardware import (
     E1000,
     E2000,
+    FITTED,
     hardware,
     platform_of,
     small_operations_per_s,
@@ -38,7 +38,7 @@ PLAIN = replace(
 )
 OSTS = Osts(4, DRIVE, Raid(drives=10, spares=0))
 MACHINE = hardware(OSTS, Server(32, 50e9))
-OF_PLAIN = ost_ceiling.ceilings_of(MACHINE, constants=PLAIN)
+OF_PLAIN = ost_array.ceilings_of(MACHINE, constants=PLAIN)
 
 
 def test_an_array_writes_its_data_share_of_the_drives() -> None:
@@ -123,7 +123,7 @@ def test_a_generation_is_a_key_and_no_drive_turns_a_server_into_another() -> Non
         assert platform_of(server) is platform
         rates = [
             float(
-                ost_ceiling.ceilings_of(
+                ost_array.ceilings_of(
                     hardware(replace(OSTS, drive=replace(DRIVE, write_bytes_per_s=speed)), server),
                     from_clients=True,
                 )
@@ -146,7 +146,7 @@ def test_write_amplification_divides_and_a_window_multiplies() -> None:
 def test_looking_through_groups_takes_the_cores_that_writes_need() -> None:
     """10,000 groups at 100 ns are 1 ms beside the base of a request."""
     got = OF_PLAIN.rates(groups_considered=np.array([0.0, 1e4, 1e5]))
-    per_core = [1 / (ost_ceiling.BASE_CORE_S + seconds) for seconds in (0, 1e-3, 1e-2)]
+    per_core = [1 / (ost_array.BASE_CORE_S + seconds) for seconds in (0, 1e-3, 1e-2)]
     processor = processor_of(np.array([0.0, 1e4, 1e5]))
     assert processor.tolist() == pytest.approx([32 * n * 2**20 for n in per_core])
     assert got.write[2] == processor[2] < float(OF_PLAIN.drives())
@@ -154,31 +154,29 @@ def test_looking_through_groups_takes_the_cores_that_writes_need() -> None:
 
 def processor_of(groups: np.ndarray, **of: Any) -> np.ndarray:
     """Return what processors of an OST's server write, where nothing else limits."""
-    ceilings = ost_ceiling.ceilings_of(MACHINE, **of, constants=PLAIN)
+    ceilings = ost_array.ceilings_of(MACHINE, **of, constants=PLAIN)
     alone = replace(ceilings, fresh_bytes_per_s=np.inf, line_bytes_per_s=None)
     return np.asarray(alone.rates(groups_considered=groups).write)
 
 
 def test_clients_pass_the_network_and_pay_for_checksums() -> None:
     local = OF_PLAIN.rates()
-    remote = ost_ceiling.ceilings_of(MACHINE, from_clients=True, constants=PLAIN).rates()
+    remote = ost_array.ceilings_of(MACHINE, from_clients=True, constants=PLAIN).rates()
     assert float(remote.write) == pytest.approx(min(float(local.write), 50e9 * 0.9 * 0.5) * 0.8)
     assert float(remote.read) == pytest.approx(40e9 * 0.8)
-    request_s = ost_ceiling.BASE_CORE_S + 2**20 * 1e-9
+    request_s = ost_array.BASE_CORE_S + 2**20 * 1e-9
     checked = processor_of(np.zeros(1), from_clients=True, checksums=True)
     assert checked.tolist() == pytest.approx([32 / request_s * 2**20])
-    unpaid = ost_ceiling.ceilings_of(MACHINE, checksums=True, constants=PLAIN).rates()
+    unpaid = ost_array.ceilings_of(MACHINE, checksums=True, constants=PLAIN).rates()
     assert float(unpaid.write) == float(local.write)
 
 
 def test_a_server_that_carries_another_ost_gives_half() -> None:
-    shared = ost_ceiling.ceilings_of(MACHINE, server_share=np.array([1.0, 0.5]), constants=PLAIN)
+    shared = ost_array.ceilings_of(MACHINE, server_share=np.array([1.0, 0.5]), constants=PLAIN)
     got = shared.rates(groups_considered=1e5)
     assert got.write[1] == pytest.approx(got.write[0] / 2)
     half = np.array([0.5])
-    through = ost_ceiling.ceilings_of(
-        MACHINE, server_share=half, from_clients=True, constants=PLAIN
-    )
+    through = ost_array.ceilings_of(MACHINE, server_share=half, from_clients=True, constants=PLAIN)
     assert through.read[0] == pytest.approx(25e9 * 0.9 * 0.8)
 
 
@@ -186,7 +184,7 @@ def test_a_server_that_carries_another_ost_gives_half() -> None:
 def test_nothing_that_is_worse_makes_an_ost_faster(
     low: float, more: float, few: float, further: float, window: float
 ) -> None:
-    of_machine = ost_ceiling.ceilings_of(MACHINE)
+    of_machine = ost_array.ceilings_of(MACHINE)
     better = of_machine.rates(low, groups_considered=few)
     worse = of_machine.rates(low * more, groups_considered=few + further, window=window)
     assert 0 < worse.write <= better.write
@@ -217,9 +215,9 @@ def test_small_reads_are_the_sheets_the_lanes_or_the_cores() -> None:
     assert small_operations_per_s(1e6, 4096 * 5e5) == 5e5
     assert small_operations_per_s(1e5, 4096 * 5e5) == 1e5
     slow = replace(PLAIN, small_read_core_s=1e-3)
-    assert ost_ceiling.small_reads_per_s(MACHINE, slow) == pytest.approx(32 / 1e-3)
+    assert ost_array.small_reads_per_s(MACHINE, slow) == pytest.approx(32 / 1e-3)
     quick = replace(PLAIN, small_read_core_s=1e-9)
-    assert ost_ceiling.small_reads_per_s(MACHINE, quick) == pytest.approx(10 * 4e9 / 4096)
+    assert ost_array.small_reads_per_s(MACHINE, quick) == pytest.approx(10 * 4e9 / 4096)
     assert job.small_reads_per_s(48) == job.small_reads_per_s(96) / 2
     assert job.small_writes_per_s(200) == job.SMALL_WRITES_PER_S
 
@@ -240,5 +238,5 @@ def test_users_cannot_push_a_survey_below_its_share() -> None:
 
 def test_the_survey_passes_neither_network_nor_checksums() -> None:
     """The survey's OSTs rose in the months in which checksums slowed the hourly probe."""
-    without = ost_ceiling.ceilings_of(MACHINE).rates(1.5)
-    assert without.write == ost_ceiling.ceilings_of(MACHINE, checksums=True).rates(1.5).write
+    without = ost_array.ceilings_of(MACHINE).rates(1.5)
+    assert without.write == ost_array.ceilings_of(MACHINE, checksums=True).rates(1.5).write

@@ -23,7 +23,6 @@ from trimtab.twin.scenario_file import load_scenario
 from trimtab.twin.simulation.engine import Simulation
 from trimtab.twin.simulation.probe_run import JobRun, SurveyRun
 from trimtab.twin.whatif import whatif_figure
-from trimtab.twin.whatif.variation import Axis, combinations
 from trimtab.twin.whatif.whatif_figure import (
     KINDS,
     FigureCache,
@@ -32,6 +31,7 @@ from trimtab.twin.whatif.whatif_figure import (
     listener,
     seeded,
 )
+from trimtab.twin.whatif.whatif_request import Axis, combinations
 from trimtab.twin.whatif.whatif_sweep import seeds_interval, summed, sweep, without_effect
 
 SMALL = replace_keys(

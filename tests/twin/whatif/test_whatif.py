@@ -18,8 +18,9 @@ from trimtab.base.error import UnreadableError, UsageError
 from trimtab.show.screen_document import print_document
 from trimtab.twin.scenario_file import load_scenario
 from trimtab.twin.scenario_key import value_of
-from trimtab.twin.whatif.page_whatif import whatif_document
-from trimtab.twin.whatif.variation import (
+from trimtab.twin.whatif.page import whatif_document
+from trimtab.twin.whatif.whatif_figure import KINDS, default_results, results_file
+from trimtab.twin.whatif.whatif_request import (
     WORDS,
     Axis,
     combinations,
@@ -27,8 +28,7 @@ from trimtab.twin.whatif.variation import (
     scenario_of,
     settings_of,
 )
-from trimtab.twin.whatif.whatif import WhatIf, what_if
-from trimtab.twin.whatif.whatif_figure import KINDS, default_results, results_file
+from trimtab.twin.whatif.whatif_sweep import WhatIf, what_if
 
 SMALL = """
 [scenario]

@@ -6,9 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from trimtab.base.alert import Alert, Phase
-from trimtab.base.finding import Severity
-from trimtab.watch.alert.payload import Parcel
+from trimtab.base.finding import Alert, Phase, Severity
+from trimtab.watch.payload import Parcel
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 TITLE = (

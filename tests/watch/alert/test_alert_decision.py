@@ -11,15 +11,14 @@ import pytest
 from tests.watch.alert.parcels_of import NOON, alert
 from tests.watch.alert.views import CAUSE, DAY, HOUR, Ledger, caused_by, incident, snapshot
 
-from trimtab.base.alert import Alert, Phase
 from trimtab.base.event import Event, EventKind
-from trimtab.base.finding import Severity
+from trimtab.base.finding import Alert, Phase, Severity
 from trimtab.base.incident import SAME_INCIDENT
 from trimtab.base.site_policy import Window
 from trimtab.explain.status import PurgeTrouble
-from trimtab.watch.alert.alert_table import ActionView
-from trimtab.watch.alert.incident_alert import FEWEST_RUNS, MISSING_FOR, NEWS, WORSE
-from trimtab.watch.alert.payload import DIGEST_FROM, parcels
+from trimtab.watch.alert_table import ActionView
+from trimtab.watch.incident_alert import FEWEST_RUNS, MISSING_FOR, NEWS, WORSE
+from trimtab.watch.payload import DIGEST_FROM, parcels
 
 
 def sent(alerts: list[Alert]) -> list[Phase]:

@@ -17,15 +17,13 @@ from tests.support.memory_driver import MemoryDriver, MemoryTarget
 from tests.support.watched import HOURLY, MONDAY, Ended, Moving, a_log, a_site, a_watch
 from tests.watch.alert.parcels_of import NOON, alert
 
-from trimtab.base.alert import Alert, Delivery, DeliveryState, Phase
 from trimtab.base.error import Undelivered, UnreadableError
-from trimtab.base.finding import Severity
-from trimtab.base.notification import Alerts
+from trimtab.base.finding import Alert, Delivery, DeliveryState, Phase, Severity
 from trimtab.base.site import Site
-from trimtab.base.site_policy import parse_window
+from trimtab.base.site_policy import Alerts, parse_window
 from trimtab.store.store import Store
-from trimtab.watch.alert import alerting as module
-from trimtab.watch.alert.alerting import (
+from trimtab.watch import alerting as module
+from trimtab.watch.alerting import (
     ATTEMPTS,
     FIRST_WAIT_S,
     KEPT,
@@ -34,8 +32,8 @@ from trimtab.watch.alert.alerting import (
     Alerting,
     Courier,
 )
-from trimtab.watch.alert.payload import Parcel
-from trimtab.watch.alert.receiver import Receiver
+from trimtab.watch.payload import Parcel
+from trimtab.watch.receiver import Receiver
 from trimtab.watch.watch_state import overdue
 
 pytestmark = pytest.mark.system

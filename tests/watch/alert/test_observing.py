@@ -13,15 +13,15 @@ from tests.watch.alert.parcels_of import NOON
 from tests.watch.alert.views import incident
 
 from trimtab.base.action import Action, ActionKind, Instruction, Outcome
+from trimtab.base.encode import dumps
 from trimtab.base.error import Message
 from trimtab.base.event import new_identifier
 from trimtab.base.incident import Assessment
 from trimtab.base.snapshot import HostSnapshot, Reading, Snapshot, Target, TargetSnapshot
-from trimtab.show.encode import dumps
 from trimtab.store.kept import Judged
 from trimtab.store.store import Store
-from trimtab.watch.alert import alert_view
-from trimtab.watch.alert.alert_view import RECENT, SnapshotViews, observe
+from trimtab.watch import alert_table
+from trimtab.watch.alert_table import RECENT, SnapshotViews, observe
 
 SITE = a_site()
 
@@ -34,8 +34,8 @@ def cause(identifier: str, title: str, confidence: float) -> dict[str, Any]:
 def test_a_snapshot_that_was_looked_at_is_not_looked_at_again(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, views = Mock(wraps=alert_view.snapshot_view), SnapshotViews()
-    monkeypatch.setattr(alert_view, "snapshot_view", made)
+    made, views = Mock(wraps=alert_table.snapshot_view), SnapshotViews()
+    monkeypatch.setattr(alert_table, "snapshot_view", made)
     for hours in range(4):
         taken = NOON + timedelta(hours=hours)
         seen = TargetSnapshot(Target(f"OST000{hours}", "ost"), ())

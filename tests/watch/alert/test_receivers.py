@@ -20,20 +20,13 @@ from tests.support.watched import a_site
 from tests.watch.alert.parcels_of import NOON, TITLE, alert, parcel
 from tests.watch.alert.test_alerting import Place, decided
 
-from trimtab.base.alert import Alert, Phase
 from trimtab.base.error import Undelivered
-from trimtab.base.finding import Severity
-from trimtab.base.notification import Alerts, MailAlerts, Webhook
+from trimtab.base.finding import Alert, Phase, Severity
+from trimtab.base.site_policy import Alerts, MailAlerts, Webhook
 from trimtab.store.store import Store
-from trimtab.watch.alert import receiver as receivers
-from trimtab.watch.alert.alerting import REPEAT, Alerting
-from trimtab.watch.alert.receiver import (
-    HOLD,
-    AlertmanagerReceiver,
-    MailReceiver,
-    Receiver,
-    receivers_of,
-)
+from trimtab.watch import receiver as receivers
+from trimtab.watch.alerting import REPEAT, Alerting
+from trimtab.watch.receiver import HOLD, AlertmanagerReceiver, MailReceiver, Receiver, receivers_of
 
 pytestmark = pytest.mark.system
 

@@ -9,12 +9,11 @@ from typing import Any
 
 from tests.watch.alert.parcels_of import NOON
 
-from trimtab.base.alert import Alert
-from trimtab.base.finding import Severity
+from trimtab.base.finding import Alert, Severity
 from trimtab.explain.status import Trouble
 from trimtab.store.kept import KeptIncident
-from trimtab.watch.alert.alert_decision import decide
-from trimtab.watch.alert.alert_table import STATES, AlertView, PlaceView, SnapshotView
+from trimtab.watch.alert_decision import decide
+from trimtab.watch.alert_table import STATES, AlertView, PlaceView, SnapshotView
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)

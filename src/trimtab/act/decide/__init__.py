@@ -1,5 +1,5 @@
 """Decide what to change: pure functions from what was observed and a policy to a plan.
 
-One file per policy with a ``decide``, plus the reasons to hold all changes. Nothing here reads a
-file system, a store or a clock.
+Each policy has a ``decide_*`` function; `site_observed` has the reasons to hold all changes, and
+`decision` makes the plan of any policy. Nothing here reads a file system, a store or a clock.
 """

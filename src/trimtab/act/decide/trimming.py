@@ -14,10 +14,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.act.decide.holding import TOO_MANY, allowance, held
 from trimtab.act.decide.site_observed import (
     ABSENT,
+    TOO_MANY,
     SiteObserved,
+    allowance,
+    held,
     server_of,
     up_before_s,
     why_left_alone,
@@ -52,7 +54,7 @@ class _Due:
     reason: Message
 
 
-def decide(observed: SiteObserved, now: datetime) -> Plan:
+def decide_trims(observed: SiteObserved, now: datetime) -> Plan:
     """Return the trims that are due, by stage and then by need."""
     snapshot = observed.snapshot
     reasons = held(observed, "trim", now)

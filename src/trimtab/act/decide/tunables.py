@@ -1,19 +1,17 @@
-"""Decide which settings to write to bring targets to the policy's values.
+"""Decide which settings to write on which targets, and which block allocators to reset.
 
-A value is rolled out in stages, separately for each setting of the policy and each kind of target:
-one target first, then the rest of its server, then all others::
+A value is rolled out in stages, per setting of the policy and kind of target: one target first,
+then the rest of its server, then all others::
 
     nothing done ─▶ canary ─▶ settled, not worse ─▶ its server ─▶ settled ─▶ all ─▶ over
                       │                                                              │
                       └─ worse, reverted, lost: nothing further         drift: all at once
 
 A plan has the stages that may be done now; if it begins with stage 1, stage 0 is in the ledger.
-Progress is read from the ledger, never kept in memory. A rollout is over once a target of the last
-stage, or every target, has the value; a value lost after that to a failover, a reboot or udev is
-set again on all targets at once.
-
-A foreign value, neither the policy's nor the previous one, is overwritten once. If it comes back,
-it is taken as intended and left: two controllers that fight are worse than either value.
+Progress is read from the ledger, never kept in memory. A value lost after the rollout, to a
+failover, a reboot or udev, is set again on all targets at once. A foreign value, neither the
+policy's nor the previous one, is overwritten once. If it comes back, it is taken as intended and
+left: two controllers that fight are worse than either value.
 """
 
 from __future__ import annotations
@@ -26,13 +24,21 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Final
 
-from trimtab.act.decide.holding import TOO_MANY, allowance, held, undone
-from trimtab.act.decide.setting_value import differing, harm_of, is_same, leaf_of, unfolded
 from trimtab.act.decide.site_observed import (
+    TOO_MANY,
+    Answer,
     SiteObserved,
+    allowance,
+    differing,
     disconnected,
+    harm_of,
+    held,
+    is_same,
+    leaf_of,
     server_of,
+    undone,
     unfit,
+    unfolded,
     why_left_alone,
 )
 from trimtab.base.action import (
@@ -48,7 +54,7 @@ from trimtab.base.action import (
     number_of,
 )
 from trimtab.base.error import Message
-from trimtab.base.snapshot import NotAvailable, Snapshot, TargetSnapshot
+from trimtab.base.snapshot import NotAvailable, Setting, Snapshot, TargetSnapshot
 from trimtab.base.units import format_duration, format_percent
 
 CANARY: Final = 0
@@ -91,16 +97,9 @@ class Rollout:
 
 @dataclass(frozen=True, slots=True)
 class RolloutTurn:
-    """The targets whose turn it is.
+    """The targets whose turn it is, and their stage: `CANARY`, `SERVER` or `ALL`.
 
-    Attributes
-    ----------
-    targets
-        Targets that may be changed now.
-    stage
-        `CANARY`, `SERVER` or `ALL`.
-    waiting
-        Why the others must wait; ``None`` if there are no others.
+    ``waiting`` is why the others must wait; ``None`` if there are no others.
     """
 
     targets: frozenset[str]
@@ -207,14 +206,9 @@ _SCHEDULER: Final = "scheduler"
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """The observations and their ledger.
+    """The observations and their ledger, with the ids of actions that a person reverted.
 
-    Attributes
-    ----------
-    reverted
-        Ids of actions that a person reverted.
-    forgotten
-        Ids of actions that no longer count, because a person requests the value again.
+    Actions in ``forgotten`` no longer count, because a person requests the value again.
     """
 
     observed: SiteObserved
@@ -245,7 +239,7 @@ class _Case:
         return shown is not None and is_same(setting, shown, value or "")
 
 
-def decide(observed: SiteObserved, now: datetime, *, again: bool = False) -> Plan:
+def decide_tunables(observed: SiteObserved, now: datetime, *, again: bool = False) -> Plan:
     """Return which settings to write now.
 
     Parameters
@@ -512,3 +506,94 @@ def _absent(name: str) -> Message:
     if _THRESHOLD.fullmatch(leaf_of(name)):
         why = ": ldiskfs of RHEL 9, SLES 15 SP4, Ubuntu 22 and later lacks it"
     return Message("setting-absent", f"no setting named {name}{why}")
+
+
+_POINTERS: Final = frozenset({"mb_last_group", "mb_last_groups"})
+"""Linux 6.17 renamed it: one line ``N# GROUP`` per pointer, and one write sets all of them."""
+
+
+def decide_resets(observed: SiteObserved, now: datetime) -> Plan:
+    """Return which targets' pointers to reset now.
+
+    A target is due if its pointer is not at the first group, the share of requests that looped
+    without finding space since the baseline reaches the policy's limit, and the interval since its
+    last reset has passed.
+
+    ldiskfs starts its search where it last placed a stream. Where a target is full, it loops over
+    groups without a result; from the first group it finds space freed since. Sites reset the
+    pointer every 15 minutes.
+    """
+    reasons = held(observed, "allocator", now)
+    snapshot = observed.snapshot
+    if snapshot is None or reasons:
+        return observed.plan("allocator", now, held=reasons)
+    ledger = Ledger(observed.actions)
+    targets = sorted(snapshot.targets, key=lambda seen: seen.target.name)
+    answers = (_target(observed, ledger, seen, now) for seen in targets)
+    return observed.plan("allocator", now, tuple(filter(None, answers)))
+
+
+def _target(
+    observed: SiteObserved, ledger: Ledger, seen: TargetSnapshot, now: datetime
+) -> Answer | None:
+    name, setting = seen.target.name, _pointer(seen)
+    if setting is None:
+        return None
+    if isinstance(setting, NotAvailable):
+        return Untouched(name, Message("setting-unreadable", setting.reason))
+    policy = observed.site.policies.allocator
+    last = ledger.last_tried(name, setting.name)
+    if _at_start(setting.value):
+        return None
+    if last is not None and now - ended_at(last) < timedelta(seconds=policy.every_s):
+        return None
+    share = _useless_share(observed, seen)
+    if policy.useless_loops is not None:
+        if share is None:
+            text = "number of useless loops unknown: no earlier snapshot has the counters"
+            return Untouched(name, Message("loops-unknown", text), setting.name)
+        if share < policy.useless_loops:
+            return None
+    if (reason := why_left_alone(observed, seen)) is not None:
+        return Untouched(name, reason, setting.name)
+    return Instruction(
+        ActionKind.RESET_ALLOCATOR, name, _reason(share, policy.every_s), server_of(seen),
+        setting.name, setting.value, "0",
+    )  # fmt: skip
+
+
+def _reason(share: float | None, every_s: float) -> Message:
+    if share is None:
+        return Message("reset-due", f"not reset for {format_duration(every_s)}")
+    loops = f"{format_percent(share)} of its requests looped without finding space"
+    return Message("loops-useless", f"{loops}, and it was not reset for {format_duration(every_s)}")
+
+
+def _pointer(seen: TargetSnapshot) -> Setting | NotAvailable | None:
+    names = sorted(name for name in seen.settings if leaf_of(name) in _POINTERS)
+    return seen.settings[names[0]] if names else None
+
+
+def _at_start(value: str) -> bool:
+    words = [word for word in value.split() if not word.endswith("#")]
+    return bool(words) and all(word == "0" for word in words)
+
+
+def _useless_share(observed: SiteObserved, seen: TargetSnapshot) -> float | None:
+    """Return useless loops per request since the baseline; ``None`` if unknown.
+
+    Counters that went backwards belong to another mount; without requests the share is 0.
+    """
+    before = None if observed.baseline is None else observed.baseline.of(seen.target.name)
+    requests = seen.number("allocator_requests_total")
+    loops = seen.labelled("allocator_useless_loops_total")
+    if before is None or requests is None or not loops:
+        return None
+    requests_before = before.number("allocator_requests_total")
+    loops_before = before.labelled("allocator_useless_loops_total")
+    if requests_before is None or loops_before.keys() != loops.keys():
+        return None
+    deltas = [loops[label] - loops_before[label] for label in loops]
+    if requests < requests_before or min(deltas) < 0:
+        return None
+    return sum(deltas) / (requests - requests_before) if requests > requests_before else 0.0

@@ -1,7 +1,8 @@
-"""Causes of slow or unsteady file systems: one file each, all in the table below or in `STORAGE`.
+"""Causes of slow or unsteady file systems: the table of all, and the files that assess them.
 
 A cause is a pure function from a context to every piece of evidence it looked for; see
 `trimtab.explain.context.Cause`. Each declares its signs (`trimtab.explain.contrast.Sign`).
+`STORAGE` has those in the storage itself: targets, servers, arrays and flash.
 """
 
 from __future__ import annotations
@@ -9,28 +10,43 @@ from __future__ import annotations
 from typing import Final
 
 from trimtab.explain.causes import (
-    bad_checksums,
-    cached_read,
+    allocator_loops,
     client_node,
     competing_load,
     configuration_change,
-    launch_failure,
-    metadata_load,
+    garbage_collection,
     network,
-    workload_mismatch,
+    target_service,
+    target_space,
+    trim_overdue,
+    void_run,
+    writeback_throttling,
 )
-from trimtab.explain.causes.storage import STORAGE
 from trimtab.explain.context import Cause
+
+STORAGE: Final[tuple[Cause, ...]] = (
+    target_space.TARGETS_OVER_LIMIT,
+    target_space.TARGET_FILLING,
+    target_space.FEW_TARGETS_OPEN,
+    target_service.TARGET_SILENT,
+    target_service.FAILOVER,
+    target_service.ARRAY_DEGRADED,
+    trim_overdue.TRIM_OVERDUE,
+    garbage_collection.GARBAGE_COLLECTION,
+    writeback_throttling.WRITEBACK_THROTTLING,
+    allocator_loops.ALLOCATOR_LOOPS,
+)
+
 
 TABLE: Final[tuple[Cause, ...]] = (
     *STORAGE,
-    configuration_change.CAUSE,
-    competing_load.CAUSE,
-    metadata_load.CAUSE,
-    network.CAUSE,
-    client_node.CAUSE,
-    launch_failure.CAUSE,
-    workload_mismatch.CAUSE,
-    cached_read.CAUSE,
-    bad_checksums.CAUSE,
+    configuration_change.CONFIGURATION_CHANGE,
+    competing_load.COMPETING_LOAD,
+    competing_load.METADATA_LOAD,
+    network.NETWORK,
+    client_node.CLIENT_NODE,
+    void_run.LAUNCH_FAILURE,
+    void_run.WORKLOAD_MISMATCH,
+    void_run.CACHED_READ,
+    network.BAD_CHECKSUMS,
 )

@@ -17,8 +17,7 @@ from typing import Final
 from trimtab.base.error import Message
 from trimtab.base.incident import Evidence, Route
 from trimtab.base.run import RunStatus
-from trimtab.explain.causes.evidence import UNSEEN
-from trimtab.explain.causes.run_evidence import levels, of_incident, of_series, value_of
+from trimtab.explain.causes.evidence import UNSEEN, levels, of_incident, of_series, value_of
 from trimtab.explain.context import Cause, Context, RunFact
 from trimtab.explain.contrast import Sign
 from trimtab.explain.telemetry_frame import CLIENTS, observe
@@ -249,7 +248,7 @@ def _answered(context: Context) -> Evidence:
     return sign.weighed(f"{subject}: read on {machines}", 0.0, source=None)
 
 
-CAUSE: Final = Cause(
+CLIENT_NODE: Final = Cause(
     id="client-node",
     title="one bad client node",
     prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes

@@ -1,4 +1,4 @@
-"""`competing-load`: other jobs moved much more data than usual and competed with the probe.
+"""Causes that lie in other jobs: `competing-load`, more bytes than usual, and `metadata-load`.
 
 The servers count the traffic of all clients; the probe's own share is subtracted.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from statistics import median
@@ -17,15 +17,22 @@ import polars as pl
 
 from trimtab.base.error import Message
 from trimtab.base.incident import Evidence, Route, Shape
-from trimtab.base.run import RunStatus
+from trimtab.base.run import METRIC_UNITS, RunStatus
 from trimtab.base.units import format_bytes_per_s, format_percent
-from trimtab.explain.causes.evidence import UNSEEN, heavier, with_circumstance
-from trimtab.explain.causes.run_evidence import levels, of_incident
+from trimtab.explain.causes.evidence import (
+    UNSEEN,
+    heavier,
+    levels,
+    of_incident,
+    ratios,
+    typical,
+    with_circumstance,
+)
 from trimtab.explain.context import Cause, Context, RunFact
 from trimtab.explain.contrast import Sign, in_time
-from trimtab.explain.telemetry_frame import OSTS, TARGETS, holds, marked, observe
+from trimtab.explain.telemetry_frame import MDTS, OSTS, SERVERS, TARGETS, holds, marked, observe
 
-Step = tuple[datetime, float, float, bool]
+TrafficStep = tuple[datetime, float, float, bool]
 """End, seconds, B/s over all targets, whether bad."""
 
 _OF_CLIENTS: Final = ("client_bytes_written_total", "client_bytes_read_total")
@@ -47,7 +54,7 @@ _OWN_BYTES_UNKNOWN: Final = Message(
 )
 
 
-def assess(context: Context) -> tuple[Evidence, ...]:
+def assess_competing_load(context: Context) -> tuple[Evidence, ...]:
     """Return the evidence for and against load from other jobs."""
     steps, source, why = _others(context)
     seen = (
@@ -58,7 +65,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     return with_circumstance(seen, _shape(context))
 
 
-def _others(context: Context) -> tuple[list[Step], str, Message]:
+def _others(context: Context) -> tuple[list[TrafficStep], str, Message]:
     """Return the traffic of others over time, its counters, and the reason if there is none."""
     seen = observe(context)
     for names in (_OF_CLIENTS, _OF_DEVICES):
@@ -77,7 +84,7 @@ def _others(context: Context) -> tuple[list[Step], str, Message]:
     return [], _OF_CLIENTS[0], seen.why_not(_OF_CLIENTS[0], kinds=OSTS)
 
 
-def _summed(frames: Sequence[pl.DataFrame]) -> list[Step]:
+def _summed(frames: Sequence[pl.DataFrame]) -> list[TrafficStep]:
     """Return sums over targets and directions, without times at which many targets are missing."""
     columns = ["at", "target", "value", "seconds", "bad"]
     rows = pl.concat([frame.select(columns) for frame in frames])
@@ -108,7 +115,7 @@ def _own_runs(context: Context) -> list[RunFact]:
     return sorted(own_runs, key=lambda run: run.at)
 
 
-def _unknown(step: Step, runs: Sequence[RunFact]) -> bool:
+def _unknown(step: TrafficStep, runs: Sequence[RunFact]) -> bool:
     """Return whether an unfinished run moved an unknown share of a step's bytes."""
     end, seconds, *_ = step
     begin = end - timedelta(seconds=seconds)
@@ -121,7 +128,7 @@ def _unknown(step: Step, runs: Sequence[RunFact]) -> bool:
     )
 
 
-def _less(step: Step, runs: Sequence[RunFact]) -> Step:
+def _less(step: TrafficStep, runs: Sequence[RunFact]) -> TrafficStep:
     """Return a step minus the traffic of the site's own probes."""
     end, seconds, rate, is_bad = step
     begin = end - timedelta(seconds=seconds)
@@ -139,7 +146,7 @@ def _less(step: Step, runs: Sequence[RunFact]) -> Step:
     return end, seconds, max(0.0, rate - own_bytes / seconds), is_bad
 
 
-def _in_time(steps: Sequence[Step], source: str, why: Message) -> Evidence:
+def _in_time(steps: Sequence[TrafficStep], source: str, why: Message) -> Evidence:
     sign = Sign("load-in-time", Route.TIME, "bytes per second moved by other jobs", unit="B/s")
     if not steps:
         return sign.not_available(why, source=source)
@@ -153,7 +160,7 @@ def _in_time(steps: Sequence[Step], source: str, why: Message) -> Evidence:
 
 
 def _against_the_probe(
-    context: Context, steps: Sequence[Step], source: str, why: Message
+    context: Context, steps: Sequence[TrafficStep], source: str, why: Message
 ) -> Evidence:
     sign = Sign(
         "load-of-reach",
@@ -238,14 +245,127 @@ def _shape(context: Context) -> Evidence:
     return sign.weighed(f"its shape ({shape}) does not indicate load", 0.0)
 
 
-CAUSE: Final = Cause(
+COMPETING_LOAD: Final = Cause(
     id="competing-load",
     title="load of other jobs",
     prior=UNSEEN,  # [S1] names none of the 13 days so: equal to the others not named
-    assess=assess,
+    assess=assess_competing_load,
     signs=("load-in-time", "load-of-reach"),
     measurement=(
         "Find who moves the data (lctl get_param obdfilter.*.job_stats on the servers), and run "
         "the probe again when that job has ended."
+    ),
+)
+
+
+_OPERATIONS: Final = "metadata_operations_total"
+_CPU: Final = "server_cpu_fraction"
+_MORE_OPERATIONS: Final = 1.5
+"""One and a half times; users' operations vary by that much between day and night."""
+_FOLDS: Final = ("sum", "max")
+_BUSIER: Final = 0.15
+"""Share of an MDS's CPUs."""
+_RATES: Final = tuple(
+    name for name in METRIC_UNITS if name.startswith(("file_", "directory_", "tree_"))
+)
+_BANDWIDTHS: Final = ("write_bandwidth", "read_bandwidth")
+_APART: Final = 0.1
+_FELL: Final = 0.9
+
+
+def assess_metadata_load(context: Context) -> tuple[Evidence, ...]:
+    """Return the evidence for and against load on the metadata servers.
+
+    It affects file creation and removal, and the opens and closes of a file-per-task probe; it
+    hardly affects streaming.
+    """
+    seen = (_operations(context), _cpu(context), _rates(context))
+    return with_circumstance(seen, _metric(context))
+
+
+def _operations(context: Context) -> Evidence:
+    seen = observe(context)
+    subject = "metadata operations per second"
+    sign = Sign("metadata-operations", Route.TIME, subject, source=_OPERATIONS, unit="1/s")
+    rates = seen.rates(_OPERATIONS, kinds=MDTS)
+    if rates.is_empty():
+        return sign.not_available(seen.why_not(_OPERATIONS, kinds=MDTS))
+    # Users' directories are spread over the MDTs by name: one may be loaded alone [S1, II].
+    total, busiest = (
+        in_time(rates, ratio=_MORE_OPERATIONS, absent=-1.2, over=over) for over in _FOLDS
+    )
+    return max(
+        sign.of(total, f"{subject}, all MDTs"),
+        sign.of(busiest, f"{subject}, the busiest MDT"),
+        key=lambda ratio: (ratio.reason is None, ratio.weight),
+    )
+
+
+def _cpu(context: Context) -> Evidence:
+    seen = observe(context)
+    subject = "CPU of the busiest metadata server"
+    sign = Sign("mds-cpu", Route.EXPECTED, subject, source=_CPU, unit="1")
+    cpu = seen.values(_CPU, kinds=MDTS)
+    if cpu.is_empty():
+        cpu = _of_mds(context, seen.values(_CPU, kinds=SERVERS))
+    if cpu.is_empty():
+        return sign.not_available(seen.why_not(_CPU, kinds=(*MDTS, *SERVERS)))
+    contrast = in_time(cpu, by=_BUSIER, ratio=1.2, absent=-0.7, over="max")
+    if contrast.reason is not None:
+        return sign.not_available(contrast.reason)
+    # Another counter on another machine: it adds to the number of operations.
+    return sign.counted(f"{subject}: {contrast.in_words('1')}", contrast.weight, contrast)
+
+
+def _of_mds(context: Context, machines: pl.DataFrame) -> pl.DataFrame:
+    names = {server for target, server in context.home.items() if target.startswith("MDT")}
+    return machines.filter(pl.col("target").is_in(sorted(names)))
+
+
+def _rates(context: Context) -> Evidence:
+    sign = Sign("metadata-rates", Route.RUNS, "metadata rates compared with bandwidth", unit="1")
+    metadata, bandwidth = (typical(ratios(context, names)) for names in (_RATES, _BANDWIDTHS))
+    if metadata is None:
+        return sign.missing("no-metadata-probe", "no metadata probe ran in both good and bad hours")
+    text = f"metadata rates at {format_percent(metadata, 0)} of their usual level"
+    if bandwidth is not None:
+        text += f", bandwidth at {format_percent(bandwidth, 0)}"
+    held = 1.0 if bandwidth is None else bandwidth
+    if metadata <= _FELL and metadata <= held - _APART:
+        weight = 0.9
+    elif metadata > _FELL:
+        weight = -1.0
+    else:
+        weight = -0.2
+    return sign.weighed(text, weight, value=metadata, reference=bandwidth)
+
+
+def _metric(context: Context) -> Evidence:
+    """Return whether the incident shows in metadata or in bandwidth."""
+    sign = Sign("metric-of-incident", Route.EXPECTED)
+    key = context.incident.key
+    if key is None:
+        return sign.weighed("the incident belongs to no single metric", 0.0)
+    if key.metric in _RATES or key.metric == "metadata_time":
+        weight = 0.0 if _any(context.incident.moved_with, _BANDWIDTHS) else 0.4
+        return sign.weighed(f"the incident shows in {key.metric}", weight)
+    weight = -0.2 if _any(context.incident.moved_with, ("file_", "directory_")) else -0.6
+    return sign.weighed(f"the incident shows in {key.metric}", weight)
+
+
+def _any(names: Iterable[str], words: Iterable[str]) -> bool:
+    words = tuple(words)
+    return any(word in name for name in names for word in words)
+
+
+METADATA_LOAD: Final = Cause(
+    id="metadata-load",
+    title="load on the metadata servers",
+    prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
+    assess=assess_metadata_load,
+    signs=("metadata-operations",),
+    measurement=(
+        "Find the jobs (lctl get_param mdt.*.job_stats on each MDS) and run mdtest in directories "
+        "of the busiest MDT and of a quiet one."
     ),
 )

@@ -27,12 +27,15 @@ from trimtab.base.incident import Evidence, Route, Shape
 from trimtab.base.units import format_percent
 from trimtab.explain.causes.evidence import (
     beyond_chance,
+    levels,
     log_is_kept,
     named,
     names_are_stable,
+    of_incident,
+    onset_within,
+    value_of,
     with_circumstance,
 )
-from trimtab.explain.causes.run_evidence import levels, of_incident, onset_within, value_of
 from trimtab.explain.context import Cause, Context
 from trimtab.explain.contrast import Sign, breadth, on_servers
 from trimtab.explain.telemetry_frame import OSTS, SettingChange, observe
@@ -402,7 +405,7 @@ def _as_large(context: Context, event: Event | None, settings: Sequence[SettingC
     return sign.weighed("no change with a known effect elsewhere", 0.0, source=None, unit=None)
 
 
-CAUSE: Final = Cause(
+CONFIGURATION_CHANGE: Final = Cause(
     id="configuration-change",
     title="a change of configuration",
     prior=0.05,  # two lasting steps in nine months; about 13 bad days in each three

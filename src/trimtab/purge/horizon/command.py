@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from trimtab.base.error import UsageError
-from trimtab.base.visible import visible
+from trimtab.base.error import UsageError, visible
 from trimtab.purge import command
 from trimtab.show import command_options
 from trimtab.show.screen_document import show, show_page
@@ -42,9 +41,9 @@ def purge_policy_command(
     With --root, write it to FILE, which must not exist; without FILE, print it. Without --root,
     check FILE as `plan` would read it: each error names its line.
     """
+    from trimtab.base.text import sentences
     from trimtab.purge.policy_file import PurgePolicyDocument, load_policy, new_policy
     from trimtab.show.document import Document, Section
-    from trimtab.show.text import sentences
 
     targets = [target, target_ost, target_pool]
     if root is not None:
@@ -183,7 +182,7 @@ def purge_evasion_command(
     """
     from trimtab.purge.horizon.evasion import look_for_evasion
     from trimtab.purge.horizon.evasion_sign import PurgeEvasionDocument
-    from trimtab.purge.horizon.screen import evasion_document
+    from trimtab.purge.horizon.page import evasion_document
     from trimtab.show.screen_document import progress_bar
 
     with progress_bar() as progress:
@@ -227,7 +226,7 @@ def purge_replay_command(
     """
     from trimtab.base.units import parse_moment
     from trimtab.purge.horizon.horizon_question import replay_policy
-    from trimtab.purge.horizon.screen import replay_document
+    from trimtab.purge.horizon.page import replay_document
     from trimtab.show.screen_document import progress_bar
 
     policy = command.policy_of(options_given.pop("policy"))

@@ -28,9 +28,8 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.base.error import UsageError
+from trimtab.base.error import UsageError, visible
 from trimtab.base.units import format_bytes, plural
-from trimtab.base.visible import visible
 from trimtab.purge.horizon.evasion_sign import (
     KINDS,
     EvasionLimits,

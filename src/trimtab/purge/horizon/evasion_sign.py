@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
+from trimtab.base.encode import mapped, shape
 from trimtab.base.units import EpochS
 from trimtab.purge.index.manifest import Lack, Manifest
 from trimtab.purge.owner import USER_NAME
-from trimtab.show.encode import mapped, shape
 
 if TYPE_CHECKING:
     import polars as pl

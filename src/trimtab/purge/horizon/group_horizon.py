@@ -14,15 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from trimtab.base.error import UsageError
+from trimtab.base.encode import mapped, shape
+from trimtab.base.error import UsageError, visible
 from trimtab.base.name_set import ost_name
 from trimtab.base.units import EpochHour, enumerated, format_bytes, format_duration, format_percent
-from trimtab.base.visible import visible
-from trimtab.purge.fullness import Usage
-from trimtab.purge.horizon.age_curve import HOUR_S, AgeCurve, Freed
+from trimtab.purge.fullness import HOUR_S, AgeCurve, Freed, Usage
 from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.rules_in_force import moment
-from trimtab.show.encode import mapped, shape
 
 _SHOWN_POOLS: Final = 12
 

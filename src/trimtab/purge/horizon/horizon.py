@@ -13,6 +13,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Final
 
+from trimtab.base.encode import shape
 from trimtab.base.error import UsageError
 from trimtab.base.units import (
     EpochHour,
@@ -22,10 +23,8 @@ from trimtab.base.units import (
     format_percent,
     plural,
 )
-from trimtab.purge.fullness import Usage
-from trimtab.purge.horizon.age_curve import HOUR_S, AgeCurve, Freed, OwnerDays
+from trimtab.purge.fullness import HOUR_S, AgeCurve, Freed, OwnerDays, Usage
 from trimtab.purge.rules_in_force import moment
-from trimtab.show.encode import shape
 
 DAY_S: Final = 86400
 AGES_DAYS: Final = (14, 28, 42, 56, 70, 84, 112, 140, 182, 273, 365, 547, 730, 1095, 1826)

@@ -9,17 +9,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trimtab.base.error import RefusedError, TrimtabError, UsageError
+from trimtab.base.encode import mapped, shape
+from trimtab.base.error import RefusedError, TrimtabError, UsageError, visible
 from trimtab.base.units import EpochS, format_bytes, plural
-from trimtab.base.visible import visible
 from trimtab.purge.core_call import Measure, core_errors, usage_now
-from trimtab.purge.fullness import Usage
-from trimtab.purge.horizon.age_curve import Freed
+from trimtab.purge.fullness import Freed, Usage
 from trimtab.purge.horizon.group_horizon import pool_groups
-from trimtab.purge.horizon.growth import Growth, forecast_growth
-from trimtab.purge.horizon.horizon_answer import HorizonAnswer, HorizonResult, answer
-from trimtab.purge.horizon.policy_replay import Replay, replay
-from trimtab.purge.horizon.size_bias import SizeBias
+from trimtab.purge.horizon.horizon_answer import (
+    HorizonAnswer,
+    HorizonResult,
+    Replay,
+    answer,
+    replay,
+)
+from trimtab.purge.horizon.horizon_estimate import Growth, SizeBias, forecast_growth
 from trimtab.purge.index.dask_pieces import TallyPart, chosen_by_workers, merged_tally, pieces
 from trimtab.purge.index.index_view import readable, scanned
 from trimtab.purge.index.manifest import Lack, Manifest, SizesMode, TimeTrust, shard_paths
@@ -29,8 +32,7 @@ from trimtab.purge.purge_policy import Policy
 from trimtab.purge.rules_in_force import RulesInForce, rules_in_force
 from trimtab.purge.run.run_journal import freed_before
 from trimtab.purge.site_facts import SiteSays, ask_site, use_over_time
-from trimtab.show.encode import mapped, shape
-from trimtab.store.purge_place import PurgePlace
+from trimtab.store.location import PurgePlace
 
 if TYPE_CHECKING:
     from trimtab._core import Tally

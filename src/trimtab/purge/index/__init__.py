@@ -7,6 +7,6 @@
 
 An index is a directory with ``manifest.json`` and the shards that it lists. It gets its name only
 when complete. `manifest` describes it, `shard` has its columns, the ``*_list`` files read the lists
-of other tools, `list_import` builds an index from one, and `index_query` answers queries. Which
-files may be deleted is not decided here.
+of other tools, `list_import` builds an index from one, `index_view` reads and changes it, and
+`index_query` answers queries. Which files may be deleted is not decided here.
 """

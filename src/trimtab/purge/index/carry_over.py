@@ -24,12 +24,11 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from trimtab.base.error import UsageError, system_errors
+from trimtab.base.error import UsageError, system_errors, visible
 from trimtab.base.filesystem import Mount
+from trimtab.base.trusted_file import synchronise
 from trimtab.base.units import format_duration, plural
-from trimtab.base.visible import visible
-from trimtab.purge.index.delta import without
-from trimtab.purge.index.index_view import path_bytes, readable, rows_in_force
+from trimtab.purge.index.index_view import path_bytes, readable, rows_in_force, without
 from trimtab.purge.index.manifest import (
     ELSEWHERE,
     FileSystemIdentity,
@@ -43,7 +42,6 @@ from trimtab.purge.index.manifest import (
 )
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.index.shard import ShardWriter, columns
-from trimtab.store.trusted_file import synchronise
 
 MARGIN_S: Final = 60
 """Minimum age of a directory's change time at the start of the scan that read it, in seconds.

@@ -94,8 +94,7 @@ def purge_scan_command(
     from trimtab.purge.core_call import ScanLimits, inodes_in_use, require_answer
     from trimtab.purge.index.manifest import SizesMode
     from trimtab.purge.index.scan import ScanOptions, scan_index
-    from trimtab.purge.index.screen import show_index
-    from trimtab.purge.screen_progress import scan_progress
+    from trimtab.purge.index.screen import scan_progress, show_index
     from trimtab.show.screen_document import progress_bar
 
     columns = _extras(extras)
@@ -189,8 +188,7 @@ def purge_import_command(
     """
     from trimtab.purge.index.list_import import ListDescription, import_index
     from trimtab.purge.index.manifest import IndexSource
-    from trimtab.purge.index.screen import show_index
-    from trimtab.purge.screen_progress import import_progress
+    from trimtab.purge.index.screen import import_progress, show_index
     from trimtab.show.screen_document import progress_bar
 
     described = ListDescription(

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import polars as pl
 
-from trimtab.base.typed_json import plain_file
+from trimtab.base.plain import plain_file
 from trimtab.purge.core_call import core_errors
 from trimtab.purge.index import index_view
 from trimtab.purge.index.index_query import ROWS_MAXIMUM, By, answer, check, merged, totals

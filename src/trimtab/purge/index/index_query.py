@@ -19,15 +19,14 @@ from urllib.parse import quote_from_bytes
 
 import polars as pl
 
-from trimtab.act.decide.migration import FEWEST_BYTES, MovableFile, MovableFiles
-from trimtab.base.error import UsageError
+from trimtab.act.decide.balance import FEWEST_BYTES, MovableFile, MovableFiles
+from trimtab.base.error import UsageError, visible
 from trimtab.base.units import format_bytes
-from trimtab.base.visible import visible
 from trimtab.purge.index import index_view, shard
 from trimtab.purge.index.manifest import Lack, Manifest
 from trimtab.purge.index.manifest_file import load_manifest
 from trimtab.purge.owner import group_name, user_name
-from trimtab.reach.lustre.lustre_device import target_of
+from trimtab.reach.lustre.lustre_target import target_of
 
 ROWS_MAXIMUM: Final = 10_000
 """Maximum rows of an answer, because an index may have 10^9."""

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 import polars as pl
 
-from trimtab.base.visible import visible
+from trimtab.base.error import visible
 from trimtab.purge.index.manifest import EXAMPLES_MAXIMUM, Lack, Refused, TimeTrust
 
 NS_PER_S: Final = 10**9

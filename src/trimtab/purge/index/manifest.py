@@ -11,8 +11,8 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from trimtab.base.encode import shape
 from trimtab.base.units import EpochNs
-from trimtab.show.encode import shape
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,10 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab.base.error import DataError, UnreadableError, system_errors, unreleased
-from trimtab.base.visible import visible
+from trimtab.base.error import DataError, UnreadableError, system_errors, unreleased, visible
+from trimtab.base.trusted_file import synchronise
 from trimtab.purge.index.manifest import SCHEMA_VERSION, Manifest, Shard, Superseded
-from trimtab.store.trusted_file import synchronise
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trimtab.base.error import DataError, Interrupted, ToolError, UsageError, system_errors
+from trimtab.base.error import DataError, Interrupted, ToolError, UsageError, system_errors, visible
 from trimtab.base.event import new_identifier, utc_now
 from trimtab.base.filesystem import parse_mountinfo
+from trimtab.base.interruption import interruptible
 from trimtab.base.units import plural
-from trimtab.base.visible import visible
 from trimtab.purge.core_call import Look, ScanLimits, core_errors, look_on, require_answer
 from trimtab.purge.index.manifest import (
     ELSEWHERE,
@@ -35,7 +35,6 @@ from trimtab.purge.index.manifest_file import MANIFEST, save_manifest
 from trimtab.purge.index.scan_workers import PARTS, PartTerms, SpreadProgress, spread
 from trimtab.purge.root_facts import root_facts
 from trimtab.purge.run.situation import RootFacts
-from trimtab.reach.interruption import interruptible
 
 if TYPE_CHECKING:
     from trimtab._core import NamespaceScan, ScanProgress, ScanResult

@@ -27,14 +27,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import uuid4
 
-from trimtab.base.error import DataError, NoAnswer, ToolError, UsageError, system_errors
-from trimtab.base.typed_json import ASK_WHOSE, plain_file
-from trimtab.base.visible import visible
+from trimtab.base.error import DataError, NoAnswer, ToolError, UsageError, system_errors, visible
+from trimtab.base.interruption import shielded
+from trimtab.base.plain import ASK_WHOSE, plain_file
+from trimtab.base.trusted_file import opened, synchronise
 from trimtab.purge.core_call import ScanLimits, core_errors
 from trimtab.reach.dask_worker import workers_of
-from trimtab.reach.interruption import shielded
 from trimtab.reach.worker_process import Workers
-from trimtab.store.trusted_file import opened, synchronise
 
 if TYPE_CHECKING:
     from trimtab._core import NamespaceScan

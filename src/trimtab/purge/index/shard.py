@@ -42,10 +42,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trimtab.base.error import UnreadableError
-from trimtab.base.visible import visible
+from trimtab.base.error import UnreadableError, visible
+from trimtab.base.trusted_file import synchronise
 from trimtab.purge.index.manifest import Lack, Shard
-from trimtab.store.trusted_file import synchronise
 
 _FID_TEXT: Final = r"\A\[?0x([0-9a-fA-F]{1,16}):0x([0-9a-fA-F]{1,8}):0x([0-9a-fA-F]{1,8})\]?\z"
 

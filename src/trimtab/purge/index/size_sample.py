@@ -15,7 +15,7 @@ import polars as pl
 from trimtab.base.error import DataError
 from trimtab.base.units import format_bytes, plural
 from trimtab.purge.core_call import AskedFile, Look, core_errors
-from trimtab.purge.horizon.size_bias import AGES_DAYS, SizeBias, SizeSample
+from trimtab.purge.horizon.horizon_estimate import AGES_DAYS, SizeBias, SizeSample
 from trimtab.purge.index.index_view import readable, scanned
 from trimtab.purge.index.manifest import Manifest, Shard
 from trimtab.purge.index.shard import write_shard

@@ -25,19 +25,18 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
-from trimtab.base.error import RefusedError, TrimtabError, UnreadableError
+from trimtab.base.encode import shape
+from trimtab.base.error import RefusedError, TrimtabError, UnreadableError, visible
 from trimtab.base.event import Event, EventKind, new_identifier
-from trimtab.base.visible import visible
+from trimtab.base.trusted_file import read_trusted, trusted_directory, write_durably
 from trimtab.purge.owner import user_name
 from trimtab.purge.plan.plan_directory import LoadedPlan, plan_in
 from trimtab.purge.plan.plan_signature import SigningKey, read_key
 from trimtab.purge.purge_policy import Arming
 from trimtab.purge.run.situation import ArmedBy, ArmingFacts
-from trimtab.show.encode import shape
 from trimtab.site.lookup import open_store, site_file
 from trimtab.site.place import place_of
-from trimtab.store.purge_place import PurgePlace, prepared
-from trimtab.store.trusted_file import read_trusted, trusted_directory, write_durably
+from trimtab.store.location import PurgePlace, prepared
 
 APPROVED: Final = "approved purge plan"
 APPROVAL_SOURCE: Final = "dashboard approval"

@@ -40,7 +40,7 @@ def purge_plan_command(directory: Path, policy: Path, out: Path, **options_given
     from trimtab.purge.plan.screen import plan_document
     from trimtab.purge.policy_file import load_policy
     from trimtab.show.screen_document import progress_bar
-    from trimtab.store.purge_place import purge_place
+    from trimtab.store.location import purge_place
 
     loaded, where = load_policy(policy), purge_place(options_given["place"])
     question = command.horizon_question(directory, loaded.policy, **options_given)
@@ -79,7 +79,7 @@ def purge_notify_command(plan: Path, place: str | None, **terms_given: Any) -> N
     from trimtab.purge.plan.notice import notify
     from trimtab.purge.plan.screen import notified_document
     from trimtab.show.screen_document import progress_bar
-    from trimtab.store.purge_place import purge_place
+    from trimtab.store.location import purge_place
 
     with progress_bar() as progress:
         notified = notify(
@@ -123,7 +123,7 @@ def purge_arm_command(
     from trimtab.base.event import utc_now
     from trimtab.purge.plan.arming import approval_on, arm_plan
     from trimtab.purge.plan.screen import armed_document
-    from trimtab.store.purge_place import purge_place
+    from trimtab.store.location import purge_place
 
     if approved_on is None and store_url is not None:
         raise UsageError(

@@ -14,12 +14,11 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final, TypeVar
 
-from trimtab.base.error import DataError, UsageError
+from trimtab.base.encode import shape
+from trimtab.base.error import DataError, UsageError, visible
 from trimtab.base.units import EpochNs, EpochS
-from trimtab.base.visible import visible
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.owner import USER_NAME
-from trimtab.show.encode import shape
 
 PLAIN: Final = re.compile(rb"[!-\[\]-~](?:[ -\[\]-~]*[!-\[\]-~])?\Z|\Z")
 """Names that need no escaping: printable ASCII without backslash, no space at either end."""
@@ -39,7 +38,7 @@ def escape(name: bytes) -> str:
     characters that are invisible or change the writing direction, all spaces other than the
     ordinary one, and that one at either end. ``printf '%b' TEXT`` in bash reverses it.
 
-    `trimtab.base.visible` is for display only; its escapes of non-ASCII characters (``\u202e``) do
+    `trimtab.base.error` is for display only; its escapes of non-ASCII characters (``\u202e``) do
     not preserve the bytes.
 
     Examples

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from trimtab.base.error import DataError, RefusedError, TrimtabError, UsageError
+from trimtab.base.encode import mapped, shape
+from trimtab.base.error import DataError, RefusedError, TrimtabError, UsageError, visible
 from trimtab.base.event import utc_now
-from trimtab.base.visible import visible
+from trimtab.base.trusted_file import trusted_directory
 from trimtab.purge.core_call import require_answer
 from trimtab.purge.owner import Account, Accounts, file_names, find_account, find_accounts
 from trimtab.purge.plan.candidate import ListChange, Named, changes, named
@@ -30,9 +31,9 @@ from trimtab.purge.plan.notice_mail import (
 )
 from trimtab.purge.plan.notice_text import NoticeFacts
 from trimtab.purge.plan.plan_directory import LoadedPlan, plan_in, published_before
-from trimtab.purge.plan.plan_signature import SigningKey
-from trimtab.purge.plan.publication import (
+from trimtab.purge.plan.plan_signature import (
     Publication,
+    SigningKey,
     UserList,
     read_publication,
     write_publication,
@@ -41,9 +42,7 @@ from trimtab.purge.purge_policy import Notices
 from trimtab.purge.root_facts import root_facts
 from trimtab.purge.run.surroundings import clear, set_aside
 from trimtab.reach.mail import Mailer
-from trimtab.show.encode import mapped, shape
-from trimtab.store.purge_place import PurgePlace
-from trimtab.store.trusted_file import trusted_directory
+from trimtab.store.location import PurgePlace
 
 Clock = Callable[[], datetime]
 

@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trimtab.base.error import DataError, RefusedError, system_errors
-from trimtab.base.visible import visible
+from trimtab.base.error import DataError, RefusedError, system_errors, visible
+from trimtab.base.trusted_file import opened, synchronise_file_system, trusted_directory
 from trimtab.purge.owner import Account
 from trimtab.purge.plan.candidate import Named, pieces
 from trimtab.purge.plan.notice_text import (
@@ -42,8 +42,7 @@ from trimtab.purge.plan.notice_text import (
     list_header,
 )
 from trimtab.purge.plan.plan_directory import LoadedPlan
-from trimtab.purge.plan.publication import UserList
-from trimtab.store.trusted_file import opened, synchronise_file_system, trusted_directory
+from trimtab.purge.plan.plan_signature import UserList
 
 if TYPE_CHECKING:
     import polars as pl

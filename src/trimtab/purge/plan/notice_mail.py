@@ -22,10 +22,16 @@ from email.utils import format_datetime
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
-from trimtab.base.error import DataError, Undelivered, UnreadableError, UsageError, system_errors
-from trimtab.base.visible import visible
+from trimtab.base.error import (
+    DataError,
+    Undelivered,
+    UnreadableError,
+    UsageError,
+    system_errors,
+    visible,
+)
+from trimtab.base.trusted_file import read_trusted
 from trimtab.purge.plan.notice_text import NoticeFacts, mail_subject, mail_text
-from trimtab.store.trusted_file import read_trusted
 
 _ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -177,7 +183,7 @@ def read_mail_map(path: str | None) -> dict[str, str]:
     """
     if path is None:
         return {}
-    from trimtab.base.small_file import read_text
+    from trimtab.base.trusted_file import read_text
 
     return parse_mail_map(read_text(Path(path), "the mail map"), path)
 

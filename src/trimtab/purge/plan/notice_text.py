@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from trimtab.base.error import visible
 from trimtab.base.units import format_bytes, format_duration, format_exact_percent, plural
-from trimtab.base.visible import visible
 from trimtab.purge.plan.candidate import ListChange
 from trimtab.purge.plan.deletion_plan import DeletionPlan, UserTotals, escape
 

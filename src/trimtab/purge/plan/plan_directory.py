@@ -21,37 +21,38 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from trimtab.base.encode import shape
 from trimtab.base.error import (
     RefusedError,
     TrimtabError,
     UnreadableError,
     UsageError,
     system_errors,
+    visible,
 )
-from trimtab.base.visible import visible
-from trimtab.purge.plan.candidate import Hashes, hashes_of, sha256_of, summarise
-from trimtab.purge.plan.deletion_plan import FORMAT, Candidates, DeletionPlan, PlanDraft, same_named
-from trimtab.purge.plan.plan_signature import (
-    PLAN,
-    SigningKey,
-    canonical,
-    check_signature,
-    plan_of,
-    read_key,
-    signature_of,
-    to_json,
-)
-from trimtab.purge.plan.publication import Publication, read_publication
-from trimtab.purge.policy_file import parse_policy
-from trimtab.purge.purge_policy import Policy
-from trimtab.show.encode import shape
-from trimtab.store.trusted_file import (
+from trimtab.base.trusted_file import (
     opened,
     read_trusted,
     trusted_directory,
     trusted_file,
     write_durably,
 )
+from trimtab.purge.plan.candidate import Hashes, hashes_of, sha256_of, summarise
+from trimtab.purge.plan.deletion_plan import FORMAT, Candidates, DeletionPlan, PlanDraft, same_named
+from trimtab.purge.plan.plan_signature import (
+    PLAN,
+    Publication,
+    SigningKey,
+    canonical,
+    check_signature,
+    plan_of,
+    read_key,
+    read_publication,
+    signature_of,
+    to_json,
+)
+from trimtab.purge.policy_file import parse_policy
+from trimtab.purge.purge_policy import Policy
 
 if TYPE_CHECKING:
     from trimtab._core import Candidates as OpenedCandidates

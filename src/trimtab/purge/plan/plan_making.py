@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from trimtab.base.encode import mapped, shape
 from trimtab.base.error import RefusedError
 from trimtab.base.event import new_identifier
 from trimtab.purge.core_call import Look, Measure, core_errors, look_on, require_answer, usage_now
-from trimtab.purge.exempt_path import look_beneath, require_exempt_paths
 from trimtab.purge.horizon.horizon_question import (
     HorizonQuestion,
     PurgeHorizonDocument,
@@ -40,9 +40,8 @@ from trimtab.purge.plan.deletion_plan import (
 from trimtab.purge.plan.plan_directory import freeze, staging
 from trimtab.purge.plan.plan_signature import SigningKey, create_key, read_key
 from trimtab.purge.policy_file import LoadedPolicy, policy_text
-from trimtab.purge.root_facts import root_facts
-from trimtab.show.encode import mapped, shape
-from trimtab.store.purge_place import PurgePlace, prepared
+from trimtab.purge.root_facts import look_beneath, require_exempt_paths, root_facts
+from trimtab.store.location import PurgePlace, prepared
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from trimtab.base.error import shell_text
+from trimtab.base.text import sentences, utc_moment
 from trimtab.base.units import (
     Since1970,
     format_bytes,
@@ -12,11 +14,9 @@ from trimtab.base.units import (
     format_exact_percent,
     plural,
 )
-from trimtab.base.visible import shell_text
 from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.owner import owner_text
 from trimtab.show.document import Document, Section, Table, facts, row, table
-from trimtab.show.text import sentences, utc_moment
 
 if TYPE_CHECKING:
     from trimtab.purge.plan.arming import PurgeArmDocument
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from trimtab.purge.plan.notice import Published
     from trimtab.purge.plan.notice_mail import MailResult
     from trimtab.purge.plan.plan_making import PurgePlanDocument
-    from trimtab.store.purge_place import PurgePlace
+    from trimtab.store.location import PurgePlace
 
 _SHOWN: Final = 10
 _SHORT_ID: Final = 13

@@ -13,20 +13,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
-from trimtab.base.error import Message, RefusedError, TrimtabError, UnreadableError, UsageError
+from trimtab.base.error import (
+    Message,
+    RefusedError,
+    TrimtabError,
+    UnreadableError,
+    UsageError,
+    visible,
+)
 from trimtab.base.event import Event
-from trimtab.base.visible import visible
 from trimtab.purge.plan.arming import APPROVAL_SOURCE, approvals, read_arming, signed_approval
 from trimtab.purge.plan.notice_text import LINES_SUFFIX
 from trimtab.purge.plan.plan_directory import PLAN_FILE, LoadedPlan, load_plan
-from trimtab.purge.plan.plan_signature import read_key
-from trimtab.purge.plan.publication import UserList
+from trimtab.purge.plan.plan_signature import UserList, read_key
 from trimtab.purge.run.purge_report import PurgeReport, report
 from trimtab.purge.run.run_journal import journals, read
 from trimtab.purge.run.situation import ArmingFacts
 from trimtab.site.lookup import is_beneath
 from trimtab.site.place import Place
-from trimtab.store.purge_place import PurgePlace
+from trimtab.store.location import PurgePlace
 
 if TYPE_CHECKING:
     from trimtab.store.store import Store

@@ -6,7 +6,7 @@
     next_step      what to do next                 events in, instructions out     pure
     next_batch     which rows, and how many        latency and caps in, rows out   pure
     plan_progress  progress of all hosts           lines of their journal in       pure
-    surroundings   this host: its clock, its files, the facts for the guards
+    surroundings   this host and the servers: clocks, files, the facts for the guards
     run_journal    intentions and results, fsynced before and after
     runner         the small shell: claims rows, carries an instruction out, hands back the event
     run_account    totals of a run, journalled

@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from trimtab.base.error import UsageError
-from trimtab.base.visible import visible
+from trimtab.base.error import UsageError, visible
 from trimtab.purge import command
 from trimtab.show import command_options
 from trimtab.show.screen_document import show_page
@@ -58,13 +57,13 @@ def purge_run_command(
     to a run.
     """
     from trimtab.base.code_version import __version__
+    from trimtab.purge.index.screen import run_progress, watched
+    from trimtab.purge.run.run_account import GOES_ON
     from trimtab.purge.run.run_log import run_logged
     from trimtab.purge.run.run_plan import RunOptions
-    from trimtab.purge.run.run_result import GOES_ON
     from trimtab.purge.run.screen import run_document
-    from trimtab.purge.screen_progress import run_progress, watched
     from trimtab.show.screen_document import progress_bar
-    from trimtab.store.purge_place import purge_place
+    from trimtab.store.location import purge_place
 
     ends_at_s = None if within_s is None else time.time() + within_s
     run_options = RunOptions(ends_at_s=ends_at_s, **terms_given)
@@ -102,7 +101,7 @@ def purge_recover_command(root: Path, restore: bool, into: Path | None, place: s
     """
     from trimtab.purge.run.recovery import recover
     from trimtab.purge.run.screen import recovered_document
-    from trimtab.store.purge_place import purge_place
+    from trimtab.store.location import purge_place
 
     recovered = recover(root.absolute(), place=purge_place(place), restore=restore, into=into)
     show_page(lambda: recovered, lambda: recovered_document(recovered))
@@ -138,7 +137,7 @@ def purge_report_command(
     from trimtab.purge.run.purge_report import PurgeReportDocument
     from trimtab.purge.run.purge_report import report as report_of
     from trimtab.purge.run.run_journal import journals, read
-    from trimtab.store.purge_place import purge_place
+    from trimtab.store.location import purge_place
 
     where = purge_place(place)
     chronicles = [read(path) for path in journals(where.journals)]

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
+from trimtab.base.encode import shape
 from trimtab.base.error import DataError
 from trimtab.base.units import format_duration, plural
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.plan.deletion_plan import same_named
 from trimtab.purge.run.rows import CAPPED, NOT_BEGUN, BatchOutcome, Rows, Spent, Stretch, spent_on
-from trimtab.show.encode import shape
 from trimtab.store.chain import StrictLine, line_adapter, line_value, unlinked
 
 FORMAT: Final = 1

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from trimtab.base.error import UsageError
-from trimtab.purge.run.exchange import StopReason
 from trimtab.purge.run.rows import Allowance, BatchOutcome, ListedRows, RowBatch, Rows, Spent
+from trimtab.purge.run.situation import StopReason
 
 if TYPE_CHECKING:
     import numpy as np

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from trimtab.base.error import UsageError
+from trimtab.base.error import UsageError, visible
 from trimtab.base.units import (
     format_bytes,
     format_duration,
@@ -31,25 +31,10 @@ from trimtab.base.units import (
     format_percent,
     plural,
 )
-from trimtab.base.visible import visible
 from trimtab.purge.fullness import Usage
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.plan.deletion_plan import DeletionPlan
 from trimtab.purge.purge_policy import Throttle
-from trimtab.purge.run.exchange import (
-    Delete,
-    Ended,
-    Event,
-    Instruction,
-    LookAtRows,
-    LookedAtRows,
-    Measure,
-    Stop,
-    StopReason,
-    UsageMeasured,
-    Wait,
-    Waited,
-)
 from trimtab.purge.run.journal_line import PlanLine
 from trimtab.purge.run.next_batch import Pace, PaceLimits, choose, first_pace, next_pace
 from trimtab.purge.run.plan_progress import Shared
@@ -65,7 +50,21 @@ from trimtab.purge.run.rows import (
     joined,
     without,
 )
-from trimtab.purge.run.situation import Situation
+from trimtab.purge.run.situation import (
+    Delete,
+    Ended,
+    Event,
+    Instruction,
+    LookAtRows,
+    LookedAtRows,
+    Measure,
+    Situation,
+    Stop,
+    StopReason,
+    UsageMeasured,
+    Wait,
+    Waited,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, tzinfo
 from typing import Final
 
+from trimtab.base.encode import shape
 from trimtab.purge.fullness import Usage
 from trimtab.purge.owner import USER_NAME
 from trimtab.purge.run.journal_line import (
@@ -32,7 +33,6 @@ from trimtab.purge.run.journal_line import (
 )
 from trimtab.purge.run.plan_progress import PlanProgress, replay
 from trimtab.purge.run.rows import DELETED, GONE, NOT_BEGUN, WOULD_DELETE, Rows, row_count
-from trimtab.show.encode import shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from trimtab.base.error import RefusedError, ToolError, TrimtabError, UsageError
+from trimtab.base.encode import mapped, shape
+from trimtab.base.error import RefusedError, ToolError, TrimtabError, UsageError, visible
 from trimtab.base.event import utc_now
 from trimtab.base.units import plural, whole_second
-from trimtab.base.visible import visible
 from trimtab.purge.core_call import core_errors, require_answer
 from trimtab.purge.owner import USER_NAME
 from trimtab.purge.plan.arming import who_now
@@ -28,8 +28,7 @@ from trimtab.purge.run.journal_line import PlanLine
 from trimtab.purge.run.next_step import plan_line, root_line
 from trimtab.purge.run.plan_progress import PlanProgress, replay
 from trimtab.purge.run.run_journal import journals, opened, read
-from trimtab.show.encode import mapped, shape
-from trimtab.store.purge_place import PurgePlace
+from trimtab.store.location import PurgePlace
 
 _SHOWN: Final = 20
 

@@ -11,16 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from trimtab.base.error import code_of
+from trimtab.base.error import code_of, visible
 from trimtab.base.units import format_bytes, format_duration, plural
-from trimtab.base.visible import visible
 from trimtab.purge.index.manifest import FileSystemIdentity
 from trimtab.purge.rules_in_force import moment
-from trimtab.purge.run.exchange import Objection
 from trimtab.purge.run.rows import CAPS_WINDOW_S
 from trimtab.purge.run.situation import (
     SWITCH_UNREADABLE,
     SWITCH_WITHOUT_DIRECTORY,
+    Objection,
     ServerClock,
     Situation,
 )

@@ -37,8 +37,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, TypeGuard
 
-from trimtab.base.error import DataError, RefusedError, UnreadableError, system_errors, unreleased
-from trimtab.base.visible import visible
+from trimtab.base.error import (
+    DataError,
+    RefusedError,
+    UnreadableError,
+    system_errors,
+    unreleased,
+    visible,
+)
+from trimtab.base.trusted_file import trusted_directory, write_durably
 from trimtab.purge.run.journal_line import (
     CHANGED_HINT,
     Chronicle,
@@ -56,7 +63,6 @@ from trimtab.purge.run.journal_line import (
 from trimtab.purge.run.plan_progress import PlanProgress, Shared, advanced, replay
 from trimtab.purge.run.rows import CAPS_WINDOW_S, Spent
 from trimtab.store.chain import NumberedLines, locked, opened_lines, sum_of, text_of
-from trimtab.store.trusted_file import trusted_directory, write_durably
 
 HEAD_SUFFIX: Final = ".head.json"
 """Appended to the name of the journal."""

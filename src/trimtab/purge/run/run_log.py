@@ -9,18 +9,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from trimtab.base.error import Interrupted, TrimtabError
+from trimtab.base.error import Interrupted, TrimtabError, visible
 from trimtab.base.event import JOURNAL, EventKind, utc_now
 from trimtab.base.units import format_bytes, plural
-from trimtab.base.visible import visible
 from trimtab.purge.plan.plan_directory import PLAN_FILE
-from trimtab.purge.run.exchange import RunProgress
+from trimtab.purge.run.run_account import shortfall, waits
 from trimtab.purge.run.run_plan import PurgeRunDocument, RunOptions, run_plan
-from trimtab.purge.run.run_result import shortfall, waits
+from trimtab.purge.run.situation import RunProgress
 from trimtab.site.lookup import open_store, site_file, site_with_path, where_of
 from trimtab.site.place import add_event
 from trimtab.store.chain import RUN_RUNNING
-from trimtab.store.purge_place import PurgePlace
+from trimtab.store.location import PurgePlace
 
 _DETAIL_MAXIMUM: Final = 1000
 

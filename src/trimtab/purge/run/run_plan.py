@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from trimtab.base.encode import Problem, shape
 from trimtab.base.error import TrimtabError, UsageError
 from trimtab.base.event import new_identifier, utc_now
 from trimtab.base.units import plural
@@ -28,20 +29,17 @@ from trimtab.purge.plan.plan_directory import (
 )
 from trimtab.purge.policy_file import load_policy
 from trimtab.purge.purge_policy import Policy
-from trimtab.purge.run.exchange import CandidatesListing, RunProgress, StopReason
-from trimtab.purge.run.lustre_servers import servers_of
 from trimtab.purge.run.next_step import plan_line, terms_of
 from trimtab.purge.run.recovery import files_aside, leftovers_of_others, stranded
 from trimtab.purge.run.rows import IN_QUARANTINE
-from trimtab.purge.run.run_account import RunJob
-from trimtab.purge.run.run_result import RunInterrupted, RunResult, error_of
+from trimtab.purge.run.run_account import RunInterrupted, RunJob, RunResult, error_of
 from trimtab.purge.run.runner import Sharing, run
-from trimtab.purge.run.surroundings import clear, remover_of, set_aside, surroundings_of
+from trimtab.purge.run.situation import CandidatesListing, RunProgress, StopReason
+from trimtab.purge.run.surroundings import clear, remover_of, servers_of, set_aside, surroundings_of
 from trimtab.purge.site_facts import bound_files, mount_tables
 from trimtab.reach.fleet import FanOut
 from trimtab.reach.fleet import fan_out as reach
-from trimtab.show.encode import Problem, shape
-from trimtab.store.purge_place import PurgePlace, prepared
+from trimtab.store.location import PurgePlace, prepared
 
 if TYPE_CHECKING:
     from trimtab._core import Removal

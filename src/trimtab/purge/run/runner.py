@@ -40,21 +40,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from trimtab.base.error import Interrupted, TrimtabError
+from trimtab.base.interruption import interruptible, shielded
 from trimtab.purge.run import run_guard
-from trimtab.purge.run.exchange import (
-    Delete,
-    Ended,
-    Instruction,
-    LookAtRows,
-    LookedAtRows,
-    Measure,
-    RunProgress,
-    Stop,
-    StopReason,
-    UsageMeasured,
-    Wait,
-    Waited,
-)
 from trimtab.purge.run.journal_line import ClaimLine, NeedLine, TakeoverLine, done_line
 from trimtab.purge.run.next_step import (
     RunState,
@@ -77,11 +64,23 @@ from trimtab.purge.run.rows import (
     joined,
     row_count,
 )
-from trimtab.purge.run.run_account import RunAccount, RunJob, moment_of
+from trimtab.purge.run.run_account import RunAccount, RunInterrupted, RunJob, RunResult, moment_of
 from trimtab.purge.run.run_journal import RunJournal, opened, spent_since
-from trimtab.purge.run.run_result import RunInterrupted, RunResult
-from trimtab.purge.run.situation import Situation
-from trimtab.reach.interruption import interruptible, shielded
+from trimtab.purge.run.situation import (
+    Delete,
+    Ended,
+    Instruction,
+    LookAtRows,
+    LookedAtRows,
+    Measure,
+    RunProgress,
+    Situation,
+    Stop,
+    StopReason,
+    UsageMeasured,
+    Wait,
+    Waited,
+)
 
 if TYPE_CHECKING:
     from trimtab._core import Removal, RemovalBatch

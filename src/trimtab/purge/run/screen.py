@@ -6,20 +6,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from trimtab.base.error import visible
+from trimtab.base.text import sentences
 from trimtab.base.units import format_bytes, format_duration, format_percent, plural
-from trimtab.base.visible import visible
 from trimtab.purge.horizon.page import counts_text
 from trimtab.purge.owner import owner_text
 from trimtab.purge.plan.deletion_plan import escape
 from trimtab.purge.run.next_step import frees_late
 from trimtab.purge.run.rows import DELETED, WOULD_DELETE
 from trimtab.show.document import ALL, ROWS, Document, Section, facts, row, table
-from trimtab.show.text import sentences
 
 if TYPE_CHECKING:
     from trimtab.purge.plan.plan_directory import LoadedPlan
     from trimtab.purge.run.recovery import PurgeRecoverDocument
-    from trimtab.purge.run.run_result import RunResult
+    from trimtab.purge.run.run_account import RunResult
 
 _SHOWN: Final = 20
 _FATES: Final = {

@@ -18,8 +18,8 @@ from typing import Any, Final
 from trimtab.base.action import Outcome
 from trimtab.base.error import Message, RefusedError, ToolError, UsageError
 from trimtab.base.snapshot import NotAvailable, Setting, not_available
-from trimtab.reach.local.local_setting import read_queue
-from trimtab.reach.local.local_telemetry import MountedState
+from trimtab.reach.local_driver import read_queue
+from trimtab.reach.local_telemetry import MountedState
 from trimtab.reach.lustre.lustre_setting import folded
 from trimtab.reach.lustre.lustre_view import ServerView, View
 from trimtab.reach.lustre.read_table import CLIENT_SETTINGS

@@ -17,11 +17,11 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final
 
+from trimtab.base.error import visible
 from trimtab.base.site import Servers
 from trimtab.base.units import enumerated
-from trimtab.base.visible import visible
 from trimtab.reach.fleet import FanOut
-from trimtab.reach.lustre.lustre_device import TargetName, parse_name
+from trimtab.reach.lustre.lustre_target import TargetName, parse_name
 from trimtab.reach.lustre.lustre_view import ServerView
 from trimtab.reach.lustre.read_table import OF_PURGE, request
 from trimtab.reach.lustre.server_query import views_of

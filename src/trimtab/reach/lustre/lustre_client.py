@@ -18,16 +18,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from trimtab.base.error import ToolError, UsageError
+from trimtab.base.error import ToolError, UsageError, visible
 from trimtab.base.filesystem import PathDescription
 from trimtab.base.filesystem import lustre_name as name_in_mounts
 from trimtab.base.site import Site
 from trimtab.base.snapshot import NotAvailable
-from trimtab.base.visible import visible
 from trimtab.reach.host import complaint, run_tool
-from trimtab.reach.local.path_description import describe
-from trimtab.reach.lustre.lfs_df import parse_lfs_df
-from trimtab.reach.lustre.lustre_device import parse_name, target_of
+from trimtab.reach.lustre.lustre_target import parse_lfs_df, parse_name, target_of
+from trimtab.reach.path_description import describe
 from trimtab.reach.process import Execute
 
 _TIMEOUT_S: Final = 20.0

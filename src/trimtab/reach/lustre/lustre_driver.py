@@ -43,7 +43,7 @@ from trimtab.reach.lustre.change_order import (
     setting_orders,
     switch_orders,
 )
-from trimtab.reach.lustre.changelog_reader import Registrar
+from trimtab.reach.lustre.changelog import Registrar
 from trimtab.reach.lustre.lustre_client import lustre_name, read_placement, read_pools
 from trimtab.reach.lustre.lustre_telemetry import (
     ServerProcessors,

@@ -11,12 +11,11 @@ from typing import Final
 
 from trimtab.base.filesystem import BlockDevice
 from trimtab.base.snapshot import NotAvailable, Setting, not_available
-from trimtab.reach.local.local_setting import read_queue, read_settings
-from trimtab.reach.local.local_telemetry import MountedState
+from trimtab.reach.local_driver import read_queue, read_settings
+from trimtab.reach.local_telemetry import MountedState
 from trimtab.reach.lustre.lustre_view import ServerView, View
-from trimtab.reach.lustre.parameter import Parameters
+from trimtab.reach.lustre.parameter import Histogram, Parameters, parse_brw_stats
 from trimtab.reach.lustre.read_table import LDISKFS_SETTINGS, LDISKFS_STATISTICS
-from trimtab.reach.lustre.statistic import Histogram, parse_brw_stats
 from trimtab.reach.lustre.target_state import several_drives, why_not_served
 
 Settings = dict[str, Setting | NotAvailable]

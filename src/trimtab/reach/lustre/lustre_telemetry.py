@@ -21,17 +21,15 @@ from trimtab.base.snapshot import (
     Target,
     TargetSnapshot,
 )
-from trimtab.reach.host import Host
-from trimtab.reach.local.counter import Processors
-from trimtab.reach.local.local_telemetry import SPACE, MountedState
-from trimtab.reach.local.path_description import mount_table
+from trimtab.reach.host import Host, Processors
+from trimtab.reach.local_telemetry import SPACE, MountedState
 from trimtab.reach.lustre.lustre_setting import folded, target_settings
 from trimtab.reach.lustre.lustre_view import ServerView, View
-from trimtab.reach.lustre.parameter import Parameters
+from trimtab.reach.lustre.parameter import Parameters, Stats, parse_lnet_stats, parse_stats
 from trimtab.reach.lustre.read_table import CLIENT_SETTINGS, COMMANDS
 from trimtab.reach.lustre.server_query import JOBS
-from trimtab.reach.lustre.statistic import Stats, parse_lnet_stats, parse_stats
 from trimtab.reach.lustre.target_state import lost, read_backing, state_readings, why_not_served
+from trimtab.reach.path_description import mount_table
 
 Cpu = dict[str, float | NotAvailable]
 """Server to the busy share of its CPUs since the last snapshot."""

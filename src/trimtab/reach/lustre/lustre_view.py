@@ -14,18 +14,17 @@ from typing import Any, Final
 from trimtab.base.error import Message
 from trimtab.base.filesystem import Mount, lustre_name, parse_mountinfo
 from trimtab.base.snapshot import CONNECTED, INACTIVE, NotAvailable
-from trimtab.reach.local.trim import Timer, read_timer
-from trimtab.reach.lustre.lfs_df import LfsDfLine
-from trimtab.reach.lustre.lustre_device import (
+from trimtab.reach.lustre.lustre_target import (
+    LfsDfLine,
     LustreDevice,
     parse_device_list,
     parse_import,
     parse_name,
 )
-from trimtab.reach.lustre.parameter import Parameters, parse_parameters
+from trimtab.reach.lustre.parameter import Parameters, parse_nis, parse_parameters
 from trimtab.reach.lustre.read_table import LAST
 from trimtab.reach.lustre.server_answer import CollectedHost, ServerAnswer
-from trimtab.reach.lustre.statistic import parse_nis
+from trimtab.reach.trim import Timer, read_timer
 
 _CHECKSUM: Final = re.compile(r"BAD (?:WRITE|READ) CHECKSUM")
 _READ_ONLY: Final = re.compile(

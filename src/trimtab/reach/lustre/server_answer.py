@@ -11,9 +11,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from trimtab.base.error import RefusedError, ToolError
+from trimtab.base.error import RefusedError, ToolError, visible
 from trimtab.base.snapshot import NotAvailable, not_available
-from trimtab.base.visible import visible
 from trimtab.reach.host import LIMIT_BYTES, Host
 from trimtab.reach.lustre.collector import FORMAT
 from trimtab.reach.lustre.collector_tree import BLOCK_NAMES, NAMED_DIRECTORIES, NEVER_OPENED

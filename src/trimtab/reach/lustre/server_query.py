@@ -16,8 +16,7 @@ from trimtab.base.units import enumerated
 from trimtab.reach.fleet import FanOut
 from trimtab.reach.host import complaint
 from trimtab.reach.lustre.collector import HUNG_LIMIT, hanging
-from trimtab.reach.lustre.lfs_df import LfsDf, LfsDfLine, parse_lfs_df
-from trimtab.reach.lustre.lustre_device import parse_name
+from trimtab.reach.lustre.lustre_target import LfsDf, LfsDfLine, parse_lfs_df, parse_name
 from trimtab.reach.lustre.lustre_view import (
     NOTHING,
     ClientView,

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from trimtab.base.action import Outcome
-from trimtab.base.error import Message, ToolError
+from trimtab.base.error import Message, ToolError, visible
 from trimtab.base.site import Servers
-from trimtab.base.visible import visible
 from trimtab.reach.fleet import FanOut
 from trimtab.reach.fleet import fan_out as reach
 from trimtab.reach.lustre.server_answer import program_of, why_ended

@@ -24,13 +24,13 @@ from typing import Final
 from trimtab.base.error import Message
 from trimtab.base.filesystem import BlockDevice, Mount, PathDescription
 from trimtab.base.snapshot import CONNECTED, INACTIVE, UNTOLD, NotAvailable, Reading, not_available
+from trimtab.reach.block_allocator import Ext4
 from trimtab.reach.driver_protocol import WriteTimes
-from trimtab.reach.local.block_allocator import Ext4
-from trimtab.reach.local.block_device import devices_beneath
-from trimtab.reach.local.counter import read_write_times
-from trimtab.reach.local.local_telemetry import MountedState
+from trimtab.reach.host import read_write_times
+from trimtab.reach.local_telemetry import MountedState
 from trimtab.reach.lustre.lustre_view import Link, ServerView, View
 from trimtab.reach.lustre.server_answer import CollectedHost
+from trimtab.reach.path_description import devices_beneath
 from trimtab.reach.touch import StatvfsSpace
 
 _KIB: Final = 1024

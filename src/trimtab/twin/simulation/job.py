@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from trimtab.twin.scenario import Clients, ProbeLoad
 from trimtab.twin.simulation import hardware
-from trimtab.twin.simulation.fitted_constant import FITTED, Constants
-from trimtab.twin.simulation.hardware import Platform
+from trimtab.twin.simulation.hardware import FITTED, Constants, Platform
 from trimtab.twin.simulation.ost_array import Array
 
 Indices = NDArray[np.intp]
@@ -278,7 +277,7 @@ def placed_job(
         OST of each task's file; tasks of a node are consecutive.
     per_ost_write, per_ost_read
         Current rates of each OST for clients, bytes per second, as from
-        `trimtab.twin.simulation.ost_ceiling.Ceilings.rates`.
+        `trimtab.twin.simulation.ost_array.Ceilings.rates`.
     clients
         Limits of a node and a process: `node_limits`.
     competing, competing_read

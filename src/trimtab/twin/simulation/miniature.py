@@ -16,8 +16,7 @@ import numpy as np
 from trimtab._core import OstFleet
 from trimtab.twin.scenario import GROUP_UNITS, Scenario
 from trimtab.twin.simulation.hardware import GROUP_BYTES
-from trimtab.twin.simulation.ost_array import Array, Flags, Integers
-from trimtab.twin.simulation.ost_ceiling import REQUEST_BYTES
+from trimtab.twin.simulation.ost_array import REQUEST_BYTES, Array, Flags, Integers
 
 LOOPS = ("c0", "c1", "c2", "c3", "c4")
 """Criteria of the family with the most; others count nothing in the last."""

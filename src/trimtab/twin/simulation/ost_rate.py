@@ -1,6 +1,6 @@
 """The rates of each OST at one moment: ceilings of the layers, and the effect of throttling.
 
-Ceilings come from `trimtab.twin.simulation.ost_ceiling`; the effect of collection and writeback
+Ceilings come from `trimtab.twin.simulation.ost_array`; the effect of collection and writeback
 throttling comes from windows of seconds that the Rust core simulates.
 """
 
@@ -29,9 +29,9 @@ from trimtab.twin.scenario import (
 )
 from trimtab.twin.simulation import hardware
 from trimtab.twin.simulation import job as client
-from trimtab.twin.simulation import ost_ceiling as ost_layer
+from trimtab.twin.simulation import ost_array as ost_layer
 from trimtab.twin.simulation.fault import Conditions
-from trimtab.twin.simulation.fitted_constant import FITTED, Constants
+from trimtab.twin.simulation.hardware import FITTED, Constants
 from trimtab.twin.simulation.job import JobResult, placed_job, survey_share
 from trimtab.twin.simulation.ost_array import Array, Flags, Integers, OstRates
 

@@ -33,7 +33,7 @@ from typing import Final
 import numpy as np
 
 from trimtab.twin.scenario import Clients, Gating, ProbeLoad, Scenario
-from trimtab.twin.simulation.fitted_constant import FITTED
+from trimtab.twin.simulation.hardware import FITTED
 from trimtab.twin.simulation.job import JobResult, Resource, max_min
 from trimtab.twin.simulation.miniature import ColumnState
 from trimtab.twin.simulation.ost_array import Array, Flags, Integers, OstColumns, OstRates

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from trimtab.base.encode import mapped, shape
 from trimtab.base.error import UsageError
 from trimtab.base.units import DAY_S
-from trimtab.show.encode import mapped, shape
 from trimtab.twin.scenario import DriveModel, Osts, drives_capacity_bytes
 from trimtab.twin.whatif.ost_amplification import (
     Amplified,
@@ -35,7 +35,7 @@ from trimtab.twin.whatif.sizing_figure import (
     safe_section,
     trim_section,
 )
-from trimtab.twin.whatif.sizing_request import (
+from trimtab.twin.whatif.whatif_request import (
     MOST_OSTS,
     YEAR_DAYS,
     SizingRequest,

@@ -15,7 +15,7 @@ from trimtab.twin.amplification import greedy
 from trimtab.twin.simulation.fault import conditions
 from trimtab.twin.simulation.ost_rate import OstTerms, StackRates, throttling
 from trimtab.twin.whatif.ost_amplification import Amplified, Case
-from trimtab.twin.whatif.sizing_request import SizingRequest, TrimWord
+from trimtab.twin.whatif.whatif_request import SizingRequest, TrimWord
 
 
 @dataclass(frozen=True, slots=True)

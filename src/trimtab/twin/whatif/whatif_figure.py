@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from trimtab.base import code_version as version
-from trimtab.base.error import UnreadableError, system_errors
+from trimtab.base.error import UnreadableError, system_errors, visible
 from trimtab.base.run import RunStatus
 from trimtab.base.site import LIMITS
 from trimtab.base.units import DAY_S
 from trimtab.base.verdict import HistoryPoint
-from trimtab.base.visible import visible
 from trimtab.judge.rolling import rolling
 from trimtab.judge.series_frame import frame_of
 from trimtab.twin.scenario import GROUP_UNITS, Scenario

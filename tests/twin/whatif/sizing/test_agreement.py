@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from trimtab.twin import scenario as model
-from trimtab.twin.drive_preset import preset
+from trimtab.twin.scenario_key import preset
 from trimtab.twin.simulation.engine import Simulation
 from trimtab.twin.whatif.ost_amplification import BURST_FILES, MiniatureSize, Probing, amplify
 from trimtab.twin.whatif.sizing_figure import case_of, ost_write_bytes_per_s
-from trimtab.twin.whatif.sizing_request import SizingRequest, TrimWord
+from trimtab.twin.whatif.whatif_request import SizingRequest, TrimWord
 
 DAY = 86400.0
 DAILY = 0.068

@@ -12,12 +12,12 @@ from tests.support.each import for_each
 from tests.twin.whatif.sizing.slow_churn import SlowDrive
 
 from trimtab.base.error import UsageError
-from trimtab.twin.drive_preset import preset
 from trimtab.twin.scenario import Raid
+from trimtab.twin.scenario_key import preset
 from trimtab.twin.whatif.ost_amplification import Case, MiniatureSize, Probing, amplify, formulas
 from trimtab.twin.whatif.sizing import Sizing, peer_of, size
 from trimtab.twin.whatif.sizing_figure import PERIODS, fullest, longest_useful, metadata_section
-from trimtab.twin.whatif.sizing_request import SizingRequest, check
+from trimtab.twin.whatif.whatif_request import SizingRequest, check
 
 COARSE = MiniatureSize(groups=8, superblock_units=32, seeds=2)
 DAY = 86400.0

@@ -1,0 +1,438 @@
+"""Causes in the service of targets: `target-silent`, `failover` and `array-degraded`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from trimtab.base.error import Message
+from trimtab.base.event import EventKind
+from trimtab.base.incident import Evidence, Route, Shape
+from trimtab.base.snapshot import CONNECTED, INACTIVE
+from trimtab.base.units import format_percent
+from trimtab.explain.causes.evidence import (
+    UNSEEN,
+    flags,
+    fresh,
+    grown,
+    in_place,
+    logged,
+    named,
+    names_are_stable,
+    of_incident,
+    surveyed,
+    targets_of,
+    timing,
+    unfinished_share,
+    with_names,
+)
+from trimtab.explain.context import Cause, Context
+from trimtab.explain.contrast import Sign, between_targets, breadth, expected, presence
+from trimtab.explain.telemetry_frame import OSTS, Observations, observe
+
+_NOTHING: Final = 0.1
+"""Share of the median target of the same survey. NERSC's slow OSTs lost 25 to 50 %; the failed one,
+and 260 MB/s of 15.1 GB/s, are under 2 % [S1, III and IV.B]."""
+_WELL: Final = 0.5
+_NO_TRAFFIC: Final = 0.05
+_BUSY: Final = 0.3
+"""Shares of the median target's traffic: below the first it is silent, above the second it
+served."""
+_UNFINISHED: Final = 0.3
+_MOST_UNFINISHED: Final = 0.8
+
+
+def assess_target_silent(context: Context) -> tuple[Evidence, ...]:
+    """Return the evidence for and against a target that fell silent.
+
+    Such a target serves almost nothing and reports no error. One OST that failed silently caused
+    one of NERSC's bad days [S1, VII]; an OST at 260 MB/s in their surveys [S1, IV.B] delays the
+    last close of a run for most of an hour: the runs recorded as zeros. Lustre itself reports such
+    a target as healthy [S11], so what counts is the traffic it serves.
+    """
+    seen = observe(context)
+    return (
+        _surveyed(context),
+        *_traffic(context, seen),
+        _connection(seen),
+        _in_snapshots(seen),
+        _errors(seen),
+        _runs(context),
+        logged(context, (EventKind.TARGET_FAILED,), "a failed target", weight=1.2, late=0.2),
+    )
+
+
+def _surveyed(context: Context) -> Evidence:
+    sign = Sign("survey-silent", Route.TARGETS, "a target near zero in a survey", unit="1")
+    rows = surveyed(context)
+    if rows is None:
+        return sign.missing("no-survey", "no surveys of single targets")
+    middle = pl.median("value").over("run", "metric")
+    rows = rows.with_columns(relative=pl.col("value").fill_null(0.0) / middle).filter(
+        middle > 0, pl.col("relative").is_finite()
+    )
+    bad, good = (rows.filter(bad=side) for side in (True, False))
+    if bad.is_empty():
+        return sign.missing("no-bad-survey", "no survey of single targets in the bad hours")
+    lowest, before = _lowest(bad), _lowest(good)
+    lacking = sorted(set(before) - set(lowest)) if bad["run"].n_unique() else []
+    silent = sorted(name for name, value in lowest.items() if value < _NOTHING)
+    always = [name for name in silent if before.get(name, 1.0) < _NOTHING]
+    if silent:
+        share = format_percent(_NOTHING, 0)
+        text = f"{named(silent)} below {share} of the median target in a survey"
+        is_new = len(silent) > len(always)
+        return sign.weighed(
+            text,
+            1.5 if is_new else 0.0,
+            value=min(lowest.values()),
+            reference=1.0,
+            targets=silent,
+            throughout=not is_new,
+        )
+    if lacking and len(lacking) <= len(before) / 4:
+        text = f"{named(lacking)} missing from the surveys of the bad hours; the others are present"
+        return sign.weighed(text, 0.8, code="survey-missing", targets=lacking, unit=None)
+    least = min(lowest.values())
+    text = f"every surveyed target at {format_percent(least, 0)} of the median or more"
+    return sign.weighed(text, -1.3 if least >= _WELL else -0.4, value=least, reference=_NOTHING)
+
+
+def _lowest(rows: pl.DataFrame) -> dict[str, float]:
+    return dict(rows.group_by("target").agg(pl.min("relative")).iter_rows())
+
+
+def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
+    """Return whether a target served nothing while others were busy, and since when.
+
+    Leaves out targets that accept no new files: they serve little for that reason.
+    """
+    subject = "a target without traffic while others are busy"
+    sign = Sign("idle-while-busy", Route.TARGETS, subject, unit="1")
+    rates = seen.rates("client_bytes_written_total", kinds=OSTS)
+    source = "client_bytes_written_total"
+    if not rates.filter("bad").height:
+        rates, source = seen.rates("bytes_written_total", kinds=OSTS), "bytes_written_total"
+    closed = seen.values("create_enabled", kinds=OSTS).filter(value=0)
+    rates = rates.join(closed.select("at", "target"), on=["at", "target"], how="anti")
+    middle = pl.median("value").over("at")
+    relative = rates.filter((middle > 0) & (pl.len().over("at") >= 3)).with_columns(
+        value=pl.col("value") / middle
+    )
+    usual = relative.filter(~pl.col("bad")).group_by("target").agg(usual=pl.median("value"))
+    known = relative.join(usual, on="target").filter(pl.col("usual") >= _BUSY)
+    if not known.filter("bad").height:
+        why = seen.why_not("client_bytes_written_total", "bytes_written_total", kinds=OSTS)
+        return (sign.not_available(why, source=source),)
+    idle = flags(known, pl.col("value") < _NO_TRAFFIC)
+    names = targets_of(idle)
+    few = len(names) <= max(1, usual.height / 4)
+    contrast = presence(idle, absent=-0.8) if few else None
+    if contrast is None:
+        text = (
+            f"{len(names)} of {usual.height} targets had hours without traffic, no single one alone"
+        )
+        return (sign.weighed(text, 0.0, code="idle-many", targets=names, source=source, unit=None),)
+    subject = with_names(subject, names)
+    return (
+        sign.of(contrast, subject=subject, targets=names, source=source),
+        timing(context, idle, subject),
+    )
+
+
+def _connection(seen: Observations) -> Evidence:
+    subject = "lost connection to a target"
+    sign = Sign("connection-lost", Route.TIME, subject, source="import_state", unit="1")
+    states = seen.texts("import_state", kinds=OSTS)
+    if states.filter("bad").is_empty():
+        return sign.not_available(seen.why_not("import_state", kinds=OSTS))
+    well = [*CONNECTED, INACTIVE]
+    lost = fresh(flags(states, ~pl.col("value").is_in(well)))
+    names = targets_of(lost)
+    contrast = presence(lost, absent=-0.2)
+    return sign.of(contrast, subject=with_names(subject, names), targets=names)
+
+
+def _in_snapshots(seen: Observations) -> Evidence:
+    subject = "a target missing from the snapshots of the bad hours"
+    sign = Sign("snapshot-missing", Route.TIME, subject, source="used_bytes")
+    used = seen.values("used_bytes", kinds=OSTS)
+    bad, good = (set(used.filter(bad=side)["target"]) for side in (True, False))
+    if not bad or not good:
+        return sign.not_available(seen.why_not("used_bytes", kinds=OSTS), source=None)
+    gone = sorted(good - bad)
+    # Some records only list the fullest target: another one is fullest now, none disappeared.
+    counts = used.group_by("bad", "at").agg(targets=pl.n_unique("target"))
+    now = counts.filter("bad")["targets"].max()
+    usual = counts.filter(~pl.col("bad"))["targets"].median()
+    fewer = now + len(gone) <= usual and names_are_stable(used.filter(~pl.col("bad")))  # type: ignore[operator]
+    if gone and fewer and len(gone) <= len(good) / 4:
+        text = f"{named(gone)} missing from the snapshots of the bad hours"
+        return sign.weighed(text, 0.8, targets=gone)
+    return sign.weighed(f"{subject}: none", 0.0, code="snapshot-complete")
+
+
+def _errors(seen: Observations) -> Evidence:
+    """Return whether a target reported errors: then it failed, but not silently."""
+    subject = "file system errors or a read-only target"
+    sign = Sign("errors-reported", Route.TIME, subject, source="errors_total, read_only", unit="1")
+    counted = grown(seen.values("errors_total", kinds=OSTS))
+    read_only = flags(seen.values("read_only", kinds=OSTS), pl.col("value") > 0.5)
+    parts = [frame.select("at", "target", "value", "bad") for frame in (counted, read_only)]
+    either = pl.concat(parts).group_by("at", "target", "bad").agg(pl.max("value"))
+    frame = fresh(either)
+    if frame.filter("bad").is_empty():
+        return sign.not_available(seen.why_not("errors_total", "read_only", kinds=OSTS))
+    names = targets_of(frame)
+    contrast = presence(frame, absent=0.0)
+    half = contrast.weight / 2 if len(names) <= 2 else 0.0  # many read-only targets: a policy
+    who = f" ({named(names)})" if names else ": none; a silent failure reports none"
+    return sign.counted(f"{subject}{who}", half, contrast, targets=names, at=contrast.at)
+
+
+def _runs(context: Context) -> Evidence:
+    """Return whether runs hang or crawl: the last close waits for the silent target."""
+    sign = Sign("runs-unfinished", Route.RUNS, "runs that time out", unit="1")
+    bad, good = (of_incident(context, bad=side) for side in (True, False))
+    share = unfinished_share(bad)
+    if share is None:
+        return sign.missing("no-bad-runs", "no run started in the bad hours")
+    usual = unfinished_share(good) or 0.0
+    code = "runs-unfinished"
+    text = (
+        f"{format_percent(share, 0)} of the bad runs timed out, "
+        f"{format_percent(usual, 0)} of the good ones"
+    )
+    effect = context.incident.effect
+    if share >= _UNFINISHED and share > 2 * usual:
+        # Little else keeps most runs from finishing: a merely slow target slows them down.
+        weight = 0.6 if share < _MOST_UNFINISHED else 1.0
+    elif effect is not None and effect < 0.25:
+        code, weight = "runs-crawled", 0.4
+        text = (
+            f"{text}; the others ran far below normal speed"
+            if share
+            else "slow runs completed, far below normal speed"
+        )
+    elif effect is not None and effect > 0.6 and context.incident.shape is not Shape.UNSTEADY:
+        weight, text = -0.5, f"{text}; waiting for a silent target costs more than this loss"
+    else:
+        weight = 0.0
+    return sign.weighed(text, weight, code=code, value=share, reference=usual)
+
+
+TARGET_SILENT: Final = Cause(
+    id="target-silent",
+    title="a target that failed silently",
+    prior=0.08,  # 1 of the 13 bad days
+    assess=assess_target_silent,
+    signs=(
+        "survey-silent",
+        "survey-missing",
+        "idle-while-busy",
+        "connection-lost",
+        "snapshot-missing",
+        "event-logged",
+    ),
+    measurement=(
+        "Write to every target by itself for a few seconds (trimtab survey SITE): the silent one "
+        "hangs or reaches next to nothing."
+    ),
+)
+
+
+_AWAY: Final = Sign(
+    "away-from-home", Route.TIME, "targets served away from home",
+    source="failover_active, server", unit="1",
+)  # fmt: skip
+_BUSIEST: Final = Sign(
+    "server-doubled", Route.EXPECTED,
+    "targets of the busiest server, as a multiple of the median", source="server",
+)  # fmt: skip
+_SLOW: Final = Sign("slow-on-doubled", Route.TARGETS, "slow targets on doubled servers")
+_DOUBLED: Final = 1.5
+"""Multiple of the median server's number of targets. Servers take over for each other in pairs."""
+
+
+def assess_failover(context: Context) -> tuple[Evidence, ...]:
+    """Return the evidence for and against a failover.
+
+    A server then carries the targets of another besides its own, and both sets share its CPUs,
+    links and memory. NERSC's surveys measured OSTs "regardless of their current failover status"
+    [S1, IV.B]: the state persists.
+    """
+    seen = observe(context)
+    serving = _serving(seen)
+    away = fresh(_away(context, seen, serving))
+    log = logged(context, (EventKind.FAILOVER,), "a failover", weight=0.8)
+    if away.filter("bad").is_empty():
+        why = seen.why_not("failover_active")
+        doubled = _BUSIEST.not_available(
+            why, subject="servers with twice the targets", source=_AWAY.source
+        )
+        return (_AWAY.not_available(why), doubled, _SLOW.not_available(why), log)
+    return (
+        *in_place(context, away, _AWAY, targets_of(away), absent=-1.5),
+        _doubled(serving),
+        _slow_ones(context, serving, away),
+        log,
+    )
+
+
+def _serving(seen: Observations) -> pl.DataFrame:
+    """Return the server of each target at each time, as text in ``value``."""
+    servers = seen.texts("server").filter(pl.col("label").is_null())
+    return servers.select("at", "target", "value", "bad").sort("at", "target")
+
+
+def _away(context: Context, seen: Observations, serving: pl.DataFrame) -> pl.DataFrame:
+    """Return 1 for targets not served by their home, or by the usual server if no home is named."""
+    flagged = seen.values("failover_active").select("at", "target", "value", "bad")
+    flag = flags(flagged, pl.col("value") > 0.5)
+    usual = serving.filter(~pl.col("bad")).group_by("target").agg(pl.col("value").mode().sort())
+    home = {target: servers[0] for target, servers in usual.iter_rows() if servers}
+    home |= dict(context.home)
+    by_name = (
+        serving.with_columns(home=pl.col("target").replace_strict(home, default=None))
+        .filter(pl.col("home").is_not_null())
+        .with_columns(value=(pl.col("value") != pl.col("home")).cast(pl.Float64))
+        .select("at", "target", "value", "bad")
+    )
+    # A server that was away throughout the good hours looks like home here: the flag knows better.
+    both = pl.concat([by_name, flag])
+    return both.group_by("at", "target", "bad").agg(pl.max("value")).sort("at", "target")
+
+
+def _per_server(serving: pl.DataFrame) -> pl.DataFrame:
+    """Return ``relative``: the number of targets of each server over that of the median server."""
+    osts = serving.filter(~pl.col("target").str.starts_with("MDT"))
+    return (
+        osts.group_by("at", "bad", "value")
+        .agg(n=pl.len())
+        .with_columns(relative=pl.col("n") / pl.median("n").over("at"))
+    )
+
+
+def _doubled(serving: pl.DataFrame) -> Evidence:
+    bad = _per_server(serving).filter("bad")
+    most = None if bad.is_empty() else bad.group_by("at").agg(pl.max("relative"))
+    value = None if most is None else most["relative"].median()
+    contrast = expected(
+        None if value is None else float(value),  # pyrefly: ignore[bad-argument-type]
+        _DOUBLED,
+        over=0.5,
+        under=-0.4,
+        scale=0.2,
+        reason=Message("servers-unknown", "the servers of the targets are unknown"),
+    )
+    return _BUSIEST.of(contrast)
+
+
+def _slow_ones(context: Context, serving: pl.DataFrame, away: pl.DataFrame) -> Evidence:
+    """Return whether the slow targets are those of the doubled servers."""
+    moved = away.filter(pl.col("value") > 0.5).select("at", "target")
+    crowded = serving.join(moved, on=["at", "target"], how="semi").select("at", "value").unique()
+    if serving.is_empty():
+        of_target = away
+    else:
+        marked = serving.join(
+            crowded.with_columns(crowded=pl.lit(True)), on=["at", "value"], how="left"
+        )
+        of_target = flags(marked, pl.col("crowded").fill_null(False))
+    contrast = between_targets(of_target, breadth(context), by=0.5, present_from=0.5, absent=-0.8)
+    return _SLOW.of(contrast, source="server", targets=targets_of(of_target))
+
+
+FAILOVER: Final = Cause(
+    id="failover",
+    title="failover: a server carries another's targets",
+    prior=UNSEEN,
+    assess=assess_failover,
+    signs=("away-from-home", "server-doubled", "slow-on-doubled", "event-logged"),
+    measurement=(
+        "Measure the targets of the doubled server beside those of another server, fail back in a "
+        "quiet hour, and measure again."
+    ),
+)
+
+
+_DEGRADED_IN_TIME: Final = Sign(
+    "degraded-in-time", Route.TIME, "degraded arrays", source="degraded", unit="1"
+)
+_DEGRADED_BETWEEN: Final = Sign(
+    "degraded-between-targets", Route.TARGETS, "degraded arrays among slow and fast targets"
+)
+
+
+def assess_array_degraded(context: Context) -> tuple[Evidence, ...]:
+    """Return the evidence for and against a degraded array or a rebuild.
+
+    Each read of a missing block is computed from all the others, and the rebuild takes bandwidth.
+    In Lustre the flag also diverts new files to other targets [S8, lod_qos.c; lfs-df(1)].
+    """
+    seen = observe(context)
+    degraded = fresh(flags(seen.values("degraded"), pl.col("value") > 0.5))
+    rebuild = logged(context, (EventKind.REBUILD,), "a rebuild", weight=0.8)
+    if degraded.filter("bad").is_empty():
+        why = seen.why_not("degraded")
+        missing = (_DEGRADED_IN_TIME.not_available(why), _DEGRADED_BETWEEN.not_available(why))
+        return (*missing, rebuild, _media_errors(seen))
+    names = targets_of(degraded)
+    around = breadth(context)
+    number = expected(float(len(names)), 0.5, over=0.5, under=-0.3)
+    apart = between_targets(degraded, around, by=0.5, present_from=0.5, absent=-0.8)
+    return (
+        *in_place(context, degraded, _DEGRADED_IN_TIME, names, absent=-1.5),
+        Sign("degraded-expected", Route.EXPECTED, "degraded arrays (expected: none)").of(
+            number, source="degraded", targets=names
+        ),
+        _DEGRADED_BETWEEN.of(apart, unit="1", source="degraded", targets=names),
+        _only_it(names, around.slow, degraded),
+        rebuild,
+        _media_errors(seen),
+    )
+
+
+def _only_it(names: tuple[str, ...], slow: tuple[str, ...], degraded: pl.DataFrame) -> Evidence:
+    """Return whether some slow targets have intact arrays, so that this does not explain them."""
+    sign = Sign("slow-targets-whole", Route.TARGETS)
+    subject = "slow targets with intact arrays"
+    if not slow or not names:
+        return sign.weighed(f"{subject}: no slow target or no degraded array", 0.0)
+    intact = sorted(set(slow) & set(degraded["target"]) - set(names))
+    weight = -0.5 if len(intact) > len(slow) / 2 else 0.0
+    text = with_names(f"{subject}: {len(intact)} of {len(slow)}", intact)
+    return sign.weighed(
+        text, weight, value=float(len(intact)), reference=float(len(slow)), targets=intact
+    )
+
+
+def _media_errors(seen: Observations) -> Evidence:
+    """Return whether drives counted media errors: such a drive is about to leave its array."""
+    subject = "media errors of drives"
+    sign = Sign("media-errors", Route.TIME, subject, unit="1")
+    source = "drive_media_errors_total"
+    # Summed over a target's drives: thousands of single drives would cost more.
+    errors = grown(seen.values(source))
+    if errors.filter("bad").is_empty():
+        return sign.not_available(seen.why_not(source), source=source)
+    names = targets_of(errors)
+    contrast = presence(errors, absent=0.0)
+    who = f" below {named(names)}" if names else ": none"
+    text, weight = f"{subject}{who}", min(0.4, contrast.weight)
+    return sign.counted(text, weight, contrast, targets=names, at=contrast.at, source=source)
+
+
+ARRAY_DEGRADED: Final = Cause(
+    id="array-degraded",
+    title="a degraded array, or its rebuild",
+    prior=UNSEEN,
+    assess=assess_array_degraded,
+    slows_metadata=False,
+    signs=("degraded-in-time", "degraded-between-targets", "media-errors", "event-logged"),
+    measurement=(
+        "Measure the target of the degraded array beside its neighbours now and again after the "
+        "rebuild."
+    ),
+)

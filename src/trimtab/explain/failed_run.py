@@ -1,0 +1,229 @@
+"""Runs that measured nothing usable, transfers with bad checksums, and single lost runs.
+
+Runs that were not started, failed, ran another workload or came from a cache are incidents: while
+they last nothing is monitored, and a site that does not notice mistakes a broken probe for a slow
+file system (Edison in 2017 [S9, errata]).
+
+A transfer with a bad checksum is an incident whatever the speed: data was at risk.
+
+Runs that failed or did not finish while those around them did are notes. Every site loses a run now
+and then, to a node, a job or a person. Several together are an incident if chance rarely brings so
+many so close together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from operator import attrgetter
+from typing import Final
+
+import polars as pl
+
+from trimtab.base.incident import LoneRun, Shape
+from trimtab.base.run import RunStatus
+from trimtab.base.series import ChangeStatus, SeriesKey
+from trimtab.base.units import plural
+from trimtab.explain.context import RunFact
+from trimtab.explain.spell import Spell, apart, grouped
+from trimtab.judge.quantile import binomial_above
+
+BROKEN: Final = {RunStatus.FAILED: "failed", RunStatus.NOT_STARTED: "did not start"}
+_USELESS: Final = {
+    **BROKEN,
+    RunStatus.INVALID_WORKLOAD: "ran another workload than requested",
+}
+_DOUBTED: Final = "gave figures that are not credible"
+_DOUBTED_LEAST: Final = 4
+"""Runs in a group. A single doubtful run is left out of the verdict; no more is needed."""
+_DEPTH: Final = 30.0
+"""Deeper than any slow run: where nothing was measured, nothing else can be reported."""
+_STANDS: Final = timedelta(days=2)
+
+
+def failures(runs: Sequence[RunFact]) -> list[Spell]:
+    """Return stretches of runs without a usable figure, by probe and reason."""
+    sorts: dict[tuple[str, str], list[RunFact]] = {}
+    last: dict[str, datetime] = {}
+    spacing: dict[str, list[datetime]] = {}
+    for run in sorted(runs, key=lambda run: run.at):
+        last[run.probe] = run.at
+        spacing.setdefault(run.probe, []).append(run.at)
+        why = _why(run)
+        if why is not None:
+            sorts.setdefault((run.probe, why), []).append(run)
+    return [
+        _failure_spell(probe, why, group, goes_on=group[-1].at == last[probe])
+        for (probe, why), broken in sorts.items()
+        for group in grouped(broken, lambda run: run.at, apart(spacing[probe]))
+        if why != _DOUBTED or len(group) >= _DOUBTED_LEAST
+    ]
+
+
+def _why(run: RunFact) -> str | None:
+    if run.status in _USELESS:
+        return _USELESS[run.status]
+    return _DOUBTED if run.disbelieved else None
+
+
+def _failure_spell(probe: str, why: str, group: Sequence[RunFact], *, goes_on: bool) -> Spell:
+    first, last = group[0].at, group[-1].at
+    return Spell(
+        shape=Shape.STEP if goes_on and last - first >= _STANDS else Shape.DIP,
+        key=None,
+        name=probe,
+        at=first,
+        until=None if goes_on else last,
+        last=last,
+        detected_at=first,
+        certainty=ChangeStatus.CONFIRMED,
+        depth=_DEPTH,
+        what=f"{plural(len(group), 'run')} {why}",
+        runs=len(group),
+        is_broken=why in BROKEN.values(),
+    )
+
+
+_TOGETHER: Final = timedelta(hours=24)
+"""Errors of one day are one incident: they all call for checking the same path."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadChecksums:
+    """Transfers with a bad checksum that one machine or target had counted by a time.
+
+    Attributes
+    ----------
+    at
+        The first snapshot that shows them.
+    where
+        Machine or target that counted them.
+    count
+        Increase since the previous snapshot.
+    """
+
+    at: datetime
+    where: str
+    count: int
+
+
+def integrity(counts: Iterable[BadChecksums], now: datetime) -> list[Spell]:
+    """Return the stretches in which transfers had bad checksums."""
+    bad = sorted(
+        (machine for machine in counts if machine.count > 0),
+        key=lambda machine: (machine.at, machine.where),
+    )
+    return [_checksum_spell(group, now) for group in grouped(bad, attrgetter("at"), _TOGETHER)]
+
+
+def _checksum_spell(group: list[BadChecksums], now: datetime) -> Spell:
+    where = sorted({machine.where for machine in group})
+    last = group[-1].at
+    count = sum(machine.count for machine in group)
+    return Spell(
+        shape=Shape.INTEGRITY,
+        key=None,
+        name="checksums",
+        at=group[0].at,
+        until=None if now - last <= _TOGETHER else last,
+        last=last,
+        detected_at=group[0].at,
+        certainty=ChangeStatus.CONFIRMED,
+        depth=1000.0,
+        what=f"{plural(count, 'transfer')} with a bad checksum, on {', '.join(where)}",
+        targets=tuple(machine for machine in where if machine.startswith(("OST", "MDT"))),
+    )
+
+
+A_MONTH: Final = 0.05
+"""Maximum rate per 30 days at which chance may bring this many lost runs this close together.
+
+Per number of runs: over all numbers that gives up to 0.2 incidents a month if three hourly probes
+lose 3 % of their runs at random, and fewer otherwise (tests/explain/incidents)."""
+_BEFORE: Final = timedelta(days=60)
+"""Days used to estimate how often runs are lost; half a run is added to a short record."""
+_MONTH: Final = timedelta(days=30)
+
+_BROKEN: Final = "broken"
+_Probe = tuple[str, str, str]
+"""Name, kind and comparability, or `_BROKEN`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """Times of one probe's runs, and of those that did not finish."""
+
+    every: pl.Series
+    lost: pl.Series
+
+
+def lone_runs(
+    group: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], runs: Iterable[RunFact] = ()
+) -> tuple[LoneRun, ...]:
+    """Return the lost runs of a group that consists of nothing else, if chance explains them.
+
+    Parameters
+    ----------
+    runs
+        All runs of the site: those that failed or did not start are lost as well.
+
+    Empty if the group is an incident: something was slow as well, or too many were lost.
+    """
+    if not all(spell.is_lost for spell in group):
+        return ()
+    begin, end = min(spell.at for spell in group), max(spell.last for spell in group)
+    probes = _probes(frames, runs)
+    within = [
+        (probe, at)
+        for probe, part in probes.items()
+        for at in part.lost.filter(part.lost.is_between(begin, end))
+    ]
+    count = len(within)
+    if count > 1 and not _by_chance(count, begin, end, probes):
+        return ()
+    return tuple(LoneRun(probe[0], probe[1], at) for probe, at in sorted(within))
+
+
+def _probes(
+    frames: Mapping[SeriesKey, pl.DataFrame], runs: Iterable[RunFact]
+) -> dict[_Probe, _Runs]:
+    """Return the runs of each probe; a duration has no value for an unfinished run.
+
+    Runs that failed or did not start belong to no series: they are added separately, all lost.
+    """
+    broken: dict[_Probe, list[datetime]] = {}
+    for run in runs:
+        if run.status in BROKEN:
+            broken.setdefault((run.probe, run.kind, _BROKEN), []).append(run.at)
+    probes: dict[_Probe, _Runs] = {
+        probe: _Runs(times, times)
+        for probe, ats in broken.items()
+        for times in [pl.Series(sorted(ats), dtype=pl.Datetime("us", "UTC"))]
+    }
+    for key, frame in sorted(frames.items(), key=lambda pair: not pair[0].more_is_better):
+        if key.target is None:
+            every = frame["at"]
+            lost = frame.filter("unfinished")["at"]
+            probes.setdefault((key.probe, key.kind, key.comparability), _Runs(every, lost))
+    return probes
+
+
+def _by_chance(count: int, begin: datetime, end: datetime, probes: Mapping[_Probe, _Runs]) -> bool:
+    """Return whether runs are lost so often that this many this close are not unusual.
+
+    The first lost run starts the group; the others are among the runs up to the last one.
+    """
+    earlier = [
+        part.filter(part.is_between(begin - _BEFORE, begin, closed="left")).len()
+        for runs in probes.values()
+        for part in (runs.lost, runs.every)
+    ]
+    lost, every = sum(earlier[::2]), sum(earlier[1::2])
+    share = (lost + 0.5) / (every + 1)
+    span = sum(runs.every.is_between(begin, end).sum() for runs in probes.values())
+    a_month = every / (_BEFORE / _MONTH)
+    first = min((runs.every[0] for runs in probes.values() if runs.every.len()), default=begin)
+    if begin - first < _BEFORE:
+        a_month = every / max((begin - first) / _MONTH, 1e-3)
+    return a_month * share * binomial_above(count - 2, float(span - 1), share) > A_MONTH

@@ -1,0 +1,526 @@
+"""Find the incidents of a site in its judged series, surveys and runs.
+
+`find_troubles` collects spells, one per series or survey, and merges those of the same trouble: one
+incident per trouble, not one per series. A recovery is not an incident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import chain
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import polars as pl
+
+from trimtab.base.incident import Incident, IncidentState, LoneRun, Shape, Stage
+from trimtab.base.series import ChangeStatus, LevelNow, SeriesJudgement, SeriesKey
+from trimtab.base.site import LIMITS, SiteLimits
+from trimtab.explain.context import Period, RunFact
+from trimtab.explain.dip import dips, unsteady
+from trimtab.explain.failed_run import BadChecksums, failures, integrity, lone_runs
+from trimtab.explain.slow_hour import periodic, pooled
+from trimtab.explain.slow_target import slow_surveys, slow_targets
+from trimtab.explain.spell import (
+    SURVEYS,
+    LookedSeries,
+    SeriesPart,
+    Spell,
+    id_of,
+    name_of,
+    percent_off,
+)
+from trimtab.explain.worse_level import drift, steps
+from trimtab.judge.array import scatter
+from trimtab.judge.series_level import is_worse, level_now
+
+_SHORT: Final = timedelta(days=2)
+_FEW_DAYS: Final = timedelta(days=11)
+"""A week, plus the two-day windows that miss their goal on either side of it."""
+_NEAR: Final = timedelta(hours=4)
+"""Short troubles this close are one: probes are hourly and do not start together."""
+_ONSET: Final = timedelta(hours=24)
+"""Levels that change within a day change together: that is the precision of a change point."""
+_LOW: Final = (Shape.DIP, Shape.STEP)
+_SURVEYED: Final = timedelta(hours=30)
+"""Surveys are daily: what they show may have begun the day before."""
+_LASTING: Final = timedelta(days=14)
+_STAGE: Final = timedelta(hours=6)
+"""A later onset than this is a separate stage; closer onsets cannot be resolved."""
+_WELL: Final = 2.5
+"""A series is unmoved if its median is within this many standard errors of its level."""
+_BETTER: Final = 4.0
+"""Standard errors above its level from which a series improved; and at least `_BETTER_LEAST` of the
+level, which sites consider normal."""
+_BETTER_LEAST: Final = LIMITS.cov
+_BETTER_BEFORE: Final = timedelta(days=30)
+_BETTER_RUNS: Final = 12
+_STRONG: Final = 0.25
+_LEVEL: Final = 2.0
+"""The deepest of many runs is about twice as far down as their level, in standard deviations."""
+
+
+def merged(
+    spells: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], *, site: str, now: datetime
+) -> tuple[Incident, ...]:
+    """Return one incident per group of spells that belong together, latest first."""
+    incidents = [
+        _incident(part, frames, site=site, now=now)
+        for group in _groups(spells)
+        for part in _parts(group)
+    ]
+    return tuple(sorted(incidents, key=lambda incident: (incident.at, incident.id), reverse=True))
+
+
+def without_lone_runs(
+    spells: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], runs: Iterable[RunFact] = ()
+) -> tuple[tuple[Spell, ...], tuple[LoneRun, ...]]:
+    """Return the spells without those of single lost runs, and these runs, latest first."""
+    lost: list[Spell] = []
+    lone: list[LoneRun] = []
+    for group in _groups(spells):
+        notes = lone_runs(group, frames, runs)
+        if notes:
+            lost += group
+            lone += notes
+    return tuple(lost), tuple(sorted(lone, key=lambda run: (run.at, run.probe), reverse=True))
+
+
+def _groups(spells: Sequence[Spell]) -> list[list[Spell]]:
+    """Group spells that belong together, directly or through others."""
+    groups: list[list[Spell]] = []
+    for spell in sorted(spells, key=lambda spell: (spell.at, spell.name, spell.shape)):
+        joined = [group for group in groups if any(_together(member, spell) for member in group)]
+        groups = [group for group in groups if group not in joined]
+        groups.append([*(spell for group in joined for spell in group), spell])
+    return groups
+
+
+def _together(spell: Spell, other: Spell) -> bool:
+    """Return whether two spells belong to the same trouble."""
+    if Shape.INTEGRITY in (spell.shape, other.shape):
+        return False
+    if Shape.PERIODIC in (spell.shape, other.shape):
+        return _recur_together(spell, other)
+    if {spell.shape, other.shape} == {Shape.UNSTEADY, Shape.STEP} and spell.key == other.key:
+        # The edge of a step is within the first windows that miss the goal.
+        return abs(spell.at - other.at) <= _SHORT
+    for wide, low in ((spell, other), (other, spell)):
+        if wide.shape is Shape.UNSTEADY and low.shape in _LOW and wide.last - wide.at <= _FEW_DAYS:
+            # A trouble that makes one series unsteady for days may dip or lower another.
+            over = low.until is not None or low.shape is Shape.DIP
+            within = wide.at <= low.at and low.last <= wide.last
+            return low.key != wide.key and over and within
+    if Shape.UNSTEADY in (spell.shape, other.shape) or Shape.DRIFT in (spell.shape, other.shape):
+        return spell.shape is other.shape and _overlap(spell, other, _NEAR)
+    surveyed = _of_surveys(spell) != _of_surveys(other)
+    tolerance = _SURVEYED if surveyed else _ONSET
+    if _is_short(spell) and _is_short(other):
+        return _overlap(spell, other, _SURVEYED if surveyed else _NEAR)
+    if _is_short(spell) or _is_short(other):
+        # A dip long after a level change is another trouble; at its beginning it is the same.
+        long, short = (other, spell) if _is_short(spell) else (spell, other)
+        begins = long.at - tolerance <= short.at <= long.at + tolerance
+        unsure = long.certainty is ChangeStatus.SUSPECT and spell.key == other.key
+        return _overlap(spell, other, _NEAR) and (begins or unsure)
+    return abs(spell.at - other.at) <= tolerance
+
+
+def _recur_together(spell: Spell, other: Spell) -> bool:
+    """Return whether two spells recur at about the same hours of the same days."""
+    if spell.recurs is None or other.recurs is None or not _overlap(spell, other, _NEAR):
+        return False
+    return spell.recurs.meets(other.recurs)
+
+
+def _of_surveys(spell: Spell) -> bool:
+    return spell.key is None and SURVEYS in spell.name
+
+
+def _is_short(spell: Spell) -> bool:
+    return spell.last - spell.at < _SHORT and spell.shape is not Shape.STEP
+
+
+def _overlap(spell: Spell, other: Spell, slack: timedelta) -> bool:
+    return spell.at <= other.last + slack and other.at <= spell.last + slack
+
+
+def _parts(group: Sequence[Spell]) -> Iterator[list[Spell]]:
+    """Yield a group, and separately its faint levels that begin earlier or outlast the rest.
+
+    A confirmed level change is reported as long as it lasts. If another series shows far more,
+    later or for a shorter time, the remainder is another trouble.
+    """
+    lead = _lead(group)
+    strong = _strong(group, lead)
+    ended = all(spell.until is not None for spell in strong)
+    first, last = min(spell.at for spell in strong), max(spell.last for spell in strong)
+    outside = [
+        spell
+        for spell in group
+        if spell.is_level
+        and spell not in strong
+        and (spell.at < first - _STAGE or (ended and (spell.until is None or spell.last > last)))
+    ]
+    yield [spell for spell in group if spell not in outside]
+    if outside:
+        yield from _parts(outside)
+
+
+def _lead(group: Sequence[Spell]) -> Spell:
+    """Return the spell that shows most; a level outranks dips and lost runs at its beginning."""
+    shown = [spell for spell in group if spell.key is not None]
+    deepest = max(shown or group, key=_leading)
+    levels = [spell for spell in _strong(group, deepest) if spell.is_level]
+    if deepest.shape is Shape.DIP and levels:
+        return max(levels, key=_leading)
+    return deepest
+
+
+def _strong(group: Sequence[Spell], lead: Spell) -> list[Spell]:
+    """Return the spells that define an incident's begin and end, without faint traces elsewhere."""
+    return [
+        spell
+        for spell in group
+        if spell.depth >= _STRONG * lead.depth
+        or spell.key is None
+        or (spell.is_level and spell.key == lead.key)
+    ]
+
+
+def _incident(
+    group: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], *, site: str, now: datetime
+) -> Incident:
+    lead = _lead(group)
+    strong = _strong(group, lead)
+    at, last = min(spell.at for spell in strong), max(spell.last for spell in strong)
+    ended = all(spell.until is not None for spell in strong)
+    until = max(spell.until or last for spell in strong) if ended else None
+    shape = _shape(strong, lead, at, last)
+    confirmed = any(spell.certainty is ChangeStatus.CONFIRMED for spell in group)
+    targets = tuple(sorted({target for spell in group for target in spell.targets}))
+    return Incident(
+        id=_id(site, lead, shape, at),
+        site=site,
+        key=lead.key,
+        shape=shape,
+        state=_state(shape, at, until, now, targets),
+        certainty=ChangeStatus.CONFIRMED if confirmed else ChangeStatus.SUSPECT,
+        at=at,
+        until=until,
+        detected_at=min(spell.detected_at for spell in group),
+        effect=lead.effect,
+        effect_interval=lead.effect_interval,
+        runs=lead.runs,
+        unfinished=max(spell.unfinished for spell in group),
+        summary=_summary(group, lead, at, until),
+        moved_with=tuple(sorted(_moved(group) - {lead.name})),
+        unmoved=_unmoved(group, frames, at, last),
+        better=_better(group, frames, at, last),
+        stages=_stages(strong),
+        recurs=lead.recurs,
+        targets=targets,
+    )
+
+
+def _leading(spell: Spell) -> tuple[bool, float, str]:
+    """Return the sort key: deepest first. The level of a step counts as its deepest run."""
+    depth = spell.depth * (_LEVEL if spell.shape is Shape.STEP else 1.0)
+    return spell.shape is Shape.INTEGRITY, depth, spell.name
+
+
+def _shape(group: Sequence[Spell], lead: Spell, at: datetime, last: datetime) -> Shape:
+    """Return the shape of the whole: dips that join into days are a level change."""
+    if lead.shape is Shape.DIP and any(
+        spell.shape is Shape.STEP
+        and (spell.key in (lead.key, None) or spell.depth >= lead.depth / 2)
+        for spell in group
+    ):
+        return Shape.STEP
+    if (
+        lead.shape is Shape.DIP
+        and last - at >= _SHORT
+        and any(spell.until is None for spell in group)
+    ):
+        return Shape.STEP
+    return lead.shape
+
+
+def _state(
+    shape: Shape, at: datetime, until: datetime | None, now: datetime, targets: Sequence[str]
+) -> IncidentState:
+    """Return whether it is ongoing; slow single targets never become the new normal."""
+    if until is not None:
+        return IncidentState.ENDED
+    lasts = shape is Shape.STEP and now - at > _LASTING and not targets
+    return IncidentState.LASTING if lasts else IncidentState.OPEN
+
+
+def _id(site: str, lead: Spell, shape: Shape, at: datetime) -> str:
+    key = lead.key
+    series = (
+        lead.name if key is None else f"{key.probe}/{key.kind}/{key.metric}/{key.comparability}"
+    )
+    return id_of(site, series, shape, at.isoformat())
+
+
+def _summary(group: Sequence[Spell], lead: Spell, at: datetime, until: datetime | None) -> str:
+    begun = f"{at:%Y-%m-%d %H:%M}"
+    if until is None:
+        when = f"since {begun} UTC"
+    else:
+        ended = f"{until:%Y-%m-%d %H:%M}"
+        when = f"{begun} UTC" if ended == begun else f"{begun} to {ended} UTC"
+    parts = [f"{lead.name} {lead.what}"]
+    for member in sorted(group, key=lambda spell: (-spell.depth, spell.name)):
+        text = f"{member.name} {member.what}"
+        if member.name != lead.name and text not in parts:
+            parts.append(text)
+    more = len(parts) - 3
+    return f"{when}: {'; '.join(parts[:3])}" + (f"; {more} more" if more > 0 else "")
+
+
+def _stages(strong: Sequence[Spell]) -> tuple[Stage, ...]:
+    """Return what got worse when; empty if no onset was clearly later than the rest."""
+    stages: list[list[Spell]] = []
+    for spell in sorted(strong, key=lambda spell: (spell.at, -spell.depth, spell.name)):
+        if spell.shape in (Shape.UNSTEADY, Shape.DRIFT, Shape.PERIODIC):
+            continue
+        if stages and spell.at - stages[-1][0].at < _STAGE:
+            stages[-1].append(spell)
+        else:
+            stages.append([spell])
+    if len(stages) < 2:
+        return ()
+    return tuple(
+        Stage(
+            stage[0].at,
+            "; ".join(dict.fromkeys(f"{spell.name} {spell.what}" for spell in stage)),
+        )
+        for stage in stages
+    )
+
+
+def _moved(group: Sequence[Spell]) -> set[str]:
+    return {name for spell in group for name in (spell.name, *spell.moved)}
+
+
+def _better(
+    group: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], at: datetime, last: datetime
+) -> tuple[str, ...]:
+    """Return the series that improved at the same moment, each with its size.
+
+    A series that got faster while others got slower says more about the cause than either.
+    """
+    moved = _moved(group)
+    gains = []
+    for key, frame in frames.items():
+        within, around = _sides(frame, at, min(last, at + _LASTING), _BETTER_BEFORE)
+        if name_of(key) in moved or len(within) == 0 or len(around) < _BETTER_RUNS:
+            continue
+        usual, value = float(np.median(around)), float(np.median(within))
+        gain = value - usual if key.more_is_better else usual - value
+        if usual > 0 and gain > max(_BETTER_LEAST * usual, _BETTER * _error(within, around)):
+            text = percent_off(value / usual, more_is_better=key.more_is_better)
+            gains.append(f"{name_of(key)} {text}")
+    return tuple(sorted(gains))
+
+
+def _unmoved(
+    group: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], at: datetime, last: datetime
+) -> tuple[str, ...]:
+    """Return the series that were unchanged throughout."""
+    moved = _moved(group)
+    still = {
+        name_of(key)
+        for key, frame in frames.items()
+        if name_of(key) not in moved and _is_still(frame, at, last)
+    }
+    return tuple(sorted(still))
+
+
+def _is_still(frame: pl.DataFrame, at: datetime, last: datetime) -> bool:
+    within, around = _sides(frame, at, last, timedelta(days=7))
+    if len(within) == 0 or len(around) < 6:
+        return False
+    off = abs(float(np.median(within)) - float(np.median(around)))
+    return off <= _WELL * _error(within, around)
+
+
+def _sides(frame: pl.DataFrame, at: datetime, last: datetime, before: timedelta) -> tuple[Any, Any]:
+    """Return the values of the finished runs within a stretch, and of those before it."""
+    times = pl.col("at")
+    near = frame.filter(times.is_between(at - before, last))
+    finished = near.filter(pl.col("value").is_not_null())
+    within, around = (
+        finished.filter(part)["value"].to_numpy()
+        for part in (times >= at, times <= at - timedelta(hours=1))
+    )
+    return within, around
+
+
+def _error(within: Any, around: Any) -> float:
+    """Return the standard error of the median within, from the scatter of the runs before."""
+    usual = float(np.median(around))
+    scale = max(scatter(around), 0.005 * usual)
+    # The median of n has 1.25 times the standard error of the mean; neighbours are correlated, so
+    # only about one run in three counts.
+    return 1.25 * scale / max(1.0, len(within) / 3) ** 0.5
+
+
+_NEAR_LEVEL: Final = timedelta(days=2)
+"""So far apart an incident and the level that it left may begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Troubles:
+    """The troubles of a site.
+
+    Attributes
+    ----------
+    incidents
+        Latest first.
+    lone_runs
+        Single runs that did not finish, latest first: notes, not incidents.
+    """
+
+    incidents: tuple[Incident, ...]
+    lone_runs: tuple[LoneRun, ...]
+
+
+def find_troubles(
+    judgements: Sequence[SeriesJudgement],
+    frames: Mapping[SeriesKey, pl.DataFrame],
+    surveys: pl.DataFrame,
+    bad_checksums: Iterable[BadChecksums] = (),
+    *,
+    site: str,
+    now: datetime,
+    runs: Sequence[RunFact] = (),
+    limits: SiteLimits | None = None,
+    timezone: str = "UTC",
+) -> Troubles:
+    """Find the incidents of a site, and what deserves only a note.
+
+    Parameters
+    ----------
+    judgements
+        One per series of the whole file system; dismissed suspects among their changes are ignored.
+    frames
+        The series by the judgements' keys: ``at`` (Datetime, UTC), ``value`` (in the unit of the
+        series), ``unfinished``.
+    surveys
+        Targets measured separately: ``at``, ``run``, ``target``, ``metric``, ``value``; one row per
+        target and survey.
+    bad_checksums
+        Transfers with bad checksums, from the counters of snapshots.
+    site
+        Name of the site.
+    now
+        End of the record, aware UTC.
+    runs
+        Every run, whatever its status: runs that failed, did not start, ran another workload or are
+        not credible form incidents of their own.
+    limits
+        Limits of the site; ``None``: the defaults.
+    timezone
+        IANA name of the site's zone, for patterns by hour or weekday.
+
+    Returns
+    -------
+    Troubles
+        Incidents and notes, the latest first.
+    """
+    limits = limits or SiteLimits()
+    judged = [
+        (judgement, frame)
+        for judgement in judgements
+        if (frame := frames.get(judgement.key)) is not None and not frame.is_empty()
+    ]
+    looked = LookedSeries(judged, now)
+    spells = [*slow_targets(surveys), *slow_surveys(surveys), *failures(runs)]
+    spells += pooled(looked.together())
+    for judgement, frame in judged:
+        spells += [*steps(judgement, frame), *drift(judgement)]
+        spells += periodic(looked.of(judgement.key), frame, timezone)
+    dips_of = {judgement.key: _dips(looked.of(judgement.key), spells) for judgement, _ in judged}
+    every = [*spells, *chain.from_iterable(dips_of.values())]
+    lost, lone = without_lone_runs(every, frames, runs)
+    first_spells = tuple(spells)
+    spells = [spell for spell in spells if spell not in lost]
+    for judgement, _ in judged:
+        # Another series' trouble does not explain this one's spread; a lost single run does.
+        key = judgement.key
+        near = (spell for spell in (*first_spells, *lost) if spell.key in (key, None))
+        taken = [hours for spell in near for hours in _hours(spell, now)]
+        low = [dip for dip in dips_of[key] if dip not in lost]
+        spells += unsteady(judgement, looked, low, taken, window_s=limits.window_s)
+    spells += integrity(bad_checksums, now)
+    return Troubles(merged(spells, frames, site=site, now=now), lone)
+
+
+def _dips(parts: Sequence[SeriesPart], spells: Sequence[Spell]) -> list[Spell]:
+    """Return the dips of a series except the recurring ones."""
+    recurring = [
+        spell for spell in spells if spell.shape is Shape.PERIODIC and spell.key == parts[0].key
+    ]
+    return [dip for dip in dips(parts) if not _recurs(dip, recurring)]
+
+
+def _recurs(dip: Spell, recurring: Sequence[Spell]) -> bool:
+    """Return whether a dip is one of the recurring ones and nothing else."""
+    for spell in recurring:
+        assert spell.recurs is not None
+        local = dip.at.astimezone(ZoneInfo(spell.recurs.timezone))
+        if (
+            spell.at <= dip.at <= spell.last
+            and local.hour in spell.recurs.hours
+            and local.weekday() in spell.recurs.weekdays
+            and dip.last - dip.at < timedelta(days=1)
+        ):
+            return True
+    return False
+
+
+def _hours(spell: Spell, now: datetime) -> tuple[Period, ...]:
+    """Return the hours whose spread a spell explains: the edges of a step, all of a dip."""
+    end = spell.until or now
+    if end - spell.at <= timedelta(days=4) or spell.shape is Shape.PERIODIC:
+        return (Period(spell.at, end),)
+    edges = [spell.at] if spell.until is None else [spell.at, spell.until]
+    return tuple(Period(at, at) for at in edges)
+
+
+def with_levels(
+    incidents: Sequence[Incident], judged: Sequence[SeriesJudgement]
+) -> tuple[Incident, ...]:
+    """Return incidents, the last of each series that is below its level with the one it has now.
+
+    Of those that go on, else of all: a series that lost a half and got a quarter back is in no
+    incident any more, and not as it was.
+    """
+    levels: dict[str, LevelNow] = {}
+    for series in judged:
+        level = level_now(series)
+        if level is None or not is_worse(level.from_last, series.key):
+            continue
+        begin = level.since if level.between is None else level.between[0]
+        of_series = [
+            incident
+            for incident in incidents
+            if incident.key == series.key
+            and incident.shape in {Shape.STEP, Shape.DIP, Shape.DRIFT}
+            and (incident.state is not IncidentState.ENDED or incident.at >= begin - _NEAR_LEVEL)
+        ]
+        lasting_steps = [
+            incident
+            for incident in of_series
+            if incident.shape is Shape.STEP and incident.state is not IncidentState.ENDED
+        ]
+        if lasting_steps or of_series:
+            last = max(lasting_steps or of_series, key=lambda incident: incident.at)
+            levels[last.id] = level
+    return tuple(replace(incident, level_now=levels.get(incident.id)) for incident in incidents)

@@ -1,1 +1,0 @@
-"""From judged series, surveys and runs to incidents: one per trouble, but no causes."""

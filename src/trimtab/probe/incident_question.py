@@ -1,0 +1,408 @@
+"""Questions about the incidents of a site, answered side by side from its snapshots, runs and jobs.
+
+Each incident is a separate question. Snapshots are read last, and only those of the times that an
+explanation asks for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from trimtab.base.code_version import __version__
+from trimtab.base.incident import Assessment, Explanation, Incident, IncidentState
+from trimtab.base.plain import as_dict, as_list, as_number, time_since_1970
+from trimtab.base.run import ASKED, Run, Sample
+from trimtab.explain.context import (
+    JOBS,
+    LONGEST_STEP,
+    Context,
+    CpuProfile,
+    Period,
+    RunFact,
+    Telemetry,
+)
+from trimtab.explain.explanation import explain
+from trimtab.explain.failed_run import BadChecksums
+from trimtab.explain.site_explanation import BEGINNING, Known, context_of, standing_of
+from trimtab.reach.worker_process import Together
+from trimtab.site.lookup import borrowed
+
+if TYPE_CHECKING:
+    from trimtab.store.store import Store
+
+
+_CHECKSUMS: Final = ("checksum_errors_total",)
+_FEW: Final = 4
+"""Snapshots that are compared as they are: the watch asks after each slot, for the last ones."""
+
+
+@dataclass(slots=True)
+class StoreTelemetry:
+    """Snapshots of one site as `trimtab.explain.site_explanation.TelemetrySource` asks for them."""
+
+    store: Store
+    site: str
+    _times: tuple[datetime, ...] | None = field(default=None, init=False)
+
+    def times(self, since: datetime, until: datetime) -> Sequence[datetime]:
+        """Return the times of the snapshots within a stretch."""
+        if self._times is None:
+            self._times = self.store.snapshot_times(self.site)
+        return self._times[bisect_left(self._times, since) : bisect_right(self._times, until)]
+
+    def frames(self, times: Sequence[datetime]) -> Telemetry:
+        """Return the snapshots of these times."""
+        readings, settings = self.store.telemetry_frames(self.site, times, categories=True)
+        return Telemetry(readings, settings)
+
+    def bad_checksums(self, since: datetime, until: datetime) -> tuple[BadChecksums, ...]:
+        """Return by how much counters of bad checksums grew, and when.
+
+        A snapshot a day shows whether the counts changed at all, and those of that day when.
+        Counted are messages in a kernel's log: a count that goes down was set back by a boot, or
+        old messages have fallen out of the log. Neither is a transfer that went wrong.
+        """
+        times = self.times(since, until)
+        if len(times) <= _FEW and not self._counts_differ(since, until):
+            return ()
+        daily = [
+            at
+            for place, at in enumerate(times)
+            if place in (0, len(times) - 1) or at.date() != times[place - 1].date()
+        ]
+        changed = [(before, change.at) for before, change in self._changes(daily)]
+        near = {
+            at
+            for before, after in set(changed)
+            for at in times[bisect_left(times, before) : bisect_right(times, after)]
+        }
+        return tuple(change for _, change in self._changes(sorted(near)) if change.count > 0)
+
+    def _counts_differ(self, since: datetime, until: datetime) -> bool:
+        """Return whether not all snapshots of a stretch have the same counts."""
+        counts = []
+        for snapshot in self.store.snapshots(self.site, since=since, until=until):
+            places = [(seen.target.name, seen.readings) for seen in snapshot.targets]
+            places += [(host.name, host.readings) for host in snapshot.hosts]
+            counts.append(
+                [
+                    (name, reading.label, reading.value)
+                    for name, readings in places
+                    for reading in readings
+                    if reading.name in _CHECKSUMS
+                ]
+            )
+        return any(of_snapshot != counts[0] for of_snapshot in counts)
+
+    def _changes(self, times: Sequence[datetime]) -> list[tuple[datetime, BadChecksums]]:
+        """Return when a count was read before, and by how much it is another now."""
+        readings, _ = self.store.telemetry_frames(
+            self.site, times, names=_CHECKSUMS, settings_at=()
+        )
+        numbers = readings.select("target", "at", "number").drop_nulls()
+        counted = numbers.group_by("target", "at").sum().sort("at")
+        changes: list[tuple[datetime, BadChecksums]] = []
+        for (target,), of_target in counted.group_by("target", maintain_order=True):
+            for (earlier, before), (at, after) in pairwise(of_target.select("at", "number").rows()):
+                if after != before:
+                    changes.append((earlier, BadChecksums(at, str(target), int(after - before))))
+        return changes
+
+
+_PLACED_S: Final = 300.0
+
+RunFacts = tuple[tuple[RunFact, ...], tuple[CpuProfile, ...], pl.DataFrame]
+"""Runs of probes, profiles of servers, and jobs as `Context.jobs` has them."""
+Conditions = tuple[Assessment, ...]
+"""What was wrong in all of a record."""
+SETTLED: Final = timedelta(days=4)
+"""After the end of an incident: what comes later adds nothing to its explanation but hours to
+compare it with. It is more than `trimtab.explain.site_explanation` and the causes look at."""
+
+
+@dataclass(slots=True)
+class _Asking:
+    """Notes which snapshots a context asks for, and gives none of them yet."""
+
+    source: StoreTelemetry
+    times_requested: tuple[datetime, ...] = ()
+
+    def times(self, since: datetime, until: datetime) -> Sequence[datetime]:
+        """Return the times of the snapshots within a stretch."""
+        return self.source.times(since, until)
+
+    def frames(self, times: Sequence[datetime]) -> Telemetry:
+        """Return snapshots of no time."""
+        self.times_requested = tuple(times)
+        return self.source.frames(())
+
+
+@dataclass(frozen=True, slots=True)
+class ExplanationBasis:
+    """What an explanation rests on.
+
+    Attributes
+    ----------
+    digest
+        Of everything but the content of snapshots.
+    snapshots
+        How many it looks at of the hours around the incident.
+    are_removed
+        Whether snapshots of these hours have outlived their retention.
+    """
+
+    digest: str
+    snapshots: int
+    are_removed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentQuestion:
+    """One incident with what is known of its hours, but for the snapshots: those are read last."""
+
+    url: str
+    site: str
+    context: Context
+    times: tuple[datetime, ...]
+    first_snapshot: datetime | None = None
+
+    @property
+    def incident(self) -> Incident:
+        """The incident to explain."""
+        return self.context.incident
+
+    def basis(self) -> ExplanationBasis | None:
+        """Return what the explanation rests on; ``None`` while that may still change daily."""
+        context, incident = self.context, self.context.incident
+        if incident.state is not IncidentState.ENDED or incident.until is None:
+            return None
+        if incident.until + SETTLED > context.now:
+            return None
+        # The first snapshots of the record are others each day once the retention is over.
+        begins = min(window.from_ for window in (*context.bad, *context.good))
+        times = tuple(at for at in self.times if at >= begins - LONGEST_STEP)
+        rests_on = (
+            *(__version__, incident, context.record_from),
+            *(_placed(window) for window in (*context.bad, *context.good)),
+            *(context.runs, context.events, context.log_entries, context.profiles),
+            *(context.limits, context.hardware, sorted(context.home.items())),
+            context.has_site_file,
+            *(frame.write_csv() for frame in (context.surveys, context.jobs)),
+            times,
+        )
+        digest = hashlib.sha256(repr(rests_on).encode()).hexdigest()[:32]
+        are_removed = self.first_snapshot is None or self.first_snapshot > begins
+        return ExplanationBasis(digest, len(times), are_removed)
+
+    def answer(self) -> Explanation:
+        """Return why it came about."""
+        telemetry = StoreTelemetry(borrowed(self.url), self.site).frames(self.times)
+        return explain(replace(self.context, telemetry=telemetry))
+
+
+def _placed(window: Period) -> tuple[int, int]:
+    """Return where a window lies to some minutes: how far apart runs are changes by seconds."""
+    begin, end = window.from_.timestamp(), window.to.timestamp()
+    return round(begin / _PLACED_S), round(end / _PLACED_S)
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What was wrong in all of the record: its first days beside its last."""
+
+    url: str
+    known: Known
+
+    def answer(self) -> Conditions:
+        """Return those conditions."""
+        source = StoreTelemetry(borrowed(self.url), self.known.site)
+        return standing_of(self.known, source)
+
+
+@dataclass(frozen=True, slots=True)
+class Checksums:
+    """Whether transfers had bad checksums, in all of a site's snapshots."""
+
+    url: str
+    site: str
+
+    def answer(self) -> tuple[BadChecksums, ...]:
+        """Return by how much the counters grew, and when."""
+        store = borrowed(self.url)
+        times = store.snapshot_times(self.site)
+        source = StoreTelemetry(store, self.site)
+        return source.bad_checksums(times[0], times[-1]) if times else ()
+
+
+@dataclass(frozen=True, slots=True)
+class FactsQuestion:
+    """What the runs of a site tell, the profiles of its servers and the accounting of its jobs."""
+
+    url: str
+    site: str
+    until: datetime | None
+
+    def answer(self) -> RunFacts:
+        """Return each by time."""
+        facts: list[RunFact] = []
+        profiles: list[CpuProfile] = []
+        accounts: list[Run] = []
+        # A run is far larger than what is noted of it: a year of them is never in memory.
+        for run, series in borrowed(self.url).runs_between(self.site, until=self.until):
+            if run.kind not in EXPLAINING and (fact := run_fact(run, series)) is not None:
+                facts.append(fact)
+            if (profile := profile_of(run)) is not None:
+                profiles.append(profile)
+            if run.kind == JOBS_KIND:
+                accounts.append(run)
+        return tuple(facts), tuple(profiles), jobs_of(accounts, self.until)
+
+
+def questions_of(
+    store: Store, incidents: Iterable[Incident], known: Known, *, others: Sequence[Incident]
+) -> Iterator[IncidentQuestion]:
+    """Yield what is asked of each incident, in their order.
+
+    Parameters
+    ----------
+    others
+        All that are known of, whose hours are no good ones.
+    """
+    source, url = StoreTelemetry(store, known.site), store.location.url
+    first = next(iter(source.times(known.record_from, known.now)), None)
+    for incident in incidents:
+        asking = _Asking(source)
+        context = context_of(incident, known, asking, others=others)
+        yield IncidentQuestion(url, known.site, context, asking.times_requested, first)
+
+
+def ask_for_standing(store: Store, known: Known, together: Together) -> Iterator[Conditions]:
+    """Begin to look for what was wrong all along, and return what yields it."""
+    return together([_Standing(store.location.url, _at_its_ends(known))])
+
+
+def _at_its_ends(known: Known) -> Known:
+    """Return what is known of the first and the last days alone."""
+    first, last = known.record_from + BEGINNING, known.now - BEGINNING
+    return replace(
+        known,
+        series={},
+        surveys=known.surveys.filter((pl.col("at") <= first) | (pl.col("at") >= last)),
+        runs=tuple(run for run in known.runs if run.at <= first or run.at >= last),
+    )
+
+
+PERF_KIND: Final = "perf"
+JOBS_KIND: Final = "slurm-accounting"
+EXPLAINING: Final = frozenset({PERF_KIND, JOBS_KIND})
+"""Kinds without a figure of the file system: they explain runs."""
+
+
+def run_fact(run: Run, series: str) -> RunFact | None:
+    """Return a kept run as a fact; ``None`` for one without a time, which explains nothing.
+
+    Parameters
+    ----------
+    series
+        Its comparability.
+    """
+    if run.at is None:
+        return None
+    parameters = run.parameters
+    job, cost = as_dict(parameters.get("job")), as_dict(parameters.get("cost"))
+    requested = as_dict(parameters.get(ASKED))
+    totals, tails = _figures(run.samples)
+    nodes = tuple(str(name) for name in as_list(job.get("nodes")))
+    return RunFact(
+        id=run.id,
+        at=run.at,
+        until=run.until,
+        probe=run.probe,
+        kind=run.kind,
+        series=series,
+        status=run.status,
+        values=totals,
+        tails=tails,
+        disbelieved=tuple(dict.fromkeys(sample.reason for sample in run.samples if sample.reason)),
+        problem=run.problem,
+        hosts=nodes or (() if run.host is None else (run.host,)),
+        bytes_written=_moved(totals, cost, "bytes_written"),
+        bytes_read=_moved(totals, cost, "bytes_read"),
+        # What it ran on, not what was asked for: half of the nodes are half of the bandwidth.
+        nodes=len(set(nodes)) or _count(requested.get("nodes")),
+        tasks=_count(requested.get("tasks")),
+    )
+
+
+def profile_of(run: Run) -> CpuProfile | None:
+    """Return an imported output of perf as where a server's CPU time went, ``None`` for others."""
+    if run.kind != PERF_KIND:
+        return None
+    recorded = as_dict(run.parameters.get("told"))
+    shares = {
+        str(name): share
+        for name, value in as_dict(recorded.get("shares")).items()
+        if (share := as_number(value)) is not None
+    }
+    return CpuProfile(run.at, shares) if shares else None
+
+
+def jobs_of(runs: Iterable[Run], until: datetime | None) -> pl.DataFrame:
+    """Return the hours of imported accounting, as `Context.jobs` has them.
+
+    Parameters
+    ----------
+    until
+        Hours that end later are left out.
+    """
+    hours: dict[datetime, tuple[float, float]] = {}
+    for run in runs:
+        recorded = as_dict(run.parameters.get("told"))
+        hour = timedelta(seconds=as_number(recorded.get("hour_s")) or 0.0)
+        begin = time_since_1970(as_number(recorded.get("from_s")))
+        columns = (as_list(recorded.get(name)) for name in ("running_jobs", "busy_nodes"))
+        for number, pair in enumerate(zip(*columns, strict=False)):
+            jobs, nodes = map(as_number, pair)
+            if begin is None or jobs is None or nodes is None:
+                continue
+            at = begin + number * hour + hour / 2
+            if until is None or at + hour / 2 <= until:
+                hours[at] = (jobs, nodes)
+    rows = [(at, *figures) for at, figures in sorted(hours.items())]
+    return pl.DataFrame(rows, schema=JOBS, orient="row")
+
+
+def _figures(samples: Iterable[Sample]) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the median of each metric over repetitions, and of each other statistic of it."""
+    totals: dict[str, list[float]] = {}
+    tails: dict[str, list[float]] = {}
+    for sample in samples:
+        if sample.target is not None or not sample.believed or sample.value is None:
+            continue
+        if sample.statistic == "total":
+            totals.setdefault(sample.metric, []).append(sample.value)
+        else:
+            tails.setdefault(f"{sample.metric}:{sample.statistic}", []).append(sample.value)
+    return (
+        {name: median(values) for name, values in totals.items()},
+        {name: median(values) for name, values in tails.items()},
+    )
+
+
+def _moved(totals: dict[str, float], cost: dict[str, Any], name: str) -> float | None:
+    moved = totals.get(name, as_number(cost.get(name)))
+    return None if moved is None else float(moved)
+
+
+def _count(value: object) -> int | None:
+    number = as_number(value)
+    return None if number is None or number < 1 else int(number)

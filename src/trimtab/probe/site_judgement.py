@@ -1,0 +1,400 @@
+"""``trimtab judge SITE``: judges months of a site from the store, every series and target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from trimtab.base.error import visible
+from trimtab.base.run import METRIC_UNITS, RunStatus
+from trimtab.base.schedule import PROBE_PREFIX
+from trimtab.base.series import InvalidRun, SeriesJudgement, SeriesKey, SiteJudgement, TargetTails
+from trimtab.base.site import SiteLimits
+from trimtab.base.text import levels_text
+from trimtab.base.verdict import HistoryPoint
+from trimtab.judge.series_analysis import changes_of, judge_series
+from trimtab.judge.series_frame import between
+from trimtab.judge.straggler import target_tails
+from trimtab.judge.walk_forward import Walked
+from trimtab.probe.site_series import (
+    frames_of,
+    last_runs,
+    left_out_notes,
+    nothing_to_judge,
+    rejected_among,
+    series_apart,
+    series_of,
+    surveying_series,
+)
+from trimtab.reach.worker_process import Together, one_by_one
+from trimtab.site.place import Place
+from trimtab.store.kept import Keeping, RestsOn, is_afresh, keeping
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from trimtab.store.kept import LeftOut, Series, Sums
+    from trimtab.store.store import Store
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeTerms:
+    """What is judged, and by what.
+
+    Attributes
+    ----------
+    since, until
+        As a person writes them; all that is kept where ``None``.
+    probe, metric
+        Only this one; all where ``None``.
+    goal, window_s
+        Of the site file where ``None``.
+    """
+
+    since: str | None = None
+    until: str | None = None
+    probe: str | None = None
+    metric: str | None = None
+    goal: float | None = None
+    window_s: float | None = None
+
+    def limits(self, place: Place) -> SiteLimits:
+        """Return the limits of a site with what was asked in place of its own."""
+        limits = place.limits
+        cov = limits.cov if self.goal is None else self.goal
+        window_s = limits.window_s if self.window_s is None else self.window_s
+        return replace(limits, cov=cov, window_s=window_s)
+
+
+@dataclass(frozen=True)
+class JudgedSite:
+    """What was judged, with the frames that it was judged by, read when they are asked for.
+
+    Attributes
+    ----------
+    store, file
+        Where it comes from: one of them.
+    """
+
+    judgement: SiteJudgement
+    read_frames: Callable[[], Mapping[SeriesKey, pl.DataFrame]]
+    read_surveys: Callable[[], pl.DataFrame] | None = None
+    store: str | None = None
+    file: str | None = None
+
+    @cached_property
+    def frames(self) -> Mapping[SeriesKey, pl.DataFrame]:
+        """The runs of each series."""
+        return self.read_frames()
+
+    @cached_property
+    def surveys(self) -> pl.DataFrame | None:
+        """One row a target measured by itself: at, run, target, server, metric, value."""
+        return None if self.read_surveys is None else self.read_surveys()
+
+
+@dataclass(frozen=True, slots=True)
+class _OfSeries:
+    """What is to be said of one series."""
+
+    frame: pl.DataFrame
+    key: SeriesKey
+    limits: SiteLimits
+    timezone: str
+    since: datetime | None
+    until: datetime | None
+    due: tuple[datetime, ...] | None
+    left: tuple[LeftOut, ...]
+    walked: Walked | None
+
+    def answer(self) -> tuple[SeriesJudgement, Walked | None]:
+        """Return what is said of it, and what the next look goes on with."""
+        invalid = _invalid(self.left)
+        changes = changes_of(
+            self.frame, self.key, timezone=self.timezone, invalid=invalid, after=self.walked
+        )
+        judgement = judge_series(
+            self.frame,
+            self.key,
+            goal=self.limits.cov,
+            window_s=self.limits.window_s,
+            timezone=self.timezone,
+            since=self.since,
+            schedule=self.due,
+            invalid=invalid,
+            changes=changes,
+        )
+        return judgement, changes.walked
+
+
+@dataclass(frozen=True, slots=True)
+class _OfTargets:
+    """What is to be said of single targets by one metric."""
+
+    surveys: pl.DataFrame
+    metric: str
+    timezone: str
+
+    def answer(self) -> TargetTails:
+        """Return what is said of them."""
+        return target_tails(self.surveys, self.metric, timezone=self.timezone)
+
+
+def judge_site(
+    store: Store,
+    place: Place,
+    terms: JudgeTerms | None = None,
+    *,
+    together: Together = one_by_one,
+    progress: Progress = lambda text, fraction: None,
+) -> JudgedSite:
+    """Return what is said of every series of a site, and of its targets one by one.
+
+    Parameters
+    ----------
+    together
+        Answers for all series and metrics, side by side where there is more than one processor.
+
+    Raises
+    ------
+    UsageError
+        Nothing is kept of it, or nothing of what was asked for; or all runs were rejected: why.
+    """
+    terms = terms or JudgeTerms()
+    with keeping(store, place.name) as look:
+        return _SiteJudging(store, place, terms, look).judged(together, progress)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """One metric of a series judged, and its first and last run."""
+
+    judgement: SeriesJudgement
+    first: datetime | None
+    last: datetime | None
+
+
+@dataclass(frozen=True)
+class _SiteJudging:
+    """The series of a site, each read when it must be: what holds of before is taken over."""
+
+    store: Store
+    place: Place
+    terms: JudgeTerms
+    look: Keeping
+
+    @cached_property
+    def stored(self) -> list[Series]:
+        return series_of(self.store, self.look.series(), self.terms.probe)
+
+    @cached_property
+    def since(self) -> datetime | None:
+        return self.place.moment(self.terms.since)
+
+    @cached_property
+    def until(self) -> datetime | None:
+        return self.place.moment(self.terms.until, end=True)
+
+    @cached_property
+    def last_runs(self) -> dict[tuple[str, str], str | None]:
+        if self.until is None:
+            return last_runs(self.stored, self.look)
+        histories = {series.key: self.history(series) for series in self.stored}
+        return {key: points[-1].run if points else None for key, points in histories.items()}
+
+    @cached_property
+    def apart(self) -> dict[tuple[str, str], dict[str, object]]:
+        return series_apart(self.store, self.stored, self.last_runs)
+
+    def history(self, series: Series) -> tuple[HistoryPoint, ...]:
+        return self.look.history(series, self.until)
+
+    @cached_property
+    def surveys(self) -> pl.DataFrame:
+        """What was measured of single targets, each with the server that serves it now."""
+        import polars as pl
+
+        frame = self.store.survey_frame(self.place.name, since=self.since, until=self.until)
+        servers = {} if frame.is_empty() else self._servers
+        named = pl.DataFrame(
+            {"target": list(servers), "server": list(servers.values())},
+            schema={"target": pl.String, "server": pl.String},
+        )
+        return frame.join(named, on="target", how="left", maintain_order="left")
+
+    def frames(self) -> dict[SeriesKey, pl.DataFrame]:
+        """Return the runs of each series."""
+        return {
+            key: frame
+            for series in self.stored
+            for key, frame in frames_of(
+                series,
+                self.history(series),
+                self.terms.metric,
+                apart=levels_text(self.apart.get(series.key, {})),
+            )
+        }
+
+    def judged(self, together: Together, progress: Progress) -> JudgedSite:
+        """Return what is said of all."""
+        taken_over = {series.key: self._taken_over(series) for series in self.stored}
+        questions = {
+            series.key: [*self._questions(series)]
+            for series in self.stored
+            if taken_over[series.key] is None
+        }
+        tails = self._tails_taken_over()
+        of_targets = [*self._questions_of_targets()] if tails is None else []
+        answers = together([*chain.from_iterable(questions.values()), *of_targets])
+        parts: list[_Judged] = []
+        for number, series in enumerate(self.stored):
+            progress(f"judging {visible(series.probe)}", number / (len(self.stored) + 1))
+            metrics = taken_over[series.key]
+            if metrics is None:
+                answered = [(question, next(answers)) for question in questions[series.key]]
+                metrics = tuple(_judged(question, answer[0]) for question, answer in answered)
+                if self._is_whole and self.terms.metric is None:
+                    walked = {question.key.metric: answer[1] for question, answer in answered}
+                    self.look.note(*self._place_of_walked(series), walked)
+                    metrics = self.look.note(*self._place_of(series), metrics)
+            requested = self.apart.get(series.key, {})
+            parts += [
+                replace(part, judgement=_set_apart(part.judgement, requested))
+                for part in metrics
+                if self.terms.metric in (None, part.judgement.key.metric)
+            ]
+        progress("judging single targets", len(self.stored) / (len(self.stored) + 1))
+        if tails is None:
+            tails = tuple(answers)
+            if self._is_whole and self.terms.metric is None:
+                tails = self.look.note(*self._place_of_tails(), tails)
+        judged = [part.judgement for part in parts]
+        has_content = any(series.overall.n or series.invalid or series.missing for series in judged)
+        # A probe that is named is what is asked about, not the targets that surveys measured.
+        if not has_content and (not tails or self.terms.probe is not None):
+            rejected = rejected_among(self.store, self.stored, self.last_runs)
+            probe, metric = self.terms.probe, self.terms.metric
+            raise nothing_to_judge(self.look, self.place, rejected, probe=probe, metric=metric)
+        judgement = SiteJudgement(
+            site=self.place.name,
+            from_=min((part.first for part in parts if part.first is not None), default=None),
+            to=max((part.last for part in parts if part.last is not None), default=None),
+            series=tuple(sorted(judged, key=_most_runs_first)),
+            tails=tuple(tail for tail in tails if self.terms.metric in (None, tail.metric)),
+            notes=left_out_notes(self.look, self.terms.probe),
+        )
+        progress("judged", 1.0)
+        location = str(self.store.location)
+        return JudgedSite(judgement, self.frames, lambda: self.surveys, store=location)
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether all of the record is judged: that alone is kept."""
+        return self.since is None and self.until is None
+
+    def _taken_over(self, series: Series) -> tuple[_Judged, ...] | None:
+        known = self.look.known(*self._place_of(series)) if self._is_whole else None
+        return None if known is None else known[0]
+
+    def _place_of(self, series: Series) -> tuple[str, Any, RestsOn]:
+        limits, item = self.terms.limits(self.place), PROBE_PREFIX + series.probe
+
+        def rests_on(sums: Sums) -> object:
+            rows = sums.runs.get(series.comparability), sums.slots.get(item)
+            return *rows, limits.cov, limits.window_s, self.place.timezone
+
+        return f"judged {series.comparability}", tuple[_Judged, ...], rests_on
+
+    def _place_of_walked(self, series: Series) -> tuple[str, Any, RestsOn]:
+        """Return as `_place_of` where it stands from which the next look at a series goes on.
+
+        Apart from what was judged, whose windows are megabytes.
+        """
+        rests_on = self._place_of(series)[2]
+        return f"walked {series.comparability}", dict[str, Walked | None], rests_on
+
+    def _questions(self, series: Series) -> Iterator[_OfSeries]:
+        goes_on = self._is_whole and not is_afresh()
+        before = self.look.before(*self._place_of_walked(series)[:2]) if goes_on else None
+        walked: dict[str, Walked | None] = before or {}
+        left = self.store.left_out(*series.key)
+        due = _due(self.store, self.place.name, series)
+        for key, frame in frames_of(series, self.history(series), self.terms.metric):
+            limits, timezone = self.terms.limits(self.place), self.place.timezone
+            since, until, after = self.since, self.until, walked.get(key.metric)
+            yield _OfSeries(frame, key, limits, timezone, since, until, due, left, after)
+
+    def _tails_taken_over(self) -> tuple[TargetTails, ...] | None:
+        known = self.look.known(*self._place_of_tails()) if self._is_whole else None
+        return None if known is None else known[0]
+
+    @cached_property
+    def _servers(self) -> dict[str, str | None]:
+        """Target to the server that serves it, by the last stored snapshot."""
+
+        def make() -> dict[str, str | None]:
+            last = self.store.latest_snapshot(self.place.name)
+            targets = () if last is None else [each.target for each in last.targets]
+            return {target.name: target.server for target in targets}
+
+        kind = dict[str, str | None]
+        return self.look.remembered("servers", kind, lambda sums: sums.tables.get("snapshot"), make)
+
+    def _place_of_tails(self) -> tuple[str, Any, RestsOn]:
+        surveying = surveying_series(self.look)
+        servers = sorted(self._servers.items()) if surveying else ()
+
+        def rests_on(sums: Sums) -> object:
+            rows = [sums.runs.get(series.comparability) for series in surveying]
+            return rows, servers, self.place.timezone
+
+        return "tails", tuple[TargetTails, ...], rests_on
+
+    def _questions_of_targets(self) -> Iterator[_OfTargets]:
+        import polars as pl
+
+        for metric in self.surveys["metric"].unique(maintain_order=True).to_list():
+            if self.terms.metric in (None, metric) and METRIC_UNITS.get(metric) != "B":
+                of_metric = self.surveys.filter(pl.col("metric") == metric)
+                yield _OfTargets(of_metric, metric, self.place.timezone)
+
+
+def _judged(question: _OfSeries, judgement: SeriesJudgement) -> _Judged:
+    times = between(question.frame, question.since, question.until)["at"]
+    first, last = (times[0], times[-1]) if len(times) else (None, None)
+    return _Judged(judgement, first, last)
+
+
+def _set_apart(judgement: SeriesJudgement, requested: Mapping[str, object]) -> SeriesJudgement:
+    """Return a series with what it was asked for that others like it were not."""
+    key = replace(judgement.key, apart=levels_text(requested))
+    return replace(judgement, key=key, asked=dict(requested))
+
+
+def _due(store: Store, site: str, series: Series) -> tuple[datetime, ...] | None:
+    """Return when runs of a probe were due, as the watch kept it; ``None``: it did not watch."""
+    slots = store.slots(site, item=PROBE_PREFIX + series.probe)
+    return tuple(slot.due_at for slot in slots) or None
+
+
+def _invalid(left: Sequence[LeftOut]) -> tuple[InvalidRun, ...]:
+    return tuple(
+        InvalidRun(run.run, run.at, run.reason)
+        for run in left
+        if run.status is RunStatus.INVALID_WORKLOAD
+    )
+
+
+def _most_runs_first(judged: SeriesJudgement) -> tuple[int, bool, str, str]:
+    return (
+        -judged.overall.n,
+        not judged.key.metric.startswith("write"),
+        judged.key.probe,
+        judged.key.metric,
+    )

@@ -1,0 +1,240 @@
+"""Which series a site has, what distinguishes them, and which of its runs belong to none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
+
+from trimtab.base.error import Message, UsageError, shell_text, visible
+from trimtab.base.run import ASKED, METRIC_UNITS, Run, grouped, higher_is_better
+from trimtab.base.series import RUNS_LEFT_OUT, SeriesKey
+from trimtab.base.toml_problem import did_you_mean
+from trimtab.base.units import plural, whole_second
+from trimtab.base.verdict import HistoryPoint, by_metric
+from trimtab.explain.status import RejectedSeries, SweepStatus
+from trimtab.judge.series_frame import frame_of
+from trimtab.judge.sweep_result import SWEEP
+from trimtab.site.place import Place
+from trimtab.store.kept import Keeping, RestsOn
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from trimtab.store.kept import Series
+    from trimtab.store.store import Store
+
+
+KeptKey = tuple[str, str]
+"""Site and comparability of a kept series: `trimtab.store.kept.Series.key`."""
+_SWEEP_PREFIX: Final = "sweep-"
+
+
+def last_runs(stored: Sequence[Series], look: Keeping) -> dict[KeptKey, str | None]:
+    """Return of each series of a site the last run that can be judged; ``None``: none can."""
+
+    def last(entry: Series) -> str | None:
+        points = look.history(entry)
+        return points[-1].run if points else None
+
+    return {
+        entry.key: look.remembered(
+            f"last run of {entry.comparability}",
+            str | None,
+            _runs_of(entry),
+            lambda entry=entry: last(entry),
+        )
+        for entry in stored
+    }
+
+
+def _runs_of(entry: Series) -> RestsOn:
+    return lambda sums: sums.runs.get(entry.comparability)
+
+
+def rejected_among(
+    store: Store, stored: Sequence[Series], last_runs: Mapping[KeptKey, str | None]
+) -> Iterator[RejectedSeries]:
+    """Yield the series of which no run can be judged, each with the most frequent reason."""
+    for entry in stored:
+        left = () if last_runs[entry.key] else store.left_out(*entry.key)
+        if not left:
+            continue
+        (reason, count), *others = Counter(run.reason for run in left).most_common()
+        text = f"{reason} ({count} of {len(left)})" if others else reason
+        yield RejectedSeries(entry.site, entry.probe, entry.kind, len(left), text)
+
+
+def sweeps_of(store: Store, stored: Sequence[Series]) -> tuple[SweepStatus, ...]:
+    """Return the sweeps among series: their settings, each a series, would hide the others."""
+    of_sweeps = (entry for entry in stored if entry.probe.startswith(_SWEEP_PREFIX))
+    by_sweep = grouped(of_sweeps, attrgetter("site", "probe"))
+    sweeps = []
+    for (site, probe), series in by_sweep.items():
+        newest = store.runs(site=site, probe=probe, limit=1)
+        if newest and SWEEP in newest[0].parameters:  # else a probe that has such a name
+            name, runs = probe.removeprefix(_SWEEP_PREFIX), sum(entry.runs for entry in series)
+            sweeps.append(SweepStatus(site, name, probe, len(series), runs))
+    return tuple(sweeps)
+
+
+def series_apart(
+    store: Store, stored: Sequence[Series], last_runs: Mapping[KeptKey, str | None]
+) -> dict[KeptKey, dict[str, object]]:
+    """Return what sets series of one probe and kind apart; the last run speaks for each.
+
+    By site and comparability, and only of those that are not alone.
+    """
+    judged = (entry for entry in stored if last_runs[entry.key])
+    alike = grouped(judged, attrgetter("site", "probe", "kind"))
+    differences: dict[KeptKey, dict[str, object]] = {}
+    for series in alike.values():
+        if len(series) < 2:
+            continue
+        parameters = [_requested(store.run(str(last_runs[entry.key]))) for entry in series]
+        names = dict.fromkeys(name for values in parameters for name in values)
+        differing = [
+            name for name in names if len({repr(entry.get(name)) for entry in parameters}) > 1
+        ]
+        for entry, values in zip(series, parameters, strict=True):
+            differences[entry.key] = {name: values.get(name) for name in differing}
+    return differences
+
+
+def _requested(run: Run) -> dict[str, object]:
+    """Return what a run was asked for, options and settings among it, and its layer."""
+    recorded = run.parameters.get(ASKED, run.parameters)
+    values: dict[str, object] = {}
+    for name, value in recorded.items() if isinstance(recorded, dict) else ():
+        values |= value if isinstance(value, dict) else {name: value}
+    layer = run.parameters.get("layer")
+    return values if layer in (None, "client") else {**values, "layer": layer}
+
+
+def surveying_series(look: Keeping) -> list[Series]:
+    """Return the series of a site of which any run measured single targets."""
+    return [
+        entry
+        for entry in look.series()
+        if look.remembered(
+            f"whether targets are measured by {entry.comparability}",
+            bool,
+            _runs_of(entry),
+            lambda entry=entry: look.store.measures_targets(*entry.key),
+        )
+    ]
+
+
+NOTHING_TO_JUDGE: Final = frozenset({"no-series", "runs-rejected"})
+"""Codes of the errors of a site of which no run can be judged yet."""
+
+
+def nothing_to_judge(
+    look: Keeping,
+    place: Place,
+    rejected: Iterator[RejectedSeries],
+    *,
+    probe: str | None,
+    metric: str | None,
+) -> UsageError:
+    """Return what to say where no run can be judged: why not, where there are runs."""
+    store = look.store
+    for series in rejected:
+        return UsageError(
+            f"none of the {plural(series.runs, 'run')} of {visible(series.probe)} can be judged: "
+            f"{visible(series.reason)}",
+            code="runs-rejected",
+            hint="trimtab runs lists them, trimtab show RUN shows one with its output",
+        )
+    name = visible(place.name)
+    for note in left_out_notes(look, probe):
+        return UsageError(
+            f"nothing of {name} can be judged; {note}",
+            code="no-series",
+            hint=f"trimtab runs --site {shell_text([place.name])} lists them",
+        )
+    snapshot = None if store.series(place.name) else store.latest_snapshot(place.name)
+    if snapshot is not None:
+        at = whole_second(snapshot.at)
+        return UsageError(
+            f"no run of {name} is stored, only what its targets looked like",
+            code="no-series",
+            hint=f"trimtab targets {shell_text([place.name])} --at {at}",
+        )
+    return UsageError(
+        f"no matching series is stored for {name}",
+        code="no-series",
+        hint=mistyped(store, place, probe, metric)
+        or "trimtab status lists the series; check --since, --until, --probe and --metric",
+    )
+
+
+def _left_out(look: Keeping, probe: str, comparabilities: Sequence[str]) -> dict[str, int]:
+    """Return why runs of a probe are in no series, and how many are."""
+    return look.remembered(
+        f"left out of {probe}",
+        dict[str, int],
+        lambda sums: [sums.runs.get(comparability) for comparability in comparabilities],
+        lambda: look.store.unjudged(look.site, probe),
+    )
+
+
+_LEFT_OUT: Final = {
+    "no-time": "without a time (import their files again, with --timezone or --at)",
+    "only-summaries": "with summaries alone (for several iterations run mdtest with -v)",
+    "not-believed": "with figures that are not believed (trimtab show RUN says why)",
+    "failed": "that failed or did something else",
+}
+
+
+def left_out_notes(look: Keeping, probe: str | None) -> tuple[Message, ...]:
+    """Return what of a site is in no series, and what would bring it in; nothing if all is."""
+    counts: Counter[str] = Counter()
+    by_probe = grouped(look.series(), attrgetter("probe"))
+    for name, series in by_probe.items():
+        if probe in (None, name):
+            counts.update(_left_out(look, name, [each.comparability for each in series]))
+    parts = [f"{counts[why]:,} {text}" for why, text in _LEFT_OUT.items() if why in counts]
+    if not parts:
+        return ()
+    noun = "run" if sum(counts.values()) == 1 else "runs"
+    return (Message(RUNS_LEFT_OUT, f"{noun} left out: {', '.join(parts)}"),)
+
+
+def mistyped(store: Store, place: Place, probe: str | None, metric: str | None) -> str | None:
+    """Return which probe or metric may have been meant; ``None`` where both are known."""
+    probes = {entry.probe for entry in store.series(place.name)}
+    for word, known in ((probe, probes), (metric, METRIC_UNITS)):
+        if word is not None and word not in known and (near := did_you_mean(word, known)):
+            return near
+    return None
+
+
+def series_of(store: Store, stored: Iterable[Series], probe: str | None) -> list[Series]:
+    """Return the series of a probe, or all; the settings of a sweep are left out."""
+    wanted = [entry for entry in stored if probe in (None, entry.probe)]
+    of_sweeps = {(entry.site, entry.probe) for entry in sweeps_of(store, wanted)}
+    return [entry for entry in wanted if (entry.site, entry.probe) not in of_sweeps]
+
+
+def frames_of(
+    series: Series, points: Sequence[HistoryPoint], only: str | None, *, apart: str = ""
+) -> list[tuple[SeriesKey, pl.DataFrame]]:
+    """Return each metric of a series, or one, with its frame; ``apart`` is of its name."""
+    frames = []
+    for metric, of_metric in by_metric(points):
+        if only not in (None, metric):
+            continue
+        key = SeriesKey(
+            site=series.site,
+            probe=series.probe,
+            kind=series.kind,
+            metric=metric,
+            unit=METRIC_UNITS[metric],
+            comparability=series.comparability,
+            more_is_better=higher_is_better(metric),
+            apart=apart,
+        )
+        frames.append((key, frame_of(of_metric)))
+    return frames

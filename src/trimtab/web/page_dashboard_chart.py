@@ -1,0 +1,559 @@
+"""Charts of the dashboard alone, and the marks of incidents and events on charts over time.
+
+The charts are a series to pan and zoom, surveys as a map, and a target's life; those that a page of
+a command has too come from that page's room. Interactive ones are drawn in the browser by Vega with
+an expression interpreter: the policy of the pages allows no code but our own files.
+
+The marks are pure::
+
+    ▂▂▂▂▂▂▂▂          ▂▂▂▂     incidents, along the upper edge: what lies beneath can be pointed at
+        ▾     ▾                entries of the log book, beneath them
+    · ' . · · . ' · . · '
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from trimtab.answers import series_chart as judge_charts
+from trimtab.base.error import UsageError, install_command, visible
+from trimtab.base.event import EventKind
+from trimtab.base.run import METRIC_UNITS
+from trimtab.base.series import SeriesJudgement
+from trimtab.base.text import key_label, metric_title
+from trimtab.show.chart import (
+    ACCENT,
+    ALARM,
+    INK,
+    MUTED,
+    SECOND,
+    THEME,
+    Chart,
+    Key,
+    axis_title,
+    data,
+    layered,
+    milliseconds,
+    round_top,
+    runs_marks,
+    thinned,
+    time_axis,
+    value_axis,
+    value_scale,
+)
+from trimtab.store.history import space_at
+from trimtab.web import page_series
+from trimtab.web.page_series import frame_of_runs
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from trimtab.base.event import Event
+    from trimtab.probe.site_judgement import JudgedSite
+    from trimtab.store.kept import KeptIncident
+    from trimtab.store.store import Store
+    from trimtab.web.desk import Desk
+
+
+ROUTINE: Final = frozenset(
+    {EventKind.TRIM, EventKind.PURGE, EventKind.TARGET_CLOSED, EventKind.TARGET_OPENED}
+)
+"""Kinds of events that recur: as many marks would hide the others."""
+KEYS: Final = (
+    Key("light-bar", "alarm", "incident, along the upper edge"),
+    Key("triangle", "ink", "entry of the log book"),
+)
+_MOST: Final = 60
+_WORDS: Final = 100
+_BAND: Final = (0, 5)
+"""Pixels below the upper edge; a triangle is centred beneath."""
+_TRIANGLE: Final = 12
+_MARK_OF_INCIDENT: Final = {"type": "rect", "color": ALARM, "opacity": 0.35}
+_MARK_OF_EVENT: Final = {
+    "type": "point",
+    "shape": "triangle-down",
+    "filled": True,
+    "size": 30,
+    "color": INK,
+    "opacity": 0.8,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChartMarks:
+    """Events and incidents to mark, in milliseconds, with their text; no end: it goes on."""
+
+    events: tuple[tuple[float, str], ...] = ()
+    incidents: tuple[tuple[float, float | None, str], ...] = ()
+
+
+def marks_at(desk: Desk, site: str) -> ChartMarks:
+    """Return the marks of a site's log book and incidents on charts."""
+    return marks_of(desk.events(site), desk.incidents(site))
+
+
+def marks_of(events: Sequence[Event], incidents: Sequence[KeptIncident]) -> ChartMarks:
+    """Return the marks of a site, the last of each; where events are many, notes give way."""
+    unusual = [event for event in events if event.kind not in ROUTINE]
+    ranked = sorted(unusual, key=lambda event: (event.kind is not EventKind.NOTE, event.at))
+    words = [
+        (milliseconds(event.at), visible(f"{event.kind.value}: {event.detail}"[:_WORDS]))
+        for event in ranked
+    ]
+    spans = [
+        (
+            milliseconds(incident.at),
+            None if incident.until is None else milliseconds(incident.until),
+            visible(incident.summary[:_WORDS]),
+        )
+        for incident in sorted(incidents, key=lambda incident: incident.at)
+    ]
+    return ChartMarks(tuple(words[-_MOST:]), tuple(spans[-_MOST:]))
+
+
+def marked(chart: Chart, marks: ChartMarks, *, with_keys: bool = True) -> Chart:
+    """Return a chart with the marks of its stretch of time; one that is not over time as it is.
+
+    Parameters
+    ----------
+    with_keys
+        Whether its own legend explains them.
+    """
+    specification = marked_specification(chart.specification, marks)
+    if specification is chart.specification:
+        return chart
+    keys = zip(KEYS, (marks.incidents, marks.events), strict=True)
+    legend = [*chart.legend, *(key for key, of_key in keys if with_keys and of_key)]
+    return replace(chart, specification=specification, legend=tuple(legend))
+
+
+def marked_specification(specification: Any, marks: ChartMarks) -> Any:
+    """Return a layered specification with marks, as it is where there is nothing to mark."""
+    axes = [
+        x for x in _values(specification, "x") if isinstance(x, dict) and x.get("field") == "at"
+    ]
+    times = [at for name in ("at", "to") for at in _values(specification, name)]
+    known = [at for at in times if isinstance(at, (int, float))]
+    if not axes or not known or axes[0].get("type") != "temporal":
+        return specification
+    layers = [*_layers(marks, axes[0], min(known), max(known))]
+    return (
+        {**specification, "layer": [*specification["layer"], *layers]} if layers else specification
+    )
+
+
+def survey_layers(
+    marks: ChartMarks, x: Any, surveys: Mapping[str, float]
+) -> Iterator[dict[str, Any]]:
+    """Yield the layers above a map whose columns are surveys, not times.
+
+    An incident marks each survey during it, an entry of the log book the next survey.
+
+    Parameters
+    ----------
+    surveys
+        Name of each column to its time in milliseconds, by time.
+    """
+    spans = [
+        {"at": name, "what": summary}
+        for since, until, summary in marks.incidents
+        for name, at in surveys.items()
+        if since <= at and (until is None or at <= until)
+    ]
+    first = min(surveys.values(), default=0.0)
+    points = [
+        {"at": name, "what": summary}
+        for at, summary in marks.events
+        if (name := next((each for each, of in surveys.items() if of >= at >= first), None))
+    ]
+    lower, upper = (-edge for edge in _BAND)
+    if spans:
+        yield _layer(spans, _MARK_OF_INCIDENT, x=x, y={"value": upper}, y2={"value": lower})
+    if points:
+        yield _layer(points, _MARK_OF_EVENT, x=x, y={"value": -_TRIANGLE})
+
+
+def _layer(rows: list[dict[str, Any]], mark: Any, **encoding: Any) -> dict[str, Any]:
+    words = {"field": "what", "type": "nominal"}
+    shared = {"tooltip": words, "description": words}
+    return {"data": {"values": rows}, "mark": mark, "encoding": {**shared, **encoding}}
+
+
+def _layers(marks: ChartMarks, x: Any, begin: float, end: float) -> Iterator[dict[str, Any]]:
+    spans = [
+        {"at": max(since, begin), "to": min(end if until is None else until, end), "what": summary}
+        for since, until, summary in marks.incidents
+        if since <= end and (until is None or until >= begin)
+    ]
+    if spans:
+        upper, lower = ({"value": edge} for edge in _BAND)
+        yield _layer(spans, _MARK_OF_INCIDENT, x=x, x2={"field": "to"}, y=upper, y2=lower)
+    points = [{"at": at, "what": summary} for at, summary in marks.events if begin <= at <= end]
+    if points:
+        yield _layer(points, _MARK_OF_EVENT, x=x, y={"value": _TRIANGLE})
+
+
+def _values(node: Any, name: str) -> Iterator[Any]:
+    """Yield every value of a name, however deep."""
+    if isinstance(node, dict):
+        if name in node:
+            yield node[name]
+        for value in node.values():
+            yield from _values(value, name)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _values(value, name)
+
+
+POINTS: Final = 1600
+"""Most points of one chart: a screen has as many columns."""
+_HEIGHT: Final = 320
+_SURVEYS: Final = 60
+_SNAPSHOTS: Final = 48
+
+
+@cache
+def vega_bundle() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script: those that draw the reports."""
+    try:
+        import vl_convert
+    except ImportError as error:
+        raise UsageError(
+            "charts need vl-convert, which is not installed",
+            code="extra-missing",
+            hint=install_command("web"),
+        ) from error
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+
+
+def _drawable(layers: list[dict[str, Any]], height: int = _HEIGHT) -> dict[str, Any]:
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "width": "container",
+        "height": height,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "layer": layers,
+        "config": {**THEME, "axis": {**THEME["axis"], "labelOverlap": True}},
+    }
+
+
+def series_chart(
+    judgement: SeriesJudgement, frame: pl.DataFrame, *, largest: float | None
+) -> dict[str, Any]:
+    """Return a series with its levels and changes, to pan and zoom.
+
+    Parameters
+    ----------
+    frame
+        Its runs within the stretch that is looked at.
+    largest
+        Largest value of the whole series: every stretch has the same axis and unit.
+    """
+    shown = page_series.sampled(frame, POINTS)
+    largest = largest or 1.0
+    scale = value_scale(largest, judgement.key.unit)
+    rows = [
+        {
+            "at": milliseconds(at),
+            "value": 0.0 if unfinished else value / scale.divisor,
+            "run": run,
+            "state": _STATES[unfinished],
+        }
+        for at, value, unfinished, run in shown.select(
+            "at", "value", "unfinished", "run"
+        ).iter_rows()
+    ]
+    top = round_top(largest / scale.divisor * 1.05)
+    y = {
+        "field": "value",
+        "type": "quantitative",
+        "title": axis_title(judgement.key.metric, scale),
+        # A little below 0: an unfinished run at 0 is a whole cross.
+        "scale": {"domain": [-top / 50, top], "nice": False},
+        "axis": {"domain": False, "tickSize": 0},
+    }
+    dots = {
+        "data": {"name": "runs", "values": rows},
+        "params": [
+            {"name": "grid", "select": {"type": "interval", "encodings": ["x"]}, "bind": "scales"}
+        ],
+        "mark": {"type": "point", "filled": True, "opacity": 0.75, "clip": True},
+        "encoding": {"x": _TIME, "y": y, **_by_state(scale.unit)},
+    }
+    begin, end = frame["at"].min(), frame["at"].max()
+    return _drawable([dots, *_levels(judgement, scale.divisor, begin, end)])
+
+
+_STATES: Final = ("finished", "unfinished")
+_TIME: Final[dict[str, Any]] = {
+    "field": "at",
+    "type": "temporal",
+    "title": "time (UTC)",
+    "scale": {"type": "utc"},
+    "axis": {"tickCount": 8, "labelOverlap": True},
+}
+
+
+def _by_state(unit: str) -> dict[str, Any]:
+    """Return how runs that finished differ from those that did not, and the tooltip."""
+
+    def by(*values: object) -> dict[str, Any]:
+        scale = {"domain": _STATES, "range": values}
+        return {"field": "state", "type": "nominal", "scale": scale, "legend": None}
+
+    return {
+        "color": by(ACCENT, ALARM),
+        "shape": by("circle", "cross"),
+        "size": {"condition": {"test": "datum.state == 'unfinished'", "value": 70}, "value": 22},
+        "tooltip": [
+            {
+                "field": "at",
+                "type": "temporal",
+                "format": "%Y-%m-%d %H:%M",
+                "formatType": "utc",
+                "title": "time (UTC)",
+            },
+            {"field": "value", "type": "quantitative", "format": ".4", "title": unit},
+            {"field": "state", "title": "state"},
+            {"field": "run", "title": "run"},
+        ],
+    }
+
+
+def _levels(
+    judgement: SeriesJudgement, divisor: float, begin: Any, end: Any
+) -> Iterator[dict[str, Any]]:
+    """Yield the levels and changes within a stretch."""
+    if begin is None:
+        return
+    levels = [
+        {
+            "at": milliseconds(max(regime.from_, begin)),
+            "to": milliseconds(min(regime.to, end)),
+            "level": regime.median / divisor,
+        }
+        for regime in judgement.regimes
+        if regime.median is not None and regime.to >= begin and regime.from_ <= end
+    ]
+    clipped = {"type": "rule", "clip": True}
+    if levels:
+        yield {
+            "data": {"values": levels},
+            "mark": {**clipped, "color": SECOND, "strokeWidth": 2.5},
+            "encoding": {
+                "x": _TIME,
+                "x2": {"field": "to"},
+                "y": {"field": "level", "type": "quantitative"},
+            },
+        }
+    for status, dash in judge_charts.CHANGE_DASHES:
+        changes = [
+            {"at": milliseconds(change.at), "what": f"{status.value} change"}
+            for change in judgement.changes
+            if change.status is status and begin <= change.at <= end
+        ]
+        if changes:
+            yield {
+                "data": {"values": changes},
+                "mark": {**clipped, "color": INK, "strokeDash": dash},
+                "encoding": {"x": _TIME},
+            }
+
+
+# Targets
+
+
+_MAP: Final[dict[str, Any]] = {
+    "x": {
+        "field": "at",
+        "type": "ordinal",
+        "title": "survey (UTC)",
+        "axis": {
+            "labelAngle": -40,
+            "labelOverlap": True,
+            "labelExpr": "slice(datum.label, 0, 10)",
+        },
+    },
+    "y": {
+        "field": "target",
+        "type": "ordinal",
+        "title": None,
+        "axis": {"labelOverlap": True},
+    },
+    "color": {
+        "field": "relative",
+        "type": "quantitative",
+        "title": "rate / median",
+        "scale": {
+            "domain": [0.5, 1.0, 1.15],
+            "range": [SECOND, "#d5dbe0", ACCENT],
+            "interpolate": "rgb",
+            "clamp": True,
+        },
+        "legend": {
+            "titleFontWeight": "normal",
+            "orient": "top",
+            "gradientLength": 160,
+            "tickCount": 4,
+        },
+    },
+    "tooltip": [
+        {"field": "target", "title": "target"},
+        {"field": "at", "title": "survey"},
+        {
+            "field": "relative",
+            "type": "quantitative",
+            "format": ".0%",
+            "title": "of median",
+        },
+    ],
+}
+
+
+def survey_map(judged: JudgedSite | None, metric: str, marks: ChartMarks) -> dict[str, Any]:
+    """Return the rate of each target in each survey, relative to the median of the survey.
+
+    Incidents and the log book are marked above it.
+
+    Raises
+    ------
+    UsageError
+        No survey measured that.
+    """
+    import polars as pl
+
+    surveys = None if judged is None else judged.surveys
+    if surveys is None or metric not in surveys["metric"].unique().to_list():
+        raise UsageError("no survey measured that", code="page-unknown")
+    of_metric = surveys.filter(pl.col("metric") == metric)
+    chosen = thinned(of_metric["at"].unique().sort().to_list(), _SURVEYS)
+    cells = of_metric.filter(pl.col("at").is_in(chosen)).with_columns(
+        relative=pl.col("value") / pl.col("value").median().over("at")
+    )
+    rows = [
+        {"at": _column(at), "target": visible(target), "relative": round(relative, 3)}
+        for at, target, relative in cells.select("at", "target", "relative").iter_rows()
+        if relative is not None and relative == relative  # noqa: PLR0124 (not a number)
+    ]
+    targets = cells["target"].n_unique()
+    cell = {"data": {"values": rows}, "mark": {"type": "rect"}, "encoding": _MAP}
+    columns = {_column(at): milliseconds(at) for at in chosen}
+    layers = [cell, *survey_layers(marks, _MAP["x"], columns)]
+    return _drawable(layers, height=min(900, max(160, 5 * targets + 40)))
+
+
+def _column(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M}"
+
+
+def spread_charts(judged: JudgedSite) -> Iterator[Chart | None]:
+    """Yield how all targets are spread over time, and in the first and last month of surveys.
+
+    They are figures 1 and 2 of the investigation that this dashboard is for.
+    """
+    if judged.surveys is None:
+        return
+    for tail in judged.judgement.tails:
+        name = f"{tail.metric}-spread"
+        yield judge_charts.survey_chart(judged.surveys, tail.metric, tail.unit, name)
+        yield judge_charts.months_chart(
+            judged.surveys, tail.metric, tail.unit, f"{tail.metric}-months"
+        )
+
+
+def life_charts(store: Store, site: str, target: str) -> Iterator[Chart | None]:
+    """Yield the fullness of a target over its stored snapshots, and its rate in every survey."""
+    import polars as pl
+
+    yield _fullness_chart(store, site, target)
+    of_target = store.survey_frame(site, target=target)
+    for metric in of_target["metric"].unique(maintain_order=True).to_list():
+        unit = METRIC_UNITS.get(metric)
+        if unit == "B" or unit is None:
+            continue
+        values = of_target.filter(pl.col("metric") == metric)
+        largest = float(values["value"].max() or 1.0)  # type: ignore[arg-type]
+        scale = value_scale(largest, unit)
+        rows = [
+            {"at": milliseconds(at), "value": value / scale.divisor}
+            for at, value in values.select("at", "value").iter_rows()
+        ]
+        yield Chart(
+            name=f"life-{metric}",
+            title=f"{metric_title(metric)} in surveys",
+            caption=f"{len(rows):,} surveys of {visible(target)} alone.",
+            specification=_dots(rows, scale.unit, largest / scale.divisor),
+        )
+
+
+def _fullness_chart(store: Store, site: str, target: str) -> Chart | None:
+    times = store.snapshot_times(site)
+    rows = [
+        {"at": milliseconds(each.at), "value": 100 * each.fullness}
+        for each in space_at(store, site, thinned(times, _SNAPSHOTS), target)
+    ]
+    if not rows:
+        return None
+    return Chart(
+        name="fullness",
+        title="Fullness",
+        caption=f"Used / (used + available) in {len(rows)} of {len(times):,} stored snapshots.",
+        specification=_dots(rows, "full in %", 100.0 / 1.05),
+    )
+
+
+def _dots(rows: list[dict[str, Any]], title: str, largest: float) -> dict[str, Any]:
+    x, y = time_axis(rows), value_axis("value", title, largest * 1.05)
+    mark = data(rows).mark_point(size=16, color=ACCENT)
+    return layered([mark.encode(x=x, y=y)])
+
+
+# Incidents
+
+
+def incident_chart(desk: Desk, site: str, incident: KeptIncident) -> Chart | None:
+    """Return the runs around an incident, its stretch marked; ``None`` where its series is gone."""
+    import polars as pl
+
+    document = incident.document
+    of_incident = [
+        entry
+        for entry in desk.listed(site)
+        if (entry.probe, entry.metric) == (document.get("probe"), document.get("metric"))
+        and document.get("apart", "") in ("", entry.apart)
+    ]
+    if not of_incident:
+        return None
+    longest = max(of_incident, key=lambda entry: entry.runs).id
+    key, frame = desk.series(site, longest).key, frame_of_runs(desk.runs(site, longest))
+    last: Any = frame["at"].max()
+    end = incident.until or last
+    around = max(timedelta(days=3), (end - incident.at) / 2)
+    stretch = frame.filter(pl.col("at").is_between(incident.at - around, end + around))
+    if stretch.is_empty():
+        return None
+    shown = page_series.sampled(stretch, 400)
+    largest = max((v for v in shown["value"].to_list() if v is not None), default=1.0)
+    scale = value_scale(largest, key.unit)
+    rows = [
+        {"at": milliseconds(at), "value": (value or 0.0) / scale.divisor, "unfinished": lost}
+        for at, value, lost in shown.select("at", "value", "unfinished").iter_rows()
+    ]
+    x = time_axis(rows)
+    y = value_axis("value", scale.unit, largest / scale.divisor * 1.05)
+    span = [{"at": milliseconds(incident.at), "to": milliseconds(end)}]
+    layers = [
+        data(span).mark_rect(color=MUTED, opacity=0.18).encode(x=x, x2="to:T"),
+        *runs_marks(rows, x, y, size=14, color=ACCENT),
+        data([{"at": span[0]["at"]}]).mark_rule(color=ALARM, strokeWidth=1.4).encode(x=x),
+    ]
+    return Chart(
+        name="incident",
+        title=key_label(key),
+        caption="Runs around it; the grey stretch is the incident. Crosses: unfinished.",
+        specification=layered(layers, width=760),
+    )
