@@ -53,7 +53,6 @@ from trimtab.base.site_policy import (  # noqa: E402
 )
 from trimtab.probe.probe import RunContext  # noqa: E402
 from trimtab.probe.site_probe import runner_of  # noqa: E402
-from trimtab.probe.up_to_date import look_elsewhere  # noqa: E402
 from trimtab.store.slot import SlotState  # noqa: E402
 from trimtab.store.store import Store  # noqa: E402
 from trimtab.twin import twin_site  # noqa: E402
@@ -62,6 +61,7 @@ from trimtab.twin.scenario import Fault, Scenario, ScenarioChange  # noqa: E402
 from trimtab.twin.scenario_key import value_of  # noqa: E402
 from trimtab.twin.simulated_site import site_of  # noqa: E402
 from trimtab.twin.twin_driver import TwinDriver  # noqa: E402
+from trimtab.watch.incident_watch import look_elsewhere  # noqa: E402
 from trimtab.watch.upkeep import observers_of  # noqa: E402
 from trimtab.watch.watch import Watch  # noqa: E402
 

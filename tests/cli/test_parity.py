@@ -315,5 +315,5 @@ def test_a_page_without_charts_names_the_extra(module, known, monkeypatch, capsy
     monkeypatch.setattr(cli.trimtab, "invoke", Mock(side_effect=missing))
     with pytest.raises(SystemExit if known else ModuleNotFoundError) as ended:
         cli.main(["status"])
-    assert not known or ended.value.code == 2
+    assert not known or getattr(ended.value, "code", None) == 2
     assert (install_command("charts") in capsys.readouterr().err) == known

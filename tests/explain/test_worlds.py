@@ -312,7 +312,7 @@ def from_store(store: Store, world: OtherWorld, until: datetime | None = None) -
 
 def from_memory(world: OtherWorld) -> list[Explanation]:
     """Return the same of its plain values; of the site file a store knows nothing."""
-    plain = cast("OtherWorld", world)
+    plain = cast("World", world)
     known = replace(known_of(plain), hardware=Hardware(), home={})
     counted = world.snapshots.bad_checksums() if isinstance(world.snapshots, Snapshots) else ()
     incidents = incidents_of(plain, known, [BadChecksums(*row) for row in counted])
@@ -323,7 +323,7 @@ def from_memory(world: OtherWorld) -> list[Explanation]:
 def test_a_world_is_told_alike_from_a_store(count: int, tmp_path: Path) -> None:
     for seed in SHORT[:count]:
         world = make_other_world(seed)
-        with Store.open(keep_world(cast("OtherWorld", world), tmp_path / f"{seed}.db")) as store:
+        with Store.open(keep_world(cast("World", world), tmp_path / f"{seed}.db")) as store:
             assert told(from_store(store, world)) == told(from_memory(world)), seed
 
 
@@ -370,7 +370,7 @@ def test_invariants_hold_of_worlds_in_a_store(count: int) -> None:
         world = make_other_world(seed)
         with (
             TemporaryDirectory() as folder,
-            Store.open(keep_world(cast("OtherWorld", world), Path(folder) / "t.db")) as store,
+            Store.open(keep_world(cast("World", world), Path(folder) / "t.db")) as store,
         ):
             check_changes(store, world)
             check_no_future(store, world)

@@ -17,6 +17,6 @@ def servers_of(fake: FakeLustre, **more: Any) -> Servers:
 
 def driver_of(fake: FakeLustre, servers: Servers | None = None, **more: Any) -> LustreDriver:
     """Return a driver of a fake Lustre that asks all its servers, unless others are given."""
-    how = {"execute": fake.execute, "fan_out": fake.fan_out, **more}
+    how: dict[str, Any] = {"execute": fake.execute, "fan_out": fake.fan_out, **more}
     asked = servers_of(fake) if servers is None else servers
     return LustreDriver("/scratch", fake.file_system, asked, **how)

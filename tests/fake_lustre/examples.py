@@ -37,7 +37,8 @@ def small(**changes: Any) -> FakeLustre:
     ]
     values: dict[str, Any] = {"servers": [server], "targets": targets}
     values |= {"client": host, "client_name": host, "client_nid": "10.0.2.15@tcp"}
-    return FakeLustre(**{**values, "boot": "fresh", "allocator_counts": False, **changes})
+    values |= {"boot": "fresh", "allocator_counts": False, **changes}
+    return FakeLustre(**values)
 
 
 def pair(**changes: Any) -> FakeLustre:

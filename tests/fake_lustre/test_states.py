@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.fake_lustre.commands import fstrim
 from tests.fake_lustre.state import FakeLustre, Fault
 from tests.support.narrow import present
 
@@ -126,12 +127,12 @@ def test_old_imports_have_bare_addresses_and_writes_are_checked_as_lustre_checks
 def test_fstrim_finds_once_what_was_freed() -> None:
     state = FakeLustre.small()
     state.write("OST0000", 2**30)
-    first = state.fstrim("lustre1", ["-v", "/mnt/lustre/ost0"])
+    first = fstrim(state, "lustre1", ["-v", "/mnt/lustre/ost0"])
     assert first.stdout == "/mnt/lustre/ost0: 2.7 GiB (2849804288 bytes) trimmed\n"
-    again = state.fstrim("lustre1", ["-v", "/mnt/lustre/ost0"])
+    again = fstrim(state, "lustre1", ["-v", "/mnt/lustre/ost0"])
     assert again.stdout == "/mnt/lustre/ost0: 0 B (0 bytes) trimmed\n"
     state.delete("OST0000", 2**30)
-    assert "1 GiB (1073741824 bytes)" in state.fstrim("lustre1", ["-v", "/mnt/lustre/ost0"]).stdout
+    assert "1 GiB (1073741824 bytes)" in fstrim(state, "lustre1", ["-v", "/mnt/lustre/ost0"]).stdout
     files = state.files("lustre1")
     assert (
         files["/sys/fs/ldiskfs/vdd/lifetime_discard_kbytes"]

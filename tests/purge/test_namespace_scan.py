@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -119,9 +120,10 @@ def test_errors_say_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="link") as refused:
         ended(_core.NamespaceScan(tmp_path / "link", tmp_path / "index"))
     assert refused.value.errno in {errno.ELOOP, errno.ENOTDIR}
-    for name, value in (("threads", 257), ("delay_s", -1.0), ("checkpoint_s", float("nan"))):
+    wrong: dict[str, Any] = {"threads": 257, "delay_s": -1.0, "checkpoint_s": float("nan")}
+    for name in wrong:
         with pytest.raises(ValueError, match=name):
-            _core.NamespaceScan(tree, tmp_path / "index", **{name: value})
+            _core.NamespaceScan(tree, tmp_path / "index", **{name: wrong[name]})
     with pytest.raises(ValueError, match="Lustre"):
         ended(_core.NamespaceScan(tree, tmp_path / "index", lustre=True))
     whole = tmp_path / "whole"

@@ -103,7 +103,7 @@ def struck(
 
 
 def demand(name: str, nodes: int = 1, tasks_per_node: int = 1, **more: Any) -> NodeDemand:
-    terms = {"time_limit_s": 300.0, "pending_limit_s": 60.0, **more}
+    terms: dict[str, Any] = {"time_limit_s": 300.0, "pending_limit_s": 60.0, **more}
     return NodeDemand(name, nodes=nodes, tasks_per_node=tasks_per_node, **terms)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from tests.support.codes import raises
@@ -38,7 +39,7 @@ class Answers:
         How the commands end, in turn: exit code, stdout and stderr. Then all end well.
     """
 
-    states: list[tuple[str, str] | str | None] = field(default_factory=list)
+    states: list[Any] = field(default_factory=list)
     steps: list[tuple[int | None, bytes, bytes]] = field(default_factory=list)
     submitted: list[str | None] = field(default_factory=lambda: ["7"])
     named: list[str] = field(default_factory=list)

@@ -23,7 +23,7 @@ def advance(
     resets: float = 0.0,
 ) -> None:
     """Let the same happen to every column."""
-    amounts = (written, deleted, purged, burst, burst_files, resets)
+    amounts: list[Any] = [written, deleted, purged, burst, burst_files, resets]
     fleet.advance(*([amount] * fleet.columns for amount in amounts))
 
 
@@ -172,7 +172,8 @@ def test_a_purge_takes_the_oldest_and_users_take_any() -> None:
         advance(fleet, written=0.8)
         fleet.trim([0])
         before = fleet.state()["trimmed_units"][0]
-        advance(fleet, **{name: 0.4})
+        amount: dict[str, Any] = {name: 0.4}
+        advance(fleet, **amount)
         fleet.reset([0])
         fleet.trim([0])
         row = next(rows(fleet.state()))
@@ -301,7 +302,8 @@ def test_a_step_has_one_value_a_column_and_none_under_zero(place) -> None:
 
     def advance_with(values: list[Any]) -> None:
         good: list[Any] = [[0.0, 0.0]] * 4 + [[1, 1], [0.0, 0.0]]
-        fleet.advance(*good[:place], values, *good[place + 1 :])
+        good[place] = values
+        fleet.advance(*good)
 
     with pytest.raises(ValueError, match=f"{name} has 1 values"):
         advance_with([1])

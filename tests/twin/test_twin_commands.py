@@ -160,8 +160,8 @@ def test_check_targets_status_and_tune_have_one_list_and_its_repair_works(
         kept = whole_standing(store, Place(site.name, site))
     assert site_troubles(kept) == (throttled,)  # not the client's mount, which is well
     planned = visit(str(site.source), url, "tunables")
-    assert site_troubles(planned.standing) == (throttled,)
-    told = plan_answer(planned.plan, (), site_troubles(planned.standing))
+    assert planned.troubles == (throttled,)
+    told = plan_answer(planned.plan, (), planned.troubles)
     assert told.startswith(f"small: no change by tunables; still in trouble: {throttled.title}")
     lines = re.search(r"(\[policy\.\w+\]) (\w+ = \{.*?\})", throttled.fix.prose)
     assert lines

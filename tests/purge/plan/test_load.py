@@ -417,12 +417,12 @@ def readable(candidates: _core.Candidates, root: Path) -> list[int]:
 
 
 def test_no_byte_of_the_file_is_in_no_part(grouped: LoadedPlan) -> None:
-    parts = plan.grouped.candidates.parts
+    parts = grouped.plan.candidates.parts
     assert [part.rows for part in parts] == [20, 20, 20, 0]
     assert sum(part.size_bytes for part in parts) == grouped.candidates.stat().st_size
     with grouped.candidates.open("rb") as file:
         hashes = hashes_of(grouped.candidates, file.fileno())
-    assert (hashes.sha256, hashes.parts) == (plan.grouped.candidates.sha256, parts)
+    assert (hashes.sha256, hashes.parts) == (grouped.plan.candidates.sha256, parts)
     candidates = open_candidates(grouped)
     assert candidates.rows == 60
     assert readable(candidates, grouped.directory) == [0, 1, 2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import polars as pl
 from tests.purge.index.trees import row_of
@@ -31,7 +31,7 @@ class CoreWorld(World):
     open_files = False
     listed_s: int | None = None
 
-    def make(self) -> CoreWorld:
+    def make(self) -> Self:
         super().make()
         self.grow_old()
         self.write_candidates()
@@ -88,8 +88,13 @@ class CoreWorld(World):
 def rules_of(before_s: int = CUT_S, **changed: Any) -> _core.Rules:
     """Return rules by which everything goes that was last written before a time."""
     lists = ("exempt_paths", "exempt_users", "exempt_groups", "exempt_projects")
-    usual = {name: [] for name in lists} | {"minimum_size_bytes": 0, "linked": False}
-    times = {"counted": ["mtime"], "as_of_s": int(time.time()), "old_enough_before_s": before_s}
+    usual: dict[str, Any] = {name: [] for name in lists}
+    usual |= {"minimum_size_bytes": 0, "linked": False}
+    times: dict[str, Any] = {
+        "counted": ["mtime"],
+        "as_of_s": int(time.time()),
+        "old_enough_before_s": before_s,
+    }
     return _core.Rules(**times | usual | changed)
 
 

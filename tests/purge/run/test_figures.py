@@ -174,7 +174,7 @@ def assert_printed(result: RunResult, first: Any, last: Any) -> None:
     elif result.files:
         words = f"{fullness(first)}, then {fullness(last)}, measured "
         assert present(text).startswith(words)
-        assert text.endswith("after the last deletion")
+        assert present(text).endswith("after the last deletion")
     else:
         assert text == fullness(first)
 

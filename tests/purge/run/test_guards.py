@@ -1,6 +1,7 @@
 """Every guard: silent where all is well, and objecting to exactly what it is there for."""
 
 from dataclasses import replace
+from typing import Any
 
 from tests.purge.run.world import (
     DAY_S,
@@ -201,14 +202,15 @@ def test_a_file_system_without_an_identity_is_the_same_only_while_it_stays_mount
         return guards(with_plan(now, file_system=file_system(planned)))
 
     assert held(fuse) == []
-    for change in (
+    changes: list[dict[str, Any]] = [
         {"mount": "boot 8"},
         {"mount": "other 7"},
         {"mount": None},
         {"name": "other"},
         {"name": None},
         {"fsid": None, "mount": "boot 8"},
-    ):
+    ]
+    for change in changes:
         other = replace(fuse, **change)
         assert held(other) == held(fuse, other) == ["mount"], other
     assert held(replace(fuse, mount=None), replace(fuse, mount=None)) == ["mount"]

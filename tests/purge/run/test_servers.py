@@ -113,7 +113,7 @@ def late_run(
     world, fake = World(directory, 100).make(), FakeLustre.pair()
     before = world.surroundings
     servers_asked = AskedServers() if servers is None else asked(fake, servers)
-    given = {"now": before.now, "fake": fake, "asked": servers_asked, **changes}
+    given: dict[str, Any] = {"now": before.now, "fake": fake, "asked": servers_asked, **changes}
     world.surroundings = kind(before.paths, 0, before.capacity_bytes, **given)
     return world.run(), world.surroundings
 

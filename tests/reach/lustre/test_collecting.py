@@ -48,7 +48,7 @@ def line(value: object = VALUE) -> bytes:
 
 def result(stdout: bytes, stderr: bytes = b"", **options: Any) -> ProcessResult:
     values: dict[str, Any] = {"exit_code": 0, "signal": None, "elapsed_s": 1.0, "timeout_s": 20.0}
-    how = {"argv": ("ssh", "oss1"), "started_at": AT, **values, **options}
+    how: dict[str, Any] = {"argv": ("ssh", "oss1"), "started_at": AT, **values, **options}
     return ProcessResult(stdout=stdout, stderr=stderr, **how)
 
 

@@ -71,7 +71,7 @@ class Loop:
         return subprocess.run(argv, input=text, capture_output=True, check=False)
 
     @contextmanager
-    def started(self, **more: Any) -> Iterator[subprocess.Popen[bytes]]:
+    def started(self, **more: Any) -> Iterator[subprocess.Popen[Any]]:
         """Yield the bare Python, which waits for its program."""
         argv = [self.writer.servers.python, "-I", "-S", "-"]
         pipe = subprocess.PIPE
@@ -364,7 +364,7 @@ def test_the_dead_man_outlives_a_writer_that_is_killed(loop: Loop) -> None:
     device = loop.mounted.device
     before = device.read_queue("read_ahead_kb")
     # The second hangs in its precondition, so that the program can be killed in the midst of it.
-    hangs = {"do": "set", "row": "lod/qos_maxage", "value": "5", "id": "0123-bbbb"}
+    hangs: dict[str, Any] = {"do": "set", "row": "lod/qos_maxage", "value": "5", "id": "0123-bbbb"}
     hangs["fields"] = {"fs": "scratch", "mdt": "MDT0000"}
     hangs["place"] = {"service": "scratch-MDT0000"}
     written = loop.instruction("read_ahead_kb", "300", id="0123-aaaa")
