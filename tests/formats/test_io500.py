@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats.damage import sampled
-from tests.formats.of_formats import by_name, check_damaged, read_or_none, source, values
+from tests.formats.of_formats import (
+    by_name,
+    check_changed,
+    check_damaged,
+    read_or_none,
+    source,
+    values,
+)
 from tests.formats.recorded import FIXTURES
 from tests.support.each import for_each
 from tests.support.narrow import present
@@ -64,6 +71,7 @@ def of_text(text: str, **beside: bytes) -> dict[str | None, Measurement]:
 @each
 def test_damaged(path: Path) -> None:
     check_damaged(FORMAT, valid(path))
+    check_changed(FORMAT, valid(path), seed=3)
 
 
 @pytest.mark.parametrize("content", [b"", b"IO500 version x\n", b"config-hash = 1\n", b"\0" * 99])
