@@ -57,11 +57,12 @@ from trimtab.probe.sweep import SweepState
 from trimtab.purge.fullness import Freed
 from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.horizon.horizon_answer import HorizonResult
-from trimtab.purge.horizon.page import horizon_document, runs_document
+from trimtab.purge.horizon.page import horizon_document
 from trimtab.purge.index.index_query import QueryAnswer
 from trimtab.purge.index.screen import answer_document
 from trimtab.purge.plan.screen import armed_document, notified_document
 from trimtab.purge.plan.screen import plan_document as purge_plan_document
+from trimtab.purge.run.page import runs_document
 from trimtab.purge.run.recovery import AsideFile
 from trimtab.purge.run.screen import recovered_document
 from trimtab.show.command_options import Extent

@@ -36,7 +36,8 @@ from trimtab.probe.question_file import load_ladder
 from trimtab.purge.fullness import HOUR_S, AgeCurve, Freed, Usage
 from trimtab.purge.horizon.horizon import DAY_S, Horizon, OwnedBy, find_horizon, steps
 from trimtab.purge.horizon.horizon_answer import HorizonAnswer, HorizonResult
-from trimtab.purge.horizon.page import horizon_document, runs_document
+from trimtab.purge.horizon.page import horizon_document
+from trimtab.purge.run.page import runs_document
 from trimtab.purge.run.purge_report import Day, Measured, PlanStanding, PurgeReport, RunDay, UserDay
 from trimtab.show.document import render_document
 from trimtab.store.history import SpaceAt

@@ -30,14 +30,8 @@ from trimtab.base.units import format_bytes, format_percent
 from trimtab.judge.sweep_analysis import analyse_sweep
 from trimtab.judge.sweep_result import MeasuredPoint, SweepDocument, SweepPoint
 from trimtab.probe.page_sweep import heat_chart, sweep_document
-from trimtab.purge.horizon.page import (
-    horizon_answer,
-    horizon_chart,
-    owners_chart,
-    runs_answer,
-    runs_tone,
-    steps_table,
-)
+from trimtab.purge.horizon.page import horizon_answer, horizon_chart, owners_chart, steps_table
+from trimtab.purge.run.page import runs_answer, runs_tone
 from trimtab.purge.run.purge_report import PurgeReport
 from trimtab.show.chart import environment, stylesheet
 from trimtab.show.document import document_markdown, render_document

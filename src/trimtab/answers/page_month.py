@@ -19,7 +19,7 @@ from trimtab.explain.page import incidents_table, rank
 from trimtab.explain.status import ProbeCost
 from trimtab.judge.page import panel, summary_table
 from trimtab.judge.series_level import series_rank
-from trimtab.purge.horizon.page import runs_answer, runs_sections
+from trimtab.purge.run.page import runs_answer, runs_sections
 from trimtab.reach.bounded import check_report_path, write_report
 from trimtab.show.chart import ACCENT, SECOND, Chart, Key, data, layered, milliseconds, time_axis
 from trimtab.show.document import (

@@ -495,7 +495,8 @@ def latency_chart(histograms: Sequence[LatencyHistogram], access: Access) -> Cha
         title=f"{access.capitalize()} latency",
         caption=f"{tail.operations:,} operations. "
         + ", ".join(str(label["text"]) for label in labels)
-        + ". A step far to the right is a few operations that waited long.",
+        + ". Each is the upper end of its class in the histogram; a step far to the right is a few "
+        "operations that waited long.",
         specification=layered(layers),
     )
 

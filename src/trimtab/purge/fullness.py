@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.base.encode import shape
 from trimtab.base.error import DataError, UsageError
+from trimtab.base.units import percent_or_dash
 
 if TYPE_CHECKING:
     import numpy
@@ -387,3 +388,8 @@ def _counts(data: bytes) -> Whole:
     if float(values.sum(dtype=np.float64)) > _SUM_MAXIMUM:
         raise DataError("an age curve sums to more than possible", code="curve-malformed")
     return values.astype(np.int64)
+
+
+def fullness_text(usage: Usage | None) -> str:
+    """Return the fullness in per cent, a dash where it is not known."""
+    return percent_or_dash(None if usage is None else usage.fullness, 2)

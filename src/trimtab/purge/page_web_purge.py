@@ -147,7 +147,7 @@ def _purge_parts(desk: Desk, site: str, result: str, only: frozenset[int] | None
 
 def _runs(desk: Desk, site: str, only: frozenset[int] | None) -> Document | None:
     """Return the page of what runs did; ``None`` where none is recorded."""
-    from trimtab.purge.horizon.page import runs_document
+    from trimtab.purge.run.page import runs_document
     from trimtab.show.document import Section
 
     try:

@@ -35,7 +35,8 @@ pub enum Outcome {
     Exempt = 13,
     /// It is smaller than what is worth deleting.
     TooSmall = 14,
-    /// It was used since the cut-off or is younger than the minimum age.
+    /// Unchanged since the plan, and still used since the cut-off or younger than the minimum age: the
+    /// policy in force is stricter, or counts other times.
     TooYoung = 15,
     /// A time that counts is not known.
     TimeUnknown = 16,

@@ -133,7 +133,7 @@ def purge_report_command(
     Dry runs are listed separately from runs that deleted. The progress of each plan comes last.
     """
     from trimtab.base.schedule import find_zone
-    from trimtab.purge.horizon.page import runs_document
+    from trimtab.purge.run.page import runs_document
     from trimtab.purge.run.purge_report import PurgeReportDocument
     from trimtab.purge.run.purge_report import report as report_of
     from trimtab.purge.run.run_journal import journals, read

@@ -1,4 +1,4 @@
-"""Carry out a plan on this host, and write the outcome into the site's log book."""
+"""Carry out a plan on this host."""
 
 from __future__ import annotations
 

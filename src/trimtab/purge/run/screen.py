@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 from trimtab.base.error import visible
 from trimtab.base.text import sentences
 from trimtab.base.units import format_bytes, format_duration, format_percent, plural
-from trimtab.purge.horizon.page import counts_text
 from trimtab.purge.owner import owner_text
 from trimtab.purge.plan.deletion_plan import escape
 from trimtab.purge.run.next_step import frees_late
+from trimtab.purge.run.page import counts_text
 from trimtab.purge.run.rows import DELETED, WOULD_DELETE
 from trimtab.show.document import ALL, ROWS, Document, Section, facts, row, table
 
