@@ -258,7 +258,7 @@ def test_status_loads_neither_frames_nor_statistics_nor_models(store, tmp_path, 
     if not has_snapshot:
         forbidden |= {"polars", "numpy"}
     assert modules & forbidden == set()
-    reached = ("reach.local", "reach.lustre", "reach.slurm_job")
+    reached = ("reach.local_driver", "reach.local_telemetry", "reach.lustre", "reach.slurm_client")
     idle = (*reached, "formats.phase", "explain.finding_table", "purge", "twin")
     assert within(modules, *idle) == []
 

@@ -222,7 +222,7 @@ def test_every_cause_names_signs_that_it_can_give() -> None:
     texts = {cause.id: getsource(import_module(cause.assess.__module__)) for cause in TABLE}
     shared = "".join(
         getsource(import_module(f"trimtab.explain.causes.{name}"))
-        for name in ("run_evidence", "evidence", "storage.trim_history")
+        for name in ("evidence", "trim_history")
     )
     for each in TABLE:
         assert each.signs, each.id

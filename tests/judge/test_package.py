@@ -30,7 +30,8 @@ def test_what_is_not_there_is_said():
 
 @pytest.mark.system
 @pytest.mark.parametrize(
-    "module", ["run_verdict", "change", "correlation", "series_analysis", "trend", "variability"]
+    "module",
+    ["run_verdict", "change", "correlation", "series_analysis", "series_level", "variability"],
 )
 def test_importing_loads_no_heavy_library(module):
     """Of what status, watch and log have on their way; `targets` is loaded with the frames."""

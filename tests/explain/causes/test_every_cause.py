@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from datetime import timedelta
+from importlib import import_module
 
 import polars as pl
 import pytest
@@ -59,9 +60,9 @@ of_surroundings = for_each("cause", SURROUNDINGS, ids=lambda cause: cause.id)
 
 
 @every
-def test_a_cause_is_named_as_its_file_and_says_what_would_decide(cause: Cause) -> None:
-    module = cause.assess.__module__.rpartition(".")[2]
-    assert cause.id == module.replace("_", "-")
+def test_a_cause_is_named_by_its_id_and_says_what_would_decide(cause: Cause) -> None:
+    module = import_module(cause.assess.__module__)
+    assert getattr(module, cause.id.upper().replace("-", "_")) is cause
     assert 0 < cause.prior < 1
     assert cause.measurement.endswith(".")
     assert cause.title[0].islower()
