@@ -121,9 +121,9 @@ def test_errors_say_what_is_wrong(tmp_path: Path) -> None:
         ended(_core.NamespaceScan(tmp_path / "link", tmp_path / "index"))
     assert refused.value.errno in {errno.ELOOP, errno.ENOTDIR}
     wrong: dict[str, Any] = {"threads": 257, "delay_s": -1.0, "checkpoint_s": float("nan")}
-    for name in wrong:
+    for name, value in wrong.items():
         with pytest.raises(ValueError, match=name):
-            _core.NamespaceScan(tree, tmp_path / "index", **{name: wrong[name]})
+            _core.NamespaceScan(tree, tmp_path / "index", **{name: value})
     with pytest.raises(ValueError, match="Lustre"):
         ended(_core.NamespaceScan(tree, tmp_path / "index", lustre=True))
     whole = tmp_path / "whole"

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from trimtab.purge import command
 from trimtab.show import command_options
 from trimtab.show.screen_document import print_document, show, show_page
 
@@ -161,10 +160,10 @@ def snapshot_command(where: str, store_url: str | None) -> None:
 @click.argument("where", metavar="SITE")
 @click.option("--month", metavar="MONTH", help="Such as 2026-10. Default: the last complete one.")
 @click.option(
-    "--out", required=True, type=command.PATH, metavar="FILE",
+    "--out", required=True, type=command_options.PATH, metavar="FILE",
     help="Output file; its name ends in .html or .md.",
 )  # fmt: skip
-@command.place
+@command_options.place
 @command_options.as_json
 @command_options.store
 def report_command(

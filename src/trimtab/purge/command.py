@@ -92,9 +92,6 @@ def purge_command() -> None:
     """
 
 
-PATH = click.Path(path_type=Path)
-
-
 def _pool(text: str) -> tuple[str, float]:
     """Parse the name of a pool and its maximum fullness: ``flash=75%``."""
     name, equals, fullness = text.partition("=")
@@ -158,16 +155,10 @@ def one_target(*targets: object) -> None:
 index = click.option(
     "--index",
     "directory",
-    type=PATH,
+    type=command_options.PATH,
     required=True,
     metavar="DIR",
     help="Directory of the index.",
-)
-place = click.option(
-    "--place",
-    metavar="DIR",
-    help="Root-only directory for the signing key, journals and approvals. Default: "
-    "$TRIMTAB_PURGE, else /var/lib/trimtab/purge.",
 )
 site = click.option(
     "--site",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command("follow", cls=command_options.GroupedCommand)
 @click.argument("where", metavar="SITE")
 @click.option(
-    "--index", "directory", type=command.PATH, metavar="DIR", help="Directory of the index."
+    "--index", "directory", type=command_options.PATH, metavar="DIR", help="Directory of the index."
 )
 @click.option(
     "--every",

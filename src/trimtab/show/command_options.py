@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import click
@@ -483,3 +484,12 @@ def completable(command: click.Command) -> click.Command:
     for below in command.commands.values() if isinstance(command, click.Group) else ():
         completable(below)
     return command
+
+
+PATH: Final = click.Path(path_type=Path)
+place = click.option(
+    "--place",
+    metavar="DIR",
+    help="Root-only directory for the signing key, journals and approvals. Default: "
+    "$TRIMTAB_PURGE, else /var/lib/trimtab/purge.",
+)

@@ -89,13 +89,9 @@ def rules_of(before_s: int = CUT_S, **changed: Any) -> _core.Rules:
     """Return rules by which everything goes that was last written before a time."""
     lists = ("exempt_paths", "exempt_users", "exempt_groups", "exempt_projects")
     usual: dict[str, Any] = {name: [] for name in lists}
-    usual |= {"minimum_size_bytes": 0, "linked": False}
-    times: dict[str, Any] = {
-        "counted": ["mtime"],
-        "as_of_s": int(time.time()),
-        "old_enough_before_s": before_s,
-    }
-    return _core.Rules(**times | usual | changed)
+    usual |= {"minimum_size_bytes": 0, "linked": False, "counted": ["mtime"]}
+    usual |= {"as_of_s": int(time.time()), "old_enough_before_s": before_s}
+    return _core.Rules(**usual | changed)
 
 
 def outcomes_of(answer: Any) -> list[str]:

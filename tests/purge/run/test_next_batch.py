@@ -106,8 +106,9 @@ def test_a_user_with_much_old_data_does_not_stop_the_others():
 
 def test_the_only_file_of_a_user_may_go_however_large_its_share():
     allowance = Allowance(user_fraction=0.25, user_bytes={1: 100})
-    result = choose(listed([(1, 100), (1, 1)]), spent=Spent(), allowance=allowance)
-    assert result.batch == RowBatch(Rows(0, 2), (Rows(1, 1),))
+    for pairs, leave in (([(1, 100)], ()), ([(1, 100), (1, 1)], (Rows(1, 1),))):
+        result = choose(listed(pairs), spent=Spent(), allowance=allowance)
+        assert result.batch == RowBatch(Rows(0, len(pairs)), leave)
 
 
 def test_a_file_larger_than_the_whole_cap_is_passed_over_and_not_in_the_way():

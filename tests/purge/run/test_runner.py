@@ -23,6 +23,7 @@ from tests.purge.run.world import (
     with_planned,
 )
 from tests.support.codes import raises
+from tests.support.narrow import instance
 
 from trimtab.base.error import RefusedError, ToolError
 from trimtab.purge.run.journal_line import (
@@ -263,7 +264,8 @@ def test_a_remover_that_does_not_account_for_a_row_is_not_believed(world):
     with raises(ToolError, "remover-contradictory"):
         world.run()
     assert world.standing().claims
-    assert getattr(read(journal_of(world.directory)).lines[-1], "reason", None) == "failed"
+    last = instance(RunEndLine, read(journal_of(world.directory)).lines[-1])
+    assert last.reason == "failed"
 
 
 def test_codes_that_nobody_knows_are_troubles(world):
@@ -317,7 +319,7 @@ def test_a_signal_ends_it_after_the_batch_and_all_of_that_is_on_record(world, nu
     assert result.files == result.outcomes["deleted"] == 100 - len(world.there())
     assert (result.freed_bytes > 0, result.journal) == (True, journal_of(world.directory))
     assert standing.claims == ()
-    assert getattr(read(result.journal).lines[-1], "reason", None) == "interrupted"
+    assert instance(RunEndLine, read(result.journal).lines[-1]).reason == "interrupted"
     gone = set(world.fates())
     assert world.there() == set(range(100)) - gone
     assert 21 in gone

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 import pytest
@@ -334,7 +334,7 @@ class World:
         now = with_plan(situation(), horizon={"target": self.target})
         self.surroundings.now = replace(now, policy=policy(target=self.target))
 
-    def make(self) -> World:
+    def make(self) -> Self:
         """Write the files."""
         for path in (*self.paths, *self.strangers):
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from trimtab.show.screen_document import show, show_page
 
 
 @click.command("policy")
-@click.argument("file", metavar="[FILE]", type=command.PATH, required=False)
+@click.argument("file", metavar="[FILE]", type=command_options.PATH, required=False)
 @click.option("--root", metavar="DIR", help="Root of the new policy. Without it, FILE is checked.")
 @click.option(
     "--name", metavar="NAME", help="Name of the new policy. Default: the last part of the root."
@@ -92,7 +92,10 @@ def purge_policy_command(
 @click.command("horizon", cls=command_options.GroupedCommand)
 @command.index
 @click.option(
-    "--policy", type=command.PATH, metavar="FILE", help="Policy whose target and rules apply."
+    "--policy",
+    type=command_options.PATH,
+    metavar="FILE",
+    help="Policy whose target and rules apply.",
 )
 @click.option(
     "--target", type=command_options.FRACTION, help="Target fullness of the whole file system: 70%."
@@ -112,7 +115,7 @@ def purge_policy_command(
 )
 @click.option("--available", type=command_options.SIZE, help="Bytes available; with --used.")
 @command.site
-@command.place
+@command_options.place
 @command.threads
 @command_options.dask_or_site
 @command_options.store
@@ -156,11 +159,11 @@ def purge_horizon_command(
 @click.command("evasion")
 @command.index
 @click.option(
-    "--earlier", type=command.PATH, multiple=True, metavar="DIR",
+    "--earlier", type=command_options.PATH, multiple=True, metavar="DIR",
     help="Earlier index; give two or more to detect repeated renewal.",
 )  # fmt: skip
 @click.option(
-    "--policy", type=command.PATH, metavar="FILE",
+    "--policy", type=command_options.PATH, metavar="FILE",
     help="Policy with ages, times and exempt users. Default: 8 weeks, all times, no user.",
 )  # fmt: skip
 @click.option(
@@ -197,9 +200,14 @@ def purge_evasion_command(
 
 @click.command("replay", cls=command_options.GroupedCommand)
 @command.index
-@click.option("--later", type=command.PATH, required=True, metavar="DIR", help="Later index.")
 @click.option(
-    "--policy", type=command.PATH, metavar="FILE", help="Policy whose target and rules apply."
+    "--later", type=command_options.PATH, required=True, metavar="DIR", help="Later index."
+)
+@click.option(
+    "--policy",
+    type=command_options.PATH,
+    metavar="FILE",
+    help="Policy whose target and rules apply.",
 )
 @click.option(
     "--target", type=command_options.FRACTION, help="Target fullness at the time of the index: 70%."

@@ -129,7 +129,7 @@ _FORMATS = ("gnu-find", "lfs-find", "mfu", "csv", "parquet")
 
 
 @click.command("import", cls=command_options.GroupedCommand)
-@click.argument("file", metavar="FILE", type=command.PATH)
+@click.argument("file", metavar="FILE", type=command_options.PATH)
 @command.index
 @click.option("--root", required=True, metavar="DIR", help="Directory that was listed, absolute.")
 @click.option(
@@ -153,12 +153,12 @@ _FORMATS = ("gnu-find", "lfs-find", "mfu", "csv", "parquet")
 )
 @click.option("--delimiter", default=",", show_default=True, help="Delimiter of a CSV file.")
 @click.option(
-    "--users", type=command.PATH, metavar="FILE",
+    "--users", type=command_options.PATH, metavar="FILE",
     help="Output of `getent passwd`, for user names. Default: this host's accounts.",
 )  # fmt: skip
 @click.option(
     "--groups",
-    type=command.PATH,
+    type=command_options.PATH,
     metavar="FILE",
     help="Output of `getent group`, for group names.",
 )

@@ -16,14 +16,14 @@ from trimtab.show.screen_document import show_page
 @click.command("plan", cls=command_options.GroupedCommand)
 @command.index
 @click.option(
-    "--policy", type=command.PATH, required=True, metavar="FILE", help="The purge policy."
+    "--policy", type=command_options.PATH, required=True, metavar="FILE", help="The purge policy."
 )
 @click.option(
-    "--out", type=command.PATH, required=True, metavar="DIR",
+    "--out", type=command_options.PATH, required=True, metavar="DIR",
     help="New directory for the plan, in a directory owned by root.",
 )  # fmt: skip
 @command.site
-@command.place
+@command_options.place
 @command.threads
 @command_options.dask_or_site
 @command_options.store
@@ -50,7 +50,7 @@ def purge_plan_command(directory: Path, policy: Path, out: Path, **options_given
 
 
 @click.command("notify")
-@click.argument("plan", metavar="PLAN", type=command.PATH)
+@click.argument("plan", metavar="PLAN", type=command_options.PATH)
 @click.option(
     "--files", "with_mail", flag_value=False, default=False, type=bool,
     help="Write each user's list (default).",
@@ -67,7 +67,7 @@ def purge_plan_command(directory: Path, policy: Path, out: Path, **options_given
     "--names", "names", multiple=True, metavar="USER",
     help="Write this user's file names beside the list that counts them. Repeatable.",
 )  # fmt: skip
-@command.place
+@command_options.place
 @command_options.output
 def purge_notify_command(plan: Path, place: str | None, **terms_given: Any) -> None:
     """Publish each user's list of files in a plan: starts the notice period.
@@ -102,7 +102,7 @@ def purge_notify_command(plan: Path, place: str | None, **terms_given: Any) -> N
 
 
 @click.command("arm")
-@click.argument("plan", metavar="PLAN", type=command.PATH)
+@click.argument("plan", metavar="PLAN", type=command_options.PATH)
 @click.option(
     "--approved",
     "approved_on",
@@ -110,7 +110,7 @@ def purge_notify_command(plan: Path, place: str | None, **terms_given: Any) -> N
     help="Only if an admin approved this plan's hash on the dashboard of SITE.",
 )
 @command_options.store
-@command.place
+@command_options.place
 @command_options.output
 def purge_arm_command(
     plan: Path, approved_on: str | None, store_url: str | None, place: str | None

@@ -10,16 +10,15 @@ from typing import Any
 import click
 
 from trimtab.base.error import UsageError, visible
-from trimtab.purge import command
 from trimtab.show import command_options
 from trimtab.show.screen_document import show_page
 
 
 @click.command("run")
-@click.argument("plan", metavar="PLAN", type=command.PATH)
+@click.argument("plan", metavar="PLAN", type=command_options.PATH)
 @click.option("--apply", "apply", is_flag=True, help="Delete. Default: check only, touch nothing.")
 @click.option(
-    "--policy", type=command.PATH, metavar="FILE",
+    "--policy", type=command_options.PATH, metavar="FILE",
     help="The policy in force now: it may keep more than the plan's. Default: the plan's own.",
 )  # fmt: skip
 @click.option(
@@ -43,7 +42,7 @@ from trimtab.show.screen_document import show_page
     help="With --shared: time after which another host takes over the batch of a lost one. The "
     "first run of a plan decides.",
 )  # fmt: skip
-@command.place
+@command_options.place
 @command_options.store
 @command_options.as_json
 def purge_run_command(
@@ -84,13 +83,13 @@ def purge_run_command(
 
 
 @click.command("recover")
-@click.argument("root", metavar="ROOT", type=command.PATH)
+@click.argument("root", metavar="ROOT", type=command_options.PATH)
 @click.option("--restore", is_flag=True, help="Put the files back. Default: list them.")
 @click.option(
-    "--into", type=command.PATH, metavar="DIR",
+    "--into", type=command_options.PATH, metavar="DIR",
     help="A directory beneath ROOT for files whose own directory is gone.",
 )  # fmt: skip
-@command.place
+@command_options.place
 @command_options.output
 def purge_recover_command(root: Path, restore: bool, into: Path | None, place: str | None) -> None:
     """List files that interrupted runs put aside beneath ROOT; put them back with --restore.
@@ -117,7 +116,7 @@ def purge_recover_command(root: Path, restore: bool, into: Path | None, place: s
     show_default=True,
     help="Time zone of the days: Europe/Zurich.",
 )
-@command.place
+@command_options.place
 @command_options.report
 @command_options.output
 def purge_report_command(
