@@ -25,8 +25,7 @@ from typing import Final
 
 from trimtab.base.error import DataError
 from trimtab.base.run import RunStatus, Sample
-from trimtab.formats.measurement import Measurement
-from trimtab.formats.source import OutputFile, OutputFormat
+from trimtab.formats.measurement import Measurement, OutputFile, OutputFormat
 
 LINE: Final = re.compile(r"copier 1: wrote ([0-9]{1,15}) B/s")
 

@@ -154,7 +154,7 @@ SCRIPT = """
 import os, sys, time
 from pathlib import Path
 from trimtab.base.error import Interrupted, ToolError
-from trimtab.reach.interruption import interruptible, lifted, shielded
+from trimtab.base.interruption import interruptible, lifted, shielded
 made = Path(sys.argv[1]) / "made"
 try:
     with interruptible():

@@ -131,7 +131,7 @@ from datetime import timedelta
 from pathlib import Path
 from tests.support.watched import MONDAY, Ended, Moving, a_log, a_site, a_watch
 from trimtab.watch.exporter import Exporter
-from trimtab.base.notification import MetricsExport
+from trimtab.base.site_policy import MetricsExport
 from trimtab.store.store import Store
 from trimtab.watch.metrics import SiteNow
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))

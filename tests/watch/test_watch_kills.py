@@ -155,7 +155,7 @@ from dataclasses import replace
 from trimtab.site.path_access import since_boot_s
 from trimtab.site.lookup import open_acting_driver
 from trimtab.watch.watch import Watch
-from trimtab.watch.log import configured
+from trimtab.watch.service import configured
 from trimtab.store.store import Store
 
 def now():

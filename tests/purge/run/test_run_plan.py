@@ -26,7 +26,7 @@ from trimtab.cli import main
 from trimtab.purge.plan.plan_directory import LoadedPlan
 from trimtab.purge.policy_file import policy_text
 from trimtab.purge.purge_policy import Exemption, Policy
-from trimtab.purge.run import run_plan as run_plan_module
+from trimtab.purge.run import run_log
 from trimtab.purge.run.journal_line import RunPace
 from trimtab.purge.run.run_account import EXCUSED, WAITS, RunResult, error_of, shortfall
 from trimtab.purge.run.run_guard import GUARDS
@@ -330,7 +330,7 @@ def test_the_end_says_how_fast_it_went_and_how_late_the_file_system_was(capsys):
 def test_a_run_that_a_signal_ends_says_what_it_came_to(capsys, monkeypatch):
     end = {"reason": StopReason.INTERRUPTED, "text": "stopped by SIGTERM", "rows_left": 3}
     document = PurgeRunDocument(LOADED, replace(DRY, apply=True, **end), ())
-    monkeypatch.setattr(run_plan_module, "run_logged", lambda *_, **__: document)
+    monkeypatch.setattr(run_log, "run_logged", lambda *_, **__: document)
     with pytest.raises(SystemExit) as ended:
         main(["purge", "run", "/plan", "--apply"])
     printed = capsys.readouterr()
