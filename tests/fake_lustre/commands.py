@@ -50,7 +50,7 @@ def lctl(state: FakeLustre, host: str | None, argv: Sequence[str]) -> Output:
         case "set_param":
             return parameters.set_param(state, host, rest)
         case "dl":
-            return device_list(state, host)
+            return device_list(state, host, rest)
         case "--device":
             return on_device(state, host, rest)
         case "--stdin":  # how the program on disk hands over what it reads

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .lfs import mgs_nid
@@ -28,15 +28,16 @@ def mdts_on(state: FakeLustre, host: str | None) -> list[FakeTarget]:
     return [one for one in state.served_by(host) if one.kind == "MDT"] if host else []
 
 
-def device_list(state: FakeLustre, host: str | None) -> Output:
-    """Return what ``lctl dl`` prints."""
-    return Output(
-        "".join(
-            f"{number:3d} {one.status} {one.kind} {one.name} {one.uuid} {one.references}\n"
-            for number, one in enumerate(devices(state, host))
-            if one.shown
-        )
-    )
+def device_list(state: FakeLustre, host: str | None, argv: Sequence[str] = ()) -> Output:
+    """Return what ``lctl dl`` prints; ``-t`` adds the address of each client device."""
+    rows = []
+    for number, one in enumerate(devices(state, host)):
+        row = f"{number:3d} {one.status} {one.kind} {one.name} {one.uuid} {one.references}"
+        if "-t" in argv and one.kind in ("mdc", "osc") and one.target is not None:
+            row += f" {nid_of(state, one.target, state.client)}"
+        if one.shown:
+            rows.append(f"{row}\n")
+    return Output("".join(rows))
 
 
 def nid_of(state: FakeLustre, target: FakeTarget, host: str | None) -> str:

@@ -75,6 +75,7 @@ def test_a_lustre_client_shows_its_space_and_no_devices() -> None:
     assert [one.value(name) for name in names] == [4096000, 4096 * 600, 4096 * 350, None]
     assert one.fullness() == pytest.approx(600 / 950)
     assert "trim" not in driver.capabilities
+    driver = driver_on("clients", "/lustre", touch=touch_of())
     assert driver.placement("/lustre/f") == ("/lustre",)
     assert driver.placement("/home/f") == NotAvailable("/home/f is on another file system")
     # A file system without inodes has no count of them.
