@@ -570,8 +570,7 @@ ANY_TEXT: dict[Callable[..., object], Sequence[str]] = {
 @pytest.mark.parametrize("parse", ANY_TEXT)
 @given(data=st.data())
 def test_any_text_is_read(parse: Callable[[str], object], data: st.DataObject) -> None:
-    text = "".join(data.draw(st.lists(st.sampled_from(ANY_TEXT[parse]))))
-    parse(text)
+    parse(text := "".join(data.draw(st.lists(st.sampled_from(ANY_TEXT[parse])))))
     parse_import("name: a\nfailover_nids: " + text)
 
 
