@@ -9,7 +9,7 @@ import pytest
 from tests.fake_lustre.state import FakeLustre
 from tests.reach.lustre.test_troubles import CASES
 from tests.support.each import for_each
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.answers.site_overview import PurgeOverview, glance_of, overview, present_of
 from trimtab.base.site import Servers, Site
@@ -62,7 +62,7 @@ def test_no_two_commands_contradict_each_other(state: str, tmp_path: Path) -> No
         (view,) = observe(site, store, AT).snapshots
     said = {
         target.name: tuple(str(trouble.text) for trouble in target.troubles)
-        for target in known(of_targets.state).targets
+        for target in present(of_targets.state).targets
     }
     assert {each.name: each.troubles for each in page.targets} == said
     places = {name: view.places[name].troubles for name in said}

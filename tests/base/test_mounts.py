@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.base.filesystem import Mount, family_of, find_mount, kind_of, parse_mountinfo, unescape
 
@@ -181,7 +181,7 @@ def test_this_machines_own_table_agrees_with_stat() -> None:
     mounts = parse_mountinfo(Path("/proc/self/mountinfo").read_text())
     for path in ("/", "/proc/self", "/sys/kernel", "/dev"):
         device = Path(path).stat().st_dev
-        mount = known(find_mount(mounts, os.path.realpath(path)))
+        mount = present(find_mount(mounts, os.path.realpath(path)))
         assert mount.device_number == f"{os.major(device)}:{os.minor(device)}"
 
 
@@ -210,7 +210,9 @@ def test_stacked_and_hidden_mounts_agree_with_the_kernel(seed: int, tmp_path: Pa
             for path in make_directories():
                 found = find_mount(mounts, str(path))
                 device = path.stat().st_dev
-                assert known(found).device_number == f"{os.major(device)}:{os.minor(device)}", path
+                assert present(found).device_number == f"{os.major(device)}:{os.minor(device)}", (
+                    path
+                )
     finally:
         _unmount_all_under(tmp_path)
 

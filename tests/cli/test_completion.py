@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 from tests.support.command import TRIMTAB, trimtab
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.cli import COMMANDS
 
@@ -90,9 +90,9 @@ def test_a_mistyped_site_gets_a_suggestion(command: str, tmp_path: Path) -> None
 
 
 def test_every_command_has_a_man_page_with_its_options(tmp_path: Path) -> None:
-    spec = known(spec_from_file_location("shell_files", ROOT / "scripts/shell_files.py"))
+    spec = present(spec_from_file_location("shell_files", ROOT / "scripts/shell_files.py"))
     module = module_from_spec(spec)
-    known(spec.loader).exec_module(module)
+    present(spec.loader).exec_module(module)
     written = module.write(tmp_path)
     pages = {path.stem: path.read_text() for path in written if path.suffix == ".1"}
     assert {f"trimtab-{name}" for name in COMMANDS} <= set(pages)

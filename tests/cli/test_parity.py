@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from tests.support.command import TRIMTAB, installed, trimtab
 from tests.support.documents import misfits
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab import cli
 from trimtab.base.error import install_command
@@ -289,7 +289,7 @@ def test_unknown_commands_are_wrong_use(store):
 def test_output_that_nobody_reads_is_no_error(store):
     argv, pipe = [str(TRIMTAB), "runs", "--store", str(store)], subprocess.PIPE
     process = subprocess.Popen(argv, stdout=pipe, stderr=pipe)
-    known(process.stdout).close()
+    present(process.stdout).close()
     _, complaint = process.communicate(timeout=60)
     assert b"Traceback" not in complaint
     assert process.returncode == 0, complaint

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from tests.docs import sudoers
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.reach.lustre.read_table import COMMANDS, LAST, server_request
 from trimtab.reach.lustre.server_answer import parse_answer, program
@@ -162,7 +162,7 @@ def granted(text: str, paths: Mapping[str, str]) -> Iterator[Account]:
 
 def _sudo_version() -> tuple[int, ...]:
     text = subprocess.run(("sudo", "--version"), capture_output=True, text=True, check=True).stdout
-    return tuple(map(int, known(re.search(r"version (\d+)\.(\d+)\.(\d+)", text)).groups()))
+    return tuple(map(int, present(re.search(r"version (\d+)\.(\d+)\.(\d+)", text)).groups()))
 
 
 def _argvs() -> list[tuple[str, ...]]:

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.base.site import Servers
 from trimtab.reach.lustre.server_query import ask_servers
@@ -171,9 +171,9 @@ EXPOSED = {
 
 
 def script(name: str) -> ModuleType:
-    specification = known(spec_from_file_location(name, ROOT / "scripts" / f"{name}.py"))
+    specification = present(spec_from_file_location(name, ROOT / "scripts" / f"{name}.py"))
     module = sys.modules[name] = module_from_spec(specification)
-    known(specification.loader).exec_module(module)
+    present(specification.loader).exec_module(module)
     return module
 
 

@@ -20,7 +20,7 @@ from benchmarks.purge_case.places import planned_of
 from click.testing import CliRunner
 from tests.judge.frames import hour, series
 from tests.support.each import for_each
-from tests.support.known import known
+from tests.support.narrow import present
 from tests.twin.test_allocator import Site
 
 from trimtab.cli import COMMANDS, trimtab
@@ -65,7 +65,7 @@ def test_an_example_prints_what_the_page_shows(name: str) -> None:
 def test_the_figures_of_the_worked_example() -> None:
     sides = [published(text) for text in ("673320±31779/240 MB/s", "554012±37846/240 MB/s")]
     wide = compare_summaries(*sides, autocorrelation=0.5, terms=CompareTerms())
-    interval = known(wide.ratio_interval)
+    interval = present(wide.ratio_interval)
     low, high = ((end - 1) * 100 for end in (interval.low, interval.high))
     factor = busy_targets(2048, 298) / busy_targets(2048, 274)
     for words in (f"{low:.1f} to\n{high:.1f} %", f"{factor:.3f}", f"{298 / 274:.3f}"):
@@ -76,7 +76,7 @@ def test_the_file_of_published_results_is_read(tmp_path: Path) -> None:
     (block,) = re.findall(r"```toml\n(.*?)```", PAGES["compare"], re.DOTALL)
     path = tmp_path / "published.toml"
     path.write_text(block)
-    (one,) = known(published_file(str(path)))
+    (one,) = present(published_file(str(path)))
     assert (one.mean, one.n, one.window_s) == (673_320e6, 240, 240 * 3600.0)
 
 
@@ -90,7 +90,7 @@ def test_the_page_on_judging_has_the_figures_of_the_functions() -> None:
     crawling = [0.0] * 2740 + [1.0] * (274_000 - 2740)
     page = " ".join(PAGES["judge"].split())
     for words in (
-        f"is a COV of {100 * known(step.cov):.1f} %",
+        f"is a COV of {100 * present(step.cov):.1f} %",
         f"below {one / 1e9:.1f} GB/s in one run",
         f"at 260 MB/s takes {125e12 / 274 / 260e6 / 60:.0f} minutes",
         f"({250e12 / 298 / 260e6 / 60:.0f} for all 250 TB written and read, on 298 OSTs)",
@@ -256,7 +256,7 @@ def test_the_files_that_the_page_names_are_those_that_a_run_leaves(tmp_path: Pat
 
 
 def test_the_formula_beside_the_example() -> None:
-    said = known(re.search(r"formula +([0-9.]+), the simulation", PAGES["twin"]))
+    said = present(re.search(r"formula +([0-9.]+), the simulation", PAGES["twin"]))
     # What the closed form gives, apart from the reserve that the command corrects for.
     assert greedy(effective_spare(0.12, 0.75), 256) == pytest.approx(float(said[1]), rel=0.002)
 

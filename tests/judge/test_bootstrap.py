@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.judge.history import noise
 from tests.support.counts import at_most, series_counts
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.judge import bootstrap
 from trimtab.judge.bootstrap import (
@@ -75,7 +75,7 @@ def test_chunks_make_no_difference(monkeypatch):
 def ratios(befores, afters):
     """Return the intervals of the ratio after over before, one for each pair of series."""
     pairs = zip(befores.tolist(), afters.tolist(), strict=True)
-    return [known(ratio_interval(after, before, resamples=RESAMPLES)) for before, after in pairs]
+    return [present(ratio_interval(after, before, resamples=RESAMPLES)) for before, after in pairs]
 
 
 def missed(intervals, truth=1.0):
@@ -94,7 +94,7 @@ def test_an_unchanged_median_is_held(n, phi, trials):
 @pytest.mark.parametrize("phi", [0.0, 0.5])
 def test_the_centre_of_one_series_is_held(statistic, phi, trials):
     intervals = [
-        known(series_interval(values, statistic=statistic, resamples=RESAMPLES))
+        present(series_interval(values, statistic=statistic, resamples=RESAMPLES))
         for values in noise(trials, 48, phi=phi, seed=13).tolist()
     ]
     assert missed(intervals) <= at_most(0.055, trials)
@@ -154,7 +154,7 @@ def test_the_same_data_gives_the_same_interval():
 def test_swapping_the_sides_gives_the_reciprocal(one, other):
     assume(one != other)
     there, back = (
-        known(ratio_interval(*sides, resamples=200)) for sides in ((one, other), (other, one))
+        present(ratio_interval(*sides, resamples=200)) for sides in ((one, other), (other, one))
     )
     assert (there.low, there.high) == pytest.approx((1 / back.high, 1 / back.low))
 
@@ -162,7 +162,7 @@ def test_swapping_the_sides_gives_the_reciprocal(one, other):
 @given(st.lists(positive, min_size=12, max_size=20), st.floats(0.1, 10))
 def test_the_ratio_lies_within(values, factor):
     scaled = [factor * value for value in values[::-1]]
-    interval = known(ratio_interval(scaled, values, resamples=200))
+    interval = present(ratio_interval(scaled, values, resamples=200))
     ratio = median(scaled) / median(values)
     assert interval.low <= ratio * (1 + 1e-9)
     assert interval.high >= ratio * (1 - 1e-9)
@@ -170,14 +170,14 @@ def test_the_ratio_lies_within(values, factor):
 
 def test_a_series_against_itself_is_not_known_exactly():
     values = noise(1, 48, seed=2)[0].tolist()
-    interval = known(ratio_interval(values, values))
+    interval = present(ratio_interval(values, values))
     assert interval.low < 0.99 < 1.01 < interval.high
 
 
 def test_weights_of_one_change_nothing_but_the_draw():
     one, other = noise(2, 60, seed=3).tolist()
     plain, weighed = (
-        known(ratio_interval(one, other, weights=weights))
+        present(ratio_interval(one, other, weights=weights))
         for weights in ((None, None), ([2.0] * 60, [2.0] * 60))
     )
     assert (weighed.low, weighed.high) == pytest.approx((plain.low, plain.high), rel=0.02)
@@ -186,7 +186,7 @@ def test_weights_of_one_change_nothing_but_the_draw():
 def test_what_weighs_nothing_does_not_count():
     values = [1.0] * 15 + [100.0] * 5
     weights = [1.0] * 15 + [0.0] * 5
-    interval = known(series_interval(values, weights=weights))
+    interval = present(series_interval(values, weights=weights))
     assert (interval.low, interval.high) == (1.0, 1.0)
     assert series_interval(values, weights=[1.0] * 11 + [0.0] * 9) is None
 
@@ -259,12 +259,12 @@ def test_the_fewest_that_reach_the_level():
 def test_few_numbers_hold_the_factor_as_often_as_they_say():
     count = 3000
     drawn = np.random.default_rng(6).lognormal(size=(count, 2, 5)) * [[1.0], [0.8]]
-    intervals = [known(exact_ratio_interval(other, one)) for one, other in drawn.tolist()]
+    intervals = [present(exact_ratio_interval(other, one)) for one, other in drawn.tolist()]
     assert 0.02 <= missed(intervals, 0.8) <= at_most(0.05, count)
 
 
 def test_the_memory_of_a_short_series_is_bounded():
     climbing = [1.0 + 0.01 * step for step in range(12)]
     assert corrected_autocorrelation(climbing) > 0.9
-    interval = known(ratio_interval(climbing, [1.0] * 12))
+    interval = present(ratio_interval(climbing, [1.0] * 12))
     assert 0.5 < interval.low < interval.high < 2

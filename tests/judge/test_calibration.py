@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.judge.history import noise, points
 from tests.support.counts import at_most, series_counts
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.base.verdict import TrendDirection, VerdictStatus
 from trimtab.judge import spread
@@ -51,7 +51,7 @@ def test_just_at_the_goal_neither_side_is_claimed_too_often(n, phi, trials):
 def test_from_the_fewest_runs_that_are_judged(phi, trials):
     """24 runs: the interval itself, since a verdict would need them 1.5 h apart."""
     intervals = [
-        known(spread.cov_interval_of_history(values.tolist()))
+        present(spread.cov_interval_of_history(values.tolist()))
         for values in noise(trials, 24, phi=phi)
     ]
     assert np.mean([one.low > 0.08 for one in intervals]) <= at_most(NOMINAL, trials)
@@ -79,7 +79,7 @@ def test_what_is_plain_is_seen(phi, trials):
 
 def test_the_plain_interval_would_not_do(trials):
     """Why history has an interval of its own: with memory the plain one is wrong both ways."""
-    covs = [known(spread.cov(values.tolist())) for values in noise(trials, 48, phi=0.7)]
+    covs = [present(spread.cov(values.tolist())) for values in noise(trials, 48, phi=0.7)]
     assert held(0.08, [spread.cov_interval(cov, 48) for cov in covs]) < 0.85
 
 
@@ -97,7 +97,7 @@ def test_the_mean_of_a_history_is_covered(phi, trials):
         judge_history(points(values), metric="write_bandwidth", probe="p", goal=0.08)
         for values in noise(trials, 48, phi=phi, seed=3)
     ]
-    assert 1 - held(1, [known(one.mean_interval) for one in judged]) <= at_most(0.05, trials)
+    assert 1 - held(1, [present(one.mean_interval) for one in judged]) <= at_most(0.05, trials)
 
 
 def directions(series, step_s=3600.0):
@@ -143,7 +143,7 @@ def against_earlier(series, factor=1.0):
         )
         for values in series
     ]
-    return [known(one.ratio_interval) for one in compared]
+    return [present(one.ratio_interval) for one in compared]
 
 
 @pytest.mark.parametrize("n", [5, 12, 48])

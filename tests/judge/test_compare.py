@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.judge.history import START, noise
 from tests.support.counts import at_most, series_counts
-from tests.support.known import known
+from tests.support.narrow import present
 from tests.support.sentences import numbers
 
 from trimtab.base.error import code_of
@@ -116,7 +116,7 @@ def test_an_effect_of_two_weeks():
     a, b = noise(1, 168, seed=4)[0] * 1e9, noise(1, 168, seed=5)[0] * 0.8e9
     found = effect(stretch(a), later(b))
     assert found.ratio == pytest.approx(median(b) / median(a))
-    assert known(found.ratio_interval).low < 0.8 < known(found.ratio_interval).high < 0.85
+    assert present(found.ratio_interval).low < 0.8 < present(found.ratio_interval).high < 0.85
     assert (found.change, found.reason.code) == (Change.WORSE, "worse")
     assert found.provisional is False
     assert (found.before.n, found.detectable) == (168, pytest.approx(0.03, abs=0.012))
@@ -141,7 +141,7 @@ def test_under_a_week_is_provisional():
 def test_a_small_difference_that_is_sure_does_not_matter():
     a, b = noise(2, 336, cov=0.01)
     found = effect(stretch(a), later(0.98 * b))
-    assert known(found.ratio_interval).high < 1
+    assert present(found.ratio_interval).high < 1
     assert (found.change, found.reason.code) == (Change.NO_DIFFERENCE, "within-margin")
     assert effect(stretch(a), later(0.98 * b), margin=0.01).change is Change.WORSE
 
@@ -226,7 +226,7 @@ def test_a_weekend_more_on_one_side_is_no_change():
     plain = compare(Stretch(before.values), Stretch(after.values), metric="write_bandwidth")
     weighed = effect(before, after)
     assert plain.ratio is not None
-    assert abs(known(weighed.ratio) - 1) < 0.005
+    assert abs(present(weighed.ratio) - 1) < 0.005
     assert weighed.before.n == 288
     mean_before, mean_after = np.mean(before.values), np.mean(after.values)
     assert mean_after / mean_before > 1.05
@@ -237,7 +237,7 @@ def test_weights_sum_to_the_same_in_every_hour_of_both_sides():
     after = [MONDAY + timedelta(days=21, minutes=40) + index * HOUR for index in range(400)]
     found = hour_weights(before, after)
     first, second = (
-        sums_by_hour(times, known(weights))
+        sums_by_hour(times, present(weights))
         for times, weights in ((before, found.before), (after, found.after))
     )
     assert first == pytest.approx(dict.fromkeys(first, 1.0))
@@ -274,7 +274,7 @@ def test_weeks_run_in_the_zone_of_the_site():
     """Hourly runs of one Monday in Zurich, of another by UTC: the parts differ."""
     before = [MONDAY - HOUR + timedelta(days=d) for d in range(28)]
     found = hour_weights(before, before, timezone="Europe/Zurich")
-    assert sum(known(found.before)) == pytest.approx(7.0)
+    assert sum(present(found.before)) == pytest.approx(7.0)
 
 
 # Targets
@@ -294,8 +294,8 @@ def test_the_seeds_probe_over_more_targets():
     slow = TargetCount(274, 298, 2048, target_bytes_per_s=2.8e9)
     shown = effect(stretch(before), later(before), targets=slow)
     assert shown.ratio == pytest.approx(7 / 8)
-    assert known(shown.taken_out).reason.code == "targets-limit"
-    assert known(shown.taken_out).remaining is None
+    assert present(shown.taken_out).reason.code == "targets-limit"
+    assert present(shown.taken_out).remaining is None
 
 
 def test_what_was_measured_is_the_answer_where_nothing_shows_that_targets_limit():
@@ -303,7 +303,7 @@ def test_what_was_measured_is_the_answer_where_nothing_shows_that_targets_limit(
     before, after = noise(2, 40, cov=0.01)
     given = effect(stretch(before), later(1.2 * after), targets=TargetCount(4, 8))
     assert (given.change, given.ratio) == (Change.BETTER, pytest.approx(1.2, rel=0.02))
-    assert known(given.taken_out).remaining == pytest.approx(0.6, rel=0.02)
+    assert present(given.taken_out).remaining == pytest.approx(0.6, rel=0.02)
 
 
 def test_targets_that_do_not_limit_are_not_taken_out():
@@ -353,7 +353,7 @@ def test_the_cost_of_checksums():
     """Two windows of 240 hours: 17.7 % less."""
     found = compare_summaries(*SEED)
     assert found.ratio == pytest.approx(0.8228, abs=5e-5)
-    interval = known(found.ratio_interval)
+    interval = present(found.ratio_interval)
     assert (interval.low, interval.high) == pytest.approx((0.8142, 0.8315), abs=1e-4)
     assert (found.change, found.reason.code) == (Change.WORSE, "worse")
     assert (numbers(found.reason)[0], found.basis) == (17.7, Basis.SUMMARY)
@@ -363,7 +363,7 @@ def test_the_cost_of_checksums():
 def test_hourly_runs_that_resemble_one_another_know_less():
     plain, wide = (compare_summaries(*SEED, autocorrelation=phi) for phi in (0.0, 0.5))
     widths = [
-        known(one.ratio_interval).high - known(one.ratio_interval).low for one in (plain, wide)
+        present(one.ratio_interval).high - present(one.ratio_interval).low for one in (plain, wide)
     ]
     assert widths[1] / widths[0] == pytest.approx(math.sqrt(3), rel=0.01)
 
@@ -371,7 +371,7 @@ def test_hourly_runs_that_resemble_one_another_know_less():
 def test_fieller_is_where_welch_refuses():
     """At either end of the interval a Welch test of b - rho a is just at its level."""
     a, b = Summary(10, 3, 12, "s"), Summary(7, 1, 9, "s")
-    interval = known(fieller_interval((a, b), (12, 9)))
+    interval = present(fieller_interval((a, b), (12, 9)))
     parts = 0.7**2 * 9 / 12, 1 / 9
     quantile = stats.t.ppf(0.975, sum(parts) ** 2 / (parts[0] ** 2 / 11 + parts[1] ** 2 / 8))
     for rho in (interval.low, interval.high):
@@ -386,7 +386,7 @@ def test_fieller_holds_the_ratio_as_often_as_it_says():
     for _ in range(count):
         one, other = rng.normal(10, 3, 8), rng.normal(8, 1, 20)
         made = [Summary(float(x.mean()), float(x.std(ddof=1)), len(x), "s") for x in (one, other)]
-        interval = known(fieller_interval((made[0], made[1]), (8, 20)))
+        interval = present(fieller_interval((made[0], made[1]), (8, 20)))
         missed += not interval.low <= 0.8 <= interval.high
     assert missed / count <= at_most(0.055, count)
 

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from tests.judge.frames import hour, series
 from tests.judge.history import noise
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.judge.correlation import correlate, rate_of
 
@@ -94,7 +94,7 @@ def test_what_only_the_clock_connects_is_said_to_be_so():
     hours = np.arange(24 * 28)
     day = np.sin(2 * np.pi * hours / 24)
     found = single(20 - day + 0.3 * ar(len(hours), 0, 1), day + 0.3 * ar(len(hours), 0, 2))
-    assert known(found.rho) < -0.7
+    assert present(found.rho) < -0.7
     assert found.rho_without_rhythm == pytest.approx(0.0, abs=0.1)
     assert not found.moves_with or "without the hour of the day" in found.reason
 
@@ -111,7 +111,7 @@ def test_what_says_the_same_as_another_has_nothing_left_beside_it():
     assert found["b"].beside == "a"
     assert "allowing for a" in found["b"].reason
     assert found["a"].beside == "b"
-    assert known(found["a"].rho_beside) < -0.7
+    assert present(found["a"].rho_beside) < -0.7
 
 
 def test_a_partial_correlation_is_that_of_residuals():
@@ -129,7 +129,7 @@ def test_an_unfinished_run_is_the_worst_of_all(more_is_better, sign):
     frame = series(np.linspace(10, 11, 60).tolist(), unfinished=set(range(40, 60)))
     load = telemetry([0.0] * 40 + [1.0] * 20)
     (found,) = correlate(frame, {"load": load}, more_is_better=more_is_better)
-    assert sign * known(found.rho) > 0.8
+    assert sign * present(found.rho) > 0.8
 
 
 def test_values_are_matched_in_time_and_not_from_afar():

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.support.each import for_each
-from tests.support.known import known
+from tests.support.narrow import present
 from tests.support.sentences import numbers
 
 from trimtab.judge.credibility import RULES, RepetitionFacts, is_from_memory, reason_not_to_believe
@@ -122,7 +122,7 @@ def test_believed(facts, changes):
 
 @for_each("facts, changes, code, figures", NOT_BELIEVED.values(), ids=NOT_BELIEVED)
 def test_not_believed(facts, changes, code, figures):
-    reason = known(reason_not_to_believe(dataclasses.replace(facts, **changes)))
+    reason = present(reason_not_to_believe(dataclasses.replace(facts, **changes)))
     assert (reason.code, numbers(reason.replace("nvme0n1", ""))) == (code, figures)
     for text in (reason, str(reason)):  # a stored sentence has no code
         assert is_from_memory(text) == (code in CACHED)

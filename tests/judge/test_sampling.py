@@ -32,7 +32,7 @@ from tests.calibration.patterns import (
 )
 from tests.judge.frames import KEY
 from tests.support.changes import changes_among
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.base.error import code_of
 from trimtab.base.series import ChangePoint, SeriesJudgement
@@ -169,7 +169,7 @@ def test_nor_does_the_sense(stepped: Runs) -> None:
     """What takes 25 % longer changed when what is 20 % slower did."""
     inverse = Runs(stepped.at, tuple(1 / value for value in stepped.values))
     points = confirmed_in(inverse, more_is_better=False)
-    upright = [replace(point, effect=1 / known(point.effect)) for point in points]
+    upright = [replace(point, effect=1 / present(point.effect)) for point in points]
     assert_alike(upright, confirmed_in(stepped), within=0.005)
 
 
@@ -210,7 +210,7 @@ def assert_alike(
 def test_too_few_are_said_to_be_too_few(minutes: Minutes, count: int) -> None:
     series = judged(World(1, cov=0.02).sampled(minutes))
     assert (series.changes, code_of(series.untested)) == ((), "too-few-runs")
-    assert f"{count} of 24" in known(series.untested)
+    assert f"{count} of 24" in present(series.untested)
 
 
 def test_six_runs_that_fall_are_not_steady() -> None:
@@ -248,7 +248,7 @@ def test_of_two_kinds_of_runs_the_direction_is_right_or_left_open(seed: int) -> 
     if point.effect is None:
         assert code_of(point.reason) == "direction-not-known"
     else:
-        interval = known(point.effect_interval)
+        interval = present(point.effect_interval)
         assert interval.low <= point.effect <= interval.high < 1
 
 
@@ -267,7 +267,7 @@ def test_two_stages_are_two_changes_or_one_between(
     near = timedelta(days=2)
     ratios = [after / before for before, after in pairwise(levels)]
     if len(points) == 1:
-        begin, end = known(points[0].between)
+        begin, end = present(points[0].between)
         assert first - near <= begin <= first + near
         assert second - near <= end <= second + near
         assert points[0].effect == pytest.approx(levels[2] / levels[0], abs=0.01)
@@ -288,7 +288,7 @@ def test_a_change_in_a_gap_lies_between_its_ends(name: str, seed: int) -> None:
     minutes = minutes[(day < lasts) | (day >= lasts + 26)]
     runs = World(seed, cov=0.02, steps=((lasts, 0.9),)).sampled(minutes)
     (point,) = confirmed_in(runs)
-    begin, end = known(point.between)
+    begin, end = present(point.between)
     before = max(at for at in runs.at if at < START + timedelta(days=lasts))
     after = min(at for at in runs.at if at > START + timedelta(days=lasts))
     within = timedelta(minutes=habit.every_min) * 3

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.judge.frames import KEY, change, hour, series
 from tests.judge.history import noise, points
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.base.error import UsageError, code_of
 from trimtab.base.series import ChangeStatus, InvalidRun, Noise
@@ -40,7 +40,7 @@ def test_a_confirmed_step_is_taken_out_and_makes_two_regimes():
     before, after = judged.regimes
     assert (before.from_, before.to, before.n) == (hour(0), hour(239), 240)
     assert (after.from_, after.n) == (hour(240), 240)
-    assert known(after.mean) / known(before.mean) == pytest.approx(0.83, abs=0.02)
+    assert present(after.mean) / present(before.mean) == pytest.approx(0.83, abs=0.02)
     assert judged.overall.noise is Noise.STEPS
     assert judged.overall.cov_within_regimes == pytest.approx(0.05, abs=0.005)
     assert judged.dispersion.noise is Noise.ALWAYS_NOISY  # the last two days hold no step

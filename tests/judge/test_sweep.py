@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from tests.support.counts import at_most, series_counts
-from tests.support.known import known
+from tests.support.narrow import present
 from tests.support.sentences import numbers
 
 from trimtab.base.error import code_of
@@ -164,7 +164,7 @@ def test_rounds_are_taken_out_as_least_squares_would():
     solution, squares, rank, _ = np.linalg.lstsq(design, np.array(y), rcond=None)
     assert found.degrees == len(y) - rank
     assert found.scatter == pytest.approx(math.sqrt(squares[0] / found.degrees))
-    covariance = np.linalg.inv(design.T @ design) * known(found.scatter) ** 2
+    covariance = np.linalg.inv(design.T @ design) * present(found.scatter) ** 2
     for other in range(1, len(found.points)):
         assert found.effects[0] - found.effects[other] == pytest.approx(
             solution[0] - solution[other]
@@ -198,7 +198,7 @@ def test_workloads_have_a_best_each():
     levels = {"size": ("4KiB", "16MiB"), "nps": (1, 4)}
     points = sweep(levels, lambda size, nps: 1.5 if (size == "4KiB") == (nps == 4) else 1.0)
     found = best_settings(points, METRIC, workload=("size",))
-    by_size = {one.workload["size"]: known(one.best)["nps"] for one in found}
+    by_size = {one.workload["size"]: present(one.best)["nps"] for one in found}
     assert by_size == {"4KiB": 4, "16MiB": 1}
 
 
@@ -381,7 +381,7 @@ def test_a_curve_like_that_of_the_e2000():
 def test_beyond_the_peak_it_falls():
     found = knee_of(lambda n: min(n, 8) * max(1, n / 8) ** -0.4)
     assert (found.shape, found.enough) == (ScalingShape.KNEE, 8)
-    assert known(found.growth_after) < -0.1
+    assert present(found.growth_after) < -0.1
     assert "beyond it falls" in found.reason
 
 
@@ -434,8 +434,8 @@ def test_any_values_have_an_answer(values, rounds):
     found = scaling(points, METRIC, "nodes")
     assert found.reason
     if found.knee is not None:
-        assert known(found.knee_interval).low <= found.knee * (1 + 1e-9)
-        assert found.knee <= known(found.knee_interval).high * (1 + 1e-9)
+        assert present(found.knee_interval).low <= found.knee * (1 + 1e-9)
+        assert found.knee <= present(found.knee_interval).high * (1 + 1e-9)
     analyse_sweep(points)
 
 
@@ -450,8 +450,8 @@ def test_a_whole_sweep():
     found = analyse_sweep(points)
     assert (found.points, found.rounds, found.notes) == (36, 3, ())
     (best,) = found.best
-    assert known(best.best)["nps"] == 1
-    assert known(found.effects)[METRIC][0].factors == ("nodes",)
+    assert present(best.best)["nps"] == 1
+    assert present(found.effects)[METRIC][0].factors == ("nodes",)
     (grid,) = found.maps
     assert ({grid.row_factor, grid.column_factor}, len(grid.cells)) == ({"nps", "nodes"}, 3)
     (scale,) = found.scaling
@@ -516,7 +516,7 @@ def test_the_interval_that_is_shown_and_the_answer_tell_the_same(a, b):
     (best,) = best_settings(points, METRIC)
     other = best.settings[1]
     (effect,) = factor_effects(points, METRIC)
-    assert other.may_be_best == (known(other.of_best_interval).high > 1) == (not effect.matters)
+    assert other.may_be_best == (present(other.of_best_interval).high > 1) == (not effect.matters)
 
 
 @pytest.mark.calibration

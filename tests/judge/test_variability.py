@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.judge.frames import mira_reads
 from tests.judge.history import noise, points, with_cov
-from tests.support.known import known
+from tests.support.narrow import present
 from tests.support.sentences import numbers
 
 from trimtab.base.verdict import HistoryPoint, Interval, Scope, VerdictStatus
@@ -42,8 +42,8 @@ def test_five_repetitions_have_all_their_numbers():
     verdict = repetitions([98.0, 99.0, 100.0, 101.0, 102.0])
     assert (verdict.mean, verdict.median, verdict.slowest, verdict.goal) == (100, 100, 98, 0.08)
     assert (verdict.cov, verdict.mad_cv) == (pytest.approx(0.0158114), pytest.approx(0.014826))
-    assert known(verdict.cov_interval).low < 0.0158114 < known(verdict.cov_interval).high
-    assert known(verdict.mean_interval).low == pytest.approx(100 - 2.776445 * (2.5 / 5) ** 0.5)
+    assert present(verdict.cov_interval).low < 0.0158114 < present(verdict.cov_interval).high
+    assert present(verdict.mean_interval).low == pytest.approx(100 - 2.776445 * (2.5 / 5) ** 0.5)
     assert (verdict.unit, verdict.reason.code) == ("B/s", "repetitions-only")
     assert numbers(verdict.reason)[-1] == 8
 
@@ -56,7 +56,7 @@ def test_no_one_and_two_repetitions():
     assert one.cov is one.cov_interval is one.mad_cv is one.mean_interval is None
     assert one.reason.code == "one-repetition"
     assert two.cov == pytest.approx(0.2828427)
-    assert known(two.cov_interval).high > 1  # two numbers exclude next to nothing
+    assert present(two.cov_interval).high > 1  # two numbers exclude next to nothing
 
 
 def test_repetitions_that_moved_nothing_have_no_cov():
@@ -100,7 +100,7 @@ def test_48_hourly_runs(cov, status, code):
     assert (verdict.status, verdict.reason.code, verdict.scope) == (status, code, Scope.HISTORY)
     assert (verdict.n, verdict.unfinished, verdict.cov) == (48, 0, pytest.approx(cov))
     assert verdict.cov_finished == pytest.approx(cov)
-    assert known(verdict.cov_interval).low < cov < known(verdict.cov_interval).high
+    assert present(verdict.cov_interval).low < cov < present(verdict.cov_interval).high
     assert numbers(verdict.reason)[0] == pytest.approx(100 * cov)
     assert numbers(verdict.reason)[3:] == [8, 48]
 
@@ -190,7 +190,7 @@ def test_a_value_beside_an_unfinished_run_is_not_used():
 
 def test_one_event_is_too_few_to_tell_but_is_seen():
     verdict = history(points(with_cov(48, 0.02), unfinished={7}))
-    assert known(verdict.cov) > 0.08
+    assert present(verdict.cov) > 0.08
     assert verdict.status is CANNOT_TELL
 
 

@@ -10,7 +10,7 @@ from benchmarks.reproduction.life import LifeRun
 from benchmarks.reproduction.statements import SeededRow
 from benchmarks.reproduction.tensions import balance, drawn_balance
 from tests.reproduction.lives import NEW_YEAR, coarse, hourly, job, life, survey
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.twin.scenario import Resolution
 from trimtab.twin.scenario_file import load_scenario
@@ -37,7 +37,7 @@ def test_a_life_is_what_the_simulation_says_with_marks_and_trims_on_the_way() ->
     for name in NAMES:
         np.testing.assert_array_equal(found.traced[name], other.trace.of(name))
     assert found.jobs == tuple(other.trace.jobs)
-    mark = known(found.at(second))
+    mark = present(found.at(second))
     assert mark.at == second
     assert 0 < mark.percentage_used < 0.01
     assert found.at(second + timedelta(days=30)) is None

@@ -10,7 +10,7 @@ from benchmarks.reproduction.predict import layers
 from benchmarks.reproduction.seconds import part_of_time, window
 from benchmarks.reproduction.statements import AIM, CLASSES, Figure, RowClass, SeededRow, statements
 from benchmarks.reproduction.table import SEEDS, Reproduction, Terms, reproduce, summary_of
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.reach.worker_process import one_by_one, side_by_side
 from trimtab.twin.scenario_file import load_scenario
@@ -128,7 +128,7 @@ def test_processes_change_no_figure() -> None:
 
 
 def test_seconds_of_an_array_say_who_waits(by_id) -> None:
-    assert known(by_id["7-latency"].row.twin) > 10
+    assert present(by_id["7-latency"].row.twin) > 10
     own = load_scenario("perlmutter")
     on, off = (window(own, 1.8, throttled=throttled) for throttled in (True, False))
     assert on.write_bytes_per_s < off.write_bytes_per_s
@@ -155,8 +155,8 @@ def test_nine_months_meet_what_the_table_says_they_meet() -> None:
         found = reproduce(Terms(documents=("nersc24",), seeds=3), together)
     by_id = {one.row.id: one.row for one in found.rows}
     for id in ("23-first", "19-knee", "17-throttling", "36-240h", "37-240h-ratio", "46-fullness"):
-        assert abs(known(by_id[id].error)) < AIM, id
+        assert abs(present(by_id[id].error)) < AIM, id
     # Signs and orders, whatever the size.
-    assert known(by_id["23-ratio"].twin) > 0.15
-    assert known(by_id["25-median"].twin) > 0.15
+    assert present(by_id["23-ratio"].twin) > 0.15
+    assert present(by_id["25-median"].twin) > 0.15
     assert by_id["25-tail"].twin == 0.0

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markupsafe import escape
 from tests.show.conftest import rows_of
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.base.run import LatencyHistogram, Sample, Timeline
 from trimtab.base.verdict import HistoryPoint, Scope
@@ -41,7 +41,7 @@ from trimtab.show.chart import (
 
 
 def test_repetitions_are_all_drawn_and_only_the_believed_ones_solid(full: CheckResult) -> None:
-    chart = known(repetition_chart(known(full.run).samples, "read_bandwidth"))
+    chart = present(repetition_chart(present(full.run).samples, "read_bandwidth"))
     rows = rows_of(chart.specification)
     solid = {row["repetition"]: row["value"] for row in rows if row["believed"]}
     assert solid == pytest.approx({0: 18.2, 1: 18.4, 2: 18.1, 3: 18.3, 4: 18.2})
@@ -56,14 +56,14 @@ def test_a_missing_repetition_is_never_drawn_as_zero() -> None:
         Sample("write_bandwidth", 2e9, 0),
         Sample("write_bandwidth", None, 1, reason="cut off"),
     ]
-    chart = known(repetition_chart(samples, "write_bandwidth"))
+    chart = present(repetition_chart(samples, "write_bandwidth"))
     assert [r["value"] for r in rows_of(chart.specification) if r["repetition"] == 1] == [None]
     assert chart.notes == (("a", "cut off"),)
 
 
 def test_one_letter_for_one_reason() -> None:
     samples = [Sample("write_bandwidth", 1e9, n, reason="too short") for n in range(5)]
-    chart = known(repetition_chart(samples, "write_bandwidth"))
+    chart = present(repetition_chart(samples, "write_bandwidth"))
     assert chart.notes == (("a", "too short"),)
     assert "5 of 5 not credible" in chart.caption
 
@@ -89,7 +89,7 @@ def test_nothing_gives_no_chart() -> None:
 
 def test_timeline_keeps_the_slowest_and_says_so() -> None:
     timelines = [Timeline("write", n, 0.1, (10**9 - n * 10**6,) * 20) for n in range(20)]
-    chart = known(timeline_chart(timelines, "write"))
+    chart = present(timeline_chart(timelines, "write"))
     drawn = {row["repetition"] for row in rows_of(chart.specification)}
     assert drawn == set(range(20 - STRIPS_MAX, 20))
     assert f"The {STRIPS_MAX} slowest of 20" in chart.caption
@@ -97,18 +97,18 @@ def test_timeline_keeps_the_slowest_and_says_so() -> None:
 
 
 def test_a_timeline_that_stood_still_is_drawn() -> None:
-    chart = known(timeline_chart([Timeline("write", 0, 0.1, (0,) * 10)], "write"))
+    chart = present(timeline_chart([Timeline("write", 0, 0.1, (0,) * 10)], "write"))
     assert "9 of 9 intervals" in chart.caption
     assert "<svg" in render_svg(chart.specification, name="t", label="t")
 
 
 def test_latency_marks_are_labelled_with_their_figures() -> None:
     histogram = LatencyHistogram("read", 0, (1e-3, 2e-3, 5e-1), (9_000, 995, 5))
-    chart = known(latency_chart([histogram], "read"))
+    chart = present(latency_chart([histogram], "read"))
     for words in ("p50 1.00 ms", "p99 2.00 ms", "p99.9 2.00 ms", "max 500 ms", "10,000 operations"):
         assert words in chart.caption
     assert "max 500 ms" in render_svg(chart.specification, name="t", label="t")
-    single = known(latency_chart([LatencyHistogram("read", 0, (4e-3,), (1,))], "read"))
+    single = present(latency_chart([LatencyHistogram("read", 0, (4e-3,), (1,))], "read"))
     assert "max 4.00 ms" in render_svg(single.specification, name="t", label="t")
 
 
@@ -117,7 +117,7 @@ def test_history_holds_this_run_once_and_the_unfinished_at_zero(full: CheckResul
     verdict = next(one for one in over_time if "write" in one.metric)
     this = HistoryPoint(full.at, "write_bandwidth", 11.9e9, False, "this-run")
     points = [*full.history, this]
-    chart = known(history_chart(points, "write_bandwidth", this=this, verdict=verdict))
+    chart = present(history_chart(points, "write_bandwidth", this=this, verdict=verdict))
     rows = rows_of(chart.specification)
     kinds = Counter(row["kind"] for row in rows if "kind" in row)
     assert kinds == {"this": 1, "earlier": 39, "unfinished": 1}
@@ -126,7 +126,7 @@ def test_history_holds_this_run_once_and_the_unfinished_at_zero(full: CheckResul
     assert [row["value"] for row in rows if row.get("kind") == "unfinished"] == [0.0]
     # The same, unfinished itself.
     this = replace(this, value=0.0, unfinished=True)
-    chart = known(history_chart(full.history, "write_bandwidth", this=this))
+    chart = present(history_chart(full.history, "write_bandwidth", this=this))
     assert sum(row.get("kind") == "unfinished" for row in rows_of(chart.specification)) == 2
 
 
@@ -135,13 +135,13 @@ def test_a_long_history_is_cut_and_says_so(full: CheckResult) -> None:
         HistoryPoint(full.at - timedelta(hours=n), "read_bandwidth", 1e9, False, str(n))
         for n in range(8760)
     ]
-    chart = known(history_chart(history, "read_bandwidth"))
+    chart = present(history_chart(history, "read_bandwidth"))
     assert f"The last {HISTORY_MAX} of 8,760 runs" in chart.caption
     assert sum("kind" in row for row in rows_of(chart.specification)) == HISTORY_MAX
 
 
 def test_a_drawing_is_escaped_and_reaches_for_nothing(full: CheckResult) -> None:
-    chart = known(repetition_chart(known(full.run).samples, "write_bandwidth"))
+    chart = present(repetition_chart(present(full.run).samples, "write_bandwidth"))
     hostile = json.loads(json.dumps(chart.specification))
     hostile["title"] = "</svg><script>\udcff\x00"
     svg = render_svg(hostile, name="a", label='"><script>')
@@ -162,8 +162,8 @@ def test_without_vl_convert_a_sentence_stands_for_each_drawing(
 
 
 def test_samples_of_another_metric_do_not_leak(full: CheckResult) -> None:
-    only = tuple(replace(one, metric="write_iops") for one in known(full.run).samples[:3])
-    chart = known(repetition_chart(only, "write_iops"))
+    only = tuple(replace(one, metric="write_iops") for one in present(full.run).samples[:3])
+    chart = present(repetition_chart(only, "write_iops"))
     values = [row["value"] for row in rows_of(chart.specification) if row["believed"]]
     assert values == [one.value for one in only]
 
@@ -198,7 +198,7 @@ def test_tail_agrees_with_counting_operations_one_by_one(buckets: dict[float, in
 @given(st.lists(st.integers(1, 9), min_size=200, max_size=400))
 def test_a_thinned_tail_keeps_its_ends_and_marks(counts: list[int]) -> None:
     upper = tuple(1e-5 * 1.01**n for n in range(len(counts)))
-    tail = known(tail_of([LatencyHistogram("read", 0, upper, tuple(counts))], points_max=100))
+    tail = present(tail_of([LatencyHistogram("read", 0, upper, tuple(counts))], points_max=100))
     assert len(tail.latency_s) <= 100 + 1 + len(tail.marks)
     assert (tail.latency_s[0], tail.latency_s[-1]) == (upper[0], upper[-1])
     assert tail.fraction[0] == 1.0

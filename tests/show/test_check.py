@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.base.error import Message
 from trimtab.base.filesystem import BlockDevice
@@ -84,7 +84,7 @@ def assert_self_contained(html: str) -> Page:
         for name, value in attributes.items():
             assert not name.startswith("on"), name
             if name in {"src", "href", "xlink:href", "action", "data"}:
-                assert known(value).startswith("#"), known(value)
+                assert present(value).startswith("#"), present(value)
             if name == "style":
                 assert "url(" not in (value or "")
     style = "".join(re.findall(r"<style>(.*?)</style>", html, re.DOTALL))
@@ -230,7 +230,7 @@ def test_a_healthy_check_is_short_and_clear(healthy: CheckResult) -> None:
 
 @pytest.mark.parametrize("status", [one for one in RunStatus if one is not RunStatus.OK])
 def test_a_run_that_went_wrong_is_in_the_answer(healthy: CheckResult, status: RunStatus) -> None:
-    run = replace(known(healthy.run), status=status, problem="ran out of space", samples=())
+    run = replace(present(healthy.run), status=status, problem="ran out of space", samples=())
     result = replace(healthy, run=run, verdicts=(), timelines=(), histograms=())
     document = check_document(result)
     assert "ran out of space." in document.details[0]
@@ -328,7 +328,7 @@ def first_check(result: CheckResult, n: int = 1) -> CheckResult:
     """Return a healthy check whose history holds ``n`` runs: too few for a verdict."""
     spec = {"tasks": 64, "block_size_bytes": 2**30}
     cost = {"bytes_written": 45 * 2**30, "bytes_read": 30 * 2**30}
-    run = replace(known(result.run), parameters={"spec": spec, "cost": cost})
+    run = replace(present(result.run), parameters={"spec": spec, "cost": cost})
     within = tuple(one for one in result.verdicts if one.scope is Scope.REPETITIONS)
     reason = Message("too-few-runs", "1 run over 0 h in the last 48 h: more runs needed")
     over_time = tuple(

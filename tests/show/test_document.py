@@ -10,7 +10,7 @@ import click
 import polars as pl
 import pytest
 from tests.support.command import trimtab
-from tests.support.known import known
+from tests.support.narrow import present
 from tests.support.screens import Lines, too_wide
 
 from trimtab.answers.page import targets_document
@@ -49,7 +49,7 @@ def a_section(count: int, first: int = 8) -> Section:
 
 
 def test_values_of_facts_are_never_broken(on_screen: Lines):
-    made = known(facts([("place", LONG_PATH), ("id", "7")]))
+    made = present(facts([("place", LONG_PATH), ("id", "7")]))
     assert made.columns == FACTS
     lines = on_screen(Document("There it is.", (Section(tables=(made,)),)))
     assert lines == ["There it is.", f"  place  {LONG_PATH}", "  id     7"]

@@ -14,7 +14,7 @@ import pytest
 from tests.judge.frames import series
 from tests.judge.targets import fields
 from tests.show.conftest import rows_of
-from tests.support.known import known
+from tests.support.narrow import present
 from tests.support.screens import Lines
 
 from trimtab.answers import series_chart
@@ -71,17 +71,17 @@ def surveys() -> pl.DataFrame:
 
 
 def test_days_have_their_mean_and_deviation(judged: SeriesJudgement) -> None:
-    chart = known(series_chart.panel_chart(judged, "x"))
+    chart = present(series_chart.panel_chart(judged, "x"))
     means = [row for row in rows_of(chart.specification) if "mean" in row and "high" in row]
     days = {row["at"]: row for row in means}
     assert len(days) == len(judged.days)
     drawn, day = days[int(FIRST.timestamp() * 1000)], judged.days[0]
-    mean, deviation = known(day.mean), known(day.standard_deviation)
+    mean, deviation = present(day.mean), present(day.standard_deviation)
     assert (drawn["mean"], drawn["high"]) == pytest.approx((mean / 1e9, (mean + deviation) / 1e9))
 
 
 def test_the_cov_stands_beside_its_goal(judged: SeriesJudgement) -> None:
-    chart = known(series_chart.cov_chart(judged, "x"))
+    chart = present(series_chart.cov_chart(judged, "x"))
     rows = rows_of(chart.specification)
     assert {"goal": 8.0} in rows
     assert len([row for row in rows if "cov" in row]) <= series_chart.POINTS_MAX
@@ -89,7 +89,7 @@ def test_the_cov_stands_beside_its_goal(judged: SeriesJudgement) -> None:
 
 def test_both_sides_of_a_change_are_shares(frame: pl.DataFrame, judged: SeriesJudgement) -> None:
     (change,) = [one for one in judged.changes if one.status is ChangeStatus.CONFIRMED]
-    chart = known(series_chart.before_after_chart(frame, change, judged, "x"))
+    chart = present(series_chart.before_after_chart(frame, change, judged, "x"))
     rows = [row for row in rows_of(chart.specification) if "share" in row]
     for side in (0, 1):
         # A layer may hold its rows twice.
@@ -99,10 +99,10 @@ def test_both_sides_of_a_change_are_shares(frame: pl.DataFrame, judged: SeriesJu
 
 
 def test_surveys_show_the_slowest_and_two_months(surveys: pl.DataFrame) -> None:
-    chart = known(series_chart.survey_chart(surveys, "write_bandwidth", "B/s", "x"))
+    chart = present(series_chart.survey_chart(surveys, "write_bandwidth", "B/s", "x"))
     rows = [row for row in rows_of(chart.specification) if "minimum" in row]
     assert len({row["at"] for row in rows}) == 60
-    months = known(series_chart.months_chart(surveys, "write_bandwidth", "B/s", "x"))
+    months = present(series_chart.months_chart(surveys, "write_bandwidth", "B/s", "x"))
     assert "2026-03 and 2026-04" in months.title
     march = surveys.filter(pl.col("at") < datetime(2026, 4, 1, tzinfo=UTC))
     assert series_chart.months_chart(march, "write_bandwidth", "B/s", "x") is None
@@ -148,7 +148,7 @@ def test_a_name_of_others_is_not_changed(metric: str, frame: pl.DataFrame) -> No
     """A small letter more or less is a factor of eight, or of a thousand."""
     judged = judge_series(frame, SeriesKey("scratch", "hourly", "file", metric, ""))
     assert f"<h2>{metric} of hourly</h2>" in page_of(judged, frame)
-    chart = known(series_chart.panel_chart(judged, "x"))
+    chart = present(series_chart.panel_chart(judged, "x"))
     assert chart.title == f"hourly {metric}"
 
 
@@ -175,7 +175,7 @@ def test_the_page_stands_alone_and_is_the_same_each_time(perlmutter: Ladder) -> 
 
 def test_every_known_rate_is_a_bar(perlmutter: Ladder) -> None:
     track = perlmutter.tracks[0]
-    chart = known(ladder_chart(perlmutter, track))
+    chart = present(ladder_chart(perlmutter, track))
     whole, user = (
         layer["data"]["values"]
         for layer in chart.specification["layer"]
@@ -194,12 +194,12 @@ def test_every_known_rate_is_a_bar(perlmutter: Ladder) -> None:
 
 def test_parity_is_the_same_in_chart_and_table(perlmutter: Ladder) -> None:
     for track in perlmutter.tracks:
-        chart = known(ladder_chart(perlmutter, track))
+        chart = present(ladder_chart(perlmutter, track))
         bars = chart.specification["layer"][0]["data"]["values"]
         parity = {bar["layer"]: bar["user"] for bar in bars if bar["user"] < bar["value"]}
         raw = {bar["layer"] for bar in bars} & {"drive", "data sheet"}
         assert set(parity) == (raw if track.metric == "write_bandwidth" else set())
-        cells = [row.cells for row in known(track_table(perlmutter, track)).rows]
+        cells = [row.cells for row in present(track_table(perlmutter, track)).rows]
         stated = {cell.text: rate.small for cell, rate, *_ in cells if rate.small}
         assert set(stated) == set(parity)
         for layer, rate in parity.items():
@@ -211,9 +211,9 @@ def test_the_limiting_layer_is_marked_in_chart_and_table() -> None:
     ladder = build_ladder(of_file(load_ladder(EXAMPLES / "e2000.toml")))
     marked = 0
     for track in ladder.tracks:
-        rows = known(track_table(ladder, track)).rows
+        rows = present(track_table(ladder, track)).rows
         table = [row.cells[0].text for row in rows if row.marked]
-        bars = known(ladder_chart(ladder, track)).specification["layer"][0]["data"]["values"]
+        bars = present(ladder_chart(ladder, track)).specification["layer"][0]["data"]["values"]
         limit = [] if track.limit.layer is None else [LEVEL_NAMES[track.limit.layer]]
         assert table == limit
         assert [bar["layer"] for bar in bars if bar["limits"]] == [

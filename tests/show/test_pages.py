@@ -22,7 +22,7 @@ from tests.show.pages import (
 )
 from tests.show.test_check import assert_self_contained
 from tests.support.documents import misfits
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.answers.page_month import monthly_document, space_answer
 from trimtab.base.encode import to_json
@@ -139,9 +139,9 @@ def test_a_reachable_target_is_answered_with_its_age_and_bytes() -> None:
     sentence = horizon_answer(answer)
     assert format_bytes(answer.needed.freed.allocated_bytes) in sentence
     assert "30 users" in sentence
-    marked = [row for row in known(steps_table(answer)).rows if row.marked]
+    marked = [row for row in present(steps_table(answer)).rows if row.marked]
     assert [row.cells[1].text for row in marked] == ["enough now", "the lists"]
-    after = known(answer.needed.after).fullness
+    after = present(answer.needed.after).fullness
     assert marked[0].cells[-1].text == format_percent(after, 2)
     assert after <= 0.70
 
@@ -155,17 +155,17 @@ def test_targets_that_need_nothing_or_are_out_of_reach(target: float, words: str
 
 def test_the_curve_falls_with_younger_ages_and_holds_the_cut_offs() -> None:
     answer = horizon_answer_of(0.70)
-    points = known(horizon_chart(answer)).specification["layer"][0]["data"]["values"]
+    points = present(horizon_chart(answer)).specification["layer"][0]["data"]["values"]
     ages, full = zip(*((point["age"], point["full"]) for point in points), strict=True)
     assert list(ages) == sorted(ages)
     assert list(full) == sorted(full)
-    needed = known(answer.needed.age_s(answer.as_of_s)) / 86400
+    needed = present(answer.needed.age_s(answer.as_of_s)) / 86400
     assert needed in ages
 
 
 def test_the_bars_are_of_those_with_most() -> None:
     users = horizon_answer_of(0.70).users
-    bars = known(owners_chart(users)).specification["layer"][1]["data"]["values"]
+    bars = present(owners_chart(users)).specification["layer"][1]["data"]["values"]
     assert len(bars) == 12
     assert all(bar["go"] <= bar["may"] for bar in bars)
     assert owners_chart(()) is None
@@ -244,21 +244,21 @@ def test_the_document_is_of_its_schema() -> None:
 
 def test_the_best_is_marked_in_table_plot_and_answer() -> None:
     _, swept = swept_policies()
-    best = known(best_of(swept))
+    best = present(best_of(swept))
     title = swept.rows[best.row].combination.title
     assert title == "trim nightly, fullness 0.6"
-    table = known(policies_table(swept, best))
+    table = present(policies_table(swept, best))
     assert [row.cells[0].text for row in table.rows if row.marked] == [f"{best.row + 1}. {title}"]
-    points = known(trade_off_chart(swept, best)).specification["layer"][-1]["data"]["values"]
+    points = present(trade_off_chart(swept, best)).specification["layer"][-1]["data"]["values"]
     assert [point["policy"] for point in points if point["best"]] == [title]
     assert title in whatif_answers(swept)[0]
 
 
 def test_those_whose_intervals_overlap_are_tied() -> None:
     _, swept = swept_policies()
-    row = swept.rows[known(best_of(swept)).row]
+    row = swept.rows[present(best_of(swept)).row]
     doubled = replace(swept, rows=(*swept.rows, row))
-    best = known(best_of(doubled))
+    best = present(best_of(doubled))
     assert best.tied == (len(swept.rows),)
     assert "statistically tied with 1 other" in whatif_answers(doubled)[0]
 
@@ -269,7 +269,7 @@ def test_few_seeds_are_not_called_a_test() -> None:
         replace(row, figures=tuple(replace(one, interval=None) for one in row.figures))
         for row in swept.rows
     )
-    best = known(best_of(replace(swept, rows=rows, seeds=2)))
+    best = present(best_of(replace(swept, rows=rows, seeds=2)))
     assert not best.tested
     assert best.tied == ()
     assert "not tested: 2 seeds" in whatif_answers(replace(swept, rows=rows, seeds=2))[0]

@@ -18,7 +18,7 @@ from tests.fake_lustre.state import FakeLustre, Fault
 from tests.support import loopback
 from tests.support.codes import raises
 from tests.support.command import TRIMTAB, Ended, trimtab
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.base.error import RefusedError
 from trimtab.base.event import utc_now
@@ -45,7 +45,7 @@ class Place:
 
     def changing(self) -> AbstractContextManager[FakeLustre]:
         """Have the state of the stand-in for Lustre changed inside the block."""
-        return known(self.fake).changing()
+        return present(self.fake).changing()
 
     def run(self, *arguments: object) -> Ended:
         return trimtab(*arguments, store=self.store, timeout_s=120.0, **self.environment)
@@ -251,7 +251,7 @@ def test_a_second_watch_of_a_site_is_refused(fake: Place) -> None:
     argv = [str(TRIMTAB), "watch", str(fake.file)]
     with subprocess.Popen(argv, env=environment, stderr=subprocess.PIPE, text=True) as first:
         try:
-            known(first.stderr).readline()
+            present(first.stderr).readline()
             time.sleep(0.2)
             second = fake.run("watch", fake.file, "--once")
             assert second.code == 4, second.stderr

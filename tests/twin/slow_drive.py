@@ -7,7 +7,7 @@ draws of cost-benefit are taken over, as a generator of whole numbers.
 from collections import deque
 from collections.abc import Iterator
 
-from tests.support.known import known
+from tests.support.narrow import present
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
@@ -103,7 +103,7 @@ class SlowDrive:
         self.open[frontier] = None
 
     def _append(self, frontier: str, unit: int) -> None:
-        self.blocks[known(self.open[frontier])].append(unit)
+        self.blocks[present(self.open[frontier])].append(unit)
 
     def _stamp(self, number: int) -> None:
         self.steps += 1

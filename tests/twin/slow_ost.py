@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tests.support.known import known
+from tests.support.narrow import present
 from tests.twin.slow_drive import GOLDEN, MASK, SlowDrive, scrambled, xoshiro
 from tests.twin.slow_families import FAMILIES
 
@@ -174,7 +174,7 @@ class SlowOst:
                 return min(max(size, 1), max(1, math.floor(self.largest * self.units + 0.5)))
 
     def _user_request(self) -> int:
-        writer = self.writing[known(self._below(len(self.writing)))]
+        writer = self.writing[present(self._below(len(self.writing)))]
         if writer.file is None:
             writer.file, writer.left = [], self._size()
         length = min(writer.left, REQUEST)

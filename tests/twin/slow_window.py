@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
-from tests.support.known import known
+from tests.support.narrow import present
 from tests.twin.slow_drive import GOLDEN, MASK, scrambled, xoshiro
 
 from trimtab.twin.simulation.ost_rate import WindowTerms
@@ -407,7 +407,7 @@ class SlowWindow:
             self.read.append((now - since, size))
 
     def window_end(self, now: int, drive: int) -> None:
-        throttle = known(self.throttles[drive])
+        throttle = present(self.throttles[drive])
         rose = throttle.judge(now, self.in_flight[drive])
         if throttle.end is not None:
             self.at(throttle.end, WINDOW_END, drive)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.support.command import Ended, trimtab
-from tests.support.known import known
+from tests.support.narrow import present
 from tests.support.small_twin import START, small_scenario
 from tests.support.watched import Ended as Killed
 from tests.support.watched import a_log
@@ -56,7 +56,7 @@ def a_site(directory: Path, **changes: Any) -> Site:
 
 
 def time_of(site: Site) -> datetime:
-    return known(Diary(Path(site.path)).time())
+    return present(Diary(Path(site.path)).time())
 
 
 def runs_of(site: Site, **terms: Any) -> tuple[Run, ...]:
@@ -275,7 +275,7 @@ def test_the_next_watch_goes_on_where_one_was_killed(tmp_path: Path) -> None:
         assert len(runs) == 48 + 12 * day
         assert len({one.at for one in runs}) == len(runs)
         # Without a word, as one that was killed: what it kept last is all that there is.
-        known(twin_site._opened.popitem()[1].life.diary).close()
+        present(twin_site._opened.popitem()[1].life.diary).close()
 
 
 def test_what_a_silent_target_does_is_seen_by_the_watch(tmp_path: Path) -> None:

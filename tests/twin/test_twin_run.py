@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 from tests.support.codes import raises
 from tests.support.command import TRIMTAB, trimtab
-from tests.support.known import known
+from tests.support.narrow import present
 from tests.support.small_twin import START, small_scenario
 
 from trimtab.base.error import Interrupted, RefusedError, UsageError
@@ -234,7 +234,7 @@ def test_a_command_that_is_stopped_ends_as_stopped(tmp_path: Path) -> None:
     finally:
         process.kill()
     assert process.returncode == 130, said
-    at = known(Diary(directory).time())
+    at = present(Diary(directory).time())
     assert START <= at < START + timedelta(days=3000)
     with Store.open(f"sqlite:///{directory / 'small.db'}") as store:
         times = [one.at for one in store.runs(probe="hourly", limit=100_000)]

@@ -22,7 +22,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.support.command import TRIMTAB
-from tests.support.known import known
+from tests.support.narrow import present
 from tests.support.small_site import SITE
 from tests.web.conftest import HOSTILE, LOG, csrf_of, keep_small_site
 from tests.web.serving import SECRET, Serving, by_proxy, serving, with_secret
@@ -274,7 +274,7 @@ async def read_pages(port: int, readers: int) -> Counter[int]:
                 f"X-Forwarded-User: reader{number}\r\n\r\n".encode()
             )
             head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-            length = known(re.search(r"content-length: (\d+)", head))
+            length = present(re.search(r"content-length: (\d+)", head))
             await reader.readexactly(int(length[1]))
             statuses[int(head.split(" ", 2)[1])] += 1
         writer.close()
@@ -286,7 +286,7 @@ async def read_pages(port: int, readers: int) -> Counter[int]:
 def peak_bytes(process: int) -> int:
     """Return the most memory that a process has had."""
     status = Path(f"/proc/{process}/status").read_text()
-    return int(known(re.search(r"VmHWM:\s+(\d+) kB", status))[1]) * 1024
+    return int(present(re.search(r"VmHWM:\s+(\d+) kB", status))[1]) * 1024
 
 
 # Any input whatever

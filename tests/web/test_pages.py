@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
-from tests.support.known import known
+from tests.support.narrow import present
 from tests.support.small_site import SITE, hour
 from tests.web.conftest import HOSTILE
 
@@ -132,7 +132,7 @@ def test_a_defect_shows_nothing_of_the_inside(desk, client, monkeypatch):
 def test_every_stretch_of_a_series_has_one_unit(client):
     """Runs of a stretch replace those of the chart: another unit would move them."""
     text = client.get(f"/s/{SITE}/series").text
-    chart = known(re.search(r'data-chart="([^"]+)" data-zoom="([^"]+)"', text))
+    chart = present(re.search(r'data-chart="([^"]+)" data-zoom="([^"]+)"', text))
     whole = client.get(chart[1]).json()["layer"][0]
     part = client.get(chart[2], params={"since": "2026-01-11T00:00:00Z"}).json()["layer"][0]
     assert part["encoding"]["y"] == whole["encoding"]["y"]

@@ -18,7 +18,7 @@ from tests.purge.plan.making import KEY, Row, draft, file_system, make
 from tests.show.pages import horizon_answer_of, swept_policies
 from tests.store.test_results import kept_horizon, kept_whatif
 from tests.support.documents import misfits
-from tests.support.known import known
+from tests.support.narrow import present
 from tests.support.small_site import SITE, SmallSite, hour
 from tests.web.conftest import HOSTILE, csrf_behind_proxy, csrf_of, through_proxy
 from tests.web.test_pages import Inline
@@ -104,7 +104,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory, lists: Path) -> Iterator[Desk
 @pytest.fixture(scope="module")
 def plan(desk: Desk, lists: Path) -> LoadedPlan:
     """A plan that is published to three users, and waits."""
-    directory = known(desk.place(SITE).site).policies.purge.directory
+    directory = present(desk.place(SITE).site).policies.purge.directory
     rows = [
         Row(b"ada/first", ADA, size_bytes=123_456),
         Row(f"ada/{HOSTILE}".encode(), ADA),
@@ -346,7 +346,7 @@ def twin_page(desk: Desk, tmp_path: Path) -> Iterator[Callable[[str], str]]:
     with Store.open(SmallSite().keep(tmp_path / "t.db")) as store:
 
         def page(scenario: str) -> str:
-            site = replace(known(desk.place(SITE).site), driver="twin", scenario=scenario)
+            site = replace(present(desk.place(SITE).site), driver="twin", scenario=scenario)
             served = desks.setdefault(scenario, Desk(store, (SITE, Place(SITE, site))))
             answer = through_proxy(served, "root").get(f"{ROOT}/twin")
             assert answer.status_code == 200

@@ -21,7 +21,7 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 from tests.support.command import TRIMTAB, trimtab
-from tests.support.known import known
+from tests.support.narrow import present
 from tests.support.small_site import SITE
 from tests.web.conftest import keep_small_site, signed_in
 from tests.web.serving import SECRET, by_proxy, serving
@@ -64,7 +64,7 @@ def test_the_printed_link_opens_the_dashboard(store):
     ) as process:
         assert process.stdout is not None
         try:
-            link = known(re.search(r"http://\S+", process.stdout.readline()))
+            link = present(re.search(r"http://\S+", process.stdout.readline()))
             root = link[0].partition("/enter")[0]
             assert fetched(f"{root}/api/v1/sites")[0] == 401
             _, headers, _ = fetched(link[0])
@@ -224,7 +224,7 @@ def test_nginx_signs_people_in_and_forges_nothing(proxied, desk):
     assert direct.status_code == 401
     # A change, from the page of an admin.
     text = client.get(f"/s/{SITE}/actions", headers=bob).text
-    token = known(re.search(r'name="csrf" value="(\w+)"', text))
+    token = present(re.search(r'name="csrf" value="(\w+)"', text))
     form = {"kind": "note", "detail": "by nginx", "csrf": token[1]}
     origin = {"Origin": str(client.base_url).rstrip("/")}
     log = f"/s/{SITE}/log"
@@ -291,7 +291,7 @@ def pages(directory: Path) -> Iterator[dict[str, str]]:
         client = signed_in(Desk(store, (str(site_file_of(directory)), Place(site.name, site))))
         texts = {name: client.get(f"/s/{site.name}/{name}").text for name, _ in NAV}
         for name, kind in (("series", "runs"), ("targets", "target"), ("incidents", "incident")):
-            link = known(re.search(rf'href="(/s/{site.name}/{kind}/[^"]+)"', texts[name]))
+            link = present(re.search(rf'href="(/s/{site.name}/{kind}/[^"]+)"', texts[name]))
             texts[kind] = client.get(link[1]).text
         yield texts
 

@@ -42,6 +42,7 @@ def status_command(
             None if name is None else site_of(record.store, name),
             goal=limits.cov if cov_goal is None else cov_goal,
             window_s=limits.window_s if window_s is None else window_s,
+            timezone="UTC" if record.site is None else record.site.timezone,
             progress=progress,
         )
         standings = standings_of(record.store, state, record.site)

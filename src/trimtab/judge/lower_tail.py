@@ -86,7 +86,8 @@ def survey_table(surveys: pl.DataFrame, metric: str) -> SurveyTable:
 
 
 SURVEYS_MINIMUM: Final = 10
-"""Fewer surveys have too few distinct stretches to resample."""
+"""Fewer have too few distinct stretches to resample, and in fewer a slow week of a target looks
+like a target that is always slow."""
 
 _RESAMPLES: Final = 1000
 """2.5 % of 1000 is twenty-five beyond each end: the end is known to a fifth of its tail."""

@@ -30,7 +30,7 @@ from trimtab.base.run import METRIC_UNITS
 from trimtab.base.series import SlowEnd, Straggler, TargetTails
 from trimtab.base.units import plural
 from trimtab.judge.array import Bools, Floats, benjamini_hochberg, medians
-from trimtab.judge.lower_tail import SurveyTable, lower_tail, survey_table
+from trimtab.judge.lower_tail import SURVEYS_MINIMUM, SurveyTable, lower_tail, survey_table
 from trimtab.judge.quantile import beta_binomial_above, binomial_above
 
 _SWEEPS_MAXIMUM: Final = 20
@@ -87,9 +87,6 @@ WORST: Final = 0.05
 
 FALSE_DISCOVERIES: Final = 0.05
 """False discovery rate: share of the named targets that may be due to chance."""
-
-SURVEYS_MINIMUM: Final = 10
-"""In fewer surveys, a slow week of a target looks like a target that is always slow."""
 
 TIMES_MINIMUM: Final = 3
 """A target marked once or twice was slow, but not repeatedly."""

@@ -154,8 +154,13 @@ def whole_standing(
 
     Of each target its troubles are known, not its readings.
     """
-    limits = place.limits
-    status = status_of(store, place.name, goal=limits.cov, window_s=limits.window_s)
+    status = status_of(
+        store,
+        place.name,
+        goal=place.limits.cov,
+        window_s=place.limits.window_s,
+        timezone=place.timezone,
+    )
     if explanations is None:
         return with_series(_brief_standing(store, place), status)
     return with_series(standing_of(store, place, explanations=explanations), status)

@@ -53,6 +53,7 @@ def status_of(
     *,
     goal: float = LIMITS.cov,
     window_s: float = LIMITS.window_s,
+    timezone: str = "UTC",
     progress: Callable[[str, float], None] = lambda text, fraction: None,
 ) -> Status:
     """Return the status of a site of the store, or of every one; no path is touched."""
@@ -61,10 +62,10 @@ def status_of(
     def rests_on(sums: Sums) -> object:
         snapshots = None if sums.runs else sums.tables.get("snapshot")
         tables = (sums.tables.get(name) for name in ("site", "incident"))
-        return goal, window_s, sorted(sums.runs.items()), *tables, snapshots
+        return goal, window_s, timezone, sorted(sums.runs.items()), *tables, snapshots
 
     def make() -> Status:
-        lines_of = partial(_lines, goal=goal, window_s=window_s)
+        lines_of = partial(_lines, goal=goal, window_s=window_s, timezone=timezone)
         return _status(store, looks, lines_of, window_s, progress)
 
     with ExitStack() as stack:
@@ -132,14 +133,16 @@ class _SeriesLines:
     lines: tuple[SeriesStatus, ...]
 
 
-def _lines(entry: Series, look: Keeping, *, goal: float, window_s: float) -> _SeriesLines:
+def _lines(
+    entry: Series, look: Keeping, *, goal: float, window_s: float, timezone: str
+) -> _SeriesLines:
     def make() -> _SeriesLines:
         points = look.history(entry)
-        lines = _series_status(entry, points, goal=goal, window_s=window_s)
+        lines = _series_status(entry, points, goal=goal, window_s=window_s, timezone=timezone)
         return _SeriesLines(points[-1].run if points else None, tuple(lines))
 
     def rests_on(sums: Sums) -> object:
-        return goal, window_s, sums.runs.get(entry.comparability)
+        return goal, window_s, timezone, sums.runs.get(entry.comparability)
 
     return look.remembered(f"status of {entry.comparability}", _SeriesLines, rests_on, make)
 
@@ -165,6 +168,7 @@ def _series_status(
     *,
     goal: float,
     window_s: float,
+    timezone: str,
 ) -> list[SeriesStatus]:
     from trimtab.judge.series_level import trend
 
@@ -181,7 +185,7 @@ def _series_status(
             last_value=last.value,
             verdict=verdict,
             trend=trend(of_metric, metric=metric, probe=probe),
-            suspect=suspect_of(of_metric),
+            suspect=suspect_of(of_metric, timezone=timezone),
             id=series_id(stored.comparability, metric),
         )
         lines.append(line)
@@ -260,7 +264,7 @@ _SLOWEST: Final = 3
 
 
 def suspect_of(
-    points: Sequence[HistoryPoint], known: Collection[datetime] = ()
+    points: Sequence[HistoryPoint], known: Collection[datetime] = (), *, timezone: str
 ) -> ChangePoint | None:
     """Return the change of level that is suspected at the end of a series of one metric.
 
@@ -268,6 +272,8 @@ def suspect_of(
     ----------
     known
         Beginnings of suspects that need not be reported again.
+    timezone
+        IANA name of the site's time zone, in whose weeks the runs are compared.
     """
     from trimtab.base.run import higher_is_better
     from trimtab.judge.change import suspect_among
@@ -280,6 +286,7 @@ def suspect_of(
         [point.at for point in recent],
         [None if point.unfinished else point.value for point in recent],
         more_is_better=higher_is_better(points[-1].metric),
+        timezone=timezone,
         known=known,
     )
 

@@ -232,7 +232,8 @@ class IncidentWatch:
                 self._recalled.add((key, metric))
                 self._recall(slot, key, of_metric)
             known = {at for *series, at in self._suspected if series == [key, metric]}
-            if (change := suspect_of(of_metric, known)) is not None:
+            change = suspect_of(of_metric, known, timezone=self._site.timezone)
+            if change is not None:
                 yield key, metric, change
 
     def _recall(self, slot: Slot, key: str, points: Sequence[HistoryPoint]) -> None:
@@ -242,7 +243,7 @@ class IncidentWatch:
             return
         until = judged.until
         earlier = [point for point in points if point.at <= until]
-        change = suspect_of(earlier)
+        change = suspect_of(earlier, timezone=self._site.timezone)
         if change is not None:
             self._suspected.add((key, points[0].metric, change.at))
             runs_since = len(points) - len(earlier)

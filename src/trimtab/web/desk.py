@@ -284,8 +284,14 @@ class Desk:
         """Return the status of one site."""
         from trimtab.probe.site_status import status_of
 
-        limits = self.place(name).limits
-        return status_of(self.store, name, goal=limits.cov, window_s=limits.window_s)
+        place = self.place(name)
+        return status_of(
+            self.store,
+            name,
+            goal=place.limits.cov,
+            window_s=place.limits.window_s,
+            timezone=place.timezone,
+        )
 
     def judged(self, name: str) -> JudgedSite | None:
         """Return every series of a site judged, ``None`` where no run can be."""

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.judge.changes.made import LEVEL, START, ar1, noisy, times, walked
 from tests.support.changes import changes_among
-from tests.support.known import known
+from tests.support.narrow import present
 from tests.support.sentences import numbers
 
 from trimtab.base.plain import packed, unpacked
@@ -36,8 +36,10 @@ def test_a_lasting_step_is_suspected_then_confirmed_with_its_size() -> None:
     assert point.status is ChangeStatus.CONFIRMED
     assert abs(point.at - times(1100)[800]) <= timedelta(hours=12)
     assert point.effect == pytest.approx(0.92, abs=0.02)
-    assert known(point.effect_interval).low < 0.92 < known(point.effect_interval).high
-    assert point.at <= known(point.suspected_at) == point.detected_at < known(point.confirmed_at)
+    assert present(point.effect_interval).low < 0.92 < present(point.effect_interval).high
+    assert (
+        point.at <= present(point.suspected_at) == point.detected_at < present(point.confirmed_at)
+    )
     assert point.before == pytest.approx(LEVEL, rel=0.02)
     assert (point.after, point.dismissed_at) == (pytest.approx(0.92 * LEVEL, rel=0.02), None)
 
@@ -54,7 +56,7 @@ def test_of_very_many_runs_several_are_taken_as_one(monkeypatch: pytest.MonkeyPa
     assert abs(point.at - runs[800]) <= timedelta(hours=12)
     assert point.effect == pytest.approx(0.92, abs=0.02)
     assert point.n_before > 330
-    assert runs.index(known(point.confirmed_at)) % 4 == 3
+    assert runs.index(present(point.confirmed_at)) % 4 == 3
     assert among(noisy(4, 1100, 0.5).tolist()).points == ()
 
 
@@ -79,7 +81,7 @@ def test_a_stretch_in_which_nothing_finishes_is_a_change_without_a_ratio() -> No
     down, up = among(values).points
     assert down.at == times(800)[500]
     assert up.at == times(800)[560]
-    assert known(down.suspected_at) - down.at <= timedelta(hours=6)
+    assert present(down.suspected_at) - down.at <= timedelta(hours=6)
     assert (down.effect, down.after, down.n_after) == (None, None, 0)
     assert numbers(down.reason)[-2:] == [60, 60]  # unfinished runs of those after
     assert (up.effect, up.before) == (None, None)
@@ -248,12 +250,12 @@ def test_one_alert_an_epoch(seed: int) -> None:
     alerts = [one for one in walked(values).detections if one.suspected is not None]
     assert alerts
     for one, following in pairwise(alerts):
-        ended = known(one.confirmed if one.dismissed is None else one.dismissed)
-        assert known(one.suspected) < ended <= known(following.suspected)
+        ended = present(one.confirmed if one.dismissed is None else one.dismissed)
+        assert present(one.suspected) < ended <= present(following.suspected)
         # What is confirmed may turn out to have begun before an earlier suspect was given up.
         if one.confirmed is None and following.confirmed is None:
             assert following.place >= ended
-        waited_h = ended - known(one.suspected)
+        waited_h = ended - present(one.suspected)
         assert waited_h <= CONFIRM_S / 3600
 
 
@@ -263,7 +265,7 @@ def test_a_short_dip_is_suspected_and_given_up() -> None:
     (point,) = among(values.tolist(), dismissed=True).points
     assert point.status is ChangeStatus.SUSPECT
     assert point.suspected_at is not None
-    assert timedelta(0) < known(point.dismissed_at) - point.suspected_at <= timedelta(hours=96)
+    assert timedelta(0) < present(point.dismissed_at) - point.suspected_at <= timedelta(hours=96)
     assert point.reason.code == "change-dismissed"
     assert among(values.tolist()).points == ()
 
@@ -274,7 +276,7 @@ def open_at(point: ChangePoint | None) -> tuple[object, object] | None:
 
 def test_the_open_suspect_is_told_at_once() -> None:
     values = stepped(3, -0.12, at=700, n=720)
-    point = known(suspect_among(times(720), values.tolist()))
+    point = present(suspect_among(times(720), values.tolist()))
     assert (point.status, point.confirmed_at) == (ChangeStatus.SUSPECT, None)
     assert suspect_among(times(690), values[:690].tolist()) is None
     assert open_at(among(values.tolist()).points[-1]) == open_at(point)
@@ -284,7 +286,7 @@ def test_the_open_suspect_is_told_at_once() -> None:
 def test_the_open_suspect_of_daily_runs_is_told_too() -> None:
     values = stepped(3, -0.12, at=200, n=203, phi=0.0).tolist()
     days = times(203, 86400.0)
-    assert abs(known(suspect_among(days, values)).at - days[200]) <= timedelta(days=2)
+    assert abs(present(suspect_among(days, values)).at - days[200]) <= timedelta(days=2)
 
 
 def test_no_suspect_is_open_long_after_a_change() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.judge.changes.made import ar1, noisy, times, walked
 from tests.support.changes import changes_among
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.base.series import ChangeStatus
 from trimtab.base.verdict import Interval
@@ -56,7 +56,7 @@ def test_noise_of_a_short_record_is_hardly_ever_confirmed(phi: float, step_s: fl
 def test_the_noise_of_a_short_history_is_that_about_both_levels(after: int) -> None:
     heights = 0.1 * ar1(4, 40 + after, 0.3)
     stepped = heights + np.where(np.arange(len(heights)) >= 40, 0.69, 0.0)
-    assert abs(known(split_of(stepped)) - 40) <= 1
+    assert abs(present(split_of(stepped)) - 40) <= 1
     assert noise_of(stepped).autocorrelation > 0.55 or after < 6
     assert split_of(heights) is None
 

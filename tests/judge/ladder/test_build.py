@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.judge.ladder.rungs import HARDWARE, ONE, efficiencies, rung, track
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.base.error import code_of
 from trimtab.base.run import LAYERS, Layer
@@ -142,7 +142,7 @@ def test_what_lies_beside_the_way_down_is_no_bottleneck() -> None:
     """Behind a slow network the OSTs may lose as much as they like."""
     found = track(*ladder("42.0 GB/s", "30.0 GB/s", "20.0 GB/s", "15.0 GB/s"))
     assert (found.limit.kind, found.limit.layer) == (LimitKind.LAYER, "client")
-    assert (known(found.loss.efficiency).of, found.loss.layer) == ("line_rate", "network")
+    assert (present(found.loss.efficiency).of, found.loss.layer) == ("line_rate", "network")
 
 
 def test_drives_that_do_not_give_what_their_data_sheet_says_are_the_bottleneck() -> None:
@@ -273,7 +273,7 @@ def test_each_scale(scale, expected: float) -> None:
     given = LadderInput("x", hardware, (rung("ost", "84.0 GB/s", coverage=Coverage(osts=4)),))
     (found,) = build_ladder(given, scale=scale).tracks
     (step,) = (one for one in found.steps if one.rung.layer == "ost")
-    assert known(step.shown).value == pytest.approx(expected * 1e9)
+    assert present(step.shown).value == pytest.approx(expected * 1e9)
 
 
 def test_drives_follow_from_drives_per_ost() -> None:

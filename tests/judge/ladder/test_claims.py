@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.judge.ladder.rungs import rung, track
 from tests.support.codes import raises
 from tests.support.counts import series_counts
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.base.error import UsageError
 from trimtab.base.site_hardware import Figure, parse_figure
@@ -178,7 +178,7 @@ def test_the_median_and_nothing_of_one() -> None:
 def test_two_values_that_have_nothing_in_common_stay_finite() -> None:
     wild = of_values([1e-100, 1e100], IntervalBasis.RUNS)
     found = ratio(wild, of_values([1.0, 2.0], IntervalBasis.RUNS))
-    assert known(found.low) < found.value < known(found.high) < math.inf
+    assert present(found.low) < found.value < present(found.high) < math.inf
 
 
 def test_equal_values_leave_nothing_open() -> None:
@@ -255,4 +255,4 @@ def test_medians_of_blocks_are_used_from_eight_values_on() -> None:
     above, beneath = drawn(20, 0.05, 1), drawn(20, 0.05, 2)
     found = ratio(of_values(above, IntervalBasis.RUNS), of_values(beneath, IntervalBasis.RUNS))
     assert found.value == pytest.approx(median(above) / median(beneath))
-    assert known(found.low) < found.value < known(found.high)
+    assert present(found.low) < found.value < present(found.high)

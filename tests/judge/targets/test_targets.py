@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from tests.judge.targets.fields import field, frame, table
-from tests.support.known import known
+from tests.support.narrow import present
 from tests.support.sentences import numbers
 
 from trimtab.judge.lower_tail import SURVEYS_MINIMUM as TAIL_SURVEYS
@@ -64,14 +64,14 @@ def test_the_figures_are_those_of_all_targets_and_surveys():
     values = field(12, 40)
     values[3, 7] = 260e6
     values[5, 9] = np.nan
-    found = known(lower_tail(table(values), range(12)))
+    found = present(lower_tail(table(values), range(12)))
     every = values[np.isfinite(values)]
     assert (found.surveys, found.targets, found.of_targets, found.minimum) == (12, 40, 40, 260e6)
     assert found.mean == pytest.approx(every.mean())
     assert (found.p1, found.p10) == pytest.approx(tuple(np.quantile(every, [0.01, 0.1])))
     assert found.expected_minimum == pytest.approx(np.nanmin(values, axis=1).mean())
     assert found.stripe_loss == pytest.approx(1 - found.expected_minimum / found.mean)
-    narrow = known(lower_tail(table(values), range(12), stripe_count=4))
+    narrow = present(lower_tail(table(values), range(12), stripe_count=4))
     assert narrow.of_targets == 4
     assert 0 < narrow.stripe_loss < found.stripe_loss
 
@@ -91,15 +91,15 @@ def test_the_seeds_months_before_and_after():
 
 def test_nothing_measured_has_no_slow_end_and_silent_targets_lose_everything():
     assert lower_tail(table(np.full((3, 4), np.nan)), range(3)) is None
-    silent = known(lower_tail(table(np.zeros((12, 4))), range(12)))
+    silent = present(lower_tail(table(np.zeros((12, 4))), range(12)))
     assert (silent.mean, silent.minimum, silent.stripe_loss) == (0.0, 0.0, 0.0)
     one = field(12, 4)
     one[:, 2] = 0.0
-    assert known(lower_tail(table(one), range(12))).stripe_loss == 1.0
+    assert present(lower_tail(table(one), range(12))).stripe_loss == 1.0
 
 
 def test_few_surveys_have_no_interval():
-    few = known(lower_tail(table(field(TAIL_SURVEYS - 1, 50)), range(TAIL_SURVEYS - 1)))
+    few = present(lower_tail(table(field(TAIL_SURVEYS - 1, 50)), range(TAIL_SURVEYS - 1)))
     assert few.p1_interval is few.p10_interval is None
 
 
@@ -110,9 +110,9 @@ def test_intervals_hold_the_truth():
     truth = [17e9 * math.exp(spread.inv_cdf(fraction)) for fraction in (0.01, 0.10)]
     held, rounds = [0, 0], 60
     for seed in range(rounds):
-        found = known(lower_tail(table(field(30, 40, seed=seed + 100)), range(30)))
+        found = present(lower_tail(table(field(30, 40, seed=seed + 100)), range(30)))
         for place, interval in enumerate((found.p1_interval, found.p10_interval)):
-            held[place] += known(interval).low <= truth[place] <= known(interval).high
+            held[place] += present(interval).low <= truth[place] <= present(interval).high
     # Measured on 300: 87 and 96 %. The few worst nights make p1, and a month holds too few.
     assert held[0] >= 0.75 * rounds, held
     assert held[1] >= 0.87 * rounds, held
@@ -125,11 +125,11 @@ def test_candidates_are_as_good_as_every_value():
         np.quantile(values[(rng.integers(0, 60, 8)[:, None] + np.arange(8)).ravel()[:60] % 60], 0.1)
         for _ in range(2000)
     ]
-    found = known(lower_tail(table(values), range(60)))
+    found = present(lower_tail(table(values), range(60)))
     low, high = np.quantile(naive, [0.025, 0.975])
     # The interval is the naive one widened, by the same power on either side of p10.
-    down = math.log(known(found.p10_interval).low / found.p10) / math.log(low / found.p10)
-    up = math.log(known(found.p10_interval).high / found.p10) / math.log(high / found.p10)
+    down = math.log(present(found.p10_interval).low / found.p10) / math.log(low / found.p10)
+    up = math.log(present(found.p10_interval).high / found.p10) / math.log(high / found.p10)
     assert down == pytest.approx(up, rel=0.15)
     assert 1 <= down < 2
 
@@ -347,7 +347,7 @@ def test_months_are_the_sites_own():
     assert [month.surveys for month in found.by_month] == [31, 30, 9]
     west = target_tails(frame(values), "write_bandwidth", timezone="America/New_York")
     assert [month.surveys for month in west.by_month] == [1, 31, 30, 8]
-    assert known(found.overall).surveys == 70
+    assert present(found.overall).surveys == 70
     assert (found.surveys, found.targets, found.unit) == (70, 20, "B/s")
     assert (found.reason.code, numbers(found.reason)) == ("no-straggler", [70, 20])
 
@@ -358,7 +358,7 @@ def test_a_straggler_is_named_with_its_server():
     found = target_tails(frame(values), "write_bandwidth", stripe_count=8)
     assert [(one.target, one.server) for one in found.stragglers] == [("OST0007", "oss3")]
     assert (found.reason.code, numbers(found.reason)) == ("stragglers", [1, 30, 40])
-    assert known(found.overall).of_targets == 8
+    assert present(found.overall).of_targets == 8
 
 
 def test_why_nothing_can_be_said():

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.judge.history import noise
 from tests.support.codes import raises
 from tests.support.command import trimtab
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.base.error import UsageError
 from trimtab.base.event import identifier_of
@@ -103,7 +103,7 @@ def test_two_systems(store):
 def test_two_stretches_of_one_site(store):
     effect = effect_of(store, "alpha@2026-03-02..2026-03-09", "@2026-03-09..", site="alpha")
     assert (counts(effect), effect.change) == ((168, 168), Change.NO_DIFFERENCE)
-    assert known(effect.before.to) < datetime(2026, 3, 9, tzinfo=UTC) == effect.after.from_
+    assert present(effect.before.to) < datetime(2026, 3, 9, tzinfo=UTC) == effect.after.from_
 
 
 @pytest.mark.system
@@ -223,7 +223,7 @@ def test_targets_are_taken_out_and_offered(tmp_path):
     taken = compared(path, *stretches, targets=(274, 298))
     effect = taken.series[0].effects[0]
     assert effect.ratio == effect.ratio_measured == 1.0
-    assert known(effect.taken_out).remaining == pytest.approx(7 / 8)
+    assert present(effect.taken_out).remaining == pytest.approx(7 / 8)
     assert not taken.notes
     for rate, ratio in ((2.8e9, 7 / 8), (15e9, 1.0)):
         shown = effect_of(path, *stretches, targets=(274, 298), target_bytes_per_s=rate)

@@ -12,7 +12,7 @@ import pytest
 from tests.purge.notice.making import PUBLISHED_AT, Book, clock, open_directory
 from tests.purge.plan.making import KEY, Row, draft, make, place_of, planned_policy
 from tests.support.codes import raises
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.answers.site_overview import purge_overview
 from trimtab.base.error import RefusedError, UsageError
@@ -100,7 +100,7 @@ def test_metric_and_overview_count_the_plans_that_a_person_can_approve(
     with Store.open(tmp_path / "t.db") as store:
 
         def counted(now: datetime) -> tuple[int | None, int | None]:
-            metrics = Collector(known(place.site), store, clock=lambda: now).collect()
+            metrics = Collector(present(place.site), store, clock=lambda: now).collect()
             overview = purge_overview(place, (), now, purges, plans=())
             return metrics.plans.get("purge"), overview.plans_waiting
 
@@ -203,7 +203,7 @@ def test_the_watch_observes_an_approval_that_nobody_signed(
     forged = _in_another_name(approved(plan), plan, plan)
     with Store.open(tmp_path / "t.db") as store:
         store.add_events([valid, forged])
-        observed = observe(known(place.site), store, NOW)
+        observed = observe(present(place.site), store, NOW)
     assert [entry.id for entry in observed.forged] == [forged.id]
 
 
@@ -224,7 +224,7 @@ def test_an_approval_counts_for_its_plan_alone_and_until_it_expires(plan):
 def test_a_list_that_cannot_be_read_is_told(plan, purges, place, lists):
     plans, _ = site_plans(place, purges, (), NOW)
     (own,) = own_lists(plans, "ada", NOW)
-    assert [line.path for line in known(own.lines)] == ["/scratch/ada/x"]
+    assert [line.path for line in present(own.lines)] == ["/scratch/ada/x"]
     assert list(own_lists(plans, "bob", NOW)) == []
     assert list(own_lists(plans, "ada", plan.plan.expires_at)) == []
     (file,) = lists.glob("*/ada.jsonl")
@@ -232,7 +232,7 @@ def test_a_list_that_cannot_be_read_is_told(plan, purges, place, lists):
     file.symlink_to("/etc/passwd")
     (own,) = own_lists(plans, "ada", NOW)
     assert own.lines is None
-    assert known(own.reason).code == "list-unreadable"
+    assert present(own.reason).code == "list-unreadable"
 
 
 def test_a_list_that_counts_its_files_is_no_damaged_one(tmp_path, lists, purges, place):
@@ -242,8 +242,8 @@ def test_a_list_that_counts_its_files_is_no_damaged_one(tmp_path, lists, purges,
     publish(loaded, KEY, notices, accounts=Book(ada=1001), clock=clock())
     (own,) = own_lists(site_plans(place, purges, (), NOW)[0], "ada", NOW)
     assert own.lines is None
-    assert known(own.reason).code == "list-of-counts"
-    assert "2 files" in known(own.reason)
+    assert present(own.reason).code == "list-of-counts"
+    assert "2 files" in present(own.reason)
 
 
 def test_a_directory_of_plans_that_is_closed_is_told(tmp_path, purges, place):

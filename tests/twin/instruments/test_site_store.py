@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.support.command import trimtab
-from tests.support.known import known
+from tests.support.narrow import present
 from tests.twin.instruments.states import DAILY, HOURLY, START, changed, scenario_of, state_of
 
 from trimtab.base.event import EventKind
@@ -48,11 +48,11 @@ def test_a_run_is_kept_with_what_it_printed(store):
     (output,) = run.outputs
     # By the clock of the machine, which is not UTC.
     assert b"Began               : Fri Jun 30 17:00:00 2023" in output.stdout
-    fact = known(run_fact(run, "x"))
+    fact = present(run_fact(run, "x"))
     assert (fact.nodes, fact.tasks, len(fact.hosts)) == (4, 32, 4)
     # What it ran on counts, not what it asked for.
     parameters = {**run.parameters, "job": {"nodes": ["nid1", "nid2"]}}
-    assert known(run_fact(replace(run, parameters=parameters), "x")).nodes == 2
+    assert present(run_fact(replace(run, parameters=parameters), "x")).nodes == 2
     assert fact.bytes_written == fact.bytes_read == moved
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.known import known
+from tests.support.narrow import present
 from tests.twin.instruments.states import START, changed, state_of
 
 from trimtab.base.name_set import ost_name
@@ -45,7 +45,7 @@ def test_every_name_of_the_contract_has_a_value_or_a_reason(family):
 
 def test_what_goes_in_comes_out_under_its_name():
     state = state_of()
-    seen = known(snapshot(state).of("OST0003"))
+    seen = present(snapshot(state).of("OST0003"))
     assert seen.number("used_bytes") == 80e12 + 3e9
     assert seen.number("available_bytes") == 40e12 - 3e9
     assert seen.fullness() == pytest.approx((80e12 + 3e9) / 120e12)
@@ -77,7 +77,7 @@ def test_an_ost_that_failed_over_is_served_by_the_partner_of_its_home():
 def test_one_that_does_not_answer_tells_only_that():
     answers = np.array([True] * 7 + [False])
     seen = snapshot(changed(state_of(), answers=answers))
-    silent = known(seen.of("OST0007"))
+    silent = present(seen.of("OST0007"))
     assert not seen.complete
     assert silent.value("import_state") == "DISCONN"
     assert silent.value("create_enabled") is False

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.codes import raises
-from tests.support.known import known
-from tests.support.narrow import instance
+from tests.support.narrow import instance, present
 from tests.support.small_twin import START, small_life, small_scenario
 
 from trimtab.base.error import RefusedError, UsageError
@@ -279,7 +278,7 @@ def test_targets_of_a_class_are_not_touched_alone() -> None:
 def test_an_mdt_is_trimmed(driver: TwinDriver) -> None:
     driver.life.pass_by(DAY_S)
     first = instance(int, driver.trim("MDT0000"))
-    seen = known(driver.snapshot(driver.clock()).of("MDT0000"))
+    seen = present(driver.snapshot(driver.clock()).of("MDT0000"))
     assert first == seen.number("available_bytes") == seen.number("bytes_discarded_total")
     assert seen.value("last_trim_at") == (START + timedelta(hours=25)).isoformat()
     practice = instance(TrimPractice, driver.trim_practice("MDT0000"))

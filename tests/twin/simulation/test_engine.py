@@ -5,7 +5,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 from tests.support.codes import raises
-from tests.support.known import known
+from tests.support.narrow import present
 from tests.twin.simulation.small import DAY, START, small
 from tests.twin.simulation.stand_ins import SlowLayout, quick, slow_layout, unthrottled
 
@@ -343,7 +343,7 @@ def test_a_rebuilding_ost_is_degraded_and_slower_and_one_moved_shares_a_server()
     write = of.trace.surveys[0].write_bytes_per_s
     assert write[1] < 0.8 * write[0]
     assert kinds(of) == [EventKind.FAILOVER, EventKind.REBUILD]
-    until = known(of.events[1].until)
+    until = present(of.events[1].until)
     assert START + 23 * HOUR > until == of.faults[1].until
     of.run()
     assert not of.state.degraded.any()

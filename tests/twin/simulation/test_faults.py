@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.known import known
+from tests.support.narrow import present
 from tests.twin.simulation.small import START, small
 
 from trimtab.base.event import EventKind
@@ -89,7 +89,7 @@ def test_a_rebuild_onto_spare_space_begins_at_once_and_takes_its_time():
     first, then = phases(waits, scenario)
     assert (then.kind, then.at, then.until) == ("short", first.until, waits.until)
     assert acting(waits, scenario).until == first.until, "all data are there again"
-    later = known(next(phases(fault, _with(Raid(rebuild_share=0.1), fault))).until)
+    later = present(next(phases(fault, _with(Raid(rebuild_share=0.1), fault))).until)
     assert (later - NOON) / HOUR == pytest.approx(3 * hours, rel=1e-6)
 
 

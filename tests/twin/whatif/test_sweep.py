@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.base.error import Interrupted
 from trimtab.base.run import RunStatus
@@ -165,7 +165,7 @@ def test_the_interval_holds_the_median_as_often_as_it_says(count):
     held, level = 0, 0.0
     for _ in range(2000):
         values = np.where(draws.random(count) < 0.3, 1.0, 100.0 + draws.normal(size=count))
-        interval = known(seeds_interval(values.tolist()))
+        interval = present(seeds_interval(values.tolist()))
         assert values.min() <= interval.low <= interval.high <= values.max()
         level = interval.level
         # The median of all: the least 2/7 of the upper part of 0.7.
@@ -203,7 +203,7 @@ def test_differences_of_nothing_are_found_within_chance():
         both = draws.normal(10, 1, (2, 5))
         runs, first = ([{"ior_write": float(value)} for value in side] for side in both)
         told = next(one for one in summed(runs, first) if one.name == "ior_write")
-        interval = known(told.difference_interval)
+        interval = present(told.difference_interval)
         alarms += not interval.low <= 0 <= interval.high
     assert alarms / 2000 == pytest.approx(2 / 2**5, abs=0.015)
 
@@ -219,7 +219,7 @@ class Telling:
     """A run that says when it is half done."""
 
     def answer(self) -> str:
-        known(listener.get())(0.5)
+        present(listener.get())(0.5)
         return "answer"
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.codes import raises
 from tests.support.command import trimtab
-from tests.support.known import known
+from tests.support.narrow import present
 
 from trimtab.base.error import UnreadableError, UsageError
 from trimtab.show.screen_document import print_document
@@ -184,8 +184,8 @@ def test_without_a_writable_home_figures_are_not_kept_and_that_is_said(monkeypat
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     file, note = results_file(None)
     assert file is None
-    assert "cannot be kept" in known(note)
-    assert "--results FILE" in known(note)
+    assert "cannot be kept" in present(note)
+    assert "--results FILE" in present(note)
 
 
 def test_a_named_place_that_cannot_be_written_is_an_error_before_anything_is_simulated():

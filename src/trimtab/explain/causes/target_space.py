@@ -222,21 +222,18 @@ TARGET_FILLING: Final = Cause(
 )
 
 
-_LIMIT_SOURCE: Final = "used_bytes, available_bytes"
 _OVER_LIMIT: Final = "targets over the fullness limit"
-_OVER_NOW: Final = Sign(
-    "over-limit-now", Route.EXPECTED, _OVER_LIMIT, source=_LIMIT_SOURCE, unit="1"
-)
+_OVER_NOW: Final = Sign("over-limit-now", Route.EXPECTED, _OVER_LIMIT, source=_SOURCE, unit="1")
 _SHARE: Final = Sign(
     "over-limit-share",
     Route.TIME,
     f"{_OVER_LIMIT} in bad and good hours",
-    source=_LIMIT_SOURCE,
+    source=_SOURCE,
     unit="1",
 )
 _BETWEEN: Final = Sign(
     "fullness-between-targets", Route.TARGETS, f"{_OVER_LIMIT} among slow and fast",
-    source=_LIMIT_SOURCE, unit="1",
+    source=_SOURCE, unit="1",
 )  # fmt: skip
 _FULLER: Final = 0.02
 """Two points of fullness. From 75 to 85 % full, writes lose a quarter in the simulation [S10], so
