@@ -34,6 +34,7 @@
 # make bench-tcpd TCPD=DIR  change points on the annotated series of a checkout of TCPD; likewise
 # make soak   the tests of the tier soak: the same with long counts (kills, interrupts, calibration, properties)
 # make mutants  how many small changes of safety-relevant code the tests notice; goes on where it was ended; result beside the benchmarks
+# make mutants-core  the same of the rules in the core, with cargo-mutants
 # make soak-purge  a million files purged under attack, 200 kills of each step; as root; result beside the benchmarks
 # make goldens  every answer, sample, journal and page beside tests/goldens, as root; ARGS=--make writes them anew
 # make live SITE=FILE  every capability on a Lustre that holds nothing of value, as root on a client of it; ARGS=--help says the rest
@@ -70,7 +71,7 @@ BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: run check test test-programs test-python lint lint-python lint-rust bench bench-snapshot bench-follow bench-plans bench-import bench-explain bench-growth bench-dashboard bench-dashboard-abused bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
-.PHONY: live mutants goldens
+.PHONY: live mutants mutants-core goldens
 .PHONY: purge-case reproduce bench-judge bench-tcpd soak soak-purge soak-dask docs lock packages release release-test screenshots bench-watch clean
 .PHONY: bench-removal bench-plan bench-scan bench-scale bench-workers bench-peers bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration bench-importers bench-incremental
 .DEFAULT_GOAL := run
@@ -251,6 +252,12 @@ soak: .venv/.core .venv/.dev
 
 mutants: .venv/.core .venv/.dev build/mutants/.ready
 	build/mutants/venv/bin/python benchmarks/mutants/measure.py --python $(CURDIR)/$(BIN)/python $(ARGS)
+
+mutants-core: build/mutants/bin/cargo-mutants
+	$(BIN)/python benchmarks/mutants/core.py --cargo-mutants $(CURDIR)/$< $(ARGS)
+
+build/mutants/bin/cargo-mutants:
+	cargo install --quiet --locked --version 27.1.0 --root build/mutants cargo-mutants
 
 # Beside .venv, as the peers of benchmarks are.
 build/mutants/.ready: benchmarks/mutants/requirements.txt $(UV)
