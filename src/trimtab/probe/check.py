@@ -128,7 +128,7 @@ class _Check:
         except ToolError as error:
             if self.now is None:
                 raise
-            self.error = self.error or error  # everything is there but a setting put back
+            self.error = self.error or error  # complete, except that a setting was not restored
         if self.outcome is not None and isinstance(self.outcome.error, Interrupted):
             raise self.outcome.error
         assert self.now is not None
@@ -232,7 +232,7 @@ class _Check:
         Raises
         ------
         UsageError
-            The name stands for another file system.
+            The name belongs to another file system.
         """
         path = self.driver.description
         self.store.ensure_site(

@@ -37,12 +37,12 @@ PROBE_NAME: Final = "survey-client"
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """What a survey from this client stands on.
+    """Surroundings of a survey from this client.
 
     Attributes
     ----------
     identity
-        Of the file system that is kept under the site's name; no other is surveyed.
+        Identity of the file system stored under the site's name; no other is surveyed.
     """
 
     site: Site

@@ -57,7 +57,7 @@ _TYPED: Final = (
 
 
 def as_files(text: str) -> tuple[str, ...]:
-    """Return the files that a side names, separated by commas; nothing unless all are there."""
+    """Return the files that a side names, separated by commas; nothing unless all exist."""
     paths = tuple(part.strip() for part in text.split(","))
     named = all(path and not path.endswith(SITE_FILE) and Path(path).is_file() for path in paths)
     return paths if named else ()
@@ -123,20 +123,20 @@ _LISTED: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class CompareRequest:
-    """What is to be compared, and how.
+    """The two sides of a comparison, and its options.
 
     Attributes
     ----------
     before, after
-        As a person names them; see `trimtab.probe.compare_side.parse_operand`.
+        Operands as the user wrote them; see `trimtab.probe.compare_side.parse_operand`.
     site
-        Of operands that are a stretch or a setting alone.
+        Site of operands that are only a stretch of time or a setting.
     metric, probe
-        Only this one; all where ``None``.
+        Only this one; ``None``: all.
     autocorrelation
-        Of published results, which do not tell.
+        Autocorrelation of published results, which do not state it.
     opened
-        An open store and the site in it that both sides are of: no file is looked for.
+        An open store and the site in it of both sides: no file is looked for.
     targets
         How many either side had; ``files`` beside them, where the probe's parameters do not tell.
     """
@@ -185,7 +185,7 @@ def compare_sides(request: CompareRequest) -> CompareResult:
     return _compare_kept(request)
 
 
-# What was published
+# Published results
 
 
 def _published(text: str, metric: str | None) -> tuple[Summary, ...] | None:
@@ -271,7 +271,7 @@ def _target_count(
     )
 
 
-# What is kept
+# Stored runs
 
 
 def _compare_kept(request: CompareRequest) -> CompareResult:

@@ -323,13 +323,13 @@ class ComparableRuns:
     comparability
         `trimtab.base.run.comparability_key` of them.
     asked
-        What was asked of them, and what was set beside it.
+        Their requested parameters, and other settings.
     told
-        What the newest of them told beside its numbers.
+        Values that the newest run reported besides its measurements.
     stretches
-        Metric to one number a run.
+        Metric to one number per run.
     repetitions
-        Metric to the repetitions, where there is but one run.
+        Metric to the repetitions, if there is only one run.
     runs
         Their ids.
     newest

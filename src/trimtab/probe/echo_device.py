@@ -89,12 +89,12 @@ def echo_devices(run: RunEach, server: str) -> frozenset[str]:
 
 
 def free_bytes(run: RunEach, server: str, targets: Sequence[str]) -> dict[str, int]:
-    """Return what is free on each target, as its server says now.
+    """Return the free bytes of each target, as its server reports now.
 
     Raises
     ------
     ToolError
-        One of them is not told.
+        The server does not report a target.
     """
     wanted = {f"obdfilter.{name}.kbytesfree": name for name in targets}
     answer = answer_of(run, server, ("lctl", "get_param", *wanted))
@@ -113,7 +113,7 @@ def free_bytes(run: RunEach, server: str, targets: Sequence[str]) -> dict[str, i
 
 
 Pause = Callable[[float], None]
-"""`time.sleep`, or what stands for it where time is simulated."""
+"""`time.sleep`, or its replacement where time is simulated."""
 
 _BATCH: Final = 'printf "%s\\n" "$@" | lctl'
 _STOP: Final = 'export LC_ALL=C; test -e "$1" || exit 9; kill -s "$2" -- "-$(cat "$1")"'
@@ -129,7 +129,7 @@ _MISSING_FRACTION: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """What stays on a target although it should not."""
+    """Something a survey left on a target, and why it was not removed."""
 
     target: str
     reason: str
@@ -183,7 +183,7 @@ def read_back(run: RunEach, server: str, directory: str, name: str) -> str:
     Raises
     ------
     ToolError
-        What it wrote is not known: its directory must stay.
+        It is unknown what the survey wrote: its directory must stay.
     """
     result = run({server: ("sh", "-c", _READ, "sh", directory, name)}, 60.0)[server]
     if result.problem is None:
@@ -279,7 +279,7 @@ def missing_space(
 
 
 def _attach(run: RunEach, server: str, target: str, device: str) -> None:
-    """Make an echo client on a target; the module is there since the survey loaded it."""
+    """Make an echo client on a target; the survey has loaded its module."""
     words = (f"attach echo_client {device} {device}_UUID", f"setup {target}")
     answer_of(run, server, ("sh", "-c", _BATCH, "sh", *words))
     if device not in echo_devices(run, server):

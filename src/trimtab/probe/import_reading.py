@@ -38,10 +38,10 @@ from trimtab.store.raw_output import RawDirectory
 PREAMBLE_BYTES = 16 * 1024**2
 """So far into a text a benchmark may begin to print: thousands of ranks warn before it does."""
 PUT_BYTES = 32 * 1024**2
-"""So much is held in memory before it is put where raw outputs are kept."""
+"""So much is held in memory before it is written to the raw outputs."""
 REPETITION_MAXIMUM = 2**31 - 1
 _NOTES = 4
-"""So many nodes without a result are told one by one."""
+"""At most this many nodes without a result are listed one by one."""
 NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 UNRECOGNISED: Final = (
     "unrecognised format; if only the beginning is odd, name the format with --kind"
@@ -52,28 +52,28 @@ EMPTY: Final = "the file is empty"
 
 @dataclass(frozen=True, slots=True)
 class FileReading:
-    """What one file holds.
+    """Contents of one file.
 
     Attributes
     ----------
     path
-        The file that was looked at.
+        The file given.
     snapshots
-        Name of the file system and what its targets looked like, at `NO_TIME` where the file has
-        none: ``lfs df``, ``lctl get_param``.
+        Name and snapshot of each file system of an ``lfs df`` or ``lctl get_param``; the time is
+        `NO_TIME` where the file has none.
     unjudged
         Name of a file system to why nothing judges its snapshot.
     shown
-        Lines for people of what those tell.
+        Readable lines about the snapshots.
     notes
-        What is missing or odd in those, or which part of the file was not read.
+        What is missing or odd in the snapshots, or which part of the file was not read.
     kind
-        The format; of a file of several benchmarks all of them, with commas.
+        The format; for a file of several benchmarks all of them, separated by commas.
     source
-        The file that was read, with those beside it; ``None`` where it could not be opened.
-        ``source.name`` is another than ``path`` where that one holds the result.
+        The file that was read, with those beside it; ``None`` if it could not be opened.
+        ``source.name`` differs from ``path`` if another file holds the result.
     original
-        What the source was made of, where a child turned it into text.
+        Content from which a child process produced the text of the source.
     """
 
     path: str
@@ -139,7 +139,7 @@ def read_file(
             content = whole_of(path, stream)
         made = converted(content)
         source = OutputFile(path, content if made is None else made, timezone=timezone)
-        # What a child printed is of its format, also where it says no more than why not.
+        # Output of a child process has that format even if it only says why it failed.
         hint = kind if made is None else kind or darshan.KIND
         refusals: list[DataError] = []
         for way in _ways(source, hint):
@@ -244,7 +244,7 @@ def _measured(
             if stream.label is None:
                 raise
             results, remarks = (), (error.reason,)
-        # What a batch system says stands behind a prefix, or between them.
+        # Messages of a batch system follow a prefix or are on lines between prefixed ones.
         for text in (stream.content, source.content):
             results = with_time_limit(results, text)
         measurements += [_of_stream(result, stream) for result in results]
@@ -352,7 +352,7 @@ def _kind_of_targets(source: OutputFile, kind: str | None) -> str | None:
 
 
 def _snapshots(source: OutputFile, way: tuple[Stream, ...], kind: str | None) -> FileReading:
-    """Return what a text tells of targets; when it was may not be in it."""
+    """Return the snapshots of targets in a text, which may not state their time."""
     kind = kind or target_dump.LFS_DF_KIND
     dump = TARGET_DUMPS[kind]
     # Every node sees the same file system, so one is enough.

@@ -1,4 +1,4 @@
-"""What comes of a file that is imported: the run of each result, and what is printed of it."""
+"""Outcome of an imported file: the run of each result, and what is printed about it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from trimtab.store.kept import ImportedRun, KeptOutput
 from trimtab.store.raw_output import EMPTY_SHA256
 
 IMPORTED: Final = "imported"
-"""The site and the probe of what nobody has named."""
+"""Site and probe of results that were imported without either name."""
 _ZONE_MAXIMUM: Final = timedelta(hours=14)
 """No zone is further from UTC (Pacific/Kiritimati)."""
 _QUARTER: Final = timedelta(minutes=15)
 _REPETITIONS_APART: Final = ("repetitions-not-printed", "companion-missing")
-"""Codes of what is missing where a result has only means, and what would have it."""
+"""Codes of gaps in results that have only means: repetitions, or the file that has them."""
 _LINE: Final = re.compile(r"line ([0-9]+)")
 
 
@@ -40,7 +40,7 @@ class FileStatus(StrEnum):
     FAILED = "failed"
     """The file reports that the benchmark failed, or that its result does not count."""
     UNREADABLE = "unreadable"
-    """Of unknown format, damaged, or not accessible."""
+    """The file has an unknown format, is damaged, or is not accessible."""
 
 
 _STATUS: Final = {
@@ -52,16 +52,16 @@ _STATUS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ImportTerms:
-    """What a person says of files, since they do not.
+    """Facts about files that the user states because the files do not.
 
     Attributes
     ----------
     at
-        When it was measured, where a file does not tell.
+        Time of the measurement, if a file does not state it.
     timezone
-        An IANA name, for times that are printed without a zone; ``None``: not known.
+        IANA name, for times printed without a zone; ``None``: unknown.
     layer
-        Where in the stack it was measured, where the content does not show it or shows another.
+        Layer of the stack that was measured, if the content shows none or another.
     """
 
     site: str = IMPORTED
@@ -136,7 +136,7 @@ def run_of(measurement: Measurement, terms: ImportTerms, *, file: str, ordinal: 
     Parameters
     ----------
     ordinal
-        Of the result in its file.
+        Number of the result in its file.
     """
     began = moment_of(measurement.began, terms)
     until = _until(measurement, began, terms)

@@ -41,15 +41,15 @@ from trimtab.store.kept import ImportedRun
 from trimtab.store.store import Store
 
 BATCH, BATCH_BYTES = 500, 16 * 1024**2
-"""Files of one task of a worker and of one transaction: so many at most, or of that size."""
+"""Maximum number and size of the files of one task of a worker and of one transaction."""
 _REASONS = 8
-"""Of a file of many results: so many reasons are told one by one."""
+"""For a file of many results, at most this many reasons are listed one by one."""
 FEW = 64
-"""Up to so many files are read in this process: workers take half a second to start."""
+"""Up to this many files are read in this process: workers take half a second to start."""
 
 _HINT = "what was imported so far is kept: start it again, perhaps with fewer files"
 _COPY = "copy of "
-"""Begins the key of a result that is the same whatever file it stands in."""
+"""Prefix of the key of a result that is the same in whatever file it is."""
 
 Progress = Callable[[str, float], None]
 
@@ -163,9 +163,9 @@ class _ImportKeeper:
 
     @staticmethod
     def _add(store: Store, runs: Sequence[ImportedRun]) -> list[tuple[str | None, str | None]]:
-        """Keep runs; return for each the run that was kept as it before, and what that one lacks.
+        """Store runs; return for each the id of an earlier copy, and what that copy lacks.
 
-        Of two copies of one result in a batch the one that tells more is kept.
+        Of two copies of one result in a batch, the one with more information is kept.
         """
         first: dict[tuple[str, str], int] = {}
         for place, run in enumerate(runs):
@@ -211,7 +211,7 @@ class _ImportKeeper:
         if reading.kind in TARGET_DUMPS:
             return self._snapshots(read)
         part_of = None if source.name == reading.path else source.name
-        if not reading.measurements:  # read with the other file, which tells of it
+        if not reading.measurements:  # read with the other file, which reports it
             return ImportedFile(
                 reading.path, reading.kind, FileStatus.OK, named=named, part_of=part_of
             )
@@ -268,7 +268,7 @@ class _ImportKeeper:
 
 
 def _keys(read: Read) -> Iterator[tuple[Measurement, str]]:
-    """Yield each result with what it is known by: itself where it tells, else file and place."""
+    """Yield each result with its key: its own identity if it has one, else file and place."""
     times: Counter[str] = Counter()
     for ordinal, measurement in enumerate(read.reading.measurements):
         key = (read.sha256 or "") + (f"#{ordinal}" if ordinal else "")
@@ -280,7 +280,7 @@ def _keys(read: Read) -> Iterator[tuple[Measurement, str]]:
 
 
 def _lacking(store: Store, identifier: str, copy: Run) -> str | None:
-    """Return what the run that is kept does not tell and its copy does."""
+    """Return what the copy of a stored run has and the stored run lacks."""
     stored = store.run(identifier)
     targets = {sample.target for sample in copy.samples} - {
         sample.target for sample in stored.samples
@@ -295,7 +295,7 @@ def _lacking(store: Store, identifier: str, copy: Run) -> str | None:
 
 
 def _with_run(store: Store, imported: Imported, before: str | None, lacks: str | None) -> Imported:
-    """Return the result with the run that it was kept as before, or is now."""
+    """Return the result with its run: the earlier copy, or the one stored now."""
     warnings = imported.warnings if lacks is None else (*imported.warnings, lacks)
     if before is not None and imported.at is None and (at := store.run(before).at) is not None:
         # It has a time already, from when it was imported with its zone.

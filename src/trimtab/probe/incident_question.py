@@ -123,7 +123,7 @@ _PLACED_S: Final = 300.0
 RunFacts = tuple[tuple[RunFact, ...], tuple[CpuProfile, ...], pl.DataFrame]
 """Runs of probes, profiles of servers, and jobs as `Context.jobs` has them."""
 Conditions = tuple[Assessment, ...]
-"""What was wrong in all of a record."""
+"""Conditions that were wrong throughout a record."""
 SETTLED: Final = timedelta(days=4)
 """After the end of an incident: what comes later adds nothing to its explanation but hours to
 compare it with. It is more than `trimtab.explain.site_explanation` and the causes look at."""
@@ -148,14 +148,14 @@ class _Asking:
 
 @dataclass(frozen=True, slots=True)
 class ExplanationBasis:
-    """What an explanation rests on.
+    """Data that an explanation rests on.
 
     Attributes
     ----------
     digest
-        Of everything but the content of snapshots.
+        Digest of everything but the content of snapshots.
     snapshots
-        How many it looks at of the hours around the incident.
+        Number of snapshots that it uses from the hours around the incident.
     are_removed
         Whether snapshots of these hours have outlived their retention.
     """
@@ -210,14 +210,14 @@ class IncidentQuestion:
 
 
 def _placed(window: Period) -> tuple[int, int]:
-    """Return where a window lies to some minutes: how far apart runs are changes by seconds."""
+    """Return a window rounded to some minutes: the spacing of runs varies by seconds."""
     begin, end = window.from_.timestamp(), window.to.timestamp()
     return round(begin / _PLACED_S), round(end / _PLACED_S)
 
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """What was wrong in all of the record: its first days beside its last."""
+    """Conditions that were wrong throughout the record: its first days compared with its last."""
 
     url: str
     known: Known
@@ -245,7 +245,7 @@ class Checksums:
 
 @dataclass(frozen=True, slots=True)
 class FactsQuestion:
-    """What the runs of a site tell, the profiles of its servers and the accounting of its jobs."""
+    """Facts from the runs of a site, profiles of its servers and accounting of its jobs."""
 
     url: str
     site: str
@@ -337,7 +337,7 @@ def run_fact(run: Run, series: str) -> RunFact | None:
         hosts=nodes or (() if run.host is None else (run.host,)),
         bytes_written=_moved(totals, cost, "bytes_written"),
         bytes_read=_moved(totals, cost, "bytes_read"),
-        # What it ran on, not what was asked for: half of the nodes are half of the bandwidth.
+        # The nodes it ran on, not those requested: half the nodes give half the bandwidth.
         nodes=len(set(nodes)) or _count(requested.get("nodes")),
         tasks=_count(requested.get("tasks")),
     )

@@ -50,7 +50,7 @@ _ORDER: Final = (IncidentState.OPEN, IncidentState.LASTING, IncidentState.ENDED)
 
 @dataclass(frozen=True, slots=True)
 class ExplainedBy:
-    """What an explanation rests on, and the conditions that it names by itself."""
+    """Data that an explanation rests on, and the conditions that it names itself."""
 
     basis: ExplanationBasis
     standing: tuple[Assessment, ...]
@@ -65,7 +65,7 @@ class Explained:
     judged_until
         The last run that was looked at.
     standing
-        What was wrong in all of the record.
+        Conditions that were wrong throughout the record.
     lone_runs
         Runs that failed or did not finish while those around them did, the latest first.
     bases
@@ -89,13 +89,13 @@ class ExplainedMoment:
     Attributes
     ----------
     explanations
-        Of the incidents that it lies in.
+        Explanations of the incidents during which it falls.
     moment
-        What was looked for at that very time, held against the week before.
+        Findings at that very time, compared with the week before.
     lone_runs
         Runs within an hour of it that failed or did not finish while those around them did.
     speeds
-        How fast its runs were compared with usual, the series that differs most first.
+        Speed of its runs compared with usual, the series that differs most first.
     """
 
     site: str
@@ -126,8 +126,8 @@ def incidents_of(
         Those that were over before are left out. All of the record is judged nevertheless: what
         goes on may have begun long before.
     until
-        What came later is not looked at. Without it the search is kept in the store, and one of
-        before is taken over as far as it still holds.
+        Later records are ignored. Without it the search is kept in the store, and results of an
+        earlier one are reused as far as they still hold.
 
     Raises
     ------
@@ -185,8 +185,8 @@ def search(
     until
         As `incidents_of` has it.
     earlier
-        What an earlier search found: explanations of incidents that ended long ago, and of which
-        nothing new is known, are taken over.
+        Result of an earlier search: explanations of incidents that ended long ago, and about
+        which nothing new is known, are reused.
 
     Raises
     ------
@@ -232,7 +232,7 @@ def _is_over(incident: Incident, begin: datetime | None) -> bool:
 
 @dataclass(slots=True)
 class _Takeover:
-    """What is taken over from an earlier search, and what the explanations of this one rest on."""
+    """Explanations reused from an earlier search, and the data that those of this one rest on."""
 
     earlier: Explained | None
     explanations: list[Explanation] = field(default_factory=list)
@@ -270,10 +270,10 @@ class _Takeover:
 def still_holds(
     before: Incident, rested_on: ExplanationBasis, incident: Incident, now: ExplanationBasis
 ) -> bool:
-    """Return whether a new explanation would say what the one of before says, or less.
+    """Return whether a new explanation would say the same as the previous one, or less.
 
-    Where snapshots have outlived their retention since, it would know less: then alone the one of
-    before stands also where everything is worked out from nothing.
+    If snapshots have outlived their retention since, it would know less. Only then is the previous
+    one kept even where everything is computed afresh.
     """
     is_same = (before.at, before.until, before.effect, before.summary) == (
         *(incident.at, incident.until, incident.effect, incident.summary),
@@ -294,7 +294,7 @@ def keep_incidents(store: Store, explained: Explained) -> str | None:
     Returns
     -------
     str | None
-        Why they could not be kept: a store that may only be read. They are none the worse.
+        Why they could not be kept (the store is read-only); the incidents themselves are valid.
     """
     from trimtab.base.encode import dumps
 

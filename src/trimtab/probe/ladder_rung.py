@@ -54,10 +54,10 @@ _BY_ITSELF: Final = "each measured by itself"
 
 @dataclass
 class Chooser:
-    """Chooses the rungs of a site; ``notes`` tells what else there was.
+    """Chooses the rungs of a site; ``notes`` lists what else there was.
 
-    ``chosen`` are beginnings of ids of runs that a person wants; they come before all others of
-    their layer, and their series up to them.
+    ``chosen`` are beginnings of the ids of runs that the user wants; they come before all others
+    of their layer, and their series up to them.
     """
 
     store: Store
@@ -97,7 +97,7 @@ class Chooser:
     ) -> Iterator[tuple[Run, Sequence[HistoryPoint]]]:
         """Yield the newest run of a series that measured something, and the week up to it.
 
-        Of runs without a time nobody knows which is the newest: each of them comes.
+        Runs without a time are all yielded: the newest of them is unknown.
         """
         if requested is not None:
             yield requested, self._week(series, requested.at)
@@ -182,7 +182,7 @@ class Chooser:
         return Estimate(sum(newest.values()), basis=IntervalBasis.REPETITIONS), (run.id,)
 
     def _coverage(self, run: Run) -> tuple[Coverage, tuple[str, ...]]:
-        """Return what a run covers: what it tells itself, before anything that the site is."""
+        """Return what a run covers: as its own output states, else from the site's hardware."""
         recorded = as_dict(run.parameters.get("told"))
         built = built_of(self.hardware)
         stated = Coverage(
@@ -194,11 +194,11 @@ class Chooser:
             return stated, ()
         layer = layer_of(run)
         if layer == "network" and built.servers == 1:
-            return Coverage(servers=1), ()  # whichever side told it, there is no other server
+            return Coverage(servers=1), ()  # whichever side reported it, there is no other server
         if layer == "drive" and built.drives == 1:
             return Coverage(drives=1), ()
         if layer == "application":
-            # What it gets of what the file system gives, on however many OSTs its files lie.
+            # Its share of the whole file system, on however many OSTs its files are.
             return self._whole(built), ()
         if layer != "client":
             return stated, ()
@@ -221,11 +221,10 @@ class Chooser:
         return Coverage(servers=1), (note,)
 
     def _of_files(self, run: Run, built: Coverage) -> tuple[Coverage, tuple[str, ...]]:
-        """Return what a client's run covers, from where its files lie.
+        """Return what a client's run covers, from the placement of its files.
 
-        Pinned files lie on every OST. Lustre spreads the objects of new files over all OSTs in
-        turn, so at least as many objects as OSTs reach all of them; fewer lie on nobody knows
-        which.
+        Pinned files are on every OST. Lustre spreads the objects of new files over all OSTs in
+        turn, so at least as many objects as OSTs reach all of them; where fewer are is unknown.
         """
         requested = as_dict(run.parameters.get(ASKED))
         tasks = _count(requested.get("tasks"))
@@ -278,12 +277,12 @@ def _of_targets(run: Run, metric: str) -> dict[str, float]:
 
 
 def layer_of(run: Run) -> Layer | None:
-    """Return the layer that a run measured; ``None`` where nothing tells it."""
+    """Return the layer that a run measured; ``None`` if it is unknown."""
     stated = run.parameters.get("layer")
     for layer in LAYERS:
         if stated == layer:
             return layer
-    # Of a run that does not tell its layer: what Trimtab itself ran on the mount, and imports.
+    # Runs that do not state their layer: those of Trimtab itself on the mount, and imports.
     benchmark = None if "layer" in run.parameters else BENCHMARKS.get(run.kind)
     return None if benchmark is None else benchmark.layer
 
@@ -294,7 +293,7 @@ def _best(candidates: Sequence[Rung]) -> Rung:
     if times:
         recent = max(times) - APART_MAXIMUM
         candidates = [each for each in candidates if each.at is not None and each.at >= recent]
-    # Of a rate that covers nobody knows what nothing can be said.
+    # Nothing can be said about a rate whose coverage is unknown.
     return max(candidates, key=lambda each: (each.coverage != Coverage(), _speed(each)))
 
 
@@ -326,12 +325,12 @@ def _suits(run: Run, metric: str) -> bool:
 
 
 def _short(run: Run) -> str:
-    """Return the beginning of a run's id that tells it from others: its time, if it has one."""
+    """Return the beginning of a run's id that identifies it: its time, if it has one."""
     return run.id[: 13 if run.at is not None else 23]
 
 
 def _per_message(run: Run, metric: str) -> float | None:
-    """Return the bytes of an RPC, where a run tells its rate."""
+    """Return the bytes per RPC, if a run reports the rate of RPCs."""
     rates, messages = run.believed(metric), run.believed("rpc_rate")
     if not rates or not messages or median(messages) <= 0:
         return None
@@ -339,6 +338,6 @@ def _per_message(run: Run, metric: str) -> float | None:
 
 
 def _count(value: object) -> int | None:
-    """Return a count that a tool or a person gave; what is none is not known."""
+    """Return a count that a tool or a user gave; ``None`` if it is not a positive number."""
     count = as_whole(value)
     return count if count is not None and count > 0 else None

@@ -56,20 +56,20 @@ def no_preparation(allocation: Allocation) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ProbeSurroundings:
-    """What a probe runs on and is measured against.
+    """Surroundings in which a probe runs, and quantities it is compared with.
 
     Attributes
     ----------
     site
-        Under which the run is stored.
+        Site under which the run is stored.
     allocation
-        Where the commands run; entered and left by the probe.
+        Nodes on which the commands run; entered and left by the probe.
     counters
-        Of the drives below; read around each write and read.
+        Counters of the drives below; read around each write and read.
     memory_bytes
-        Of this node; ``None`` if not known.
+        Memory of this node; ``None`` if unknown.
     capacity_bytes
-        Of the file system, to which the bytes written are compared; ``None`` if not known.
+        Capacity of the file system, with which the bytes written are compared; ``None`` if unknown.
     timeout_s
         Longest time of one write or read; ``None`` is its fixed time and `PATIENCE_S`. A command
         has a timeout of its own.
@@ -79,7 +79,7 @@ class ProbeSurroundings:
         Called on the allocation before each measurement, such as
         `trimtab.probe.site_probe.drop_caches`; returns what could not be done.
     warnings
-        What is said with the run before it begins: targets that were left out.
+        Warnings stored with the run from the start: targets that were left out.
     """
 
     site: str
@@ -155,7 +155,7 @@ class ProbeRunner(Protocol):
 
 
 class ProbeStep(Protocol):
-    """What a probe measures between making its directory and removing it."""
+    """The measurement of a probe, between making its directory and removing it."""
 
     name: str
     """The probe's name."""
@@ -307,7 +307,7 @@ class RunningProbe:
         Parameters
         ----------
         label
-            Of its raw output.
+            Label of its raw output.
         advance
             Called with the seconds since it began.
 
@@ -342,7 +342,7 @@ class RunningProbe:
             self.problems.append(Message("directory-not-removed", text))
 
     def outcome(self, started_at: datetime) -> ProbeOutcome:
-        """Return the outcome; the error is the first run's that is not whole, if there is none."""
+        """Return the outcome; without an error, the first run that is incomplete supplies one."""
         run, *others = self.step.runs(self, started_at)
         error = self.error
         for made in (run, *others):
@@ -412,7 +412,7 @@ class RunningProbe:
         )
 
     def problem(self, *more: str | None) -> Message | None:
-        """Return the problems as one text with the code of the first; ``None``: there are none."""
+        """Return the problems as one text with the code of the first; ``None`` without problems."""
         problems = [*self.problems, *(text for text in more if text is not None)]
         if self.error is not None:
             problems.insert(0, Message(self.error.code, self.error.message))

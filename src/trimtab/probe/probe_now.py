@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """What the last run of a probe was, so that a missing one stands in the same series.
+    """Kind and settings of a probe's last run, so that a missing one joins the same series.
 
     Attributes
     ----------
     kind
         The benchmark that ran.
     asked
-        What it was asked; ``None`` when no run is known.
+        Its requested parameters; ``None`` if no run is known.
     """
 
     kind: str
@@ -52,14 +52,14 @@ def likeness_of(run: Run) -> Likeness:
 
 
 SILENT: Final = (RunStatus.UNFINISHED, RunStatus.FAILED, RunStatus.NOT_STARTED)
-"""Of such a run there may be no output that tells its parameters."""
+"""Runs with these statuses may have no output that states their parameters."""
 
 
 def as_asked(run: Run, last: Likeness | None) -> Run:
-    """Return a run in the series of the last one, where no output of its own says what was asked.
+    """Return a run in the series of the last one if its own output does not state its parameters.
 
-    A command that was killed has printed nothing of its parameters. The run counts as 0 all the
-    same, and is to count where the others are: if it was asked what the last one was.
+    A command that was killed has not printed its parameters. The run still counts as 0, and must
+    count in the series of the others: if its requested parameters equal those of the last run.
     """
     requested, before = run.parameters.get(ASKED), last.asked if last is not None else None
     if run.status not in SILENT or last is None:
@@ -109,7 +109,7 @@ class AbsentRun:
 
 
 def stretch(site: str, item: str, first: datetime, last: datetime, reason: str) -> Event:
-    """Return the event that stands for more missed slots than anyone looks at one by one."""
+    """Return one event for more missed slots than are worth listing one by one."""
     return Event(
         id=identifier_of(first, site, item, "missed"),
         site=site,
@@ -154,7 +154,7 @@ def probe_of(site: Site, name: str) -> SiteProbe:
     Raises
     ------
     UsageError
-        There is none of that name.
+        The site has no probe of that name.
     """
     for probe in site.probes:
         if probe.name == name:

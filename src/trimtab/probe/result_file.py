@@ -327,7 +327,7 @@ def read_files(pattern: str, files: Files, kind: str, *, first_output: int) -> O
         return OutputReading(problem=Message("output-missing", text))
     contents = files.contents(dict.fromkeys(name for path in paths for name in _with(path)))
     readings: list[OutputReading] = []
-    # A file may be a part of a result that lies in another one; that is read, and once.
+    # A file may be part of a result that is in another file; that one is read, once.
     for path in dict.fromkeys(_main(path, contents) for path in paths if path in contents):
         reading = _read_file(path, contents, kind)
         place = first_output + sum(len(earlier.outputs) for earlier in readings)

@@ -52,8 +52,8 @@ class FileTerms:
     timezone
         IANA name of the zone of times that are written without one.
     less_is_better
-        Of times and latencies; metrics that Trimtab knows by name, and values with a unit of time,
-        need no telling.
+        True for times and latencies; not needed for metrics that Trimtab knows by name, nor for
+        values with a unit of time.
     time_format
         How times are written, in words of ``strptime``; ``None``: recognised.
     decimal
@@ -81,19 +81,19 @@ def judge_file(
     window_s: float | None = None,
     progress: Progress = lambda text, fraction: None,
 ) -> JudgedSite:
-    """Return what is said of the series in a file.
+    """Return the judgement of the series in a file.
 
     Parameters
     ----------
     name
-        A CSV or Parquet file, told apart by its content; ``-`` is standard input.
+        A CSV or Parquet file, recognised by its content; ``-`` is standard input.
     goal, window_s
         Those of `trimtab.base.site.SiteLimits` where ``None``.
 
     Raises
     ------
     UsageError
-        A column is not there, or it is not clear which is meant.
+        A column is missing, or it is not clear which is meant.
     DataError
         The table cannot be read, or holds no series.
     UnreadableError

@@ -95,7 +95,7 @@ def results_left(events: Iterable[Event], server: str) -> str | None:
     Parameters
     ----------
     events
-        Of the site, the oldest first.
+        Events of the site, the oldest first.
 
     Returns
     -------
@@ -132,10 +132,10 @@ _READS: Final = frozenset({"read_bandwidth"})
 def cost_of(
     spec: SurveySpec, samples: Iterable[Sample], *, begun: bool
 ) -> Mapping[str, int | None]:
-    """Return the bytes that a survey moved: of each target, the whole size in every ended test.
+    """Return the bytes that a survey moved: for each target, the whole size in every ended test.
 
-    A test that was cut short moved more than nothing, nobody knows how much. So it is a lower
-    bound where a survey did not end, and ``None`` where one had ``begun`` and no test ended.
+    A test that was cut short moved an unknown amount. So the result is a lower bound if a survey
+    did not end, and ``None`` if one had ``begun`` and no test ended.
     """
     ended = [
         sample.metric
@@ -157,21 +157,21 @@ _GRACE_S: Final = 90.0
 """Beyond the deadline on the server: for ssh, and for the survey to clean up."""
 
 Journal = Callable[[Event], None]
-"""`Store.add_event`: keeps what is about to be done, and what was."""
+"""`Store.add_event`: records what is about to be done, and what was done."""
 Recall = Callable[[], Iterable[Event]]
-"""What the journal holds of the site, the oldest first."""
+"""Returns the journal's events of the site, the oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnServers:
-    """What a survey on the servers stands on.
+    """Surroundings of a survey on the servers.
 
     Attributes
     ----------
     file_system
-        Lustre's name of it.
+        Lustre's name of the file system.
     deadline_s
-        For one wave, on the server itself.
+        Deadline for one wave, on the server itself.
     together
         Whether targets of one server may be surveyed at the same time.
     pause
@@ -301,7 +301,7 @@ class ServerSurvey:
                     self._finish(group)
 
     def _prepare(self, group: _Wave) -> bool:
-        """Note what is there before; return whether the survey may begin."""
+        """Record the state before the survey; return whether it may begin."""
         run, server = self.on.run, group.server
         try:
             why = self._occupied(group)

@@ -33,20 +33,20 @@ DIRECTORY_WORD = "{directory}"
 
 @dataclass(frozen=True, slots=True)
 class CommandSpec:
-    """What one run of such a probe is asked to do.
+    """Specification of one run of such a probe.
 
     Attributes
     ----------
     benchmark
-        The format that the output is to be of; ``auto``: whatever it is.
+        Required format of the output; ``auto``: any.
     command
-        Words, with the places of `trimtab.site.site_check`.
+        Words, with the placeholders of `trimtab.site.site_check`.
     output
         Pattern of the files that hold the result; ``None``: it is printed.
     tool
-        The program, where it was looked up and told its version.
+        The program, if it was looked up and reported its version.
     expected
-        Parameters that the output must say were used: of a benchmark that Trimtab asks itself.
+        Parameters that the output must confirm, for a benchmark whose command Trimtab makes.
     """
 
     name: str
@@ -67,8 +67,8 @@ class CommandSpec:
 
     def compared_settings(self, launcher: str) -> dict[str, object]:
         """Return what makes two runs comparable, before anything is known of their output."""
-        # Of Trimtab's own command all is said by what is expected of it; where the program lies,
-        # and how often it repeats, makes no other series.
+        # For Trimtab's own command, the expected parameters say everything; the program's path and
+        # the number of repetitions make no other series.
         words = list(self.command) if self.tool is None else [self.tool.name]
         values: dict[str, object] = {"words": words, "output": self.output, "tasks": self.tasks}
         values |= {"nodes": self.nodes, "launcher": launcher}
@@ -259,10 +259,10 @@ def _without(directory: str, parameters: Mapping[str, object]) -> dict[str, obje
 
 
 FREE_SHARE_SCHEDULED: Final = 0.2
-"""Nobody looks on while a scheduled probe writes: it takes at most a fifth of what is free.
+"""A scheduled probe writes unattended: it takes at most a fifth of the free space.
 
-A person who asks `trimtab check` for a certain space may have nine tenths
-(`trimtab.probe.check_plan`). What a probe takes has to be the same each time, so it
+A user who asks `trimtab check` for a certain space may have nine tenths
+(`trimtab.probe.check_plan`). A probe must write the same amount each time, so it
 is refused when that is too much, never shrunk."""
 
 
@@ -274,11 +274,11 @@ def command_of(
     Parameters
     ----------
     kind
-        Of the probe's launcher.
+        Kind of the probe's launcher.
     directory
-        Below which it makes its own.
+        Directory below which it makes its own.
     reach
-        Of its processors mdtest has two tasks each where the site file names no number.
+        The host: mdtest has two tasks per processor if the site file names no number.
 
     Raises
     ------

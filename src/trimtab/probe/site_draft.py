@@ -1,4 +1,4 @@
-"""Drafts a site file from a mounted file system: discovers what is there and what can be read."""
+"""Drafts a site file from a mounted file system: discovers what exists and what can be read."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from trimtab.reach.process import execute as run_process
 from trimtab.site.path_access import THIS_HOST
 
 PROBE_S: Final = 30.0
-"""Of each write and each read of the probe that is proposed: short, and believed."""
+"""Duration of each write and each read of the proposed probe: short, and credible."""
 _PROCESSORS: Final = 2
 """Tasks are proposed as for a small node: enough to measure, not to load."""
 _LOOKUP_S: Final = 5.0
 _AGAIN: Final = 3.0
-"""So many times the deadline a server has when it is asked again, once."""
+"""Factor by which a server's deadline is extended when it is asked again, once."""
 _ADDRESS: Final = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]+)@[a-z0-9]+")
 _NAME_LENGTH: Final = 64
 _NOT_A_NAME: Final = re.compile(r"[^a-z0-9]+")
@@ -40,14 +40,14 @@ _NOT_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class DraftRequest:
-    """What a person said beside the path; ``None`` is to be found out.
+    """Options that the user gave beside the path; ``None`` is to be discovered.
 
     Attributes
     ----------
     driver
         ``local`` or ``lustre``.
     servers, sudo, user, ssh
-        Of Lustre alone. ``servers`` is a node set; without ``ssh`` the program of that name
+        For Lustre only. ``servers`` is a node set; without ``ssh`` the program of that name
         reaches them.
     """
 

@@ -45,16 +45,16 @@ Progress = Callable[[str, float], None]
 
 @dataclass(frozen=True, slots=True)
 class JudgeTerms:
-    """What is judged, and by what.
+    """Options of a judgement.
 
     Attributes
     ----------
     since, until
-        As a person writes them; all that is kept where ``None``.
+        Times as the user wrote them; ``None``: the whole record.
     probe, metric
-        Only this one; all where ``None``.
+        Only this one; ``None``: all.
     goal, window_s
-        Of the site file where ``None``.
+        ``None``: those of the site file.
     """
 
     since: str | None = None
@@ -74,12 +74,12 @@ class JudgeTerms:
 
 @dataclass(frozen=True)
 class JudgedSite:
-    """What was judged, with the frames that it was judged by, read when they are asked for.
+    """The judgement of a site, with the frames it used, read on request.
 
     Attributes
     ----------
     store, file
-        Where it comes from: one of them.
+        Source of the data: one of the two.
     """
 
     judgement: SiteJudgement
@@ -101,7 +101,7 @@ class JudgedSite:
 
 @dataclass(frozen=True, slots=True)
 class _OfSeries:
-    """What is to be said of one series."""
+    """Question for the judgement of one series."""
 
     frame: pl.DataFrame
     key: SeriesKey
@@ -135,14 +135,14 @@ class _OfSeries:
 
 @dataclass(frozen=True, slots=True)
 class _OfTargets:
-    """What is to be said of single targets by one metric."""
+    """Question for the judgement of single targets by one metric."""
 
     surveys: pl.DataFrame
     metric: str
     timezone: str
 
     def answer(self) -> TargetTails:
-        """Return what is said of them."""
+        """Return that judgement."""
         return target_tails(self.surveys, self.metric, timezone=self.timezone)
 
 
@@ -182,7 +182,7 @@ class _Judged:
 
 @dataclass(frozen=True)
 class _SiteJudging:
-    """The series of a site, each read when it must be: what holds of before is taken over."""
+    """The series of a site, each read only if needed; earlier results that hold are reused."""
 
     store: Store
     place: Place
@@ -217,7 +217,7 @@ class _SiteJudging:
 
     @cached_property
     def surveys(self) -> pl.DataFrame:
-        """What was measured of single targets, each with the server that serves it now."""
+        """Measurements of single targets, each with the server that serves it now."""
         import polars as pl
 
         frame = self.store.survey_frame(self.place.name, since=self.since, until=self.until)
@@ -312,9 +312,9 @@ class _SiteJudging:
         return f"judged {series.comparability}", tuple[_Judged, ...], rests_on
 
     def _place_of_walked(self, series: Series) -> tuple[str, Any, RestsOn]:
-        """Return as `_place_of` where it stands from which the next look at a series goes on.
+        """Return, as `_place_of`, the place of the state that the next look at a series continues.
 
-        Apart from what was judged, whose windows are megabytes.
+        It is kept apart from the judgement, whose windows are megabytes.
         """
         rests_on = self._place_of(series)[2]
         return f"walked {series.comparability}", dict[str, Walked | None], rests_on

@@ -58,19 +58,19 @@ if TYPE_CHECKING:
 _SHARED: Final = tuple(
     field.name for field in fields(ProbeSpec) if field.name in SiteProbe.__dataclass_fields__
 )
-"""What the site file says of a probe as it is carried out."""
+"""Fields of a probe in the site file that its runs use unchanged."""
 _DROP_TIMEOUT_S: Final = 60.0
 
 
 def spec_of(probe: SiteProbe, available_bytes: int, processors: int) -> ProbeSpec:
-    """Return what a run of a probe is asked to do; its benchmark may still be ``auto``.
+    """Return the specification of a run of a probe; its benchmark may still be ``auto``.
 
     Parameters
     ----------
     available_bytes
-        Free to people who are not root.
+        Bytes free to users other than root.
     processors
-        Of this host: two tasks each where the site file names no number, at most 16.
+        Processors of this host: two tasks each if the site file names no number, at most 16.
 
     Raises
     ------
@@ -184,7 +184,7 @@ class SiteProbeRunner:
     clock
         Returns the time now, aware UTC.
     identity
-        Of the file system that is kept under the site's name; probes run on no other.
+        Identity of the file system stored under the site's name; probes run on no other.
     closings
         Returns the targets that Trimtab has closed to new files, each with its closing.
     """
@@ -287,7 +287,7 @@ class SiteProbeRunner:
     def _osts(self) -> tuple[tuple[str, ...], dict[str, str]]:
         """Return every OST, and why no file can be placed on some of them.
 
-        Of one that others closed nothing is said here: it shows when its file is placed.
+        OSTs that others closed are not reported here: they show when a file is placed.
         """
         snapshot = open_driver(self.site, clock=self.clock).snapshot(self.clock())
         osts = {seen.target.name: seen for seen in snapshot.targets if seen.target.kind == "ost"}

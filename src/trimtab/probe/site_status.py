@@ -118,14 +118,14 @@ def _status(
 
 @dataclass(frozen=True, slots=True)
 class _SeriesLines:
-    """What a status says of one series.
+    """Lines of a status about one series.
 
     Attributes
     ----------
     last_run
-        The last that can be judged; ``None``: none can.
+        The last run that can be judged; ``None`` if none can.
     lines
-        Of each metric; what sets it apart from others is not in them.
+        A line for each metric, without what distinguishes the series from others.
     """
 
     last_run: str | None
@@ -232,7 +232,7 @@ def cost_of(
     capacity = sizes[-1] if sizes else None
     silent = sum(as_number(cost.get("bytes_written")) is None for cost in costs)
     reason = None if capacity else "no run tells the capacity of the file system"
-    if silent:  # a site's own command need not tell
+    if silent:  # a site's own command need not report it
         reason = f"{silent} of {len(costs)} runs do not tell what they wrote"
     hours = [cost["node_hours"] for cost in costs if as_number(cost.get("node_hours")) is not None]
     return ProbeCost(
@@ -255,7 +255,7 @@ def _sum(values: Iterable[object]) -> int:
 
 
 HISTORY: Final = timedelta(days=30)
-"""What a suspect is told from: a month tells nearly what a year does."""
+"""Record in which a suspect is detected: a month shows nearly as much as a year."""
 _SLOWEST: Final = 3
 
 
@@ -290,7 +290,7 @@ def going_on(store: Store, site: str) -> Iterator[IncidentStatus]:
 
 
 def incident_status(incident: KeptIncident) -> IncidentStatus:
-    """Return what a status says of an incident that is kept."""
+    """Return a stored incident as a status shows it."""
     document = incident.document
     return value_of(
         IncidentStatus,
@@ -328,8 +328,8 @@ def slow_targets(
 ) -> tuple[SlowTargetStatus, ...]:
     """Return the targets that surveys show to be slow and not to have recovered.
 
-    The incidents of single targets are made of the same stretches. What a target always was is
-    usual for it: `judge` lists those that are slow again and again, and they are no trouble.
+    The incidents of single targets are made of the same stretches. A target that has always been
+    slow is usual: `judge` lists those that are slow again and again, and they are no trouble.
     """
     if until is not None:
         return _slow_targets(store, site, until)

@@ -47,9 +47,9 @@ def validate(
     Parameters
     ----------
     identity
-        Of the file system that is kept under the site's name; ``None`` where none is.
+        Identity of the file system stored under the site's name; ``None`` if none is.
     reach
-        How its path is reached; ``None``: as its driver says.
+        Access to its path; ``None``: as its driver says.
     """
     reach = reach or reach_of(site)
     checks = [*_path(site, identity, reach)]
@@ -141,7 +141,7 @@ def _answers(site: Site, open_with: OpenDriver) -> Iterator[Checked]:
 
 
 def _homes(site: Site, snapshot: Snapshot) -> Iterator[Checked]:
-    """Yield targets that are served elsewhere than the file says, or by nobody that answers."""
+    """Yield targets that another server serves than the file says, or none that answers."""
     for target, home in site.servers.home.items():
         seen = snapshot.of(target)
         server = None if seen is None else seen.target.server

@@ -60,16 +60,16 @@ _POSITIVE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SurveyRequest:
-    """What a person asks for.
+    """Options of a survey.
 
     Attributes
     ----------
     everything
-        All OSTs; those that are refused are left out. A named one that is refused ends it all.
+        All OSTs; those that are refused are left out. A named OST that is refused ends the survey.
     size_bytes
-        Of each target; ``None``: as the way has it.
+        Bytes per target; ``None``: the default of the way.
     deadline_s
-        For one wave on the servers; ``None``: as long as a target of 50 MB/s would take.
+        Deadline for one wave on the servers; ``None``: the time a target of 50 MB/s would take.
     """
 
     way: Way
@@ -115,7 +115,7 @@ class SurveyRequest:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a survey reaches the outside with; a test has its own.
+    """Means by which a survey reaches the outside; tests supply their own.
 
     Attributes
     ----------
@@ -214,9 +214,9 @@ def carry_out(
 
 
 def error_of(survey: Survey) -> ToolError | RefusedError | None:
-    """Return why a survey is not whole, ``None`` where it is.
+    """Return why a survey is incomplete, ``None`` if it is complete.
 
-    What ``--all`` left out from the start was told before and is no error.
+    Targets that ``--all`` left out from the start were reported before and are no error.
     """
     left_out = {planned.target for planned in survey.plan.refused}
     results = [

@@ -176,12 +176,12 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """What a survey brought: one run, and what came of each target.
+    """Outcome of a survey: one run, and the result of each target.
 
     Attributes
     ----------
     interrupted
-        Set where a person or the system stopped it; to be raised when all is kept.
+        Set if a user or the system stopped it; to be raised once everything is stored.
     """
 
     run: Run
@@ -352,14 +352,14 @@ _COUNTERS: Final = ("bytes_written_total", "bytes_read_total")
 
 @dataclass(frozen=True, slots=True)
 class SurveyLimits:
-    """What a target must meet.
+    """Conditions that a target must meet.
 
     Attributes
     ----------
     size_bytes
-        That a survey writes to it.
+        Bytes that a survey writes to it.
     load_bytes_per_s
-        The most that others may move on it now; ``None``: not looked at.
+        Maximum rate of other I/O on it now; ``None``: not checked.
     """
 
     size_bytes: int

@@ -73,7 +73,7 @@ class SweepState:
 
     @property
     def error(self) -> ToolError | None:
-        """What the command is to end with: points failed this time."""
+        """Error with which the command ends if points failed this time."""
         if not self.failures:
             return None
         failed = plural(len(self.failures), "point")
@@ -222,7 +222,7 @@ def check_levels(sweep: Sweep, site: Site, probe: SiteProbe) -> dict[str, SitePr
 
 @dataclass(frozen=True, slots=True)
 class SweepWork:
-    """What it takes to measure the points of a sweep."""
+    """Measures the points of a sweep."""
 
     sweep: Sweep
     site: Site

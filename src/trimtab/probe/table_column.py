@@ -55,18 +55,18 @@ JOIN: Final = "+"
 
 @dataclass(frozen=True, slots=True)
 class NamedColumns:
-    """What is what in a table.
+    """Roles of the columns of a table.
 
     Attributes
     ----------
     time, value
         Names of columns; ``None``: recognised by their names and contents. ``date+time``: two
-        columns that are one time together.
+        columns that together are one time.
     by
         The column that separates the series of a table, or several as ``op+host``; ``None``: the
-        one that tells rows of the same time apart, if there is one; empty: none.
+        one that distinguishes rows of the same time, if any; empty: none.
     wide
-        Every column of numbers is a series by itself.
+        Every column of numbers is a series of its own.
     """
 
     time: str | None = None

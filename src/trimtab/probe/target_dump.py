@@ -56,9 +56,9 @@ def is_lfs_df_dump(source: OutputFile) -> bool:
 def lfs_df_snapshots(source: OutputFile, at: datetime) -> tuple[tuple[str, Snapshot], ...]:
     """Return Lustre's name of each file system with the snapshot of it.
 
-    A snapshot is not complete where a target did not answer, and where the text ends before the
-    summary. What it lacks is missing with a reason; a flag is known only where it is set,
-    for older versions print none.
+    A snapshot is incomplete if a target did not answer or the text ends before the summary.
+    Missing values have a reason; a flag is known only where it is set, because older versions
+    print none.
 
     The text has no time, so the caller gives one. A file may hold several file systems, and bytes
     and inodes (``lfs df; lfs df -i``). Rounded values of ``lfs df -h`` are kept with the label
@@ -73,7 +73,7 @@ def lfs_df_snapshots(source: OutputFile, at: datetime) -> tuple[tuple[str, Snaps
     ------
     DataError
         Nothing in it can be used, the lines contradict their summary (one was lost or altered),
-        or one file system stands there twice, which is of two times.
+        or it has one file system twice, from two different times.
     """
     spaces, inodes = (_by_name(source, inodes=inodes) for inodes in (False, True))
     rounded = {name: block for name, block in _rounded(source).items() if name not in spaces}
@@ -98,7 +98,7 @@ def lfs_df_snapshots(source: OutputFile, at: datetime) -> tuple[tuple[str, Snaps
 
 @dataclass(slots=True)
 class _Rounded:
-    """What ``lfs df -h`` printed of one file system: sizes, each with half of its last digit."""
+    """Sizes that ``lfs df -h`` printed for one file system, each with half of its last digit."""
 
     file_system: str
     targets: dict[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)

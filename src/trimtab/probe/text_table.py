@@ -44,7 +44,7 @@ _DECIMAL: Final = {
     mark: rf"^[-+]?(?:[0-9]{{1,3}}(?:{other}[0-9]{{3}})+|[0-9]*)(?:{this}[0-9]*)?(?:[eE].*)?$"
     for mark, this, other in ((".", "[.]", ","), (",", ",", "[.]"))
 }
-"""What numbers look like with either decimal mark."""
+"""Pattern of numbers with either decimal mark."""
 _UNITS_MAXIMUM: Final = 12
 
 
@@ -55,11 +55,11 @@ class Numbers:
     Attributes
     ----------
     values
-        0 or more; null where a cell is no number of this kind.
+        0 or more; null where a cell is no such number.
     unit
-        Of the values: base SI where it is known, else as it is written; empty: none is written.
+        Unit of the values: base SI if known, else as written; empty if none is written.
     note
-        What was decided about commas; ``None``: nothing was to be.
+        Decision about commas; ``None`` if there was nothing to decide.
     """
 
     values: pl.Series
@@ -100,11 +100,11 @@ def read_numbers(
     Parameters
     ----------
     lines
-        Of its cells, for errors.
+        Line numbers of its cells, for errors.
     decimal
         ``.`` or ``,``; ``None``: as the column shows.
     separator
-        Of the table's cells: a comma is seldom a decimal comma too.
+        Separator of the table's cells: a comma is seldom a decimal comma too.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def read_numbers(
 
 
 def _usable(column: pl.Series) -> pl.Series:
-    """Return numbers that can be judged; null where a cell is none, or less than 0."""
+    """Return numbers that can be judged; null where a cell is not a number, or less than 0."""
     import polars as pl
 
     if column.dtype != pl.String and not column.dtype.is_numeric():
@@ -267,9 +267,9 @@ class TextTable:
     frame
         Text in all cells of a CSV (null: empty), types as Parquet has them.
     lines
-        Of each row, counted from 1.
+        Line number of each row, counted from 1.
     separator
-        Between the cells; ``None``: Parquet.
+        Separator between the cells; ``None``: Parquet.
     """
 
     frame: pl.DataFrame
@@ -376,7 +376,7 @@ def _are_numbered(sample: Sequence[_Record], width: int) -> bool:
 
 
 def _separator(text: str) -> str:
-    """Return what parts the cells: what most stands between them in each of the first rows."""
+    """Return the separator of the cells: the most frequent one in each of the first rows."""
     lines = [line for line in text[:_SAMPLE_CHARACTERS].splitlines() if line.strip()]
     if lines and (line := _SEPARATOR_LINE.fullmatch(lines[0])):
         return line[1]
@@ -390,7 +390,7 @@ def _separator(text: str) -> str:
 
 
 def _records(text: str, separator: str, shown: str) -> Iterator[_Record]:
-    """Yield what is in the lines of a text; blank ones are none."""
+    """Yield the records in the lines of a text, without blank lines."""
     number, start, is_comment = 0, 0, False
 
     def lines() -> Iterator[str]:

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IncidentSearch:
-    """What a look for incidents found.
+    """Result of a search for incidents.
 
     Attributes
     ----------
     why_none
-        Why no run can be judged yet; ``None``: some can.
+        Why no run can be judged yet; ``None`` if some can.
     unkept
-        Why the incidents could not be kept; ``None``: they are.
+        Why the incidents could not be stored; ``None`` if they are.
     as_kept
-        Whether the incidents that are kept are those that were found.
+        Whether the stored incidents are those that were found.
     """
 
     explained: Explained
@@ -121,13 +121,13 @@ def look_for_incidents(
 
 
 def standing_beside(store: Store, place: Place, search: IncidentSearch) -> SiteStanding:
-    """Return how a site stands with its series, and with the incidents that were found."""
+    """Return the standing of a site with its series and the incidents that were found."""
     explanations = None if search.as_kept else search.explained.explanations
     return whole_standing(store, place, explanations=explanations)
 
 
 def bring_verdicts_up_to_date(store: Store, place: Place) -> None:
-    """Have what is said of a site but its incidents kept, for whoever asks next.
+    """Bring the stored judgement of a site up to date, except its incidents.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """Reads times as people write them: one table of forms, column by column.
 
 A form is a pattern with the directives of ``strptime`` for its fields. A column is read as a whole
-and decides what a cell cannot: whether 01/08 is in August. What it leaves open is never guessed:
-the user must say.
+and decides what a cell cannot: whether 01/08 is in August. What the column leaves open is never
+guessed: the user must say.
 """
 
 from __future__ import annotations
@@ -198,16 +198,16 @@ def joined(texts: Sequence[pl.Series]) -> pl.Series:
 def read_times(
     text: pl.Series, timezone: str, *, words: str | None = None, decide: bool = True
 ) -> pl.DataFrame:
-    """Return the times of a column: what they are in UTC, and what was written.
+    """Return the times of a column: in UTC, and whether a zone was written.
 
     Parameters
     ----------
     text
-        As of `texts_of`.
+        Texts from `texts_of`.
     timezone
-        Of times without a zone.
+        Zone of times without one.
     words
-        The form of all cells in words of ``strptime``; ``None``: any of `FORMS`.
+        Form of all cells in directives of ``strptime``; ``None``: any of `FORMS`.
     decide
         False: whether the day or the month comes first does not matter yet.
 
@@ -219,7 +219,7 @@ def read_times(
     Raises
     ------
     UsageError
-        The words are none of strptime, or they are needed: it is not clear which form is meant.
+        The words are not directives of ``strptime``, or they are missing and the form is ambiguous.
     DataError
         Some cells have the day first, and others the month.
     """
@@ -287,7 +287,7 @@ def _expression(pattern: str) -> str:
 
 _NUMBERS: Final = frozenset("YymdHIMSfs")
 _NOTHING: Final = re.compile(r"(?:\(\?:|\)\??|\[[^]]*\]\?)*")
-"""What may stand between two numbers without parting them."""
+"""Parts of a form that may be between two numbers without separating them."""
 
 
 @cache
@@ -343,7 +343,7 @@ def _moments(text: pl.Series, form: TimeForm, timezone: str) -> pl.DataFrame:
 
 
 def _in_utc(naive: pl.Expr, timezone: str) -> pl.Expr:
-    """Return times without a zone as UTC; one that a clock set forward skips is none."""
+    """Return times without a zone as UTC; null for one that a clock set forward skips."""
     aware = naive.dt.replace_time_zone(timezone, ambiguous="earliest", non_existent="null")
     return aware.dt.convert_time_zone("UTC")
 
