@@ -1,4 +1,4 @@
-"""What is due, what was missed and why: pure functions of an agenda and the time.
+"""Decides what is due, what was missed and why: pure functions of an agenda and the time.
 
 ::
 
@@ -29,8 +29,8 @@ from trimtab.base.schedule import (
 from trimtab.base.site import Site
 
 GRACE_S: Final = 1800.0
-"""The longest that a slot may be late; half its period where that is shorter. Of policies, which
-measure nothing, the whole period."""
+"""Maximum delay of a slot; half its period if that is shorter. For policies, which measure
+nothing, it is the whole period."""
 MISSED_ONE_BY_ONE: Final = 1000
 """More missed slots in a row are one event."""
 NOT_RUNNING: Final = "the watch was not running"
@@ -49,9 +49,9 @@ class Item:
     name
         ``snapshot``, ``probe:NAME``, ``policies`` or ``purge-plan``.
     timezone
-        Of schedules in local time; an IANA name.
+        IANA name, for schedules in local time.
     jitter
-        By how much every start is put off.
+        Delay of every start.
     """
 
     name: str
@@ -88,7 +88,7 @@ def items(site: Site) -> tuple[Item, ...]:
     Raises
     ------
     UsageError
-        A schedule is none.
+        A schedule is invalid.
     """
     wanted = [(SNAPSHOT, site.snapshot_schedule, site.snapshot_jitter_s)]
     wanted += [(PROBE_PREFIX + probe.name, probe.schedule, probe.jitter_s) for probe in site.probes]
@@ -117,7 +117,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Occupation:
-    """What kept the watch busy, and from when to when: why other slots may have been missed."""
+    """A time when the watch was busy, and with what: why other slots may have been missed."""
 
     reason: str
     since: datetime
@@ -126,7 +126,7 @@ class Occupation:
 
 @dataclass(frozen=True, slots=True)
 class WatchAgenda:
-    """Everything that deciding needs to know.
+    """Everything that `decide` needs to know.
 
     Attributes
     ----------
@@ -177,8 +177,8 @@ def position(item: Item, decided_until: datetime) -> Position:
 def decide(agenda: WatchAgenda, now: datetime) -> list[Work]:
     """Return what to do at a time: everything that was missed, then at most one slot to begin.
 
-    Of several that could begin, the one that was to start first does, snapshots before probes and
-    probes before policies: what comes next is decided when it has ended.
+    Of several that could begin, the one with the earliest start does, snapshots before probes and
+    probes before policies. The next one is decided when it has ended.
     """
     work: list[Work] = []
     ready: list[tuple[datetime, int, str, Begin]] = []
@@ -266,5 +266,5 @@ def _reason(agenda: WatchAgenda, item: Item, due_at: datetime) -> str:
         for occupation in agenda.occupations
         if occupation.since <= latest <= occupation.until
     ]
-    # Of two, the one that began later is the reason of the other: the store, within a probe's slot.
+    # If two apply, the later one caused the delay: the store, within a probe's slot.
     return max(within, key=lambda span: span.since).reason if within else HELD_UP

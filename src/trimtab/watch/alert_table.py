@@ -137,7 +137,7 @@ class Subject:
 
     @property
     def belief(self) -> str:
-        """What people believe: `OPEN`, `CLOSED` or `NOTHING`."""
+        """State that the recipients believe: `OPEN`, `CLOSED` or `NOTHING`."""
         return str(self.facts["told"]) if self.rows else NOTHING
 
 
@@ -191,7 +191,7 @@ class AlertDraft:
 
         Its id is derived from the ledger, so a repeated decision has the same id.
 
-        `Phase.NOTED` leaves what people were told unchanged.
+        `Phase.NOTED` leaves the belief of the recipients unchanged.
         """
         belief = {Phase.NOTED: subject.belief, Phase.CLOSED: CLOSED}.get(phase, OPEN)
         text = "\0".join((self.site, subject.name, phase.value, str(subject.rows)))

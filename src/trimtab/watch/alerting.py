@@ -5,9 +5,9 @@ the ledger, the next process decides on it again. Killed between the receiver's 
 which follows at once, it is sent again with the same idempotency key: the one case of a message
 twice. While the store cannot be written, alerts wait in memory and are sent all the same.
 
-A courier carries alerts to one receiver at its own pace: backoff, rate, quiet hours. What waits is
-in the ledger, as deliveries in the state ``waiting``; a courier also holds them in memory, so that
-alerts are sent while the store cannot be read or written.
+A courier carries alerts to one receiver at its own pace: backoff, rate, quiet hours. Alerts that
+wait are in the ledger, as deliveries in the state ``waiting``; a courier also holds them in memory,
+so that they are sent while the store cannot be read or written.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ if TYPE_CHECKING:
 
 FIRST_WAIT_S: Final = 30.0
 LONGEST_WAIT_S: Final = 3600.0
-"""Between two attempts at most: a receiver that was down for a night has its alerts within that."""
+"""Maximum between two attempts: a receiver that was down for a night has its alerts within that."""
 LOOK_AGAIN_S: Final = 60.0
-"""So often is looked whether quiet hours, a rate or a wait are over."""
+"""How often to check whether quiet hours, a rate limit or a wait are over."""
 REPEAT: Final = timedelta(minutes=1)
-"""So often a receiver that forgets is told again what goes on."""
+"""How often open alerts are repeated to a receiver that forgets."""
 _LOOK_SOON_S: Final = 10.0
-"""While only that is left to do: a new alert must not wait for it."""
+"""Interval while only that is left to do: a new alert must not wait for it."""
 KEPT: Final = timedelta(days=7)
-"""What could not be delivered for so long is dropped; `trimtab alerts` still lists it."""
+"""Alerts that could not be delivered for so long are dropped; `trimtab alerts` still lists them."""
 MOST: Final = 500
-"""Alerts that wait; of more the oldest that are not critical are dropped."""
+"""Maximum of waiting alerts; beyond it, the oldest that are not critical are dropped."""
 ATTEMPTS: Final = 3
-"""For a message that its receiver says it will never take."""
+"""Attempts for a message that its receiver says it will never take."""
 
 
 @dataclass(slots=True)
@@ -250,18 +250,18 @@ class Courier:
 
 
 READ_AGAIN: Final = timedelta(days=1)
-"""So often the ledger is read anew: what was pruned from it need not be looked through."""
+"""How often the ledger is read anew, without the rows that were pruned meanwhile."""
 CLOSING_S: Final = 20.0
-"""What is under way when the watch ends has so long; the rest waits in the ledger."""
+"""Time left for deliveries under way when the watch ends; the rest waits in the ledger."""
 
 
 class Alerting:
-    """What a watch tells people.
+    """Sends the alerts of a watch.
 
     Parameters
     ----------
     clock
-        The site's: quiet hours, rates and waits go by it.
+        The site's clock, for quiet hours, rates and waits.
     receivers
         ``None``: those of the site file.
     threads
@@ -360,7 +360,7 @@ class Alerting:
             self._ledger = list(stored)
             self._read_at = now
         elif not self._unkept and not self._read_at <= now < self._read_at + READ_AGAIN:
-            # What waits is delivered whether or not the store can be read.
+            # Waiting alerts are delivered whether or not the store can be read.
             with contextlib.suppress(TrimtabError):
                 self._ledger = list(self._store.alerts(self._site.name, since=now - REMEMBERED))
                 self._read_at = now

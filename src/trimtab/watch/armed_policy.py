@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 ORDER: Final = ("tunables", "balance", "allocator", "trim")
-"""What takes longest comes last: it gives way to the next slot."""
+"""Order of the policies; the slowest comes last and gives way to the next slot."""
 MEASURING_S: Final = 300.0
 """Longer than a survey of a first target and of those beside it takes."""
 
@@ -68,14 +68,14 @@ def plans_of(place: ActingPlace, driver: Driver) -> tuple[Plan, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PolicyResult:
-    """What came of a policy in one slot.
+    """Outcome of a policy in one slot.
 
     Attributes
     ----------
     problem
-        Why it was broken off.
+        Why it was aborted.
     gave_way
-        Whether nothing of it was begun since another slot was due.
+        Whether it was not begun because another slot was due.
     """
 
     plan: Plan
@@ -253,7 +253,7 @@ class PlanStep:
     Attributes
     ----------
     done
-        What is there once it has ended well; ``None``: it can be repeated.
+        File that exists once it has succeeded; ``None``: it can be repeated.
     """
 
     words: tuple[str, ...]

@@ -56,7 +56,7 @@ _NOUN: Final = "the web configuration"
 _READ_BY_BCRYPT: Final = 72
 """Bytes of a password; more are refused by some versions of the library, and ignored by others."""
 _Stamp = tuple[int, int, int] | None
-"""Inode, time and size of a file; ``None``: there is none."""
+"""Inode, time and size of a file; ``None`` if it does not exist."""
 _HASH: Final = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}")
 COST_MAXIMUM: Final = 14
 """Highest cost of a hash: each step doubles the time of a login, which is a second here."""
@@ -133,7 +133,7 @@ class Protection:
     users
         User to bcrypt hash.
     files
-        What this was read from, as they were then (`_stamp`).
+        Files this was read from, with their state at that time (`_stamp`).
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""What the watch concludes from months of runs: suspects at once, incidents daily or on cause.
+"""Searches months of runs for the watch: suspects at once, incidents daily or on cause.
 
-It only looks and reports. It cannot end the watch or hold up a probe for long: a month of one
+It only reads and reports. It cannot end the watch or hold up a probe for long: a month of one
 series takes some hundredths of a second, a whole site seconds, and that once a day.
 
-A look at all stored months runs in a process of its own: for seconds it takes more memory than the
+A search of all stored months runs in its own process: for seconds it takes more memory than the
 watch itself, and an allocator that gave nearly all of it back still left the watch some MiB larger
 after each incident.
 """
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IncidentLooked:
-    """What a look found.
+    """Result of a search for incidents.
 
     Attributes
     ----------
     unkept
-        Why the incidents could not be kept; ``None``: they are.
+        Why the incidents could not be stored; ``None`` if they are.
     """
 
     explanations: tuple[Explanation, ...]
@@ -183,9 +183,9 @@ class IncidentWatch:
             self._bring_up_to_date(now)
 
     def _bring_up_to_date(self, now: datetime) -> None:
-        """Have the verdicts of a long record kept, so that nobody who asks waits for them.
+        """Bring the stored verdicts of a long record up to date, so that no user waits for them.
 
-        Not more often than `UP_TO_DATE_S` of this host: the hours of a twin pass in seconds.
+        At most every `UP_TO_DATE_S` by this host's clock: the hours of a twin pass in seconds.
         """
         name, elapsed_s = self._site.name, time.monotonic()
         if elapsed_s - self._up_to_date_s < UP_TO_DATE_S or not is_long(self._store.sums(name)):
@@ -197,7 +197,7 @@ class IncidentWatch:
     def _last_look(self, now: datetime) -> datetime:
         """Return when incidents were last looked for, by this watch or before it.
 
-        Of a site that was never looked at: its first run. A day of runs is the least to look at.
+        For a site never searched, return its first run. A search needs at least a day of runs.
         """
         if self._looked_at is None:
             judged = self._store.judged(self._site.name)
@@ -221,7 +221,7 @@ class IncidentWatch:
         return bool(new)
 
     def _changes(self, slot: Slot) -> Iterator[tuple[str, str, ChangePoint]]:
-        """Yield the suspects that were not told before."""
+        """Yield the suspects that were not reported before."""
         run = self._store.run(slot.run or "")
         if run.at is None or run.status in _TOLD_NOTHING:
             return
@@ -297,7 +297,7 @@ class IncidentWatch:
         place = Place(name, self._site)
         try:
             looked = self.looks(self._store, place, now)
-        except UsageError:  # runs, and none of them tells of the file system yet
+        except UsageError:  # no run says anything about the file system yet
             return
         if looked.unkept is not None:
             self._log.error("incidents were not kept", extra=fields(problem=looked.unkept))

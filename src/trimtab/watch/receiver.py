@@ -77,11 +77,11 @@ class Receiver(ABC):
 
     @property
     def repeats(self) -> bool:
-        """Whether it forgets what it is not told again: `repeat` is to be called every minute."""
+        """Whether it forgets alerts that are not repeated; then call `repeat` every minute."""
         return False
 
     def repeat(self, now: datetime) -> None:  # noqa: B027 (called where `repeats` is true)
-        """Tell it again what goes on.
+        """Send the open alerts again.
 
         Raises
         ------
@@ -285,7 +285,7 @@ def _with(firing: dict[str, Alert], alert: Alert) -> dict[str, Alert]:
 
 
 def _check(kind: str, text: bytes) -> None:
-    """Raise where an answer shows that something else than a receiver gave it, or that it lies."""
+    """Raise if an answer did not come from a receiver, or its text contradicts its status."""
     shown = visible(text[:_SHOWN].decode("utf-8", "replace"))
     if text.lstrip()[:1] == b"<":
         raise Undelivered(
@@ -341,7 +341,7 @@ def _domain() -> str:
     return name if name.isascii() and all(c.isalnum() or c in "-." for c in name) else "localhost"
 
 
-# What `trimtab alerts` prints
+# Output of `trimtab alerts`
 
 
 @dataclass(frozen=True, slots=True)

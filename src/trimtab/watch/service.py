@@ -88,7 +88,7 @@ class JsonLine(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line; what JSON has no word for stands as text."""
+        """Return the line; values without a JSON type become text."""
         values: dict[str, Any] = {
             "at": _time(record).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -138,7 +138,7 @@ _PRIORITIES: Final = (
 
 
 class JournalHandler(logging.Handler):
-    """Sends each record to the journal; where there is none, a line goes to stderr instead."""
+    """Sends each record to the journal; without a journal, a line goes to stderr instead."""
 
     def __init__(self, *, site: str | None = None, address: str | None = None) -> None:
         super().__init__()
@@ -273,7 +273,7 @@ _LARGEST_BYTES: Final = 1 << 20
 
 
 class FileState(StrEnum):
-    """What is in a file's place now."""
+    """State of an installed file."""
 
     ABSENT = "absent"
     SAME = "same"

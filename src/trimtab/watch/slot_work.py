@@ -58,12 +58,12 @@ _TELLS_NOTHING: Final = (RunStatus.FAILED, RunStatus.NOT_STARTED)
 
 @dataclass(slots=True)
 class SlotWork:
-    """What it takes to do a slot of a site.
+    """Does the slots of a site.
 
     Attributes
     ----------
     holder
-        This process, as the lease names it.
+        Name of this process in the lease.
     alive
         Called now and then while something takes long: a sign of life, and the lease.
     beside
@@ -154,9 +154,9 @@ class SlotWork:
         due_at: datetime,
         gives_way: GivesWay = never,
     ) -> Slot | None:
-        """Keep the armed policies and return the slot; ``None`` where it had ended before.
+        """Keep the armed policies and return the slot; ``None`` if it had ended before.
 
-        What was done stands in the journal and the ledger, whatever becomes of the slot.
+        The journal and the ledger record what was done, whatever becomes of the slot.
 
         Parameters
         ----------
@@ -285,7 +285,7 @@ class SlotWork:
                     taken = taking.answer.result()
         except TrimtabError as error:
             problem = f"no snapshot {part} it: {error.message}"
-        except Exception as error:  # of one snapshot; the watch goes on, and the bug is told whole
+        except Exception as error:  # one snapshot only; the watch goes on and logs the bug in full
             self.log.exception("a snapshot failed", extra=fields(item=slot.item))
             problem = f"no snapshot {part} it: {type(error).__name__}: {error}"
         else:
@@ -309,7 +309,7 @@ class SlotWork:
                 outcome = self.runner(probe, RunContext(absent.run_id, started_at, progress))
         except TrimtabError as error:
             status, reason = RunStatus.NOT_STARTED, error.message
-        except Exception as error:  # of one probe; the watch goes on, and the bug is told whole
+        except Exception as error:  # one probe only; the watch goes on and logs the bug in full
             self.log.exception("a probe failed", extra=fields(item=slot.item))
             status, reason = RunStatus.FAILED, f"{type(error).__name__}: {error}"
         else:
@@ -346,7 +346,7 @@ class SlotWork:
         try:
             with panics_as_errors():
                 return self.patience.keep("reading earlier runs", judge, attempts=_ATTEMPTS), None
-        except Exception as error:  # the run stands without its verdict, and the error is told
+        except Exception as error:  # the run is kept without a verdict, and the error is reported
             self.log.exception("a run could not be judged", extra=fields(run=run.id))
             return (), f"not judged: {type(error).__name__}: {error}"
 

@@ -22,14 +22,14 @@ from trimtab.watch.watch_state import scheduled_site, watched_site
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What a watch did before it ended.
+    """Work that a watch did before it ended.
 
     Attributes
     ----------
     runs
         The runs of its slots, by id.
     standing
-        How the site stands; ``None``: the watch ran until it was ended.
+        Standing of the site; ``None``: the watch ran until it was ended.
     """
 
     site: str

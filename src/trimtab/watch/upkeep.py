@@ -1,4 +1,4 @@
-"""What accompanies the watch's slots: patience with the store, removal of old records, observers.
+"""Upkeep beside the watch's slots: patience with the store, removal of old records, observers.
 
 Calls to the store are retried, and an item's place is found again. Observers are alerts and
 metrics; no error of theirs ends the watch.
@@ -97,14 +97,14 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """What it takes to find an item's place.
+    """Finds where an item left off.
 
     Attributes
     ----------
     site
-        Its name.
+        Name of the site.
     miss
-        Keeps what was missed: a `Miss` or a `MissMany`.
+        Records what was missed: a `Miss` or a `MissMany`.
     """
 
     site: str
@@ -113,7 +113,7 @@ class Resumption:
     miss: Callable[[Work], object]
 
     def position(self, item: Item, now: datetime) -> Position:
-        """Return how far an item has come by what is kept; new items begin now."""
+        """Return how far an item has come according to the store; new items begin now."""
         begun, last = self._begun(item, now), self._last(item, now)
         if begun is not None and last is not None:
             if begun.detail == str(item.schedule):
@@ -125,7 +125,7 @@ class Resumption:
         return position(item, now)
 
     def settle_before(self, item: Item, now: datetime) -> None:
-        """Keep what was missed before the latest slot: a later one hides it from the next watch."""
+        """Record what was missed before the latest slot: a later one hides it from the next watch."""
         if self._begun(item, now) is None:
             return  # nothing watched it, so nothing was missed
         self._keep_missed(self.position(item, now), item.latest(item.until(now)))
@@ -178,7 +178,7 @@ class Retention:
     Parameters
     ----------
     elapsed_s
-        Returns the seconds since some moment, by a clock that nobody sets.
+        Returns the seconds since some moment, by a monotonic clock.
     """
 
     def __init__(
@@ -235,7 +235,7 @@ class Taking:
     due_at, started_at
         When its slot was due, and when it started.
     answer
-        The snapshot once it is there, or what went wrong.
+        The snapshot once it is complete, or its error.
     """
 
     due_at: datetime
@@ -244,7 +244,7 @@ class Taking:
 
 
 def begin(driver: Driver, due_at: datetime, clock: Callable[[], datetime]) -> Taking:
-    """Begin to take a snapshot and return at once; nobody else uses the driver meanwhile."""
+    """Begin to take a snapshot and return at once; nothing else may use the driver meanwhile."""
     taking = Taking(due_at, clock(), Future())
 
     def take() -> None:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 REST_MAX_S: Final = 60.0
 """The longest sleep: a clock that is set forward is noticed within a minute."""
 RECOVER_AGAIN_S: Final = 3600.0
-"""So often is looked for slots that an error left half done: one that stays is told every hour."""
+"""How often to look for slots that an error left half done: one that stays is logged hourly."""
 ONCE_POLL_S: Final = 1.0
 SETTLE_POLL_S: Final = 1.0
 BACKWARDS: Final = timedelta(seconds=1)
@@ -68,24 +68,24 @@ class Watch:
     Parameters
     ----------
     probe
-        Runs the probes: `trimtab.probe.site_probe.SiteProbeRunner`, or what stands for it.
+        Runs the probes: `trimtab.probe.site_probe.SiteProbeRunner`, or a substitute.
     clock
         Returns the time now, aware UTC.
     sleep
         Waits for that many seconds.
     elapsed_s
-        Returns the seconds since some moment, by a clock that nobody sets.
+        Returns the seconds since some moment, by a monotonic clock.
     open_acting
         Opens the driver with the right to change the file system: `open_acting_driver`.
     notify
-        Told how things stand: `trimtab.watch.service.from_environment`.
+        Receives the state of the watch: `trimtab.watch.service.from_environment`.
     holder, gone
-        This process, and whether another is known to be no more.
+        Name of this process, and whether another one is known to have ended.
 
     Raises
     ------
     UsageError
-        A schedule of the site is none.
+        A schedule of the site is invalid.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class Watch:
         RefusedError
             Another process watches the site.
         Interrupted
-            By SIGINT, SIGTERM or SIGHUP. What was under way is cleaned up and can be gone on with.
+            By SIGINT, SIGTERM or SIGHUP. Work under way is cleaned up and can be resumed.
         """
         with interruptible():
             try:
@@ -187,7 +187,7 @@ class Watch:
                 if (slot := self._do(task)) is not None:
                     ended.append(slot)
                     self._look_at(slot)
-                # What failed is not tried again: in its grace it would fail again and again.
+                # A failed slot is not retried: within its grace it would fail again and again.
                 agenda = self._agenda = advanced(self._known(), task)
             now = self._clock()
         ended += self._confirm(now)
@@ -303,7 +303,7 @@ class Watch:
         return slot
 
     def _beside(self) -> None:
-        """Begin the snapshot that comes due while a probe runs, or keep it once it is there."""
+        """Begin the snapshot that comes due while a probe runs, or store it once it is complete."""
         if self._agenda is None:
             return
         if self._taking is not None:

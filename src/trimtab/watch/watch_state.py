@@ -69,7 +69,7 @@ def _last_ended(store: Store, site: str, item: str, now: datetime) -> Slot | Non
 
 
 def watched_site(where: str) -> LoadedSite:
-    """Return the site of a name, a site file or a path; a name stands for a site file alone."""
+    """Return the site of a name, a site file or a path; a name can only be that of a site file."""
     from trimtab.site.lookup import open_site, site_file
 
     return site_file(where, only_sites=True) or open_site(where)
@@ -120,7 +120,7 @@ def shown_state(
     return state, plans, standing
 
 
-# What `trimtab watch` prints of it
+# Output of `trimtab watch`
 
 
 @dataclass(frozen=True, slots=True)
