@@ -182,18 +182,18 @@ def _problems(settings: WebSettings) -> Iterable[Problem]:
 
 _COOKIE: Final = "trimtab_session"
 _COOKIES_MAX: Final = 4
-"""Of one name: a server on another port may have set some that stand before ours."""
+"""Maximum of cookies of one name: a server on another port may have set some ahead of ours."""
 SECRET_HEADER: Final = "x-trimtab-secret"
 SESSION_S: Final = 12 * 3600.0
 """A session that is not used for so long ends."""
 SESSION_MOST_S: Final = 7 * 86400.0
-"""And one that is, after so long: an open page uses it for ever, and so would who stole it."""
+"""Maximum age of a session in use: an open page would use it for ever, and so would a thief."""
 SESSIONS_MAX: Final = 64
 _USER_MAX: Final = 128
 
 
 class Role(StrEnum):
-    """What a person may do; each includes those before it."""
+    """What a user may do; each role includes those before it."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -207,14 +207,14 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What is known of a request before it is let in.
+    """Facts about a request before it is admitted.
 
     Attributes
     ----------
     peer
         Address of the other end of the connection, never a header; empty where unknown.
     headers
-        Lower-case name to each of its values.
+        Lower-case name to all its values.
     """
 
     peer: str
@@ -228,7 +228,7 @@ class Identity:
     Attributes
     ----------
     csrf
-        What a change has to bring along: pages of other origins cannot read it.
+        Token that a change must carry: pages of other origins cannot read it.
     may_leave
         Whether it is a session of the dashboard's own, which can be ended here.
     """
@@ -436,7 +436,7 @@ def _cookies(headers: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def _is_user(name: str) -> bool:
-    """Whether a header holds a name: no star, which stands for everybody, nothing unseen."""
+    """Whether a header holds a name: printable, and no star, which means every user."""
     return (
         0 < len(name) <= _USER_MAX and name.isascii() and name.isprintable() and name != EVERYBODY
     )

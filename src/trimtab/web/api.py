@@ -332,11 +332,11 @@ def log_book(desk: Desk, events: Sequence[Event]) -> EventsDocument:
     return EventsDocument(str(desk.store.location), tuple(events))
 
 
-# What people write
+# Entries that users write
 
 
 class WrittenEntry(BaseModel):
-    """A log book entry as a person writes it."""
+    """A log book entry as a user writes it."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

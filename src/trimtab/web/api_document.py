@@ -92,7 +92,7 @@ class WhatIfEntry:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfsPage:
-    """What was asked of the twin, the newest first."""
+    """Questions put to the twin, the newest first."""
 
     results: tuple[WhatIfEntry, ...]
     problems: tuple[Message, ...]

@@ -35,7 +35,7 @@ def sweep(
     name: str,
     workload: Annotated[list[str], Query(max_length=20)] = [],  # noqa: B006 (FastAPI copies it)
 ) -> SweepDocument:
-    """Return a sweep as far as it was measured; what is left to measure stands in its file."""
+    """Return a sweep as far as it was measured; its file has what is left to measure."""
     from trimtab.judge.sweep_result import SweepDocument
 
     stored, analysis = sweep_of(desk, site, name, tuple(workload))
@@ -60,7 +60,7 @@ def sweep_of(
     Raises
     ------
     UsageError
-        There is none of that name, or a factor of the workload is none of it.
+        No sweep has that name, or a factor of the workload is not one of the sweep's.
     """
     from trimtab.judge.sweep_analysis import analyse_sweep, measured_points
     from trimtab.probe.sweep import stored_sweep

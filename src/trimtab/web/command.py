@@ -110,7 +110,7 @@ def address(bind: str) -> tuple[str, int]:
     Raises
     ------
     UsageError
-        It is none.
+        It is no such address.
     """
     host, _, port = bind.rpartition(":")
     host = host.strip("[]")

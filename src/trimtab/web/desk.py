@@ -1,4 +1,4 @@
-"""What the dashboard knows of its sites: all of it is read from the store, by whoever asks.
+"""The dashboard's data about its sites, all read from the store on request.
 
 ::
 
@@ -6,7 +6,7 @@
                                                      └──others──> make(), by one; the others wait
 
 No value of a site's record outlives the rows that it rests on: an answer is right as soon as
-something was written, and a server that has just started reads what the one before it computed.
+something is written, and a server that has just started reads what the previous one computed.
 Texts are held as they were read, while the sums of their rows are the same. Files of this host are
 checked every `FILES_S`.
 """
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 Runs = tuple[tuple[datetime, float | None, bool, str], ...]
-"""Of one series, by time: at, value (none where it did not finish), unfinished, run."""
+"""Runs of one series by time: at, value (none if it did not finish), unfinished, run."""
 LOOKS_S: Final = 1.0
-"""It is looked at most so often whether the store is still the one that was opened."""
+"""Minimum interval between checks whether the store is still the one that was opened."""
 TEXTS_MAX: Final = 32 * 2**20
-"""Bytes of all texts that are held, with their names."""
+"""Maximum bytes of all held texts, with their names."""
 FILES_S: Final = 10.0
-"""Files of purges are looked at at most so often."""
+"""Minimum interval between reads of the files of purges."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedSeries:
-    """A series as pages list it; ``label`` is what sets it apart for people."""
+    """A series as pages list it; ``label`` distinguishes it for readers."""
 
     id: str
     label: str
@@ -64,9 +64,9 @@ class ListedSeries:
 
 
 class Texts:
-    """Texts as they were last read from the store, each of what it rests on; the newest only.
+    """Texts as last read from the store, with the basis of each; only the newest.
 
-    A long document is read and unpacked in 40 ms: too long for 50 people who ask each second.
+    A long document is read and unpacked in 40 ms: too long for 50 users who ask each second.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Texts:
         self._lock, self._size = threading.Lock(), 0
 
     def get(self, key: tuple[str, str], basis: str) -> str | None:
-        """Return a text; ``None``: it is not held, or rests on something else."""
+        """Return a text; ``None`` if it is not held, or has another basis."""
         with self._lock:
             before, text = self._held.get(key, ("", None))
             if before != basis:
@@ -83,7 +83,7 @@ class Texts:
             return text
 
     def put(self, key: tuple[str, str], basis: str, text: str) -> None:
-        """Hold a text in place of that before; those asked for longest ago give way."""
+        """Hold a text in place of the previous one; those requested longest ago are dropped."""
         with self._lock:
             if key in self._held:
                 self._size -= _size(key, self._held.pop(key)[1])
@@ -179,7 +179,7 @@ class Desk:
         """Return the time by a site's own clock."""
         return clock_of(self.place(name).site)()
 
-    # What is kept in the store
+    # Values kept in the store
 
     def remembered(
         self,
@@ -191,18 +191,18 @@ class Desk:
         basis: object = None,
         besides: object = None,
     ) -> Value:
-        """Return a value of a site as it is kept, made where what it rests on is another.
+        """Return the stored value of a site, made again if its basis has changed.
 
         Parameters
         ----------
         noun, kind
-            As `Keeping.remembered` has them.
+            As for `Keeping.remembered`.
         tables
-            Those that it rests on beside runs, slots, the site and its file; none: on all.
+            Tables it depends on besides runs, slots, the site and its file; without any, all.
         basis
-            All that it rests on, in place of the record.
+            Everything it depends on, in place of the record.
         besides
-            What it rests on besides the record.
+            Anything it depends on besides the record.
         """
         rests_on = self._rests_on(name, tables, besides) if basis is None else lambda _: basis
         look = self._look(name)
@@ -254,7 +254,7 @@ class Desk:
         Parameters
         ----------
         basis
-            What it rests on besides: of another it is made again at once.
+            Anything else it depends on; if that changes, it is made again at once.
         """
         with self._making[name]:
             at, before, value = self._recent.get((noun, name), (float("-inf"), None, None))
@@ -278,7 +278,7 @@ class Desk:
                 self._states[name] = now, sums
             return sums
 
-    # What pages and the API show
+    # Values for pages and the API
 
     def status(self, name: str) -> Status:
         """Return the status of one site."""
@@ -330,7 +330,7 @@ class Desk:
         Raises
         ------
         UsageError
-            There is none of that id.
+            The site has no incident with that id.
         """
         for incident in self.incidents(name):
             if incident.id == identifier:
@@ -366,7 +366,7 @@ class Desk:
         Raises
         ------
         UsageError
-            There is none of that id.
+            The site has no series with that id.
         """
         from trimtab.base.series import SeriesJudgement
 
@@ -389,7 +389,7 @@ class Desk:
         Raises
         ------
         UsageError
-            There is none of that id.
+            The site has no run with that id.
         """
         self.place(name)
         run = self.store.run(identifier)
@@ -410,10 +410,10 @@ class Desk:
 
         return self.remembered(name, f"runs of {identifier}", Runs, make, "site")
 
-    # What commands worked out, and what is made of runs that are no series
+    # Results of commands, and values made of runs that are no series
 
     def results(self, name: str, kind: type[ResultValue]) -> Results[ResultValue]:
-        """Return the horizons, or the sweeps of the twin, that were kept of a site."""
+        """Return the stored horizons, or sweeps of the twin, of a site."""
         from trimtab.store.kept import results_of
 
         self.place(name)

@@ -1,12 +1,12 @@
 """Charts of the dashboard alone, and the marks of incidents and events on charts over time.
 
-The charts are a series to pan and zoom, surveys as a map, and a target's life; those that a page of
-a command has too come from that page's room. Interactive ones are drawn in the browser by Vega with
-an expression interpreter: the policy of the pages allows no code but our own files.
+The charts are a series to pan and zoom, surveys as a map, and a target's life; charts that a
+command's page shares come from that page's room. Interactive ones are drawn in the browser by Vega
+with an expression interpreter: the policy of the pages allows no code but our own files.
 
 The marks are pure::
 
-    ▂▂▂▂▂▂▂▂          ▂▂▂▂     incidents, along the upper edge: what lies beneath can be pointed at
+    ▂▂▂▂▂▂▂▂          ▂▂▂▂     incidents, along the upper edge: marks beneath stay reachable
         ▾     ▾                entries of the log book, beneath them
     · ' . · · . ' · . · '
 """

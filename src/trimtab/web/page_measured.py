@@ -198,7 +198,7 @@ def chart_data(
         chart = page_dashboard_chart.series_chart(judgement, stretch, largest=largest)
         return _as_json(marked_specification(chart, marks_at(desk, site)))
 
-    # Of stretches there is no end: they are drawn each time.
+    # Stretches of time are countless: their charts are drawn each time.
     is_whole = not (since or until)
     body = desk.remembered(site, f"chart of {name}", str, make, *MARKED) if is_whole else make()
     return Response(body, media_type="application/json")
@@ -256,13 +256,13 @@ class TargetsParts:
     Attributes
     ----------
     at
-        Of the snapshot that shows them.
+        Time of the snapshot that shows them.
     table
         A row for each.
     words
-        Of each, in which something is found.
+        Searchable text of each.
     trimmed
-        When each was trimmed last.
+        When each was last trimmed.
     """
 
     at: datetime | None
@@ -273,7 +273,7 @@ class TargetsParts:
 
 @dataclass(frozen=True, slots=True)
 class SurveysParts:
-    """What surveys show of single targets: metrics with their names, drawings as text."""
+    """Surveys of single targets: metrics with their names, drawings as text."""
 
     metrics: tuple[tuple[str, str], ...]
     spreads: str

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 
 Ends = tuple[datetime | None, datetime | None]
-"""Of a stretch of time; ``None``: it is open there."""
+"""Ends of a stretch of time; ``None`` where it is open."""
 CHANGES: Final = frozenset({EventKind.CONFIG_CHANGE, EventKind.CAPACITY_ADDED})
-"""Events after which a series may be another: stretches around them are offered."""
+"""Events that may change a series: stretches around them are offered."""
 _AROUND: Final = 12
 _DAYS: Final = 60
 
@@ -51,7 +51,7 @@ class Zone:
     name: str = "UTC"
 
     def __post_init__(self) -> None:
-        """Refuse a name that is none.
+        """Refuse an unknown name.
 
         Raises
         ------

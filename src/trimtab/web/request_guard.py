@@ -1,4 +1,4 @@
-"""What every request passes: host, rate, identity, size, forgery, and its user's turn.
+"""Checks every request: host, rate, identity, size, forgery, and its user's turn.
 
 An ASGI application around the dashboard's own. Nothing behind it runs for a request it refuses, and
 every answer carries its headers. One user's requests wait for one another, and no other user waits
@@ -79,7 +79,7 @@ class Lane:
         Raises
         ------
         Busy
-            There is none, and too many requests of this user wait already.
+            No place is free, and too many requests of this user wait already.
         """
         if self._has_place(user):
             self._inside[user] += 1
@@ -274,8 +274,8 @@ class RequestGuard:
     Parameters
     ----------
     hosts
-        Values of ``Host`` that are answered, lower case: another name that points here is a page of
-        somebody else's.
+        Accepted values of ``Host``, lower case: another name that points here belongs to another
+        site's page.
     refuse
         Makes the page for a refusal.
     """
@@ -303,7 +303,7 @@ class RequestGuard:
             await self._application(scope, receive, send)
             return
         if scope["type"] != "http":
-            return  # no web sockets: the server closes what nobody accepts
+            return  # no web sockets: the server closes those that are not accepted
         status: list[int] = []
         guarded = _with_headers(send, status)
         asking = _asking(scope)

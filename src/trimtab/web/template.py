@@ -37,10 +37,10 @@ MARKED: Final = ("event", "incident")
 Address = Annotated[str, Query(max_length=90)]
 Offset = Annotated[int, Query(ge=0, le=10**9)]
 ROWS: Final = 50
-"""Of a table on one page."""
+"""Rows of a table on one page."""
 _METRIC: Final = re.compile(rf"\b(?:{'|'.join(METRIC_UNITS)})\b")
 FOLDED_FROM: Final = 12
-"""A table of more rows that stands beside the subject of a page waits for a click."""
+"""A table of so many rows, beside the subject of a page, is folded."""
 REFRESH_S: Final = 60
 NAV: Final = (
     ("overview", "Overview"),
