@@ -1,4 +1,4 @@
-"""What commands share with click: options, quantities with units, and shell completion.
+"""Shared parts of commands built with click: options, quantities with units, completion.
 
 The shell completes names of sites, probes, scenarios and metrics, besides commands and options.
 """

@@ -41,18 +41,18 @@ SCENARIO_FILE: Final = "scenario.toml"
 
 @dataclass(frozen=True, slots=True)
 class TwinRequest:
-    """What is to be simulated, and where it is kept.
+    """Options of a simulation, and where its results are kept.
 
     Attributes
     ----------
     directory
-        Gets the store, the truth, the site file and the diary.
+        Receives the store, the truth, the site file and the diary.
     store_url
         Another store than the one in ``directory``.
     until_s
-        Since the scenario's start; ``None``: to its end.
+        Seconds since the scenario's start; ``None``: to its end.
     snapshot_every_s
-        Between snapshots; at least an epoch.
+        Seconds between snapshots; at least an epoch.
     closed_book
         Keep no event of what the scenario scripts: its faults and changes.
     truth

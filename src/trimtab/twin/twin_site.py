@@ -24,7 +24,7 @@ from trimtab.twin.twin_driver import TwinDriver, TwinPath
 
 _PROCESSORS: Final = 64
 _MEMORY_BYTES: Final = 256 * 2**30
-"""Of a client node, assumed."""
+"""Processors and memory of a client node, assumed."""
 
 _opened: dict[tuple[str, str], TwinDriver] = {}
 
@@ -62,7 +62,7 @@ def open_site(site: Site, clock: Clock) -> TwinDriver:
 
 
 def open_for_acting(site: Site, clock: Clock, *, token: int, who: str) -> TwinDriver:
-    """Return the driver of a site's twin, which nobody else can change."""
+    """Return the driver of a site's twin, which no other process can change."""
     return open_twin(site)
 
 

@@ -349,12 +349,12 @@ class FigureCache:
 
 
 def results_file(named: str | None) -> tuple[Path | None, str | None]:
-    """Return where figures of runs are kept, and why nowhere, where nobody named a place.
+    """Return the file that keeps the figures of runs, or why the default one cannot be used.
 
     Raises
     ------
     UnreadableError
-        Nothing can be written at the place that was named.
+        The file named by the user cannot be written.
     """
     problem = "the figures of runs cannot be kept"
     try:
