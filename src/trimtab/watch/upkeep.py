@@ -125,7 +125,7 @@ class Resumption:
         return position(item, now)
 
     def settle_before(self, item: Item, now: datetime) -> None:
-        """Record what was missed before the latest slot: a later one hides it from the next watch."""
+        """Record what was missed before the latest slot: a later one hides it after a restart."""
         if self._begun(item, now) is None:
             return  # nothing watched it, so nothing was missed
         self._keep_missed(self.position(item, now), item.latest(item.until(now)))
