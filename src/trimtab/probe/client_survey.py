@@ -58,7 +58,7 @@ def steps_of(spec: ProbeSpec, instrument: ProbeTool, site: Site) -> tuple[str, .
     return (
         f"make a directory {DIRECTORY_PREFIX}... in {site.path}, and in it {files} of one stripe,"
         " on the target",
-        "read back where they lie: a target that is closed to new files is not measured",
+        "check where they were placed: a target that is closed to new files is not measured",
         f"write and read them with {instrument.tool.name} {instrument.tool.version},"
         f" for {spec.duration_s:g} s each{again}",
         "remove the files and the directory, whatever happens",

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 _TYPED: Final = (
     "type trimtab compare A B; result files of a side are joined by commas (1.json,2.json 3.json), "
-    "or lie in a directory of their own (before/*.json after/*.json)"
+    "or are in a directory of their own (before/*.json after/*.json)"
 )
 
 
@@ -138,7 +138,7 @@ class CompareRequest:
     opened
         An open store and the site in it of both sides: no file is looked for.
     targets
-        How many either side had; ``files`` beside them, where the probe's parameters do not tell.
+        How many either side had; ``files`` beside them, if the probe's parameters do not state them.
     """
 
     before: str
@@ -237,7 +237,7 @@ def _compare_published(
         series=series,
         only_before=tuple(_in_words(name) for name in sides[0] if name not in sides[1]),
         only_after=tuple(_in_words(name) for name in sides[1] if name not in sides[0]),
-        notes=("from means and deviations alone: no run of theirs is kept here",),
+        notes=("from means and deviations alone: their runs are not stored here",),
     )
 
 
@@ -358,7 +358,7 @@ def _nothing_to_compare(
         for run in store.runs(site=site, probe=probe, since=since)
         if matches(run, operand.levels) and (until is None or (run.at and run.at < until))
     ]
-    hint = f"trimtab runs --site {shell_text([site])} lists what is there"
+    hint = f"trimtab runs --site {shell_text([site])} lists the stored runs"
     shown = visible(operand.text)
     if not runs:
         return UsageError(f"no run stored for {shown}", code="no-run", hint=hint)
@@ -434,7 +434,7 @@ def _targets_note(
         return ()
     return (
         f"{visible(before.probe)} ({before.kind}) covered {counts[0]} targets before and "
-        f"{counts[1]} after: --targets {counts[0]} {counts[1]} tells what that alone may do",
+        f"{counts[1]} after: --targets {counts[0]} {counts[1]} estimates its effect",
     )
 
 
@@ -445,9 +445,9 @@ def _alone(side: SideOfStore, paired: Sequence[ComparableRuns]) -> tuple[str, ..
 
 
 def _asked_in_words(group: ComparableRuns) -> str:
-    """Return the first parameters of a series, which set it apart from others of its name."""
+    """Return the first parameters of a series, which distinguish it from others of its name."""
     settings = [f"{name} {value}" for name, value in group.asked.items()][:_LISTED]
-    return f"; asked: {', '.join(settings)}" if settings else ""
+    return f"; requested: {', '.join(settings)}" if settings else ""
 
 
 def _nothing_in_common(

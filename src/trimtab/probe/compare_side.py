@@ -274,11 +274,11 @@ class _Stated:
     mean: float = key(_FIGURE, "Mean over runs.")
     deviation: float = key(_FIGURE, "Standard deviation, not the error of the mean.")
     n: int = key(whole(2, 10**9), "Number of runs.")
-    unit: tuple[str, float] = key(of_text(_unit, "unit", "MB/s"), "Of both.", _unit(""))
-    metric: str | None = key(choice([*METRIC_UNITS]), "What was measured.", None)
-    layer: str | None = key(choice(LAYERS), "At which layer of the stack.", None)
+    unit: tuple[str, float] = key(of_text(_unit, "unit", "MB/s"), "Unit of both.", _unit(""))
+    metric: str | None = key(choice([*METRIC_UNITS]), "Metric that was measured.", None)
+    layer: str | None = key(choice(LAYERS), "Layer of the stack.", None)
     window_s: float | None = key(DURATION, "Time span of the runs.", None)
-    source: str | None = key(TEXT, "Where it is printed.", None)
+    source: str | None = key(TEXT, "Source of the figures.", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,7 +400,7 @@ def side_of_site(
         groups += _timeless(store, site, timeless, wanted)
         notes.append(f"no run of {len(timeless)} series of {site} has a time: their order is lost")
     elif timeless:
-        notes.append(f"{len(timeless)} series of {site} are left out: no run of theirs has a time")
+        notes.append(f"{len(timeless)} series of {site} are left out: their runs have no time")
     return SideOfStore(tuple(groups), tuple(notes))
 
 

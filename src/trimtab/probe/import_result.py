@@ -87,12 +87,12 @@ def moment_of(printed: datetime | None, terms: ImportTerms) -> ImportTime:
     >>> moment_of(datetime(2024, 3, 1, 12, 0), ImportTerms(timezone="America/Los_Angeles")).at
     datetime.datetime(2024, 3, 1, 20, 0, tzinfo=datetime.timezone.utc)
     >>> moment_of(datetime(2024, 3, 1, 12, 0), ImportTerms()).reason
-    'the output prints 2024-03-01 12:00:00 without a time zone; --timezone says which'
+    'the output prints 2024-03-01 12:00:00 without a time zone; give it with --timezone'
     """
     if printed is None:
         if terms.at is not None:
             return ImportTime(terms.at)
-        text = "the output prints no time; --at says when it was"
+        text = "the output prints no time; give it with --at"
         return ImportTime(None, Message("time-not-printed", text))
     if printed.tzinfo is not None:
         return ImportTime(printed.astimezone(UTC))
@@ -104,7 +104,7 @@ def moment_of(printed: datetime | None, terms: ImportTerms) -> ImportTime:
             return ImportTime(None, Message("time-skipped", text))
         return ImportTime(at)
     if terms.at is None:
-        text = f"the output prints {printed} without a time zone; --timezone says which"
+        text = f"the output prints {printed} without a time zone; give it with --timezone"
         return ImportTime(None, Message("time-without-zone", text))
     zone = _zone_of(printed, terms.at)
     if zone is None:
@@ -112,7 +112,7 @@ def moment_of(printed: datetime | None, terms: ImportTerms) -> ImportTime:
             None,
             Message(
                 "time-contradicted",
-                f"the output prints {printed} (in a zone that is not said), which is not "
+                f"the output prints {printed} (in an unknown zone), which is not "
                 f"{terms.at:%Y-%m-%d %H:%M} UTC of --at",
             ),
         )
@@ -190,7 +190,7 @@ def why_not_judged(measurement: Measurement, run: Run) -> Message | None:
     totals = [sample for sample in measurement.samples if sample.statistic == "total"]
     is_counted = run.status is RunStatus.UNFINISHED or any(sample.believed for sample in totals)
     if totals and not is_counted:
-        return Message("not-believed", totals[0].reason or "its figures are not believed")
+        return Message("not-believed", totals[0].reason or "its figures are not credible")
     if not is_counted:
         reasons = (
             gap.reason for gap in measurement.missing if code_of(gap.reason) in _REPETITIONS_APART

@@ -234,7 +234,7 @@ class _ImportKeeper:
         several = len(reading.snapshots) > 1
         reason = Message(
             "time-not-printed",
-            "it prints no time, so the snapshot is not kept; --at says when it was",
+            "it prints no time, so the snapshot is not stored; give it with --at",
         )
         results = []
         for name, snapshot in reading.snapshots:
@@ -291,7 +291,7 @@ def _lacking(store: Store, identifier: str, copy: Run) -> str | None:
     lacks = [f"its targets ({len(targets)})"] if targets else sorted(parameters[0] - parameters[1])
     if not lacks:
         return None
-    return f"imported before from a file without {', '.join(lacks)}; it stays as it was kept"
+    return f"imported before from a file without {', '.join(lacks)}; the stored result is unchanged"
 
 
 def _with_run(store: Store, imported: Imported, before: str | None, lacks: str | None) -> Imported:

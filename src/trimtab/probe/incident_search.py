@@ -44,7 +44,7 @@ _MINUTE: Final = timedelta(minutes=1)
 """Times are printed to the minute, and asked for as they were printed."""
 _MANY_RUNS: Final = 3000
 """From four months of hourly runs on a second process is worth the second that it takes."""
-_HINT: Final = "--until and a shorter record take less memory; what is kept stands as it was"
+_HINT: Final = "--until and a shorter record take less memory; stored incidents are unchanged"
 _ORDER: Final = (IncidentState.OPEN, IncidentState.LASTING, IncidentState.ENDED)
 
 

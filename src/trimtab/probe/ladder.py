@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from trimtab.store.store import Store
 
 _NO_HARDWARE: Final = (
-    "no site file tells what it is built of: with [hardware] in one (trimtab init PATH writes it) "
-    "rates are also held against data sheets and line rates, and brought to the whole"
+    "no site file describes the hardware: with [hardware] in one (trimtab init PATH writes it) "
+    "rates are also compared with data sheets and line rates, and scaled to the whole system"
 )
 
 
@@ -62,7 +62,7 @@ def ladder_of(
 
 
 def _site(where: str, store_url: str | None) -> Site:
-    """Return the site that is meant: of a site file, of a directory, or one that is only kept."""
+    """Return the site meant: of a site file, of a directory, or one that is only in the store."""
     loaded = site_file(where)
     if loaded is not None:
         return loaded.site
@@ -70,7 +70,7 @@ def _site(where: str, store_url: str | None) -> Site:
     here = site_of_path(where) if state.kind == "directory" else None
     try:
         with open_store(store_url) as store:
-            known, nowhere = store.sites(), f"nothing is kept of it in {store.location}"
+            known, nowhere = store.sites(), f"nothing about it is stored in {store.location}"
     except UnreadableError as error:
         if here is not None:
             raise

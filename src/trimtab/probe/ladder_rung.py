@@ -49,7 +49,7 @@ _USABLE: Final = (RunStatus.OK, RunStatus.PARTIAL)
 UNTIMED_MAXIMUM: Final = 100
 SMALL_MESSAGE_BYTES: Final = 64 * 1024
 _TOGETHER: Final = "OSTs measured"
-_BY_ITSELF: Final = "each measured by itself"
+_BY_ITSELF: Final = "each measured separately"
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Chooser:
     _recorded: dict[tuple[str, datetime | None], dict[str, list[Run]]] = field(default_factory=dict)
 
     def rungs(self) -> Iterator[Rung]:
-        """Yield a rung for each layer and metric that something is kept of."""
+        """Yield a rung for each layer and metric with stored results."""
         candidates: dict[tuple[Layer, str], list[tuple[str, Rung]]] = {}
         requested = {comparability_key(run): run for run in map(self.store.run, self.chosen)}
         for series in self.store.series(self.site.name):
@@ -86,7 +86,7 @@ class Chooser:
             if len(of_layer) > 1:
                 self.notes.append(
                     f"{LEVEL_NAMES[layer]}, {metric.replace('_', ' ')}: {len(of_layer)} series are "
-                    "kept; the fastest of the last month is taken, --run takes another"
+                    "stored; the fastest of the last month is used, --run selects another"
                 )
             comparable = [rung for key, rung in of_layer if key in requested]
             best = _best(comparable or [rung for _, rung in of_layer])
@@ -217,7 +217,7 @@ class Chooser:
         """Return what a client's run covers where the mount is a file system of this host."""
         if built.osts is None or built.osts == 1:
             return self._whole(built), ()
-        note = f"on how many of {built.osts:,.6g} OSTs the files lay is not known"
+        note = f"on how many of {built.osts:,.6g} OSTs the files were is unknown"
         return Coverage(servers=1), (note,)
 
     def _of_files(self, run: Run, built: Coverage) -> tuple[Coverage, tuple[str, ...]]:
@@ -239,8 +239,8 @@ class Chooser:
         objects = files * (_count(stripes) or 1)
         placed = f"{plural(objects, 'object', ',')} over {built.osts:,.6g} OSTs"
         if objects >= built.osts:
-            return built, (f"taken for all: {placed}",)
-        return Coverage(), (f"{placed}: on how many they lay is not known",)
+            return built, (f"assumed on all OSTs: {placed}",)
+        return Coverage(), (f"{placed}: on how many they were is unknown",)
 
     def _epoch(self, at: datetime | None) -> str | None:
         """Return the last change of the system before a time."""

@@ -196,13 +196,13 @@ def steps_of(spec: SurveySpec, limits: SurveyLimits) -> tuple[str, ...]:
     load = limits.load_bytes_per_s
     busy = "" if load is None else f", and no busier than {load / 1e6:g} MB/s"
     return (
-        f"look again that the target is well, has room{busy}; else leave it out",
+        f"check again that the target is healthy, with room{busy}; else leave it out",
         f"run obdfilter-survey on its server as root: {', '.join(spec.tests)} of"
         f" {format_bytes(spec.size_bytes)} with {spec.threads} threads on"
         f" {plural(spec.objects, 'object')} that no file owns",
         "during that time the target serves its clients slowly",
         "afterwards check that the objects, the echo client and the used space are gone,"
-        " and remove what a survey that was ended has left",
+        " and remove what an aborted survey left",
     )
 
 
@@ -329,7 +329,7 @@ class ServerSurvey:
             theirs &= {f"{name}_ecc" for name in group.names}
         if not theirs:
             return None
-        why = f"{', '.join(sorted(theirs))} is there: another survey runs, or left it"
+        why = f"{', '.join(sorted(theirs))} exists: another survey is running, or left it"
         known = results_left(self.on.recall(), group.server)
         return Message("echo-client-present", why if known is None else f"{why}; {known}")
 

@@ -158,7 +158,7 @@ def nothing_to_judge(
     if snapshot is not None:
         at = whole_second(snapshot.at)
         return UsageError(
-            f"no run of {name} is stored, only what its targets looked like",
+            f"no run of {name} is stored, only snapshots of its targets",
             code="no-series",
             hint=f"trimtab targets {shell_text([place.name])} --at {at}",
         )
@@ -183,7 +183,7 @@ def _left_out(look: Keeping, probe: str, comparabilities: Sequence[str]) -> dict
 _LEFT_OUT: Final = {
     "no-time": "without a time (import their files again, with --timezone or --at)",
     "only-summaries": "with summaries alone (for several iterations run mdtest with -v)",
-    "not-believed": "with figures that are not believed (trimtab show RUN says why)",
+    "not-believed": "with figures that are not credible (trimtab show RUN says why)",
     "failed": "that failed or did something else",
 }
 

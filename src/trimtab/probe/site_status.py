@@ -231,9 +231,9 @@ def cost_of(
     sizes = [cost["capacity_bytes"] for cost in costs if cost.get("capacity_bytes")]
     capacity = sizes[-1] if sizes else None
     silent = sum(as_number(cost.get("bytes_written")) is None for cost in costs)
-    reason = None if capacity else "no run tells the capacity of the file system"
+    reason = None if capacity else "no run reports the capacity of the file system"
     if silent:  # a site's own command need not report it
-        reason = f"{silent} of {len(costs)} runs do not tell what they wrote"
+        reason = f"{silent} of {len(costs)} runs do not report what they wrote"
     hours = [cost["node_hours"] for cost in costs if as_number(cost.get("node_hours")) is not None]
     return ProbeCost(
         site=site,

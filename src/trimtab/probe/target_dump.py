@@ -328,7 +328,7 @@ def lctl_problems(source: OutputFile) -> tuple[str, ...]:
     """Return what is missing in it, in words."""
     if _parameters(_text(source)).complete:
         return ()
-    return ("its last line has no end: it may have been cut, and what stood there is not used",)
+    return ("its last line has no end: it may have been cut, and is not used",)
 
 
 def lctl_shown(source: OutputFile) -> tuple[str, ...]:
@@ -444,7 +444,7 @@ def _traffic(parameters: Parameters, target: TargetName) -> Iterator[Reading]:
         if counter in stats.counters:
             yield counted_bytes(reading, stats, counter, name)
         elif target.kind == "ost" and last:
-            reason = f"{name} stands last, and may have been cut before its {counter}"
+            reason = f"{name} is the last entry, and may have been cut before its {counter}"
             yield Reading(reading, reason=reason)
         elif target.kind == "ost":
             yield counted_bytes(reading, stats, counter, name)

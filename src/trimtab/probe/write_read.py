@@ -497,7 +497,7 @@ class Pinned:
         match = _INDEX.search(answer)
         if match is None:
             raise ToolError(
-                f"lfs getstripe does not say where {visible(path)} lies", code="placement-unknown"
+                f"lfs getstripe does not show the OST of {visible(path)}", code="placement-unknown"
             )
         if match.group() != index:
             raise RefusedError(
