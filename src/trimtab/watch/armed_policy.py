@@ -215,7 +215,7 @@ class PolicyKeeper:
         try:
             actions = carry_out(self.place, plan, observed, surroundings, done.append)
         except TrimtabError as error:  # the other policies may still be kept
-            self.log.error("a plan was broken off", extra=fields(problem=error.message))
+            self.log.error("a plan was aborted", extra=fields(problem=error.message))
             self._settled = False
             return PolicyResult(plan, tuple(done), error.message)
         return PolicyResult(plan, actions)
@@ -379,5 +379,5 @@ class PurgePlanning:
             with contextlib.suppress(ValueError, KeyError, TypeError):
                 error = json.loads(line)["error"]
                 return str(error["code"]), visible(str(error["message"]))
-        words = next((line for line in reversed(lines) if line), "it said nothing")
+        words = next((line for line in reversed(lines) if line), "no output")
         return "", visible(f"exit code {exit_code}: {words}")

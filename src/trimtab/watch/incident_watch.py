@@ -157,7 +157,7 @@ class IncidentWatch:
         return min((waiting.due_at for waiting in self._waiting), default=None)
 
     def after(self, slot: Slot, *, confirming: bool = False) -> None:
-        """Look at what a slot brought: suspects, bad checksums, and now and then incidents.
+        """Examine the result of a slot: suspects, bad checksums, and now and then incidents.
 
         Parameters
         ----------

@@ -124,8 +124,8 @@ def try_receivers(site: Site, now: datetime) -> Iterator[ReceiverRow]:
         Severity.INFO,
         now,
         now,
-        f"test of the alerts of {site.name}: this one has no cause; nothing is to be done",
-        (f"What was told before: trimtab alerts {site.name}",),
+        f"test of the alerts of {site.name}: there is no problem, and nothing to do",
+        (f"Earlier alerts: trimtab alerts {site.name}",),
     )
     for receiver in receivers:
         try:
@@ -205,7 +205,7 @@ class WebhookReceiver(Receiver):
             url = secret_of(url)
             if not url.startswith(("https://", "http://")):
                 raise Undelivered(
-                    "the secret that holds the address holds none", code="secret-unreadable"
+                    "the secret for the address contains none", code="secret-unreadable"
                 )
         if path and not url.endswith(path):
             url = url.rstrip("/") + path

@@ -270,7 +270,7 @@ class Watch:
             return []
         ended = self._recover(now)
         if ended and self._agenda is not None:
-            reason = "an unfinished slot was taken up again"
+            reason = "an unfinished slot was resumed"
             self._agenda = occupied(self._agenda, reason, now, self._clock())
         return ended
 
@@ -366,13 +366,13 @@ class Watch:
             self._agenda = occupied(self._agenda, "the store could not be used", since, until)
 
     def _look_at(self, slot: Slot, *, confirming: bool = False) -> None:
-        """Look at what a slot brought; no error of looking ever ends the watch."""
+        """Examine the result of a slot; no error in this ever ends the watch."""
         try:
             with panics_as_errors():
                 self._incident_watch.after(slot, confirming=confirming)
         except Exception:
             extra = fields(at=slot.due_at)
-            self.log.exception("what a slot brought was not looked at", extra=extra)
+            self.log.exception("the result of a slot was not examined", extra=extra)
         self._observers.after_slot(slot)
 
     def _confirm(self, now: datetime) -> list[Slot]:
@@ -484,4 +484,4 @@ class Watch:
         try:
             self.store.release_lease(self.site.name, self._holder)
         except TrimtabError as error:
-            self.log.warning("the lease was not given back", extra=fields(problem=error.message))
+            self.log.warning("the lease was not released", extra=fields(problem=error.message))
