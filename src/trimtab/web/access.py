@@ -49,7 +49,7 @@ class Proxy:
 
     peers: tuple[str, ...] = key(
         TEXTS,
-        "Addresses of the proxy. Only from there is the header below believed.",
+        "Addresses of the proxy. The header below is trusted only from there.",
         (),
         example='["192.0.2.10"]',
     )
@@ -155,7 +155,7 @@ def _problems(settings: WebSettings) -> Iterable[Problem]:
         if network.prefixlen == 0:
             yield Problem(
                 ("proxy", "peers"),
-                f"{peer} is every address: anybody could name a user",
+                f"{peer} is every address: any host could name a user",
                 '"192.0.2.10"',
                 "address-too-wide",
             )
@@ -177,7 +177,7 @@ def _problems(settings: WebSettings) -> Iterable[Problem]:
             )
     roles = settings.roles
     if settings.proxy.peers and not (roles.viewers or roles.operators or roles.admins):
-        yield Problem(("roles",), "nobody has a role", 'viewers = ["*"]', "roles-missing")
+        yield Problem(("roles",), "no user has a role", 'viewers = ["*"]', "roles-missing")
 
 
 _COOKIE: Final = "trimtab_session"

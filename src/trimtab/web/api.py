@@ -100,7 +100,7 @@ Make = TypeVar("Make", bound=Callable[..., object])
 PREFIX: Final = "/api/v1"
 LIMIT_MAX: Final = 1000
 Offset = Annotated[int, Query(ge=0, le=10**9, description="Entries to skip.")]
-Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Entries at most.")]
+Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Maximum number of entries.")]
 Moment = Annotated[
     str | None, Query(max_length=40, description="RFC 3339; without an offset it is UTC.")
 ]
@@ -398,10 +398,10 @@ Target = Annotated[str, Path(max_length=300)]
 POINTS_MAX: Final = 20_000
 SNAPSHOTS_MAX: Final = 1000
 _SNAPSHOTS_EACH: Final = 50
-"""Worked out at once: then others have their turn."""
-_POINTS: Final = "About so many runs for a chart, outliers always among them."
+"""Processed at a time: then other requests have their turn."""
+_POINTS: Final = "Approximate number of runs for a chart; outliers are always included."
 _FORMULA: Final = r"^([=+@\t\r\n\x{FF1D}\x{FF0B}\x{FF20}\x{FF0D}-])"
-"""With what a spreadsheet takes a cell for one; the latter four are wide forms of the others."""
+"""First characters that make a cell a formula; the last four are wide forms of the others."""
 _FORMS: Final[dict[str, tuple[str, Callable[[Any, io.BytesIO], object]]]] = {
     "csv": ("text/csv; charset=utf-8", lambda frame, file: harmless(frame).write_csv(file)),
     "parquet": ("application/vnd.apache.parquet", lambda frame, file: frame.write_parquet(file)),
@@ -525,7 +525,7 @@ def readings_file(
     times = desk.store.snapshot_times(site, since=moment(since), until=moment(until, end=True))
     if len(times) > SNAPSHOTS_MAX:
         raise UsageError(
-            f"{len(times):,} snapshots lie in this stretch, more than {SNAPSHOTS_MAX:,}",
+            f"{len(times):,} snapshots are in this stretch, more than {SNAPSHOTS_MAX:,}",
             code="stretch-too-long",
             hint="name a shorter one: since, until",
         )
