@@ -168,7 +168,7 @@ OPTION_GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "purge import": {
         "List": "format printf map delimiter users groups",
-        "Scan that it is of": "root beneath started ended complete mounted",
+        "Scan it is from": "root beneath started ended complete mounted",
         "Output": f"index {OUTPUT}",
     },
     "purge horizon": {

@@ -158,7 +158,7 @@ def twin_run_document(twin_run: TwinRun) -> Document:
         f"{plural(twin_run.snapshots, 'snapshot', ',')} kept.",
         (Section("kept", tables=(document.facts(rows),)),),
         details=(f"{scenario.title}; {span} {scenario.timezone}, seed {scenario.seed}",),
-        more=("go on with:",),
+        more=("continue with:",),
         command=shell_text(["trimtab", "status", str(twin_run.site_file)]),
     )
 

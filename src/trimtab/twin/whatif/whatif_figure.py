@@ -365,12 +365,12 @@ def results_file(named: str | None) -> tuple[Path | None, str | None]:
     except (UnreadableError, RuntimeError) as error:  # the latter where there is no home at all
         if named is not None:
             raise
-        return None, f"{error}; --results FILE keeps them, so that a sweep can be taken up again"
+        return None, f"{error}; --results FILE keeps them, so that a sweep can be resumed"
     return file, None
 
 
 def default_results(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return where figures of runs are kept if nothing else is said: they can be worked out again.
+    """Return the default file for the figures of runs, in the cache: they can be computed again.
 
     Examples
     --------

@@ -521,7 +521,7 @@ def what_if(
             hint="set scenario.length for a longer one",
         )
     cases = combinations(scenario, [parse_axis(axis) for axis in question.vary], most=question.most)
-    hint = "fewer --workers need less memory; what was done is kept, so start it again"
+    hint = "fewer --workers need less memory; completed runs are stored, so start it again"
     most = len(cases) * question.seeds
     with answering(workers, dask, most=most, hint=hint) as together:
         swept = sweep(
