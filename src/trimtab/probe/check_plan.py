@@ -1,4 +1,4 @@
-"""Plans a check: what is asked of it, and the probe's fixed parameters within its budget. Pure."""
+"""Plans a check: its options, and the probe's fixed parameters within its budget. Pure."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def plan_probe(
     Parameters
     ----------
     available_bytes
-        Free to people who are not root.
+        Bytes free to users other than root.
     processors
         Processors of this host: two tasks each by default, at most 16.
     earlier
@@ -134,9 +134,9 @@ def plan_probe(
 
 
 def earlier_specs(runs: Iterable[Run]) -> list[ProbeSpec]:
-    """Return what these runs of the probe were asked, in their order.
+    """Return the specifications of these runs of the probe, in their order.
 
-    A spec of another version of Trimtab, with other fields, is passed over.
+    A specification of another version of Trimtab, with other fields, is skipped.
     """
     names = {field.name for field in fields(ProbeSpec)}
     specs = []
@@ -210,8 +210,8 @@ def _same_but_for_size(request: CheckRequest, tasks: int, earlier: ProbeSpec) ->
 def _times(request: CheckRequest) -> tuple[int, float]:
     """Return how many repetitions fit the budget, and the seconds of each write and each read.
 
-    A budget too small for what was asked gives shorter repetitions, which the verdict then does
-    not believe: the figure is shown and the reason beside it.
+    A budget too small for the request gives shorter repetitions, which the verdict then does not
+    believe: the figure is shown with the reason.
     """
     share = request.budget_s / (2 * (REPETITION_S + OVERHEAD_S))
     repetitions = request.repetitions or max(1, int(share))

@@ -52,7 +52,7 @@ class Here:
 
 
 def steps_of(spec: ProbeSpec, instrument: ProbeTool, site: Site) -> tuple[str, ...]:
-    """Return in words what is done to each target."""
+    """Return the steps on each target, as text."""
     files = f"{plural(spec.tasks, 'file')} of {format_bytes(spec.block_size_bytes)}"
     again = f", {spec.repetitions} times" if spec.repetitions > 1 else ""
     return (
@@ -68,12 +68,12 @@ def steps_of(spec: ProbeSpec, instrument: ProbeTool, site: Site) -> tuple[str, .
 def survey_from_client(
     plan: SurveyPlan, spec: ProbeSpec, instrument: ProbeTool, here: Here, *, progress: Progress
 ) -> Surveyed:
-    """Return what came of every target of a plan.
+    """Return the result of every target of a plan.
 
     Raises
     ------
     RefusedError
-        At the site's path is another file system.
+        Another file system is mounted at the site's path.
     """
     driver = here.reach.open_path(here.site.path, here.reach.execute, here.clock)
     why = why_wrong_mount(here.site, driver.description, here.identity, execute=here.reach.execute)

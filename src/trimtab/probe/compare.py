@@ -73,8 +73,8 @@ def sides_of(arguments: Sequence[str]) -> tuple[str, str]:
 
     Notes
     -----
-    A shell expands ``a/*.json b/*.json`` before it calls: what was one word is known from the
-    directory alone, so that no other way of parting files is tried.
+    A shell expands ``a/*.json b/*.json`` before it calls: only the directory shows what was one
+    word, so no other way of dividing the files is tried.
     """
     if len(arguments) == 2:
         return arguments[0], arguments[1]
@@ -98,7 +98,7 @@ def side_of_files(paths: Sequence[str], operand: Operand, *, probe: str | None) 
     Raises
     ------
     UnreadableError
-        One holds no result that can be compared.
+        A file holds no result that can be compared.
     """
     from trimtab.store.store import Store
 
@@ -138,7 +138,7 @@ class CompareRequest:
     opened
         An open store and the site in it of both sides: no file is looked for.
     targets
-        How many either side had; ``files`` beside them, if the probe's parameters do not state them.
+        Numbers of targets of the sides; ``files`` if the probe's parameters do not state them.
     """
 
     before: str
@@ -161,7 +161,7 @@ def compare_sides(request: CompareRequest) -> CompareResult:
     Raises
     ------
     UsageError
-        A side names nothing that is kept, both have nothing in common, or share runs.
+        A side matches nothing stored, both have nothing in common, or share runs.
     DataError
         A file of published results is wrong.
     UnreadableError
@@ -351,7 +351,7 @@ def _side_of(
 def _nothing_to_compare(
     store: Store, site: str, operand: Operand, timezone: str, probe: str | None
 ) -> UsageError:
-    """Return the error that says whether nothing is kept, or nothing that is believed."""
+    """Return the error that says whether no run is stored, or none is credible."""
     since, until = operand.stretch(timezone)
     runs = [
         run
@@ -474,10 +474,10 @@ _BEGINNING = datetime.min.replace(tzinfo=UTC)
 def pairs(before: Sequence[ComparableRuns], after: Sequence[ComparableRuns]) -> list[Pair]:
     """Return the series that belong together, each in one pair at most.
 
-    Those with the same probe, benchmark and parameters come first: two times or two systems. Of
-    the rest those of the same probe and benchmark, the fewest differing parameters first, then
-    the newest: two settings. A benchmark that each side has just one series left of is paired
-    under whatever name of the probe.
+    Those with the same probe, benchmark and parameters come first: two times or two systems. Then
+    those with the same probe and benchmark, the fewest differing parameters first, then the
+    newest: two settings. If each side has one series of a benchmark left, they are paired whatever
+    the names of their probes.
     """
     left, right = list(before), list(after)
     matched: list[Pair] = []
@@ -498,7 +498,7 @@ def pairs(before: Sequence[ComparableRuns], after: Sequence[ComparableRuns]) -> 
 
 
 def differences(before: ComparableRuns, after: ComparableRuns) -> tuple[Difference, ...]:
-    """Return what was asked of one side and not of the other, by name."""
+    """Return the requested parameters of one side that the other lacks, by name."""
     names = sorted(before.asked.keys() | after.asked.keys())
     return tuple(
         Difference(name, before.asked.get(name), after.asked.get(name))

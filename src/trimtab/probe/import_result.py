@@ -73,14 +73,14 @@ class ImportTerms:
 
 @dataclass(frozen=True, slots=True)
 class ImportTime:
-    """When something was, or why that is not known."""
+    """Time of a result, or why it is unknown."""
 
     at: datetime | None
     reason: Message | None = None
 
 
 def moment_of(printed: datetime | None, terms: ImportTerms) -> ImportTime:
-    """Return the time of a result: as printed, in the zone that is known, else as a person says.
+    """Return the time of a result: as printed, in its known zone, else as the user states.
 
     Examples
     --------
@@ -120,13 +120,13 @@ def moment_of(printed: datetime | None, terms: ImportTerms) -> ImportTime:
 
 
 def _zone_of(printed: datetime, at: datetime) -> timezone | None:
-    """Return the zone in which a printed time is about that time: zones are quarters of hours."""
+    """Return the zone that makes a printed time about the given one, in steps of 15 minutes."""
     quarters = round((printed.replace(tzinfo=UTC) - at) / _QUARTER)
     return timezone(quarters * _QUARTER) if abs(quarters * _QUARTER) <= _ZONE_MAXIMUM else None
 
 
 def probe_of(measurement: Measurement, terms: ImportTerms) -> str:
-    """Return of which probe a result is a run."""
+    """Return the probe of which a result is a run."""
     return terms.probe if measurement.name is None else f"{terms.probe}: {measurement.name}"
 
 
@@ -168,7 +168,7 @@ def run_of(measurement: Measurement, terms: ImportTerms, *, file: str, ordinal: 
 
 
 def _until(measurement: Measurement, began: ImportTime, terms: ImportTerms) -> datetime | None:
-    """Return when it ended, in the zone in which it began."""
+    """Return its end, in the zone of its start."""
     ended = measurement.ended
     if ended is None or began.at is None:
         return None
@@ -179,14 +179,14 @@ def _until(measurement: Measurement, began: ImportTime, terms: ImportTerms) -> d
 
 
 def why_not_judged(measurement: Measurement, run: Run) -> Message | None:
-    """Return why no series has a result; ``None`` for one that has, and for what explains others.
+    """Return why no series has a result; ``None`` if one has, or if it explains other results.
 
-    As `trimtab.store.history` takes them: figures of repetitions or of the whole, and a time.
+    As in `trimtab.store.history`, it needs figures of repetitions or of the whole, and a time.
     """
     if run.status not in JUDGED:
         return Message("result-failed", measurement.problem or str(run.status))
     if not measurement.samples:
-        return None  # what jobs or a server's processor did
+        return None  # activity of jobs or of a server's processor
     totals = [sample for sample in measurement.samples if sample.statistic == "total"]
     is_counted = run.status is RunStatus.UNFINISHED or any(sample.believed for sample in totals)
     if totals and not is_counted:
@@ -208,7 +208,7 @@ def imported_run(run: Run, outputs: tuple[tuple[str, int, str], ...], key: str) 
     Parameters
     ----------
     outputs
-        Label, size in bytes and sha256 of each, whose content is kept already.
+        Label, size in bytes and sha256 of each; its content is already stored.
     """
     usable = tuple(
         KeptOutput(
@@ -274,7 +274,7 @@ class Imported:
 
 
 def result_of(measurement: Measurement, run: Run) -> Imported:
-    """Return what is reported of one result of a file, and of the run that it becomes."""
+    """Return the report on one result of a file and its run."""
     return Imported(
         name=measurement.name,
         status=_STATUS.get(measurement.status, FileStatus.FAILED),

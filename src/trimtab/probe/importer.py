@@ -63,16 +63,16 @@ def import_files(
     progress: Progress = lambda text, fraction: None,
     workers: int | None = None,
 ) -> Iterator[ImportedFile]:
-    """Yield what came of each file, in the order in which they were named, once it is kept.
+    """Yield the outcome of each file once it is stored, in the order of the arguments.
 
     Parameters
     ----------
     paths
         Files and directories.
     store
-        ``None``: everything is read and nothing is kept.
+        ``None``: everything is read and nothing is stored.
     kind
-        The format of all of them, where a person says it.
+        The format of all of them, if the user names it.
     workers
         Processes that read; by default one for each processor when there are many files.
 
@@ -118,7 +118,7 @@ def _read_batches(
 
 
 def _batches(files: Sequence[FoundFile]) -> Iterator[list[Task]]:
-    """Yield files that are read together, each with those of its mains that are read too."""
+    """Yield files that are read together, each with its main files that are read too."""
     named = {candidate.path for candidate in files}
     batch: list[Task] = []
     size_bytes = 0
@@ -134,13 +134,13 @@ def _batches(files: Sequence[FoundFile]) -> Iterator[list[Task]]:
 
 @dataclass(slots=True)
 class _ImportKeeper:
-    """Turns what was read into runs, and keeps them."""
+    """Turns results into runs, and stores them."""
 
     terms: ImportTerms
     store: Store | None
 
     def keep(self, batch: Sequence[Read]) -> list[ImportedFile]:
-        """Keep the results of a batch; return what came of each file."""
+        """Store the results of a batch; return the outcome of each file."""
         runs: list[ImportedRun] = []
         files = [self._file(reading, runs) for reading in batch]
         store = self.store
@@ -188,7 +188,7 @@ class _ImportKeeper:
         return outcomes
 
     def _kept_snapshot(self, store: Store, imported: Imported) -> Imported:
-        """Return a result with whether its snapshot is new, once that is kept."""
+        """Store the snapshot of a result; return the result with whether it is new."""
         if imported.snapshot is None or imported.run is None:
             return imported
         new = store.snapshot(imported.run) is None
@@ -229,7 +229,7 @@ class _ImportKeeper:
         )
 
     def _snapshots(self, read: Read) -> ImportedFile:
-        """Return a file about targets: a snapshot of each file system, where its time is known."""
+        """Return the outcome of a file about targets: a snapshot of each file system."""
         reading = read.reading
         several = len(reading.snapshots) > 1
         reason = Message(
@@ -320,7 +320,7 @@ def _overall(results: Sequence[Imported]) -> tuple[FileStatus, str | None]:
 
 
 def _summed(results: Sequence[Imported]) -> str:
-    """Return the reasons of many results, the most frequent first, each with where it is met."""
+    """Return the reasons of many results, the most frequent first, each with its first result."""
     by_reason = grouped((each for each in results if each.reason is not None), attrgetter("reason"))
     most = sorted(by_reason.items(), key=lambda item: -len(item[1]))
     reasons = [
@@ -342,7 +342,7 @@ def terms_of(
     timezone: str | None = None,
     layer: Layer | None = None,
 ) -> tuple[ImportTerms, Site | None]:
-    """Return what a person says of the files, with the site file that is behind the name.
+    """Return the user's statements about the files, with the site file of the named site.
 
     Raises
     ------
@@ -364,7 +364,7 @@ def terms_of(
 
 
 def check_kind(kind: str | None) -> None:
-    """Raise UsageError where there is no such format."""
+    """Raise UsageError if there is no such format."""
     if kind is not None and kind not in kinds():
         raise UsageError(
             f"there is no format {kind!r}",

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from trimtab.store.store import Store
 
 WINDOW: Final = timedelta(days=7)
-"""Up to the newest run of a series: its rate, and how it scatters from day to day."""
+"""Time up to the newest run of a series, for its rate and its scatter from day to day."""
 RUNS_MINIMUM: Final = 3
-"""With fewer runs the repetitions of the newest one tell more than nothing."""
+"""With fewer runs, the repetitions of the newest one are used instead."""
 RUNS_MAXIMUM: Final = 336
 LARGE_TRANSFER_BYTES: Final = 256 * 1024
 SMALL_TRANSFER_BYTES: Final = 16 * 1024
@@ -121,7 +121,7 @@ class Chooser:
         )
 
     def _others(self, probe: str, since: datetime | None) -> dict[str, list[Run]]:
-        """Return series to usable runs, the newest first; asked once: reading them takes long."""
+        """Return series to usable runs, newest first; cached, since reading them takes long."""
         if (probe, since) not in self._recorded:
             runs = self.store.runs(site=self.site.name, probe=probe, since=since)
             usable = (run for run in runs if run.status in _USABLE)
@@ -131,7 +131,7 @@ class Chooser:
     def _candidate(
         self, layer: Layer, series: Series, run: Run, metric: str, points: Sequence[HistoryPoint]
     ) -> Rung | None:
-        """Return what one series would be as the rung of a layer."""
+        """Return one series as a rung of a layer."""
         coverage, notes = self._coverage(run)
         requested, recorded = (as_dict(run.parameters.get(name)) for name in (ASKED, "told"))
         used, left_out = _usable(points)
@@ -271,7 +271,7 @@ class Chooser:
 
 
 def _of_targets(run: Run, metric: str) -> dict[str, float]:
-    """Return target to its rate; 0 is of a repetition that did not finish, not what it delivers."""
+    """Return target to its rate, without 0, which marks a repetition that did not finish."""
     finished = tuple(sample for sample in run.samples if sample.value)
     return replace(run, samples=finished).believed_of_targets(metric)
 
@@ -298,7 +298,7 @@ def _best(candidates: Sequence[Rung]) -> Rung:
 
 
 def _speed(rung: Rung) -> float:
-    """Return the rate of one OST, drive or server where it is known of how many it is."""
+    """Return the rate of one OST, drive or server if the number of them is known."""
     of = rung.coverage
     return rung.rate.value / next((n for n in (of.osts, of.drives, of.servers) if n), 1)
 
@@ -312,7 +312,7 @@ def _usable(points: Sequence[HistoryPoint]) -> tuple[list[HistoryPoint], tuple[s
 
 
 def _suits(run: Run, metric: str) -> bool:
-    """Return whether a run is of the kind that a metric is about: large or small transfers."""
+    """Return whether the transfer size of a run, large or small, suits a metric."""
     size = _count(as_dict(run.parameters.get(ASKED)).get("transfer_size_bytes"))
     if size is None:
         # `lst stat` prints no size of its test. A 1 MiB transfer is a few RPCs of some 300 KB on

@@ -89,12 +89,12 @@ def discover(
     Raises
     ------
     UsageError
-        The path is missing, or no file system of the kind that was named; the name is not one of
-        a site; what only Lustre has is said of another file system.
+        The path is missing or has another kind of file system than named, the name is not valid
+        for a site, or an option for Lustre is given for another file system.
     NoAnswer
         It does not answer.
     ToolError
-        A server did not answer, asked twice: what it serves would be missing in the file.
+        A server did not answer twice: its targets would be missing in the file.
     """
     _refuse_name(wanted.name)
     description = LocalDriver(wanted.path, execute=execute).description
@@ -106,7 +106,7 @@ def discover(
             hint="name a mount point",
         )
     entry = DRIVERS[wanted.driver] if wanted.driver else driver_of_mount(description.kind)
-    if entry.name == "lustre":  # its own discovery; any other is what the mount table says
+    if entry.name == "lustre":  # its own discovery; for other file systems the mount table suffices
         discovery = _lustre(wanted, description, execute, reach)
     else:
         _refuse_what_is_of_lustre(wanted, description)
@@ -121,7 +121,7 @@ def discover(
 
 
 def _refuse_name(name: str | None) -> None:
-    # The file that is written would be refused too, with a line of what is not there yet.
+    # Its site file would be refused too, but with a line number in a file that does not exist yet.
     if name is not None and not NAME.fullmatch(name):
         raise UsageError(
             f"--name: {visible(name[:80])!r} is not a name",
@@ -251,7 +251,7 @@ def _ask(
 
 
 def _refuse_silence(views: Mapping[str, ServerView]) -> None:
-    """Raise where a server did not answer: a file without its targets would look complete."""
+    """Raise if a server did not answer: a file without its targets would look complete."""
     why = {name: view.why_no("devices") for name, view in views.items() if not view.answered}
     if not why:
         return
@@ -265,7 +265,7 @@ def _refuse_silence(views: Mapping[str, ServerView]) -> None:
 
 
 def _sort_servers(discovery: Discovery, view: View, names: Sequence[str]) -> None:
-    """Tell OSS from MDS by what each serves, and note which server is whose home."""
+    """Distinguish OSS from MDS by their targets, and record the home server of each target."""
     served = {name: view.servers[name].served for name in names}
     mds = tuple(name for name in names if any(target.startswith("MDT") for target in served[name]))
     # A server without any target now (a failover partner) is counted as OSS.

@@ -65,7 +65,7 @@ class JudgeTerms:
     window_s: float | None = None
 
     def limits(self, place: Place) -> SiteLimits:
-        """Return the limits of a site with what was asked in place of its own."""
+        """Return the limits of a site, replaced by those requested."""
         limits = place.limits
         cov = limits.cov if self.goal is None else self.goal
         window_s = limits.window_s if self.window_s is None else self.window_s
@@ -95,7 +95,7 @@ class JudgedSite:
 
     @cached_property
     def surveys(self) -> pl.DataFrame | None:
-        """One row a target measured by itself: at, run, target, server, metric, value."""
+        """One row per target measured separately: at, run, target, server, metric, value."""
         return None if self.read_surveys is None else self.read_surveys()
 
 
@@ -114,7 +114,7 @@ class _OfSeries:
     walked: Walked | None
 
     def answer(self) -> tuple[SeriesJudgement, Walked | None]:
-        """Return what is said of it, and what the next look goes on with."""
+        """Return its judgement, and the state from which the next one continues."""
         invalid = _invalid(self.left)
         changes = changes_of(
             self.frame, self.key, timezone=self.timezone, invalid=invalid, after=self.walked
@@ -154,17 +154,17 @@ def judge_site(
     together: Together = one_by_one,
     progress: Progress = lambda text, fraction: None,
 ) -> JudgedSite:
-    """Return what is said of every series of a site, and of its targets one by one.
+    """Return the judgement of every series of a site, and of its targets one by one.
 
     Parameters
     ----------
     together
-        Answers for all series and metrics, side by side where there is more than one processor.
+        Answers all series and metrics, in parallel if there is more than one processor.
 
     Raises
     ------
     UsageError
-        Nothing is kept of it, or nothing of what was asked for; or all runs were rejected: why.
+        Nothing matching is stored for it, or all runs were rejected, with the reason.
     """
     terms = terms or JudgeTerms()
     with keeping(store, place.name) as look:
@@ -242,7 +242,7 @@ class _SiteJudging:
         }
 
     def judged(self, together: Together, progress: Progress) -> JudgedSite:
-        """Return what is said of all."""
+        """Return the judgement of all."""
         taken_over = {series.key: self._taken_over(series) for series in self.stored}
         questions = {
             series.key: [*self._questions(series)]
@@ -276,7 +276,7 @@ class _SiteJudging:
                 tails = self.look.note(*self._place_of_tails(), tails)
         judged = [part.judgement for part in parts]
         has_content = any(series.overall.n or series.invalid or series.missing for series in judged)
-        # A probe that is named is what is asked about, not the targets that surveys measured.
+        # A named probe is the question, not the targets that surveys measured.
         if not has_content and (not tails or self.terms.probe is not None):
             rejected = rejected_among(self.store, self.stored, self.last_runs)
             probe, metric = self.terms.probe, self.terms.metric
@@ -295,7 +295,7 @@ class _SiteJudging:
 
     @property
     def _is_whole(self) -> bool:
-        """Whether all of the record is judged: that alone is kept."""
+        """Whether the whole record is judged: only that judgement is stored."""
         return self.since is None and self.until is None
 
     def _taken_over(self, series: Series) -> tuple[_Judged, ...] | None:
@@ -372,13 +372,13 @@ def _judged(question: _OfSeries, judgement: SeriesJudgement) -> _Judged:
 
 
 def _set_apart(judgement: SeriesJudgement, requested: Mapping[str, object]) -> SeriesJudgement:
-    """Return a series with what it was asked for that others like it were not."""
+    """Return a series with the requested parameters that distinguish it from similar ones."""
     key = replace(judgement.key, apart=levels_text(requested))
     return replace(judgement, key=key, asked=dict(requested))
 
 
 def _due(store: Store, site: str, series: Series) -> tuple[datetime, ...] | None:
-    """Return when runs of a probe were due, as the watch kept it; ``None``: it did not watch."""
+    """Return when runs of a probe were due, as the watch recorded; ``None`` if it did not watch."""
     slots = store.slots(site, item=PROBE_PREFIX + series.probe)
     return tuple(slot.due_at for slot in slots) or None
 

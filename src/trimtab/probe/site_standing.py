@@ -62,7 +62,7 @@ def standing_of(
         searched = store.judged(name) is not None
     else:
         known, searched = map(_as_kept, explanations), True
-    # One that ended while its series did not get back to its level is not over for anybody.
+    # An incident that ended before its series regained its level is not over for users.
     incidents = tuple(
         each for each in known if each.state in GOING_ON or each.level_now is not None
     )
@@ -101,11 +101,11 @@ def purging_of(
 
 
 _INTEGRITY: Final = frozenset({"bad-checksums", "file-system-errors"})
-"""Troubles that say that data may be wrong: while they last, nothing is changed."""
+"""Troubles that suggest wrong data: while they last, nothing is changed."""
 
 
 def integrity(site: Site, snapshot: Snapshot) -> tuple[Message, ...]:
-    """Return what says that data may be wrong."""
+    """Return the troubles that suggest wrong data."""
     state = site_state(site.name, snapshot, site.limits)
     named = [(host.name, host.troubles) for host in state.hosts]
     named += [(target.name, target.troubles) for target in state.targets]
@@ -118,7 +118,7 @@ def integrity(site: Site, snapshot: Snapshot) -> tuple[Message, ...]:
 
 
 def with_series(standing: SiteStanding, status: Status) -> SiteStanding:
-    """Return a standing with the verdicts and suspects that a status has of its site."""
+    """Return a standing with the verdicts and suspects of its site from a status."""
     series = [entry for entry in status.series if entry.site == standing.site]
     suspects = sum(entry.suspect is not None for entry in series)
     verdicts = tuple(entry.verdict for entry in series)

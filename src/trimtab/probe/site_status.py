@@ -55,7 +55,7 @@ def status_of(
     window_s: float = LIMITS.window_s,
     progress: Callable[[str, float], None] = lambda text, fraction: None,
 ) -> Status:
-    """Return the status of a site of the store, or of every one; no path is touched."""
+    """Return the status of one site of the store, or of all; no path is touched."""
     names = tuple(entry.name for entry in store.sites()) if site is None else (site,)
 
     def rests_on(sums: Sums) -> object:
@@ -198,7 +198,7 @@ def judged_metrics(
     probe
         Name shown in the verdicts.
     goal, window_s
-        Highest COV allowed, a fraction, over the runs of so many seconds.
+        Highest COV allowed, a fraction, and the window of runs in seconds.
     """
     from trimtab.judge.variability import judge_history
 
@@ -220,12 +220,12 @@ _DAY_S: Final = 86_400.0
 def cost_of(
     store: Store, site: str, until: datetime, *, since: datetime | None = None
 ) -> ProbeCost:
-    """Return what the probes of a site cost up to a time: since another one, else in a week."""
+    """Return the cost of a site's probes up to a time: since another one, else in a week."""
     since = until - STRETCH if since is None else since
     stored = store.parameters(site, since=since, until=until)
     costs = [cost for _, parameters in stored if (cost := as_dict(parameters.get("cost")))]
     first = stored[0][0] if stored else until
-    # A week, or what there is of it: not less than a day, or one run would make a rate.
+    # A week, or the record so far, but at least a day: otherwise one run would make a rate.
     days = max(1.0, (until - max(since, first)).total_seconds() / _DAY_S)
     written = _sum(cost.get("bytes_written") for cost in costs)
     sizes = [cost["capacity_bytes"] for cost in costs if cost.get("capacity_bytes")]
@@ -285,7 +285,7 @@ def suspect_of(
 
 
 def going_on(store: Store, site: str) -> Iterator[IncidentStatus]:
-    """Yield the incidents of a site that were not over when they were last looked for."""
+    """Yield the incidents of a site that were open at the last search."""
     yield from map(incident_status, store.incidents(site, states=GOING_ON))
 
 
@@ -304,7 +304,7 @@ def incident_status(incident: KeptIncident) -> IncidentStatus:
 
 
 def _level_of(document: Mapping[str, Any]) -> LevelNow | None:
-    """Return the level of a stored incident; ``None``: none was stored with it."""
+    """Return the level of a stored incident; ``None`` if none was stored."""
     since, between = document.get("since"), as_list(document.get("between"))
     last, best = (as_number(document.get(name)) for name in ("from_last", "from_best"))
     if not isinstance(since, str) or last is None or best is None:
@@ -315,7 +315,7 @@ def _level_of(document: Mapping[str, Any]) -> LevelNow | None:
 
 
 def last_judged(store: Store, site: str) -> JudgedStatus | None:
-    """Return when the incidents of a site were last looked for; ``None``: never."""
+    """Return when the incidents of a site were last searched for; ``None`` if never."""
     judged = store.judged(site)
     if judged is None:
         return None

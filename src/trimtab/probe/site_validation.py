@@ -40,9 +40,9 @@ def validate(
     open_with: OpenDriver = open_driver,
     reach: Reach | None = None,
 ) -> tuple[Checked, ...]:
-    """Return every statement of a site that can be held against reality.
+    """Return every statement of a site file that can be checked.
 
-    Looks and asks; writes nothing, on the file system or in the store.
+    Read-only: writes nothing, neither to the file system nor to the store.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def _probe(
     reach: Reach,
     space_of: Callable[[str], StatvfsSpace],
 ) -> Checked:
-    """Return what a probe would run with and write; raise why it could not be started."""
+    """Return a probe's benchmark and what it would write; raise why it could not start."""
     directory = directory_of(site, probe)
     space = space_of(directory)
     if not probe.is_one_command:
