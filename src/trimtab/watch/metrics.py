@@ -204,7 +204,7 @@ class SiteNow:
     trimmed
         Target to its last trim.
     plans
-        Policy to the number of plans that wait for a person.
+        Policy to the number of plans that wait for approval.
     last_slots
         Last completed slot of each item.
     refreshed_s

@@ -32,10 +32,10 @@ from trimtab.watch.alert_table import TEST
 from trimtab.watch.payload import Parcel
 
 TIMEOUT_S: Final = 10.0
-"""For a connection, and for each answer within it."""
+"""Timeout of a connection, and of each answer within it."""
 _ANSWER_MAX: Final = 64 * 1024
 _REFUSED_FOR_GOOD: Final = frozenset({400, 413, 415, 422})
-"""The message is at fault: sent again it would be refused again (RFC 9110, 15.5)."""
+"""The message is at fault: a repetition would be refused too (RFC 9110, 15.5)."""
 _SHOWN: Final = 120
 _HINT: Final = 'add [alerts.mail] with to = ["ops@example.org"], or a [webhook.NAME]'
 
@@ -46,8 +46,8 @@ _READERS: Final[dict[str, Callable[[Parcel, str | None], dict[str, Any]]]] = {
 }
 ALERTMANAGER_PATH: Final = "/api/v2/alerts"
 HOLD: Final = timedelta(hours=1)
-"""So long an alert goes on in Alertmanager after it was last sent: longer than a restart of the
-watch or of its host, and than the time between two calls of ``trimtab watch --check``."""
+"""Time that an alert stays open in Alertmanager after it was last sent: longer than a restart of
+the watch or of its host, and than the time between two calls of ``trimtab watch --check``."""
 TEST_HOLD: Final = timedelta(minutes=5)
 
 
@@ -64,16 +64,16 @@ class Receiver(ABC):
 
     @abstractmethod
     def deliver(self, parcel: Parcel, now: datetime) -> str | None:
-        """Hand over one message, and return what is to be noted about a delivery.
+        """Hand over one message, and return a note about the delivery.
 
         Raises
         ------
         Undelivered
-            It was not taken, or it is not known whether it was.
+            It was not accepted, or it is unknown whether it was.
         """
 
     def remember(self, delivered: Iterable[Alert]) -> None:  # noqa: B027 (most keep nothing)
-        """Take up what this receiver was given, also by earlier processes, oldest first."""
+        """Restore the alerts given to this receiver, also by earlier processes, oldest first."""
 
     @property
     def repeats(self) -> bool:
@@ -166,7 +166,7 @@ class MailReceiver(Receiver):
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect is an error: what follows it turns a POST into a GET of another page."""
+    """A redirect is an error: following it would turn a POST into a GET of another page."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
@@ -219,15 +219,15 @@ class WebhookReceiver(Receiver):
                 try:
                     text = answer.read(_ANSWER_MAX)
                 except (http.client.IncompleteRead, OSError):
-                    text = b""  # the status was there: sent again it would be there twice
+                    text = b""  # the status arrived: a repetition would be a duplicate
         _check(settings.kind, text)
 
 
 class AlertmanagerReceiver(WebhookReceiver):
     """Alertmanager itself, by its API.
 
-    It ends an alert that is not sent again, and after a restart knows none. So what goes on is
-    repeated, each time with an end that is `HOLD` away; what is over is sent with its end.
+    It ends an alert that is not repeated, and knows none after a restart. So open alerts are
+    repeated, each time with an end that is `HOLD` away; closed ones are sent with their end.
     """
 
     def __init__(self, settings: Webhook, runbook: str | None) -> None:
@@ -265,7 +265,7 @@ class AlertmanagerReceiver(WebhookReceiver):
     def _entries(
         self, alert: Alert, before: Alert | None, now: datetime
     ) -> Iterator[dict[str, Any]]:
-        """Yield what to post of an alert; another severity is another alert to Alertmanager."""
+        """Yield the entries to post for an alert; a new severity is a new alert to Alertmanager."""
         if alert.phase is Phase.CLOSED:
             known = alert if before is None else replace(alert, severity=before.severity)
             yield payload.posted(known, alert.at, self._runbook)
@@ -277,7 +277,7 @@ class AlertmanagerReceiver(WebhookReceiver):
 
 
 def _with(firing: dict[str, Alert], alert: Alert) -> dict[str, Alert]:
-    """Return the alerts that go on, by subject, after one more."""
+    """Return the open alerts by subject, after one more alert."""
     if alert.phase in (Phase.TEST, Phase.NOTED):
         return firing
     others = {subject: other for subject, other in firing.items() if subject != alert.subject}
@@ -303,7 +303,7 @@ def _check(kind: str, text: bytes) -> None:
 
 @contextmanager
 def _failures(place: str) -> Iterator[None]:
-    """Turn everything that can go wrong on the way into `Undelivered`; no address is repeated."""
+    """Turn every failure of a delivery into `Undelivered`, without repeating an address."""
     try:
         yield
     except urllib.error.HTTPError as error:

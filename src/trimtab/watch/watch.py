@@ -114,7 +114,7 @@ class Watch:
         self._patience = StorePatience(self.log, clock, self._pause, self._outage)
         surroundings = clock, self.log, self._notify, self._patience, self._holder, self._alive
         self._work = SlotWork(site, store, driver, probe, *surroundings)
-        if not DRIVERS[site.driver].simulated:  # its time passes only where it is waited for
+        if not DRIVERS[site.driver].simulated:  # its time passes only while the watch waits
             self._work.beside, self._work.settle = self._beside, self._settle
         self._work.arm(open_acting, self._wait)
         self._resumption = Resumption(site.name, store, self._patience, self._do)
@@ -130,19 +130,19 @@ class Watch:
         self._announced: tuple[datetime, str] | None = None
 
     def observe(self, observers: Sequence[Observer], *, looks: IncidentLook | None = None) -> None:
-        """Let these look on: after each slot, while the watch waits, and at its end.
+        """Set the observers: called after each slot, while the watch waits, and at its end.
 
         Parameters
         ----------
         looks
-            Looks for incidents; ``None``: this process.
+            Searches for incidents; ``None``: this process does.
         """
         if looks is not None:
             self._incident_watch.looks = looks
         self._observers = Observers(observers, self.log)
 
     def run(self, *, once: bool = False) -> tuple[Slot, ...]:
-        """Watch until interrupted; with ``once`` do what is not yet done, and return the slots.
+        """Watch until interrupted, or with ``once`` do what is not yet done; return the slots.
 
         Raises
         ------
@@ -228,7 +228,7 @@ class Watch:
     def _prepare(self, now: datetime) -> None:
         if self._agenda is None:
             self._take_lease(now)
-            self._notify.ready()  # taking up what an earlier watch left may be a whole probe
+            self._notify.ready()  # resuming the work of an earlier watch may be a whole probe
             self._recover(now)
             self._agenda = WatchAgenda(alive_since=now, positions=self._positions(now))
             self.log.info("watching", extra=fields(site=self.site.name, holder=self._holder))
@@ -247,7 +247,7 @@ class Watch:
         return self._agenda
 
     def _recover(self, now: datetime) -> list[Slot]:
-        """Close what an earlier watch had under way, or go on with it where there is time."""
+        """Close the unfinished work of an earlier watch, or resume it if there is time."""
         self._recovered_s = self._elapsed_s()
         by_name = {item.name: item for item in self._items}
         ended = []
@@ -262,9 +262,9 @@ class Watch:
         return ended
 
     def _recover_again(self, now: datetime) -> list[Slot]:
-        """Do now and then what is done at the start: an error may have left a slot half done.
+        """Repeat the recovery of the start: an error may have left a slot half done.
 
-        Between two slots none is under way, so one that is started and not ended is such a one.
+        Between two slots none is under way, so a slot that is started and not ended is half done.
         """
         if self._elapsed_s() - self._recovered_s < RECOVER_AGAIN_S:
             return []
@@ -296,7 +296,7 @@ class Watch:
             reason = f"the {item_text} of {work.due_at:%H:%M} was still running"
             self._agenda = occupied(self._agenda, reason, since, until)
         if slot is None:
-            self._lease_until = None  # another process may have it by now: ask
+            self._lease_until = None  # another process may have the lease by now: check
         self._renew_lease(until)
         while self._taken:
             self._look_at(self._taken.pop(0))
@@ -319,7 +319,7 @@ class Watch:
                 self._agenda = advanced(self._known(), work)
 
     def _keep_taken(self, taking: Taking) -> None:
-        """Keep a snapshot that was taken beside a probe; alerts do not wait for it either."""
+        """Store a snapshot that was taken beside a probe; its alerts do not wait either."""
         self._taking = None
         slot = self._guarded(partial(self._work.snapshot, SNAPSHOT, taking.due_at, taking))
         self._agenda = advanced(self._known(), Begin(SNAPSHOT, taking.due_at))
@@ -346,7 +346,7 @@ class Watch:
         return self._work.probe
 
     def _gives_way(self, seconds: float) -> bool:
-        """Return whether a snapshot or a probe is due so soon while policies are kept."""
+        """Return whether a snapshot or a probe is due within so many seconds."""
         agenda, until = self._agenda, self._clock() + timedelta(seconds=seconds)
         return agenda is not None and something_else_due(agenda, POLICIES, until)
 
@@ -376,7 +376,7 @@ class Watch:
         self._observers.after_slot(slot)
 
     def _confirm(self, now: datetime) -> list[Slot]:
-        """Run the probes that are to confirm a suspect and are due."""
+        """Run the probes that are due to confirm a suspect."""
         ended = []
         for confirming in self._incident_watch.due(now):
             slot = self._do(confirming)
@@ -388,7 +388,7 @@ class Watch:
     # Waiting
 
     def _rest(self) -> None:
-        """Sleep until the next start, or less: for a sign of life, for the clock, for the lease."""
+        """Sleep until the next start, or less: for a sign of life, the clock and the lease."""
         self._observers.idle(self._clock())
         planned, now = next_item(self._known()), self._clock()
         confirming = self._incident_watch.next_due()
@@ -440,10 +440,10 @@ class Watch:
         self._lease_until = until
 
     def _alive(self) -> None:
-        """Give a sign of life while a slot takes long, and keep the lease if that can be.
+        """Give a sign of life while a slot takes long, and keep the lease if possible.
 
-        Where it cannot, the slot ends first: what it then keeps is refused if another process
-        has taken it over.
+        Otherwise the slot ends first: its results are refused if another process has taken the
+        lease.
         """
         self._notify.alive()
         now = self._clock()

@@ -37,7 +37,7 @@ def watch_state(site: Site, store: Store, now: datetime) -> WatchState:
 
 
 def overdue(site: Site, store: Store, now: datetime) -> dict[str, datetime]:
-    """Return item to slot of those that can no longer start in time, as no process watches.
+    """Return the slots, by item, that can no longer start in time because no process watches.
 
     A watch that is alive decides about late slots itself, and a restart leaves none overdue.
     """
@@ -53,7 +53,7 @@ def overdue(site: Site, store: Store, now: datetime) -> dict[str, datetime]:
 
 
 def _lease(site: Site, store: Store, now: datetime) -> Lease | None:
-    """Return the lease of the process that watches a site; ``None``: none does."""
+    """Return the lease of the process that watches a site; ``None`` if none does."""
     lease = store.lease(site.name)
     is_held = lease is not None and lease.until > now and not is_gone(lease.holder)
     return lease if is_held else None
