@@ -1,4 +1,4 @@
-"""Who asks, and what they may do: one-time tokens on this host, or a reverse proxy's header.
+"""Identity and role of each user: one-time tokens on this host, or a reverse proxy's header.
 
 A settings file says who may use the dashboard: hosts, a reverse proxy, roles. Sessions are in
 memory: a session ends with the process, and no password exists.
@@ -39,7 +39,7 @@ EVERYBODY: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """The reverse proxy that signs people in.
+    """The reverse proxy that signs users in.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Proxy:
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Who may do what, by the name that the proxy gives; a star is everybody it signed in."""
+    """Users of each role, by the name that the proxy gives; a star is every user it signed in."""
 
     viewers: tuple[str, ...] = key(
         TEXTS, "See everything but whose files a purge takes.", (), example='["*"]'
@@ -104,8 +104,8 @@ def load_settings(path: str) -> WebSettings:
     Raises
     ------
     UsageError
-        It cannot be read, holds what does not belong there, or, where we are root, can be changed
-        by others.
+        It cannot be read, has unknown contents, or, if this process is root, other users can
+        change it.
     """
     from dataclasses import replace
 
@@ -223,7 +223,7 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A person that was let in.
+    """An admitted user.
 
     Attributes
     ----------
@@ -240,7 +240,7 @@ class Identity:
 
 
 def identity_of(request: Request) -> Identity:
-    """Return the person whom the guard let in."""
+    """Return the user whom the guard admitted."""
     return request.scope["trimtab.identity"]
 
 
@@ -257,14 +257,14 @@ def _at_least(role: Role) -> Callable[[Request], Identity]:
 Person = Annotated[Identity, Depends(identity_of)]
 Operator = Annotated[Identity, Depends(_at_least(Role.OPERATOR))]
 Admin = Annotated[Identity, Depends(_at_least(Role.ADMIN))]
-"""Who asks for a route: anybody who was let in, and who has at least that role."""
+"""Users of a route: any admitted user, or one with at least that role."""
 
 
 class Access(Protocol):
-    """How people are let in."""
+    """Admits users."""
 
     def identify(self, asking: Asking) -> Identity | Message:
-        """Return who asks, or why they are not let in."""
+        """Return the user of a request, or why it is refused."""
         ...
 
 
@@ -274,11 +274,11 @@ class TokenAccess:
     Parameters
     ----------
     announce
-        Called with each token; there always is one that works.
+        Called with each token; there is always one that works.
     user
         The name under which changes are recorded.
     elapsed_s
-        A clock that only goes forward.
+        A monotonic clock.
     """
 
     def __init__(
@@ -298,7 +298,7 @@ class TokenAccess:
         self._announce(token)
 
     def enter(self, token: str) -> str | None:
-        """Return the cookie of a new session, ``None`` for a token that is wrong or used."""
+        """Return the cookie of a new session, ``None`` if the token is wrong or used."""
         with self._lock:
             if not self._token or not hmac.compare_digest(self._token, _digest(token)):
                 return None
@@ -312,7 +312,7 @@ class TokenAccess:
         return cookie
 
     def identify(self, asking: Asking) -> Identity | Message:
-        """Return the person of a session."""
+        """Return the user of a session."""
         cookies = _cookies(asking.headers)
         if not cookies:
             return Message("not-signed-in", "not signed in")
@@ -329,7 +329,7 @@ class TokenAccess:
                 self._sessions.pop(_digest(cookie), None)
 
     def _is_open(self, name: bytes) -> bool:
-        """Return whether a session goes on, which it then does for longer."""
+        """Return whether a session is valid; if so, extend it."""
         now = self._elapsed_s()
         with self._lock:
             session = self._sessions.pop(name, None)
@@ -343,7 +343,7 @@ class TokenAccess:
 
 
 class ProxyAccess:
-    """A reverse proxy's header, believed from its own addresses alone."""
+    """A reverse proxy's header, trusted only from its own addresses."""
 
     def __init__(self, settings: WebSettings) -> None:
         self._proxy: Proxy = settings.proxy
@@ -353,7 +353,7 @@ class ProxyAccess:
         self._key = secrets.token_bytes(32)
 
     def identify(self, asking: Asking) -> Identity | Message:
-        """Return the person that the proxy names."""
+        """Return the user that the proxy names."""
         if not self._is_proxy(asking):
             return Message("peer-unknown", "requests are answered through the site's proxy alone")
         values = asking.headers.get(self._proxy.user_header.lower(), ())
@@ -400,10 +400,10 @@ def _csrf(key: bytes, name: bytes) -> str:
 def session_cookie(host: str) -> str:
     """Return the name of a session's cookie at a ``Host``.
 
-    Browsers send the cookies of a host to every port of it, and let each port set them. On this
-    host itself the name has the port, so that two dashboards do not sign each other's people out.
-    Other names are reached through TLS, where the prefix has browsers take the cookie from that
-    very name over TLS alone (RFC 6265bis, 4.1.3.2).
+    Browsers send the cookies of a host to all its ports, and let each port set them. On this host
+    itself the name has the port, so that two dashboards do not sign out each other's users. Other
+    names are reached through TLS, where the prefix makes browsers accept the cookie only from that
+    name over TLS (RFC 6265bis, 4.1.3.2).
 
     Examples
     --------
@@ -427,7 +427,7 @@ def is_loopback(name: str) -> bool:
 
 
 def _cookies(headers: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the values of the session's cookie, whatever else other servers of the host set."""
+    """Return the values of the session's cookie, ignoring those of other servers on the host."""
     (host,) = headers["host"]
     wanted = session_cookie(host)
     parts = ";".join(headers.get("cookie", ())).split(";")

@@ -1,4 +1,4 @@
-"""The API of what commands computed: ladder, sweeps, what-ifs."""
+"""The API for results of commands: ladder, sweeps, what-ifs."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def sweep_of(
 
 @document(api_router, "whatif")
 def what_ifs(desk: DeskOf, site: str) -> WhatIfsPage:
-    """List what was asked of the twin, the newest first; all of it is simulation."""
+    """List the questions put to the twin, newest first; all of it is simulation."""
     from trimtab.twin.whatif.whatif_sweep import WhatIfResult
     from trimtab.web.api_document import WhatIfEntry, WhatIfsPage
 

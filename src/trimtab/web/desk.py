@@ -95,7 +95,7 @@ class Texts:
 
 
 def _size(key: tuple[str, str], text: str) -> int:
-    """Return the bytes that a text takes with its name: anybody makes up addresses."""
+    """Return the bytes of a text with its name: any client can invent addresses."""
     return sum(map(sys.getsizeof, (*key, key, text))) + 200
 
 
@@ -107,7 +107,7 @@ class Desk:
     only
         The one site that is served, with its file; ``None``: every site of the store.
     elapsed_s
-        A clock that only goes forward.
+        A monotonic clock.
     purges
         Key, journals and arming files of purges; default this host's.
     """
@@ -132,7 +132,7 @@ class Desk:
         self._recent: dict[tuple[str, str], tuple[float, object, Any]] = {}
 
     def of_request(self) -> Desk:
-        """Return a desk for one request: it looks once at what a store holds, and at its sums."""
+        """Return a desk for one request: it reads the store's contents and sums only once."""
         view = copy(self)
         view._seen = {}
         return view
@@ -160,7 +160,7 @@ class Desk:
         )
 
     def place(self, name: str) -> Place:
-        """Return a site that is served, with its file where there is one.
+        """Return a site that is served, with its file if it has one.
 
         Raises
         ------
@@ -219,7 +219,7 @@ class Desk:
         return known[0]
 
     def held(self, name: str, noun: str, make: Callable[[], str]) -> str:
-        """Return a text of a site's runs that is soon made, and not kept: many may be asked for."""
+        """Return a text about a site's runs that is quickly made and not stored: there are many."""
         basis = self._look(name).basis(self._rests_on(name, ("site",)))
         text = self._texts.get((name, noun), basis)
         if text is None:
@@ -265,11 +265,11 @@ class Desk:
             return value
 
     def forget(self, noun: str, name: str) -> None:
-        """Make a value that depends on files again at the next question."""
+        """Make a value that depends on files again at the next request."""
         self._recent.pop((noun, name), None)
 
     def state_of_store(self, name: str) -> object:
-        """Return what differs when anything of a site has changed, as it was within `LOOKS_S`."""
+        """Return sums that differ if anything about a site has changed, at most `LOOKS_S` old."""
         with self._making[name]:
             at, sums = self._states.get(name, (float("-inf"), None))
             now = self._elapsed_s()
@@ -288,13 +288,13 @@ class Desk:
         return status_of(self.store, name, goal=limits.cov, window_s=limits.window_s)
 
     def judged(self, name: str) -> JudgedSite | None:
-        """Return every series of a site judged, ``None`` where no run can be."""
+        """Return every series of a site judged, ``None`` if no run can be."""
         from trimtab.probe.site_judgement import judge_site
         from trimtab.probe.site_series import NOTHING_TO_JUDGE
 
         place = self.place(name)
         with self._making[name]:
-            # Several parts of a page ask for it; a record that has changed is judged again.
+            # Several parts of a page need it; a changed record is judged again.
             sums = self.store.sums(name)
             before, judged = (self._seen or {}).get(f"judged {name}", (None, None))
             if before == sums:
@@ -309,7 +309,7 @@ class Desk:
             return judged
 
     def state(self, name: str) -> SiteState | None:
-        """Return every target as the last stored snapshot has it."""
+        """Return every target as in the last stored snapshot."""
         from trimtab.probe.site_standing import standing_of
 
         return standing_of(self.store, self.place(name)).state
@@ -320,7 +320,7 @@ class Desk:
         return self.store.events(site=name)
 
     def incidents(self, name: str) -> tuple[KeptIncident, ...]:
-        """Return the incidents of a site as they were last found, the newest first."""
+        """Return the incidents of the last search of a site, the newest first."""
         self.place(name)
         return self.store.incidents(name)
 
@@ -338,7 +338,7 @@ class Desk:
         raise UsageError("no such incident", code="incident-unknown")
 
     def listed(self, name: str) -> tuple[ListedSeries, ...]:
-        """Return the series of a site that have a page, those of most runs first."""
+        """Return the series of a site that have a page, those with most runs first."""
         from trimtab.base.text import levels_text, metric_text
 
         def make() -> tuple[ListedSeries, ...]:
@@ -420,7 +420,7 @@ class Desk:
         return results_of(self.store, name, kind)
 
     def site(self, name: str) -> Any:
-        """Return what is known of a site: its file, else what the store knows."""
+        """Return a site: from its file, else from the store."""
         of_file = self.place(name).site
         if of_file is not None:
             return of_file
