@@ -37,7 +37,7 @@ def open_twin(site: Site) -> TwinDriver:
     UsageError
         The site names no scenario, or one that cannot be read.
     RefusedError
-        The scenario is another one than when this life began.
+        The scenario has changed since this life began.
     UnreadableError
         The diary cannot be read.
     """

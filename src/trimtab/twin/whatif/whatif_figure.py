@@ -362,7 +362,7 @@ def results_file(named: str | None) -> tuple[Path | None, str | None]:
             file = default_results() if named is None else Path(named)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.open("ab").close()
-    except (UnreadableError, RuntimeError) as error:  # the latter where there is no home at all
+    except (UnreadableError, RuntimeError) as error:  # the latter without any home directory
         if named is not None:
             raise
         return None, f"{error}; --results FILE keeps them, so that a sweep can be resumed"
