@@ -62,9 +62,9 @@ def core_errors(doing: str, *, hint: str | None = None) -> Iterator[None]:
 
 
 ANSWER_DEADLINE_S: Final = 15.0
-"""More than for a probe: the metadata server of a file system that needs a purge may be busy."""
+"""Longer than for a probe: the metadata server of a file system that needs a purge may be busy."""
 Measure = Callable[[str], Usage]
-"""From the path of a root to its use: `usage_now`, or what stands for it in a test."""
+"""Function from the path of a root to its usage: `usage_now`, or a substitute in a test."""
 
 
 def require_answer(root: str, noun: str, *, deadline_s: float = ANSWER_DEADLINE_S) -> None:
@@ -126,7 +126,7 @@ _CALL_S: Final = 0.01
 _THREADS_MAX: Final = 64
 _STOP_S: Final = 60.0
 _TURNS: Final = 10
-"""What one piece of work waits for at most before it leaves the rest: some opens, reads, names."""
+"""Maximum number of calls (open, read, name) that a piece of work waits for before it stops."""
 
 
 class CoreLimits(TypedDict):
@@ -139,17 +139,17 @@ class CoreLimits(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class ScanLimits:
-    """Of all processes of a scan together; ``None``: none.
+    """Limits for all processes of a scan together; ``None`` for no limit.
 
     Attributes
     ----------
     calls_per_s
-        The most calls to the file system.
+        Maximum rate of calls to the file system.
     calls_per_mdt_s
-        The most calls to each MDT of a Lustre.
+        Maximum rate of calls to each MDT of a Lustre file system.
     latency_s_max
-        Of a call: fewer are made while more than 1 % of them take longer, on a Lustre to the same
-        MDT; each process judges its own.
+        Target latency of a call: the rate is lowered while more than 1 % of calls (on Lustre: to
+        the same MDT) take longer. Each process judges its own calls.
     """
 
     calls_per_s: float | None = None

@@ -50,14 +50,14 @@ _IDLE_SLACK_S: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a round of following did.
+    """Result of a round of following.
 
     Attributes
     ----------
     manifest
-        Of the index as it is now.
+        Current manifest of the index.
     records, looked, added, removed
-        Changelog records read, files looked at, rows added and rows that count no more.
+        Changelog records read, files looked at, rows added and rows superseded.
     unknown
         Files that could not be looked at, or whose directory could not, and directories that could
         not be read; they are tried again.
@@ -150,7 +150,7 @@ def compact_index(directory: Path) -> Manifest:
     Raises
     ------
     UsageError
-        The index is not followed, or somebody follows it now.
+        The index is not followed, or another process is following it.
     UnreadableError, DataError
         It cannot be read or written.
     """
@@ -259,7 +259,7 @@ def alone(directory: Path) -> Iterator[None]:
     Raises
     ------
     UsageError
-        Somebody follows it already.
+        Another process is following it already.
     """
     with ExitStack() as stack:
         with system_errors(f"cannot open {visible(directory)}", code="index-missing"):

@@ -149,7 +149,7 @@ _NOW: Final = "_now"
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    """What a look at files brought.
+    """Result of looking at files.
 
     Attributes
     ----------
@@ -158,14 +158,14 @@ class LookedUp:
     rows
         A row for each name, in the columns of an index; ``parent`` is the directory's FID.
     gone
-        What has no name any more.
+        Files that no longer have a name.
     failed
-        What could not be looked at, with the error number.
+        Files that could not be looked at, with the error number.
     overflowed
-        What may have more names than Lustre keeps with a file.
+        Files that may have more names than Lustre keeps with a file.
     stripes
-        Parts of directories, one an MDT, which nobody sees, and the directory of each: Lustre keeps
-        with a file in which stripe a name is.
+        Directory of each stripe. Stripes are the parts of a directory, one per MDT, which users do
+        not see; Lustre keeps with a file in which stripe a name is.
     """
 
     root: bytes
@@ -184,11 +184,11 @@ class ChangeSearch:
     looked
         Everything that was looked at.
     unknown
-        What could not be, or is in a directory that could not be.
+        Files that could not be, or are in a directory that could not be.
     failed, overflowed
-        As `LookedUp` has them.
+        As in `LookedUp`.
     unread
-        Directories of which it is not known what lies in them, with the error number.
+        Directories whose contents could not be read, with the error number.
     """
 
     def __init__(self, changelogs: LiveChangelogs, directory: Path, manifest: Manifest) -> None:
@@ -209,7 +209,7 @@ class ChangeSearch:
         return pl.concat(self._frames) if self._frames else pl.DataFrame(schema=columns())
 
     def beneath(self, directories: frozenset[bytes]) -> frozenset[bytes]:
-        """Return everything that lies beneath directories now."""
+        """Return everything that is now beneath some directories."""
         below: set[bytes] = set()
         todo = set(directories)
         while todo:
@@ -330,7 +330,7 @@ def _compare(delta: Delta, before: pl.DataFrame, now: pl.DataFrame) -> None:
     of_now = now.unique(_KEY, keep="any")
     both = before.with_row_index("at").join(of_now, on=_KEY, suffix=_NOW)
     alike = [pl.col(name).eq_missing(pl.col(name + _NOW)) for name in columns() if name not in _KEY]
-    # A row that stands twice stays once.
+    # A duplicate row is retained once.
     stay = both.filter(pl.all_horizontal(alike)).sort("at").unique(_KEY, keep="first")
     rows = before.with_row_index("at").join(stay, on="at", how="anti").drop("at")
     delta.supersede(rows)
@@ -411,7 +411,7 @@ class LiveChangelogs:
     root
         Where it is mounted.
     manifest
-        Of the index: what is asked of files follows from what the scan asked.
+        Manifest of the index: files are asked for the attributes that the scan asked for.
     """
 
     root: str
@@ -431,11 +431,11 @@ class LiveChangelogs:
         return ask_users(self.servers, self.file_system, fan_out=self.fan_out)
 
     def read(self, mdt: str, after: int) -> tuple[bytes, bool]:
-        """Return records behind one, and whether they are all."""
+        """Return the records after one, and whether these are all."""
         return read_records(self.file_system, mdt, after, devices=self.devices)
 
     def clear(self, order: Clear) -> None:
-        """Tell an MDT what is not needed any more."""
+        """Clear records of an MDT that are no longer needed."""
         clear_records(self.file_system, order.mdt, order.user, order.index, devices=self.devices)
 
     def look(self, files: Sequence[bytes]) -> LookedUp:
@@ -465,7 +465,7 @@ class LiveChangelogs:
         )
 
     def children(self, directories: Sequence[bytes]) -> tuple[set[bytes], Mapping[bytes, int]]:
-        """Return what lies in directories, and those that could not be read; a file has nothing."""
+        """Return the contents of directories, and those that could not be read; a file has none."""
         from trimtab._core import children
 
         question = partial(children, self.root, directories, threads=self.threads)

@@ -1,10 +1,10 @@
-"""What a site knows of its file system: whether reads extend a file's life, OST usage, growth.
+"""Facts of a site's file system: whether reads extend a file's life, OST usage, growth.
 
 Reads count only if the site file says so and a canary confirms it (`read_recording`). Some reads
 leave no trace, whatever the mount options:
 
 - An overlay opens the files of its lower layers without changing their atime.
-- A file that is bound over another path is used through that path; nobody needs to read it.
+- A file that is bound over another path is used through that path without being read.
 - Through a second mount with ``noatime`` nothing is recorded.
 - Where blocks can be shared (XFS, Btrfs, NFS 4.2), a plain ``cp`` reads nothing: it clones.
 
@@ -99,8 +99,8 @@ def untraced_mounts(root: str, tables: Tables, is_file: Callable[[str], bool]) -
 def bound_files(root: str, tables: Tables) -> tuple[bytes, ...]:
     """Return the files beneath a root that are bound over other paths, relative to it.
 
-    They are in use however old they are, and no lease tells: a mount holds no file open. Of a
-    directory that is bound, what is read through it is recorded.
+    They are in use however old they are, and no lease shows it: a mount holds no file open. Reads
+    through a bound directory are recorded.
     """
     root_mount = find_mount(next(iter(tables.values())), root) if tables else None
     if root_mount is None:
@@ -175,7 +175,7 @@ def copies_share_blocks(file: str, run: RunHere) -> bool | None:
     Parameters
     ----------
     file
-        Of ours, with data; a copy is made beside it.
+        A file made by Trimtab, with data; a copy is made beside it.
     """
     copy = f"{file}.copy"
     aged = run(["touch", "-a", "-d", f"@{_COPY_TIME_S}", file])
@@ -283,25 +283,26 @@ def _on(driver: Driver) -> RunOnClient:
 _HEXADECIMAL_DIGITS: Final = 4
 _DAY_S: Final = 86400
 _SNAPSHOTS_A_DAY: Final = 4
-"""So many are read: growth is told by days, and a snapshot of 298 OSTs takes its time."""
+"""Number of snapshots read per day: growth is estimated by days, and reading takes time (298 OSTs
+in one snapshot)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SiteSays:
-    """What a site says; without one, nothing.
+    """Facts from a site; empty without one.
 
     Attributes
     ----------
     site, store_url
-        Under which name its snapshots are kept, and where; empty without a site.
+        Name of the site in the store, and the store; empty without a site.
     reads
         Whether a read extends a file's life here.
     osts
-        How full each OST is, by its index; ``None`` where that is not known.
+        Usage of each OST, by its index; ``None`` if not known.
     pools
-        The OSTs of each pool, by their index; ``None`` where that is not known.
+        The OSTs of each pool, by their index; ``None`` if not known.
     why_no_pools
-        Why not, where they were asked for.
+        Reason, if pools were asked for and are not known.
     """
 
     site: str = ""

@@ -287,9 +287,9 @@ def look_for_evasion(
     Parameters
     ----------
     directory
-        Of the index.
+        Directory of the index.
     earlier
-        Older ones of the same root, in any order.
+        Directories of older indexes of the same root, in any order.
     policy
         Its minimum age is what an owner would want to keep alive, times that do not count keep
         nothing, and users that it exempts have no need to; ``None``: the usual values.

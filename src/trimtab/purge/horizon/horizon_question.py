@@ -40,25 +40,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HorizonQuestion:
-    """What a horizon is asked for.
+    """Inputs of a horizon.
 
     Attributes
     ----------
     directory
-        Of the index.
+        Directory of the index.
     policy
-        Its target, rules and ages; ``None``: the usual ones, for the target that is asked for.
+        Source of target, rules and ages; ``None``: the defaults, for the requested target.
     target, target_ost, target_pool
-        In place of the policy's; one of them at most.
+        Replacement for the policy's target; at most one of them.
     usage
-        How full the file system is; ``None``: it is asked now.
+        Usage of the file system; ``None``: it is measured now.
     site, store_url
-        Who says whether reads count, how full each OST is, which of them are in which pool and
-        how use has grown; ``None``: nobody.
+        Source of whether reads count, the usage of each OST, the OSTs of each pool and past
+        growth; ``None``: these are unknown.
     place
-        Whose journals say what purges took: it is added back before growth is forecast.
+        Place whose journals record what purges deleted; it is added back before growth is
+        forecast.
     ahead_s
-        How far the forecast looks; ``None``: as far as the policy's lists.
+        Length of the forecast, in seconds; ``None``: that of the policy's lists.
     dask
         Scheduler whose workers read the index, as `trimtab.reach.dask_worker.answering` has it.
     """
@@ -89,17 +90,17 @@ class PurgeHorizonDocument:
     Attributes
     ----------
     directory
-        Of the index, as it was named.
+        Directory of the index, as it was named.
     rules
-        In force for this index and time.
+        Rules in force for this index and time.
     total
         All regular files of the index.
     notes
-        What a reader should know besides the answer's own words, a sentence each.
+        Notes for the reader besides the answer's own sentences, one sentence each.
     policy
-        As it was asked for: target and forecast may be the question's.
+        The policy used: its target and forecast may be the question's.
     bias
-        By how much the index lists sizes wrong; ``None`` where no sample says.
+        Error of the sizes in the index; ``None`` without a sample.
     """
 
     directory: Path
@@ -114,7 +115,7 @@ class PurgeHorizonDocument:
 
     @property
     def result(self) -> HorizonResult:
-        """What reports show and what the store keeps of it."""
+        """The part that reports show and the store keeps."""
         return HorizonResult(
             visible(self.policy.root),
             self.manifest.index_id,
@@ -305,7 +306,7 @@ def _growth(
 
 
 def _of_sizes(manifest: Manifest, tally: Tally, bias: SizeBias | None) -> Iterator[str]:
-    """Yield how far the sizes of an index can be believed, where the source has lazy ones."""
+    """Yield notes on the accuracy of an index's sizes, where its source has lazy ones."""
     if bias is None or manifest.sizes is None:
         is_exact = manifest.sizes is not None and manifest.sizes.mode is SizesMode.EXACT
         if manifest.times is TimeTrust.MDS_ONLY and not is_exact:
@@ -342,7 +343,7 @@ def _notes(manifest: Manifest, question: HorizonQuestion) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class PurgeReplayDocument:
-    """What a past cut-off would have deleted, and its later use."""
+    """Files that a past cut-off would have deleted, and their later use."""
 
     replay: Replay
     before_s: EpochS
@@ -359,14 +360,14 @@ def replay_policy(
     reads_known: bool = False,
     measure: Measure = usage_now,
 ) -> PurgeReplayDocument:
-    """Return what a policy would have deleted of an earlier index, and what became of it.
+    """Return the files of an earlier index that a policy would have deleted, and their later fate.
 
     Parameters
     ----------
     question
-        Of the earlier index.
+        Question about the earlier index.
     later
-        Directory of the later one.
+        Directory of the later index.
     before
         The cut-off; ``None``: the horizon of the target.
     reads_known
@@ -375,7 +376,7 @@ def replay_policy(
     Raises
     ------
     UsageError
-        The two are not of one file system, or the later one is not later.
+        The two indexes are of different file systems, or the later one is not later.
     RefusedError
         Nothing would have been deleted.
     """
@@ -384,7 +385,7 @@ def replay_policy(
     afterwards = load_manifest(later)
     earlier = load_manifest(question.directory)
     require_same(earlier, afterwards)
-    # As of then: an exemption that has ended since kept its files at the time.
+    # As of the earlier index: an exemption that has ended since kept its files at that time.
     then = datetime.fromtimestamp(earlier.as_of_s, UTC)
     horizon = ask_horizon(question, now=then, measure=measure)
     before_s = horizon.answer.needed.cut_off_s
@@ -416,7 +417,7 @@ def require_same(earlier: Manifest, later: Manifest) -> None:
     Raises
     ------
     UsageError
-        They are not, as far as they say.
+        They are known to be of different ones.
     """
     first, other = earlier.filesystem, later.filesystem
     if earlier.root != later.root or (first and other and not first.may_be_same(other)):

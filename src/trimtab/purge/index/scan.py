@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 CHECKPOINT: Final = "checkpoint.json"
 _FIRST_S: Final = 1.0
-"""So long one host scans before workers do: they find directories to begin with."""
+"""Time that one host scans before workers do, so that they find directories to begin with."""
 _THREADS_OF_PART: Final = 4
-"""Of a worker by default: there are many of them."""
+"""Default threads of a worker; few, because there are many workers."""
 _LOOK_S: Final = 0.2
 _GOES_ON: Final = "what was scanned is kept: the same command goes on with the scan"
 _HANGS: Final = (
@@ -179,7 +179,7 @@ def _scanned(
         scan = terms.scan(directory, options.checkpoint_s, base=core_base)
         return _carried_out(scan, progress, terms.stop_s(), for_s=for_s)
 
-    # A scan makes the checkpoint, or takes up one that is there; a small one ends by itself.
+    # A scan makes the checkpoint, or continues from an existing one; a small scan ends by itself.
     if options.dask and carried_out(_FIRST_S).stopped:
         threads = options.limits.threads(options.threads or _THREADS_OF_PART)
         _spread(directory, replace(terms, threads=threads), options, progress)
@@ -274,7 +274,7 @@ def _manifest(
 
 
 def _sizes(directory: Path, manifest: Manifest, mode: SizesMode, look: Look) -> Sizes:
-    """Return how sizes were learned, with the sample that tells how far listed ones are off."""
+    """Return how sizes were determined, with the sample that shows the error of listed ones."""
     import polars as pl
 
     from trimtab.purge.index.index_view import readable
@@ -350,10 +350,10 @@ def _lacking(*, project: bool, layout: bool) -> frozenset[Lack]:
 
 
 def _tells_layouts(shards: Sequence[Path]) -> bool:
-    """Return whether any file says where it lies; true of an index without regular files.
+    """Return whether any file has a layout; true for an index without regular files.
 
-    A file system that has no layouts answers as if each file had none, and a question about OSTs
-    would be answered with nothing, as if there were no files.
+    A file system without layouts answers as if each file had none, and a question about OSTs would
+    then find nothing, as if there were no files.
     """
     import polars as pl
 
@@ -362,7 +362,7 @@ def _tells_layouts(shards: Sequence[Path]) -> bool:
     if not shards:
         return True
     with readable():
-        # Of a scan that an earlier version began, the first shards lack what later ones have.
+        # If an earlier version began the scan, its first shards lack columns that later ones have.
         columns = ("type", "stripe_count")
         frame = pl.concat([pl.scan_parquet(shard, glob=False).select(columns) for shard in shards])
         files = frame.filter(pl.col("type") == "f")

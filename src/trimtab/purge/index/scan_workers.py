@@ -41,19 +41,19 @@ if TYPE_CHECKING:
 CHECKPOINT: Final = "checkpoint.json"
 PARTS: Final = "parts"
 _PART_S: Final = 5.0
-"""A part is stopped after so long; what it left is handed out again."""
+"""Time after which a part is stopped; the directories that it left are handed out again."""
 _PART_OF_SCAN: Final = 0.05
-"""In a long scan after this part of what it took so far: shards stay few and large."""
+"""In a long scan a part runs for this fraction of the time so far: shards stay few and large."""
 _FEW_S: Final = 1.0
-"""While directories are fewer than workers: somebody waits for what a part leaves."""
+"""Time of a part while directories are fewer than workers: idle workers wait for what it leaves."""
 _DIRECTORIES: Final = 2000
-"""The most that one part is given."""
+"""Maximum number of directories of one part."""
 _UNREAD: Final = 10_000
-"""Paths that could not be read are listed up to so many, and counted beyond."""
+"""Maximum number of unreadable paths that are listed; more are only counted."""
 _HINT: Final = "the same command goes on with the scan"
 
 Way = tuple[Any, str] | None
-"""A directory: the one that it lies in, and its escaped name; ``None``: the root."""
+"""A directory: its parent, and its escaped name; ``None``: the root."""
 
 
 class Left(NamedTuple):
@@ -66,12 +66,12 @@ class Left(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartTerms:
-    """What all parts of a scan have in common.
+    """Parameters common to all parts of a scan.
 
     Attributes
     ----------
     limits
-        Of all parts together.
+        Limits for all parts together.
     """
 
     root: str
@@ -84,13 +84,13 @@ class PartTerms:
 
     @property
     def _calls_a_name(self) -> int:
-        """System calls that a name takes, about."""
+        """Approximate number of system calls for a name."""
         return 1 + sum((self.project, self.layout, self.lustre))
 
     def scan(
         self, directory: Path, checkpoint_s: float, *, share: float = 1.0, **more: Any
     ) -> NamespaceScan:
-        """Return the scan into a directory that may make a share of the calls, not begun."""
+        """Return a scan into a directory, not yet begun, that may make a share of the calls."""
         from trimtab._core import NamespaceScan
 
         return NamespaceScan(
@@ -107,24 +107,24 @@ class PartTerms:
         )
 
     def stop_s(self, share: float = 1.0) -> float:
-        """Return in what time such a scan stops, unless the file system hangs."""
+        """Return within how many seconds such a scan stops, unless the file system hangs."""
         return self.limits.stop_s(self.threads, self._calls_a_name, share)
 
 
 @dataclass(frozen=True, slots=True)
 class PartDone:
-    """What came of a part.
+    """Result of a part.
 
     Attributes
     ----------
     number
-        Of the part.
+        Number of the part.
     directory
-        Name of the one of its shards, among those of all parts.
+        Name of the directory of its shards, among those of all parts.
     shards
         Name and rows of each.
     counts, unread, started_ns, directories, left, mdts
-        As its checkpoint has them: what it saw, and what it left to read.
+        As in its checkpoint: what it saw, and what it left to read.
     """
 
     number: int
@@ -164,7 +164,7 @@ class ScanPart:
     share: float
 
     def answer(self) -> PartDone:
-        """Return what is there after the time that it has.
+        """Return the result of the part after its time budget.
 
         Raises
         ------
@@ -229,19 +229,20 @@ class SpreadProgress:
 
 @dataclass(slots=True)
 class Frontier:
-    """What is left to read, and who has it; asked for parts like an iterator that may go on.
+    """Directories left to read, and which part has them; an iterator over parts that may resume.
 
     Attributes
     ----------
     threads
-        Returns how many threads all workers have now.
+        Returns how many threads all workers currently have.
     waiting
-        Directories of each MDT that nobody has; the newest, deepest, are handed out first, so that
-        they stay few whatever the tree, and of each MDT as many, so that all are loaded alike.
+        Directories of each MDT that no part has. The newest, deepest ones are handed out first, so
+        that they stay few whatever the tree, and equally many of each MDT, so that all are loaded
+        alike.
     handed_out
-        Those of each part that is not done.
+        Directories of each unfinished part.
     shares
-        The part of the calls that each of these may make, where they are limited.
+        Share of the calls that each of these parts may make, where calls are limited.
     """
 
     terms: PartTerms

@@ -1,4 +1,4 @@
-"""What commands show of an index: itself, the answer to a query, and the progress of long work."""
+"""Output of commands on an index: itself, the answer to a query, and progress of long work."""
 
 from __future__ import annotations
 

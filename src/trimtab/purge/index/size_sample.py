@@ -237,16 +237,16 @@ def _eligible(sample: Path, rules: RulesInForce) -> pl.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class ExactCandidates:
-    """What an exact look at every candidate of a plan came to.
+    """Result of determining the exact size of every candidate of a plan.
 
     Attributes
     ----------
     listed_bytes, exact_bytes
-        What the files that stay in the plan take up, by the index and now.
+        Bytes of the files that stay in the plan, by the index and now.
     gone
-        Files that are not there any more.
+        Files that no longer exist.
     unknown
-        Files of which not all servers answered: their size is unknown, and they are not planned.
+        Files whose servers did not all answer: their size is unknown, and they are not planned.
     kept
         Files that the rules keep now that size and project are known.
     """
@@ -260,7 +260,7 @@ class ExactCandidates:
 
     @property
     def sentences(self) -> Iterator[str]:
-        """Return what people should know of it."""
+        """Yield the result as sentences for people."""
         yield (
             f"Sizes were looked at when the plan was made: {plural(self.files, 'file', ',')} take "
             f"up {format_bytes(self.exact_bytes)}; the index listed "
@@ -276,10 +276,10 @@ class ExactCandidates:
 
 
 def look_at_candidates(path: Path, look: Look, rules: RulesInForce) -> ExactCandidates:
-    """Give every candidate its size and project of now; return what came of it.
+    """Give every candidate its current size and project; return the result.
 
-    A file whose size nobody can say is left out: what it frees is not known, and whether it was
-    used since could not be told by its size.
+    A file of unknown size is left out: what it frees is not known, and its size could not show
+    whether it was used since.
 
     Raises
     ------
@@ -325,7 +325,7 @@ def _looked_at(
         ).alias("project"),
     )
     known = pl.col("known")
-    # Where projects are exempt, a file whose project nobody knows may be of one.
+    # Where projects are exempt, a file of unknown project may belong to one of them.
     is_exempt = pl.col("project").is_in(exempt_projects).fill_null(value=bool(exempt_projects))
     retained = known & (is_exempt | (pl.col("size_bytes") < minimum_size_bytes))
     planned = seen.filter(known & ~retained)

@@ -52,14 +52,14 @@ _DETAIL: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Approvals:
-    """What the log book has about one plan.
+    """Entries of the log book about one plan.
 
     Attributes
     ----------
     valid
         Entries that approve exactly this plan.
     forged
-        Entries that claim to, and are not signed, or not as they stand.
+        Entries that claim to, but are not signed, or were changed after signing.
     """
 
     valid: tuple[Event, ...] = ()
@@ -86,7 +86,7 @@ def signed_approval(
 
 
 def is_signed(event: Event, key: SigningKey) -> bool:
-    """Return whether an entry is an approval that was signed just as it stands."""
+    """Return whether an entry is an approval that was signed in exactly this form."""
     match = _DETAIL.fullmatch(event.detail)
     if match is None:
         return False
@@ -102,12 +102,12 @@ def claimed(events: Iterable[Event]) -> list[Event]:
 def approvals(
     events: Iterable[Event], loaded: LoadedPlan, key: SigningKey, *, site: str, now: datetime
 ) -> Approvals:
-    """Return the entries of a log book that approve exactly this plan, and those that only claim.
+    """Return the entries of a log book that approve exactly this plan, and those that claim to.
 
     Parameters
     ----------
     now
-        Of the clock of the plan's host: what was approved later than that is not valid.
+        Current time of the plan's host: later approvals are not valid.
     """
     valid: dict[str, Event] = {}
     forged: list[Event] = []
@@ -138,7 +138,7 @@ def require_approval(
     Raises
     ------
     RefusedError
-        The plan has expired, nobody approved it, or an entry only claims so.
+        The plan has expired, is not approved, or has only a forged approval.
     """
     known = approvals(events, loaded, key, site=site, now=now)
     if now >= loaded.plan.expires_at:
@@ -362,19 +362,19 @@ def arm_plan(
     person: int | None = None,
     check: Callable[[LoadedPlan], object] | None = None,
 ) -> PurgeArmDocument:
-    """Return that a plan is armed from now on; it has to be published first.
+    """Arm a plan, which must be published, and return the document about it.
 
     Parameters
     ----------
     person
-        Who does so; ``None``: whoever's login led to this process.
+        Uid of the person who arms it; ``None``: the login that led to this process.
     check
-        Raises where it may not be armed.
+        Raises if the plan may not be armed.
 
     Raises
     ------
     RefusedError
-        Nobody has seen the plan yet, it expired, or it is not what was signed.
+        The plan is not published yet, expired, or is not what was signed.
     """
     loaded, _ = plan_in(directory, place.key, owner=place.owner)
     if loaded.publication is None:

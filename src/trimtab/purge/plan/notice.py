@@ -462,9 +462,9 @@ def notify(
     Parameters
     ----------
     directory
-        Of the plan. Plans beside it are looked through for the one before.
+        Directory of the plan. Plans beside it are searched for the previous one.
     names
-        Users whose names of files are written beside their lists.
+        Users for whom the names of files are written beside their lists.
     again
         Whether mails whose fate is not known are sent once more.
     """

@@ -53,7 +53,7 @@ class PurgePlanDocument:
     Attributes
     ----------
     directory
-        Of the plan.
+        Directory of the plan.
     new_key
         Whether the site's key was made for it.
     notes
@@ -93,18 +93,18 @@ def make_plan(
     Parameters
     ----------
     look
-        Looks at each candidate, for its size and project of now; ``None``: on Lustre that of this
-        host, elsewhere nobody, since sizes of an index are exact there.
+        Looks up the current size and project of each candidate; ``None``: on Lustre that of this
+        host, elsewhere none, since sizes of an index are exact there.
 
     Raises
     ------
     RefusedError
-        There is nothing that would have to go, or nothing that may; an exempt path is not there;
-        the directories are not root's alone.
+        Nothing must be deleted, or nothing may be; an exempt path does not exist; the directories
+        are not root's alone.
     NoAnswer
         The file system hangs.
     UsageError
-        There is something at ``out`` already, or the index does not fit the policy.
+        ``out`` exists already, or the index does not fit the policy.
     """
     progress("reading the index", 0.0)
     require_answer(policy.policy.root, "the plan")

@@ -237,7 +237,7 @@ def _beneath(root: Path, into: Path | None) -> bytes | None:
 
 
 def leftovers_of_others(loaded: LoadedPlan, place: PurgePlace) -> tuple[str, ...]:
-    """Return what other plans left beneath the root; that it cannot be told is left as well."""
+    """Return what other plans left beneath the root, or a sentence why that is not known."""
     plan = loaded.plan
     line = plan_line(plan, loaded.sha256)
     try:

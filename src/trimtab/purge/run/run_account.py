@@ -254,7 +254,7 @@ def shortfall(result: RunResult) -> Message | None:
 
 
 GOES_ON: Final = "what was deleted is in the journal: the same command goes on with the rest"
-"""What an interruption of a run leaves."""
+"""State after an interruption of a run."""
 
 
 def error_of(result: RunResult) -> Problem | None:

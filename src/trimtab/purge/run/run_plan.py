@@ -52,17 +52,17 @@ _UNWATCHED: Final = (
 )
 _LEASE_S_MIN: Final = 1.0
 BEFORE_ALL_TIMES_S: Final = -(2**62)
-"""A cut-off that every file is too young for: what a restorer goes by."""
+"""A cut-off that every file is too young for; used when restoring."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What is asked of one run.
+    """Options of one run.
 
     Attributes
     ----------
     apply
-        Delete; else everything is done but that.
+        Delete; otherwise do everything but that.
     policy
         File of the policy in force; ``None``: the plan's own, as it was.
     whole_plan
@@ -70,11 +70,12 @@ class RunOptions:
     ends_at_s
         Seconds since 1970 at which it stops; ``None``: when it is done.
     site
-        Whose servers are asked; ``None``: those of the site file that is of the plan's file system.
+        Site whose servers are asked; ``None``: the site file of the plan's file system.
     shared
-        Other hosts may carry the plan out at once, with the same place.
+        Other hosts may carry the plan out at the same time, with the same place.
     lease_s
-        After so long another host takes over what a lost one had begun, if no run has said yet.
+        Seconds after which another host takes over what a lost one had begun; used only if no run
+        of the plan has set it yet.
     """
 
     apply: bool = False

@@ -554,13 +554,13 @@ def servers_of(
     Parameters
     ----------
     where
-        The site; ``None``: the one site file whose path has the root, if there is just one. Who
-        asks more can only be held back more, so nobody need remember to name it.
+        The site; ``None``: the one site file whose path has the root, if there is just one. A run
+        that asks servers can only be held back more, so the site need not be named.
 
     Raises
     ------
     UsageError
-        The named site is not there, or is another file system's.
+        The named site does not exist, or is another file system's.
     """
     if planned.kind != "lustre":
         return AskedServers()
