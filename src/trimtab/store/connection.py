@@ -41,15 +41,15 @@ class Connections:
         guard(engine, location)
 
     def look_again(self) -> bool:
-        """Return whether another store was put in the place of the one that was opened.
+        """Return whether the store that was opened has been replaced by another one.
 
-        From now on that one is read. For who reads for months: a store may be restored from a copy,
-        or migrated by a newer program, meanwhile.
+        If so, the new one is read from now on. For readers that run for months: meanwhile a
+        store may be restored from a copy, or migrated by a newer program.
 
         Raises
         ------
         UnreadableError
-            None is there, or one of another revision.
+            There is no store, or one of another revision.
         """
         present = _identity(self.location)
         if present is None and self.location.path is not None:
@@ -425,7 +425,7 @@ def between(
 
 
 def runs_text(records: Iterable[Row[Any]]) -> str:
-    """Return runs as a person tells them apart: id, time, probe and site."""
+    """Return runs as text by which a person can distinguish them: id, time, probe and site."""
     return "; ".join(
         f"{row.id} ({_minute(row.at)}, {row.probe} on {row.site_name})" for row in records
     )
@@ -436,13 +436,13 @@ def _minute(at: datetime | None) -> str:
 
 
 def insert_unless_there(connection: Connection, table: Table, **values: Any) -> Insert:
-    """Return the insertion of a row that does nothing where a unique index holds its like."""
+    """Return the insertion of a row that does nothing if a unique index has an equal one."""
     # Imported here: PostgreSQL's dialect costs a tenth of a second of start-up.
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects.postgresql import insert as insert_to
     else:
         from sqlalchemy.dialects.sqlite import insert as insert_to
     row = insert_to(table).values(values).on_conflict_do_nothing()
-    # Whoever needs to know whether there was one asks for the count, which SQLAlchemy drops for
-    # insertions unless it is told not to.
+    # Callers ask for the row count to learn whether there was one; SQLAlchemy drops it for
+    # insertions by default.
     return row.execution_options(preserve_rowcount=True)

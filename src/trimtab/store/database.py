@@ -202,20 +202,20 @@ def open_database(
     Parameters
     ----------
     answers
-        Called with each path of this host that the store lies on before anything touches it;
-        raises where the file system does not answer.
+        Called with each path of this host that the store is on before anything touches it;
+        raises if the file system does not answer.
     create
-        Whether to make a store where there is none.
+        Whether to create a store if there is none.
 
     Raises
     ------
     UnreadableError
-        Damaged, of a newer or unknown revision, of another program, not to be reached, or not
-        there and not to be made.
+        The store is damaged, of a newer or unknown revision, of another program or unreachable, or
+        it does not exist and is not to be created.
     RefusedError
         SQLite on a network or parallel file system.
     UsageError
-        We are root, and another user can exchange it.
+        This process is root, and another user can replace the store.
     """
     if location.path is not None:
         refuse_shared_file_system(location.path, answers=answers)
@@ -297,7 +297,7 @@ def _refuse_other_files(path: Path) -> None:
             hint="restore a copy, or remove it to start a new store",
         )
     # SQLite takes a file of one byte for a new database, and half a page for a page of zeros.
-    # While the log is there a page may be on its way into the file.
+    # While the log exists a page may be on its way into the file.
     if size_bytes < _PAGE_BYTES_MINIMUM or (log_is_gone and size_bytes % _PAGE_BYTES_MINIMUM):
         raise UnreadableError(
             f"the store {path} is damaged or is not a SQLite database ({size_bytes} bytes are no "
@@ -366,7 +366,7 @@ def _sqlite_revision(path: Path) -> str | None:
 def _is_current(revision: str | None, location: Location, *, create: bool = True) -> bool:
     """Return whether nothing needs doing; raise for a revision that this program does not know.
 
-    Without ``create`` a database without tables, which would become a store, is none.
+    Without ``create`` a database without tables, which would become a store, counts as missing.
     """
     if revision is None and not create:
         raise _nothing_there(location)
@@ -470,7 +470,7 @@ def _migrate_sqlite(path: Path, location: Location) -> None:
     engine = _sqlite_engine(path)
     try:
         with engine.connect().execution_options(**WRITES) as connection, connection.begin():
-            # Nobody else writes from here on, so this look holds and the copy is of one moment.
+            # No other process writes from here on: this check holds, and the copy is of one moment.
             revision = _sqlite_revision(path)
             if _is_current(revision, location):
                 return
@@ -555,12 +555,12 @@ def _open_postgresql(location: Location, *, create: bool) -> Engine:
 
 
 def _postgresql_revision(connection: Connection, location: Location) -> str | None:
-    """Return the revision; ``None`` where none of our tables is there."""
+    """Return the revision; ``None`` if none of our tables exists."""
     # One look for all names, and at the catalogue itself: to_regclass answers from a cache that
     # does not learn, within a transaction, of what another process has created since.
     tables = set(connection.execute(text(_POSTGRESQL_TABLES)).scalars())
     if schema.VERSION_TABLE not in tables:
-        # Other programs' tables may stand beside ours, but not under our names.
+        # Other programs' tables may exist beside ours, but not under our names.
         if taken := tables & {*schema.metadata.tables, schema.UNRELEASED_TABLE}:
             raise _foreign(str(location), taken)
         return None

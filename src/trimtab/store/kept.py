@@ -73,9 +73,9 @@ class KeptOutput:
     ordinal
         Its place in the run, from 0; `Sample.output` refers to it.
     stdout_sha256, stderr_sha256
-        Hash of the whole, uncompressed content; the name under which it lies beside the store.
+        Hash of the whole, uncompressed content; also its file name beside the store.
     pruned_at
-        When its content was removed, at the end of its retention; ``None``: it is there.
+        When its content was removed, at the end of its retention; ``None``: not removed.
     """
 
     ordinal: int
@@ -99,11 +99,11 @@ class Series:
     Attributes
     ----------
     comparability
-        What `trimtab.base.run.comparability_key` gives for each of them.
+        Their common `trimtab.base.run.comparability_key`.
     runs
-        How many, whatever their status.
+        Number of runs of any status.
     first_at, last_at
-        ``None`` when none of them has a time.
+        ``None`` if no run has a time.
     """
 
     site: str
@@ -127,12 +127,12 @@ class ImportedRun:
     Attributes
     ----------
     run
-        Without outputs.
+        The run without its outputs.
     outputs
-        Outputs whose content lies beside the store already.
+        Outputs whose content is beside the store already.
     key
-        From the sha256 of the raw output: a second import into the same site with the same kind
-        adds nothing.
+        Derived from the sha256 of the raw output, so that a second import into the same site with
+        the same kind adds nothing.
     """
 
     run: Run
@@ -173,14 +173,14 @@ class KeptIncident:
 
 @dataclass(frozen=True, slots=True)
 class KeptResult:
-    """What a command worked out, kept to be shown.
+    """Result of a command, stored for display.
 
     Attributes
     ----------
     kind
-        Which values the document holds: ``horizon``, ``what-if``.
+        Kind of the document: ``horizon``, ``what-if``.
     document
-        As plain values.
+        The result as plain values.
     """
 
     id: str
@@ -192,12 +192,12 @@ class KeptResult:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """When a site's incidents were last looked for.
+    """Time of the last search for a site's incidents.
 
     Attributes
     ----------
     until
-        The last run that was looked at.
+        Time of the last run that was included.
     """
 
     at: datetime
@@ -215,21 +215,21 @@ class LeftOut:
 
 
 Sum = tuple[int, int]
-"""How many rows, and the sum of their checksums."""
+"""Number of rows, and the sum of their checksums."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What differs when anything of a site has changed, also in place.
+    """Sums that differ if anything of a site has changed, also in place.
 
     Attributes
     ----------
     runs
-        By comparability, their samples included.
+        Sums of runs with their samples, by comparability.
     slots
-        By item.
+        Sums by item.
     tables
-        By name, of the other tables and of the site itself.
+        Sums of the other tables and of the site itself, by name.
     """
 
     runs: Mapping[str, Sum] = field(default_factory=dict)
@@ -299,7 +299,7 @@ class Results(Generic[ResultValue]):
         Raises
         ------
         UsageError
-            There is none of that id.
+            There is no result with that id.
         """
         for result in self.held:
             if id_ in ("", result.id):
@@ -405,15 +405,15 @@ def is_afresh() -> bool:
 
 
 _read_before: ContextVar[dict[tuple[object, ...], Any] | None] = ContextVar("read", default=None)
-"""What the outermost look and those within it have read of the record."""
+"""Rows of the record that the outermost look and those within it have read."""
 
 
 @dataclass
 class Keeping:
     """One look at a site's record; ``of_short`` as `keeping` has it.
 
-    What it and the looks that it lies in have read of the record is not read again, as long as the
-    sums of those rows are the same.
+    Rows that it or an enclosing look has read are not read again as long as their sums are the
+    same.
     """
 
     store: Store

@@ -124,9 +124,9 @@ class ActingRecords(Connections):
         Parameters
         ----------
         kinds
-            Only these; ``None``: all.
+            Only actions of these kinds; ``None``: all.
         limit
-            At most so many, the newest of them; ``None``: all.
+            Maximum number of actions, the newest; ``None``: all.
         """
         query = between(_of_site(site), schema.action.c.at, since, until)
         if kinds is not None:
@@ -140,12 +140,12 @@ class ActingRecords(Connections):
         return tuple(_to_action(row, site) for row in ordered)
 
     def action(self, site: str, prefix: str) -> Action:
-        """Return the action whose id begins so.
+        """Return the action whose id begins with a prefix.
 
         Raises
         ------
         UsageError
-            There is none, or there are several.
+            There is no such action, or there are several.
         """
         table = schema.action.c
         wanted = table.id >= prefix, table.id < prefix + "\x7f"

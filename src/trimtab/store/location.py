@@ -19,7 +19,7 @@ from trimtab.base.units import is_digits
 
 FILE_NAME = "trimtab.db"
 SYSTEM_DIRECTORY: Final = Path("/var/lib/trimtab")
-"""Root's: store, journals, keys. Nobody else may write into it (docs/install.md)."""
+"""Root's directory of store, journals and keys; no other user may write in it (docs/install.md)."""
 
 _POSTGRESQL = re.compile(r"postgres(?:ql)?(?:\+psycopg)?://")
 STORE_VARIABLE: Final = "TRIMTAB_STORE"
@@ -103,7 +103,8 @@ def locate(
     Raises
     ------
     UsageError
-        It is none of these, names a database in memory, or is relative to a directory that is gone.
+        It has none of these forms, names a database in memory, or is relative to a directory that
+        no longer exists.
     """
     environment = os.environ if environment is None else environment
     text = os.fspath(url) if url is not None else default_url(environment)
@@ -288,12 +289,12 @@ def purge_place(path: str | os.PathLike[str] | None = None) -> PurgePlace:
 
 
 def prepared(place: PurgePlace) -> PurgePlace:
-    """Return a place whose directories are there, 0700.
+    """Return a place after creating its directories, with mode 0700, if they are missing.
 
     Raises
     ------
     UnreadableError
-        They cannot be made.
+        They cannot be created.
     """
     with system_errors(
         f"{visible(place.directory)} cannot be made",

@@ -37,7 +37,7 @@ class RawDirectory:
     path: Path
 
     def file(self, sha256: str) -> Path:
-        """Return where the content with that hash lies.
+        """Return the path of the content with that hash.
 
         Raises
         ------
@@ -54,7 +54,7 @@ class RawDirectory:
 
     @staticmethod
     def name_of(content: bytes) -> str:
-        """Return the sha256 under which a content lies."""
+        """Return the sha256 that is the name of a content."""
         return hashlib.sha256(content).hexdigest()
 
     def put(self, content: bytes) -> str:
@@ -202,7 +202,7 @@ def _make_directory(directory: Path, *, durable: bool = True) -> None:
 
 
 def _touched(file: Path) -> bool:
-    """Return whether the file is there; it is young again, which keeps it from being removed."""
+    """Return whether the file exists, and renew its age, which keeps it from being removed."""
     try:
         os.utime(file)
     except FileNotFoundError:

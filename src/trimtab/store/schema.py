@@ -115,7 +115,7 @@ class PlainJson(TypeDecorator[Any]):
 
 
 def _damaged(noun: str, error: Exception) -> UnreadableError:
-    """Return that a value is none of its column's kind: the row is damaged."""
+    """Return the error for a value that is not of its column's kind: the row is damaged."""
     return UnreadableError(
         f"the store holds a value that is no {noun}: {error}",
         code="store-rows-damaged",
@@ -127,10 +127,10 @@ REVISIONS: Final = ("0001",)
 """Every revision that this program knows, oldest first."""
 HEAD: Final = REVISIONS[-1]
 VERSION_TABLE: Final = "trimtab_schema"
-"""Where the revision stands. Not Alembic's default name: a database of another program that uses
+"""Table of the revision. Not Alembic's default name: a database of another program that uses
 Alembic must not be taken for ours."""
 UNRELEASED_TABLE: Final = "trimtab_revision"
-"""Where it stood in stores of unreleased versions, whose revisions had the numbers of today's."""
+"""Its table in stores of unreleased versions, whose revisions had the numbers of today's."""
 
 NAMING: Final = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -142,7 +142,7 @@ NAMING: Final = {
 CHECKSUM: Final = "checksum"
 """The column of a row's checksum."""
 UNCHECKED: Final = {"unchecked": True}
-"""Of a column that the checksum does not cover."""
+"""Mark of a column that the checksum does not cover."""
 
 _encode = json.JSONEncoder(
     separators=(",", ":"), default=lambda data: ["bytes", len(data), zlib.crc32(data)]
@@ -426,7 +426,7 @@ acting = Table(
     "acting",
     metadata,
     Column("site", ForeignKey("site.number"), primary_key=True, autoincrement=False),
-    # Raised whenever somebody takes the right to act: an actor with a lower one is refused.
+    # Raised whenever a process takes the right to act: a process with a lower one is refused.
     _required("token", BigInteger),
     Column("holder", AnyText),
     Column("until", UtcMicroseconds),

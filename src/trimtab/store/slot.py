@@ -63,16 +63,17 @@ def this_process(root: Path = Path("/")) -> str:
     Parameters
     ----------
     root
-        Of the tree that holds ``proc``, ``etc`` and ``sys``.
+        Root of the tree with ``proc``, ``etc`` and ``sys``.
     """
     return f"{platform.node()}:{os.getpid()}:{_start(os.getpid(), root)}:{_place(root)}"
 
 
 def is_gone(holder: str, root: Path = Path("/")) -> bool:
-    """Return whether a process is known to be no more: of this place, and not there.
+    """Return whether a process is known to have ended: it was on this host and no longer exists.
 
-    The start tells a process from a later one with the same number, also after a reboot. Of
-    another place nothing is known here, nor of a process that was named in another way.
+    The start distinguishes a process from a later one with the same number, also after a reboot.
+    Nothing is known of processes on other hosts or in other PID namespaces, nor of names of another
+    form.
     """
     parts = holder.rsplit(":", 3)
     if len(parts) != 4 or not parts[1].isdecimal():
@@ -84,7 +85,7 @@ def is_gone(holder: str, root: Path = Path("/")) -> bool:
 
 
 def _place(root: Path) -> str | None:
-    """Return what tells this machine and namespace from all others; ``None`` if nothing does."""
+    """Return an identifier of this machine and PID namespace; ``None`` if none can be had."""
     try:
         namespace = str((root / "proc/self/ns/pid").readlink())
         boot = (root / "proc/sys/kernel/random/boot_id").read_text().strip()
@@ -101,9 +102,9 @@ def _place(root: Path) -> str | None:
 def _machine(root: Path) -> str | None:
     """Return the name of an installation on its hardware; ``None`` if it has none.
 
-    machine-id(5) is to be unique, and a copied disk has its original's all the same: the
-    hardware's own, where it may be read, tells those two apart. The page asks that machine-id is
-    shown to nobody as it is.
+    machine-id(5) should be unique, but a copied disk has its original's: the hardware's own id,
+    where it may be read, distinguishes the two. The manual page asks that machine-id is never shown
+    as it is.
     """
     names: list[str] = []
     for name in ("etc/machine-id", "sys/class/dmi/id/product_uuid"):
@@ -115,7 +116,7 @@ def _machine(root: Path) -> str | None:
 
 
 def _start(number: int, root: Path) -> str:
-    """Return boot and tick at which a process started; ``gone`` when there is none."""
+    """Return boot and tick at which a process started; ``gone`` if it does not exist."""
     try:
         text = (root / "proc" / str(number) / "stat").read_text(errors="replace")
         boot = (root / "proc/sys/kernel/random/boot_id").read_text().strip()[:8]
@@ -128,18 +129,18 @@ def _start(number: int, root: Path) -> str:
 
 
 class SlotState(StrEnum):
-    """How far a slot has come."""
+    """State of a slot."""
 
     BEGUN = "begun"
     """No slot: from this time on the item is watched, by the schedule in ``detail``."""
     STARTED = "started"
-    """Under way; or its watch ended before it did."""
+    """It is running, or its watch ended before it did."""
     DONE = "done"
-    """It ran; how that went is its run's to say."""
+    """It ran; its run has the outcome."""
     MISSED = "missed"
     """It was not started in time."""
     FAILED = "failed"
-    """It was started, or was to be, and nothing can be told from it."""
+    """It was started, or was to be, without a usable result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,9 +238,9 @@ class WatchState:
     Attributes
     ----------
     lease
-        Of the process that watches it; ``None`` where none does.
+        Lease of the process that watches it; ``None`` if none does.
     items
-        The next one first.
+        Its scheduled items, the next one first.
     """
 
     site: str
@@ -286,7 +287,7 @@ def _changed(
 
 
 def _may_be_put(slot: Slot) -> ColumnElement[bool]:
-    """Return the condition on what is there in the slot's place."""
+    """Return the condition on the present row in the slot's place."""
     table = schema.slot.c
     same_owner = and_(
         table.state == SlotState.STARTED.value, table.holder.is_not_distinct_from(slot.holder)
@@ -557,14 +558,14 @@ class WatchRecords(SnapshotRecords):
         until: datetime,
         gone: Callable[[str], bool] = lambda holder: False,
     ) -> Lease | None:
-        """Take the lease on a site and return ``None``; or return the lease that stands against it.
+        """Take the lease on a site and return ``None``; or return the lease that prevents it.
 
         Parameters
         ----------
         now, until
             Aware; a lease whose ``until`` is past is taken over.
         gone
-            Whether a holder is known to be no more.
+            Whether a holder is known to have ended.
         """
         wanted = Lease(site, holder, now, until)
         while True:  # each time that it is lost in between, another process took or renewed it

@@ -65,7 +65,7 @@ _WORDS = (
 _VALUES: Final = ("number", "integer", "text")
 _AT_ONCE: Final = 500
 _FAST: Final = 1
-"""Of zlib: in a third of the time changes take a twentieth more space."""
+"""Compression level of zlib: a third of the default's time for a twentieth more space."""
 _SETTING, _HOST, _HOST_READING, _HOST_SETTING = "setting", "host", "host reading", "host setting"
 _Settings = Mapping[str, Setting | NotAvailable]
 _Row = tuple[Any, ...]
@@ -151,11 +151,11 @@ class Base:
     Attributes
     ----------
     frame, values
-        As `frame_of` returns it.
+        The rows as `frame_of` returns them, and their values.
     order
-        Of its rows, as changes have it.
+        Order of its rows, as changes have it.
     batch, digest
-        As it is kept, and its SHA-256 in hexadecimal.
+        Its stored form, and the SHA-256 of that in hexadecimal.
     """
 
     frame: pl.DataFrame
@@ -261,9 +261,9 @@ def frame_of_batch(batch: bytes, base: Base, at: datetime) -> pl.DataFrame:
     Parameters
     ----------
     base
-        Of which the batch holds the changes.
+        The base that the changes in the batch refer to.
     at
-        Of the snapshot, for the message.
+        Time of the snapshot, for the message.
 
     Raises
     ------

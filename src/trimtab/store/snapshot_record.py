@@ -223,7 +223,7 @@ def base_of(row: Row[Any], bases: Mapping[int, Base]) -> Base:
 
 
 def insert_snapshots(connection: Connection, site: str, changes: Sequence[Changes]) -> None:
-    """Insert snapshots of a site with their bases, unless one of its id is there."""
+    """Insert snapshots of a site with their bases, except those whose id exists already."""
     site_row, numbers = site_number(connection, site), dict[str, int]()
     for change in changes:
         digest = change.base.digest
@@ -244,7 +244,7 @@ def remove_unused_bases(connection: Connection, site: int) -> None:
 def _base_number(connection: Connection, site: int, base: Base) -> int:
     """Return the number of a base, which is added where it is new."""
     table = schema.snapshot_base
-    # Shared until the end of the transaction, so that nobody removes it meanwhile.
+    # Shared until the end of the transaction, so that no other process removes it meanwhile.
     query = (
         select(table.c.number)
         .where(table.c.site == site, table.c.digest == base.digest)

@@ -105,14 +105,14 @@ class DerivedRecords(Connections):
         }
 
     def keep_derived(self, site: str, values: Mapping[str, Derived]) -> None:
-        """Keep values under their nouns, in place of those before.
+        """Keep values under their nouns, in place of the previous ones.
 
-        None is kept if another process kept one of them at the same moment.
+        No value is kept if another process kept one of them at the same moment.
 
         Raises
         ------
         UnreadableError
-            Nobody may write there, or another process writes: that is not waited for.
+            The store cannot be written, or another process is writing: that is not waited for.
         """
         table = schema.derived
         if not values:
@@ -283,8 +283,8 @@ class Store(
         Raises
         ------
         UsageError
-            The name already stands for a file system with another identity: two histories under
-            one name would be judged as one.
+            The name belongs to a file system with another identity: two histories under one name
+            would be judged as one.
         """
         known = {"driver": driver, "identity": identity, "path": path, "timezone": timezone}
         values = {key: value for key, value in known.items() if value is not None}
@@ -472,7 +472,7 @@ class Store(
         Parameters
         ----------
         kinds
-            Of these kinds alone; empty: of all.
+            Only events of these kinds; empty: all.
         """
         query = (
             select(schema.event, schema.site.c.name.label("site_name"))
@@ -524,12 +524,12 @@ class Store(
                 return removed
 
     def check(self, *, contents: bool = False) -> StoreCheck:
-        """Return what is whole of the store and what is damaged.
+        """Return the intact and damaged parts of the store.
 
         Parameters
         ----------
         contents
-            Whether to read every raw output and check its hash; otherwise only that it is there.
+            Whether to read every raw output and check its hash; otherwise only its existence.
         """
         with self._reading() as connection:
             return check(connection, self.raw, contents=contents)
