@@ -2,7 +2,7 @@
 
 Whoever owns a scheduler or a worker chooses the bytes that its client reads, and a Dask client
 unpickles results, errors and messages: they would run as the user who started Trimtab. So while a
-client is open, no pickle may name anything. Root uses only a scheduler that nobody else can
+client is open, no pickle may name anything. Root uses only a scheduler that no other user can
 impersonate, because the workers' answers decide what root deletes.
 
 Tasks are pickled by this process, but results are not: a task returns bytes, which may hold its
@@ -64,7 +64,7 @@ _NOUN: Final = "the file of the Dask scheduler"
 _CONFIGURATION: Final = "the configuration of Dask"
 _FILE_MOST: Final = 1 << 20
 _READ: Final = ("msgpack", "error")
-"""What Dask reads without a pickle: plain values, and the text of what could not be sent."""
+"""Serializers without pickle: plain values, and the text of errors for values not sent."""
 _HINT: Final = (
     "use a scheduler at tls:// with the site's certificates (docs/scale.md), or one that root "
     "started, by a scheduler file that only root can write"
@@ -81,7 +81,7 @@ def scheduler_address(scheduler: str) -> str:
     RefusedError
         This is root, and others could be that scheduler.
     UsageError, ToolError
-        The file cannot be read, or is none of a scheduler.
+        The file cannot be read, or is not a scheduler file.
     """
     path = Path(scheduler)
     is_file = path.exists()
@@ -107,7 +107,7 @@ def require_own_configuration() -> None:
     Raises
     ------
     UsageError
-        A file or directory of it belongs to somebody else, or others can write to it.
+        A file or directory of it belongs to another user, or others can write to it.
     """
     chosen = os.environ.get("DASK_CONFIG")
     for place in (Path("~/.config/dask").expanduser(), *([Path(chosen)] if chosen else [])):
@@ -332,7 +332,7 @@ class _Task:
 
 @dataclass(slots=True)
 class _Unnumbered:
-    """Questions that nobody waits for in order; an end of them is not for good."""
+    """Questions whose answers are not needed in order; more may follow after their end."""
 
     questions: Iterator[Question[Any]]
 
@@ -352,7 +352,7 @@ class DaskWorkers:
         self._tasks: dict[Any, _Task] = {}
         self._ended: SimpleQueue[Any] = SimpleQueue()
         self.threads = 1
-        """Of all workers, when they were last counted; at least 1."""
+        """Threads of all workers, when they were last counted; at least 1."""
         self._counted = 0
         self._count_at_s = -_COUNT_S
 
@@ -465,7 +465,7 @@ class DaskWorkers:
         except (CancelledError, OSError) as error:
             raise _lost() from error
         except Exception as error:
-            # Whatever Dask makes of what it may not read: nobody here has seen it.
+            # Any error of Dask for data that it may not read: its kinds are not known here.
             raise _malformed(error) from error
         return (_read(task.question, data),)
 

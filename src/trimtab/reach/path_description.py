@@ -1,4 +1,4 @@
-"""What lies beneath a path: its mount, its file system's UUID, and its block devices.
+"""Description of a path: its mount, its file system's UUID, and its block devices.
 
 Block devices are followed down to the drives, each with its queue and link, from sysfs::
 
@@ -428,7 +428,7 @@ def describe_mount(
     execute: Execute,
     fs_uuid: str | None = None,
 ) -> PathDescription:
-    """Describe what lies beneath a mount, for a path on it; the path is not accessed.
+    """Describe the layers beneath a mount, for a path on it; the path is not accessed.
 
     Parameters
     ----------

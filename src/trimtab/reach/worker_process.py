@@ -81,7 +81,7 @@ def worker_pool(workers: int, *, hint: str) -> Iterator[ProcessPoolExecutor]:
 
 
 class Question(Protocol[Answer_co]):
-    """What can be answered by itself, in another process as well as in this one."""
+    """A question that can be answered on its own, in another process as well as in this one."""
 
     def answer(self) -> Answer_co:
         """Return the answer."""
@@ -100,12 +100,12 @@ def one_by_one(questions: Iterable[Question[Any]]) -> Iterator[Any]:
 
 @contextmanager
 def side_by_side(processes: int, *, hint: str) -> Iterator[Together]:
-    """Yield what answers many questions at once; one by one where there is one process or none.
+    """Yield a function that answers questions in parallel; one by one for fewer than two processes.
 
     Parameters
     ----------
     processes
-        How many answer, this one among them.
+        Number of processes, including this one.
 
     Raises
     ------
@@ -121,11 +121,11 @@ def side_by_side(processes: int, *, hint: str) -> Iterator[Together]:
 
 
 class Workers(Protocol):
-    """What answers questions to which others are added meanwhile."""
+    """Workers that answer questions while more are added."""
 
     @property
     def threads(self) -> int:
-        """How many questions are answered at once, as far as is known; at least 1."""
+        """Known number of questions that are answered at once; at least 1."""
         ...
 
     def as_they_end(self, questions: Iterator[Question[Any]]) -> Iterator[Any]:
@@ -202,7 +202,7 @@ class _Crew:
             yield requested.popleft().answer.result()
 
     def _taken(self) -> _Asked | None:
-        """Return the question that has waited longest, if nobody has begun with it."""
+        """Return the question that has waited longest, if any is not begun yet."""
         with self._lock:
             return self._waiting.popleft() if self._waiting else None
 
