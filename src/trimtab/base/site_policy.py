@@ -1,4 +1,4 @@
-"""What a site file allows Trimtab to change, who receives alerts, and where metrics are offered.
+"""Parts of a site file: permitted changes, receivers of alerts, and the export of metrics.
 
 The policies are the tables ``[policy.*]``.
 """

@@ -137,7 +137,7 @@ def refuse_below_others(
         for above in path.parents:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 state = above.stat()
-                # In root's sticky directory nobody else can rename root's files.
+                # In root's sticky directory no other user can rename root's files.
                 if state.st_uid != 0 or not state.st_mode & stat.S_ISVTX:
                     name = f"{noun} lies below {visible(os.fspath(above))}, which"
                     _refuse_state(name, above, state, risk, trusted)
@@ -274,8 +274,8 @@ def trusted_directory(
 def plain_directory(path: str | os.PathLike[str], noun: str) -> Iterator[int]:
     """Open a directory of any owner, through no link; yield its descriptor.
 
-    For a file that root puts where another user can exchange everything: with `write_durably` it
-    goes into this very directory, and neither follows nor changes what is there.
+    For a file that root writes where another user can replace everything: with `write_durably` it
+    goes into this very directory, and neither follows nor changes existing entries.
 
     Parameters
     ----------
@@ -512,7 +512,7 @@ def _check_component(descriptor: int, path: Path, noun: str, owner: int) -> None
             code="directory-untrusted",
             hint="keep it where every directory above it is root's",
         )
-    # In a sticky directory nobody can rename or remove what is root's.
+    # In a sticky directory no other user can rename or remove what is root's.
     if _open_to_others(state) and not state.st_mode & stat.S_ISVTX:
         raise RefusedError(
             f"{noun} lies below {visible(path)}, which others can write to",
