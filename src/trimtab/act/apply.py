@@ -51,33 +51,34 @@ PERMANENT_BEFORE: Final = "permanent_before"
 
 
 def never(seconds: float) -> bool:
-    """Give way to nothing."""
+    """Return ``False``: give way to nothing."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class ActingSurroundings:
-    """What carrying out needs.
+    """Dependencies and limits for carrying out a plan.
 
     Attributes
     ----------
     token
-        Of the right to act (`Store.take_right`); it must still be the newest at each instruction.
+        Token of the right to act (`Store.take_right`); it must still be the newest at each
+        instruction.
     range_bytes
-        Of one step of a trim.
+        Size of one step of a trim.
     resume
-        Target to where its last trim was interrupted, in bytes.
+        Target to the byte at which its last trim was interrupted.
     gives_way
-        Where it says so no instruction is begun, and a trim ends after its present range, to be
+        If it returns true no instruction is begun, and a trim ends after its current range, to be
         resumed.
     together
-        On so many servers is something done at once; one thing at a time on each.
+        Number of servers that change at the same time; one change at a time on each.
     seen
-        The site at the beginning of a stage of trims.
+        Snapshot of the site at the beginning of a stage of trims.
     lock
-        Held while the journal or the store is written: several servers' changes do so.
+        Held while the journal or the store is written, since changes on several servers write them.
     stopping
-        No instruction is begun any more, and every trim ends after its present range.
+        If set, no further instruction is begun, and every trim ends after its current range.
     """
 
     driver: Driver
@@ -111,10 +112,10 @@ def apply(
     surroundings: ActingSurroundings,
     progress: Callable[[Action], None] = lambda action: None,
 ) -> tuple[Action, ...]:
-    """Carry out a plan and return what became of each instruction that was begun.
+    """Carry out a plan and return the outcome of each instruction that was begun.
 
-    A stage begins only when every instruction of the stage before was done. Whatever happens, what
-    was begun stands in the journal.
+    A stage begins only when every instruction of the previous stage was done. Whatever happens, the
+    journal records what was begun.
 
     Raises
     ------
@@ -261,7 +262,7 @@ def _effect(action: Action, after: Snapshot, surroundings: ActingSurroundings) -
     if counted is None or before is None or counted < before:
         return None
     if counted == before == 0:
-        return None  # some devices never count: that of md is none of its drives'
+        return None  # some devices never count: md's own device does not count its drives' discards
     return "seen" if counted > before else "none"
 
 
@@ -432,7 +433,7 @@ def _set_permanently(action: Action, done: _End, surroundings: ActingSurrounding
 
 
 def _permanent_value(action: Action, surroundings: ActingSurroundings) -> str | None:
-    """Return the permanent value to set; of a way back the one of before, ``None`` for none."""
+    """Return the permanent value to set: of a revert the previous one, ``None`` if it had none."""
     instruction = action.instruction
     if not instruction.reverts:
         return instruction.value
@@ -458,7 +459,7 @@ def _confirmed(end: _End, driver: Driver) -> _End:
 
 
 def _trim(action: Action, surroundings: ActingSurroundings) -> _End:
-    """Trim a target, and note the counter that tells when the next is due."""
+    """Trim a target, and record the counter from which the next due time follows."""
     target = action.instruction.target
     seen = None if surroundings.seen is None else surroundings.seen.of(target)
     capacity = None if seen is None else seen.number("capacity_bytes")
@@ -527,7 +528,7 @@ def ranges(
 ) -> Iterator[tuple[int, int | None]]:
     """Yield start and length of each step over a target; the last one has no length.
 
-    The size that a file system states lacks its own metadata: what lies behind it is trimmed too.
+    The size that a file system reports lacks its own metadata; the space after it is trimmed too.
     """
     starts = range(begin_bytes, max(begin_bytes + 1, capacity_bytes), range_bytes)
     for start in starts:

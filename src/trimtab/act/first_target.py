@@ -248,7 +248,7 @@ def _slower(
 def _awaited(
     rates: pl.DataFrame, changes: Sequence[Action], subjects: dict[str, str]
 ) -> frozenset[str]:
-    """Return first targets that were measured before their change: else none after it tells."""
+    """Return first targets measured before their change: otherwise no later one shows an effect."""
     import polars as pl
 
     first: dict[str, datetime] = dict(rates.group_by("target").agg(pl.col("at").min()).iter_rows())

@@ -1,4 +1,4 @@
-"""What decisions rest on: a snapshot of now, the record before it, the ledger, work in progress."""
+"""Basis of decisions: a new snapshot, the earlier record, the ledger, and work in progress."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 
 LEDGER: Final = timedelta(days=30)
-"""What was set or closed is in force until it is taken back; of the rest so much counts."""
+"""Age up to which actions count; settings and closings count until they are reverted."""
 REPEATED_S: Final = {ActionKind.RESET_ALLOCATOR: 2 * 3600.0, ActionKind.TRIM: 2 * 86400.0}
-"""Or two of their intervals, where that is longer: a large site has a million in thirty days."""
+"""The same for frequent kinds, or two of their intervals if longer: a large site has a million in
+thirty days."""
 _READ_AGAIN: Final = timedelta(days=1)
 _LASTING: Final = (ActionKind.SET, ActionKind.CLOSE, ActionKind.OPEN)
 BASELINE: Final = timedelta(hours=1)
@@ -112,7 +113,7 @@ def ledger(
 
 
 def busy(site: Site, store: Store, snapshot: Snapshot) -> dict[str, Message]:
-    """Return why targets must be left alone; the empty name stands for all."""
+    """Return why targets must be left alone; the empty name means all."""
     reasons: dict[str, Message] = {}
     for slot in store.open_slots(site.name):
         if slot.item.startswith(PROBE_PREFIX):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class DeadMan:
-    """The child that puts back; where there is none (``None``), nothing does.
+    """The child process that restores values; without one (``None``) nothing is restored.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class DeadMan:
 
     @contextlib.contextmanager
     def armed(self, instruction: Instruction) -> Iterator[None]:
-        """Have the value of before put back should this process die in the block."""
+        """Have the previous value restored if this process dies in the block."""
         self._tell(
             {
                 "target": instruction.target,
@@ -171,9 +171,9 @@ def _latency_s(before: WriteTimes, after: WriteTimes) -> float | None:
 
 LOOK_TIMEOUT_S: Final = 120.0
 START_S: Final = 120.0
-"""What a migration may take beyond the copying itself."""
+"""Time that a migration may take in addition to the copying itself."""
 SLOWER: Final = 4.0
-"""It may take so many times as long as its bandwidth says."""
+"""Factor by which copying may take longer than its bandwidth implies."""
 _BUSY: Final = 16
 _RENEW_S: Final = 60.0
 _LOOK: Final = """
@@ -196,16 +196,16 @@ print(json.dumps({"mode": state.st_mode, "links": state.st_nlink, "inode": state
     "state": "%d %d %d" % (size, state.st_mtime_ns, state.st_ctime_ns),
     "content": "%d %d" % (size, state.st_mtime_ns), "sha256": digest.hexdigest()}))
 """
-"""Run for itself: a file of Lustre may hang whoever opens it. It reads up to 16 MiB."""
+"""Run as its own process: opening a file on Lustre may hang. It reads up to 16 MiB."""
 
 End = tuple[Outcome, str | None, str | None]
-"""What became of a file, where it lies then, and why."""
+"""Outcome for a file, its targets afterwards, and the reason."""
 
 
 def migrate(
     instruction: Instruction, driver: Driver, bytes_per_s: float, renew: Callable[[], None]
 ) -> End:
-    """Move one file off a target, if it is the file of the index and nobody has it open.
+    """Move one file off a target, if it is the file of the index and not open.
 
     ``lfs migrate --non-block`` copies into a file without a name and exchanges the layouts; it
     gives up if the file is open or being written, and a kill halfway leaves the file as it was.
@@ -249,7 +249,7 @@ def migrate(
 
 
 def _compared(path: str, target: str, before: dict[str, Any], driver: Driver) -> End:
-    """Return whether the file is the same, and lies elsewhere."""
+    """Return whether the file is unchanged and on another target."""
     after = _look(path)
     targets = _targets(path, driver)
     place = ",".join(targets) or None

@@ -44,11 +44,11 @@ class ActingPlace:
     Attributes
     ----------
     open_acting
-        `open_acting_driver`, or what stands for it.
+        `open_acting_driver`, or a substitute for it.
     sleep
-        Waits for that many seconds, by the same clock.
+        Waits for a number of seconds, by the same clock.
     long_ago
-        What earlier visits read of the ledger.
+        Part of the ledger that earlier visits read.
     """
 
     site: Site

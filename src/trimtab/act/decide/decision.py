@@ -240,12 +240,12 @@ def narrowed(plan: Plan, observed: SiteObserved, targets: str) -> Plan:
 
 
 def _named(observed: SiteObserved, prefix: str | None) -> str | None:
-    """Return the id of the one action that begins so.
+    """Return the id of the only action whose id begins with a prefix.
 
     Raises
     ------
     UsageError
-        There is none, or there are several.
+        There is no such action, or there are several.
     """
     if prefix is None:
         return None
