@@ -1,4 +1,4 @@
-"""What notebooks and programs call: a site's record as frames, verdicts and charts."""
+"""Functions for notebooks and programs: a site's record as frames, verdicts and charts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Time = str | datetime
 
 @dataclass(slots=True)
 class SiteRecord:
-    """What is kept of one site; `trimtab.open` returns it.
+    """The stored record of one site; `trimtab.open` returns it.
 
     Every frame has the columns that its method names, also where it has no rows; times are UTC.
     Use it in a ``with`` statement, or call `close`.
@@ -41,7 +41,7 @@ class SiteRecord:
 
     @property
     def name(self) -> str:
-        """Return the name under which the site is kept."""
+        """Return the name under which the site is stored."""
         return self.place.name
 
     def close(self) -> None:
@@ -236,13 +236,13 @@ def judge_csv(
     time, value
         Names of its columns; recognised where ``None``. ``date+time``: two columns joined.
     by
-        A column whose values part the series; empty: none does.
+        Column whose values separate the series; empty: no column.
     wide
         Every column of numbers is a series, and ``value`` their metric.
     time_format, decimal
-        How times are written in words of ``strptime``, and the decimal mark; recognised.
+        Format of times as in ``strptime``, and the decimal mark; ``None``: recognised.
     timezone
-        Of times that are written without one.
+        Time zone of times that are written without one.
 
     Raises
     ------

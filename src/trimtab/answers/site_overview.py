@@ -36,9 +36,9 @@ class TargetOverview:
     fullness
         Used / (used + available); ``None`` if it was not read.
     severity
-        Of its worst trouble: ``critical``, ``warning`` or ``info``; ``None`` without any.
+        Severity of its worst trouble: ``critical``, ``warning`` or ``info``; ``None`` without any.
     troubles
-        Each as text, worst first.
+        Its troubles as text, worst first.
     trimmed_at
         Last recorded trim; ``None``: none was recorded.
     """
@@ -54,7 +54,7 @@ class TargetOverview:
 
 @dataclass(frozen=True, slots=True)
 class UpcomingOverview:
-    """What the watch does next."""
+    """Next work of the watch."""
 
     item: str
     next_at: datetime
@@ -171,9 +171,9 @@ def glance_of(store: Store, place: Place, status: Status, standing: SiteStanding
     Parameters
     ----------
     status
-        Of this site alone.
+        Status of this site alone.
     standing
-        Of this site, with its series judged where they can be.
+        Standing of this site, with its series judged where possible.
     """
     from trimtab.explain.headline import headline, site_troubles, tone_of
     from trimtab.explain.trouble import slow_trouble
@@ -263,9 +263,9 @@ def purge_overview(
     Parameters
     ----------
     plans
-        Of the site, as the journals have them.
+        Plans of the site, from the journals.
     reason
-        Why they could not be read.
+        Why the journals could not be read.
     """
     from trimtab.purge.plan.site_plan import plans_waiting, site_plans
 

@@ -45,7 +45,7 @@ _AT_HAND: Final[dict[str, Store]] = {}
 
 
 def nothing_kept(url: str | None) -> str | None:
-    """Return the place of a store that is not there yet, as people may see it; ``None``: it is."""
+    """Return the printable place of a store that does not exist yet; ``None`` if it exists."""
     location = locate(url)
     if location.path is None:
         return None
@@ -54,7 +54,7 @@ def nothing_kept(url: str | None) -> str | None:
 
 
 def with_store(site: Site | None, store_url: str | None) -> str | None:
-    """Return where a site's results are kept: as asked on the command line, else its own place."""
+    """Return where a site's results are stored: the place on the command line, else its own."""
     return store_url or (None if site is None else site.store.url)
 
 
@@ -64,9 +64,9 @@ def open_store(url: str | None, site: Site | None = None, *, create: bool = Fals
     Raises
     ------
     NoAnswer
-        The file system that it lies on does not answer.
+        The file system of the store does not answer.
     UnreadableError
-        There is none and ``create`` is false, or it cannot be read.
+        It does not exist and ``create`` is false, or it cannot be read.
     """
     from trimtab.store.store import Store
 
@@ -97,10 +97,10 @@ def borrowed(url: str) -> Store:
 
 SITE_FILE: Final = ".toml"
 _SITE_TABLE: Final = re.compile(r"^\s*\[site\]", re.MULTILINE)
-"""What only a site file has: scenarios, sweeps and policies lie beside it."""
+"""Table that only a site file has; scenarios, sweeps and policies may be beside it."""
 
 OpenDriver = Callable[[Site], "Driver"]
-"""`open_driver`, or what stands for it in a test."""
+"""`open_driver`, or a substitute in a test."""
 
 
 def open_site(where: str) -> LoadedSite:
@@ -260,7 +260,7 @@ def site_named(name: str) -> Site | None:
 
 
 def file_here(name: str) -> str | None:
-    """Return the file of a site that lies in the present directory, ``./NAME.toml``, if there is.
+    """Return the file of a site in the current directory, ``./NAME.toml``, if it exists.
 
     A directory of that name comes first: a PATH means what it meant before the file was written.
     """
@@ -379,7 +379,7 @@ def open_driver(site: Site, *, clock: Clock = utc_now) -> Driver:
     Raises
     ------
     UsageError
-        The site's path is not there; of a twin: its scenario cannot be read.
+        The site's path does not exist; for a twin: its scenario cannot be read.
     """
     return opener_of(site.driver).open_site(site, clock)
 
@@ -390,7 +390,7 @@ def open_acting_driver(site: Site, *, clock: Clock, token: int, who: str) -> Dri
     Parameters
     ----------
     token
-        Of the right to act (`Store.take_right`): servers refuse a lower one than they saw.
+        Token of the right to act (`Store.take_right`): servers refuse lower ones than they saw.
     who
         The user and host that act, for the logs of servers.
 
@@ -408,7 +408,7 @@ def reach_of(site: Site) -> Reach:
     Raises
     ------
     UsageError
-        Of a twin: its scenario cannot be read.
+        For a twin: its scenario cannot be read.
     """
     from trimtab.site.path_access import THIS_HOST
 
@@ -430,7 +430,7 @@ def know_site(store: Store, site: Site) -> str | None:
     Raises
     ------
     UsageError
-        The name stands for another file system.
+        The name belongs to another file system.
     """
     reach = reach_of(site)
     try:
@@ -471,14 +471,14 @@ def identity_of(site: Site) -> str | None:
 
 
 def with_dask(site: Site | None, dask: str | None, *, workers: int | None = None) -> str | None:
-    """Return whose Dask workers do the work: as asked on the command line, else the site's.
+    """Return the Dask scheduler to use: as given on the command line, else the site's.
 
     Parameters
     ----------
     dask
-        Of the command line; ``none``: nobody's.
+        Scheduler on the command line; ``none``: no scheduler.
     workers
-        Processes of this host that the command line asks for: they take the place of the site's.
+        Number of local processes on the command line; they replace the site's scheduler.
     """
     if dask is not None:
         return None if dask == NONE else dask
