@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 SUFFIX: Final = ".journal.jsonl"
 LARGEST_BYTES: Final = 16 * 1024**2
 """Some 30,000 actions; reading them takes half a second."""
-CHANGED_HINT: Final = "nothing is changed by it any more: keep it, and see who wrote to it"
+CHANGED_HINT: Final = "it can no longer be used: keep it, and find out who wrote to it"
 _UNRELEASED_HINT: Final = (
     "see which of its actions have not ended, and move it to another directory"
 )

@@ -180,7 +180,7 @@ _LOOK: Final = """
 import hashlib, json, os, stat, sys
 path = os.fsencode(sys.argv[1])
 if not stat.S_ISREG(os.lstat(path).st_mode):
-    sys.exit("it is no regular file")
+    sys.exit("it is not a regular file")
 flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 try:
     file = os.open(path, flags | os.O_NOATIME)
@@ -223,7 +223,7 @@ def migrate(
     if reason is not None:
         return Outcome.SKIPPED, None, reason
     if instruction.target not in _targets(path, driver):
-        return Outcome.SKIPPED, None, "it does not lie there any more"
+        return Outcome.SKIPPED, None, "it is no longer on that target"
     size_bytes = int(before["state"].split()[0])
     limit_mib = max(1, int(bytes_per_s / 2**20))
     argv = ("lfs", "migrate", "--non-block", "-W", f"{limit_mib}M", "--copy", path, path)
@@ -261,7 +261,7 @@ def _compared(path: str, target: str, before: dict[str, Any], driver: Driver) ->
     else:
         return Outcome.UNKNOWN, place, "it was changed right after it was moved: not compared"
     if target in targets or not targets:
-        return Outcome.NOT_STORED, place, f"it still lies on {target}, or nobody knows where"
+        return Outcome.NOT_STORED, place, f"it is still on {target}, or its targets are unknown"
     return Outcome.DONE, place, None
 
 
@@ -272,7 +272,7 @@ def _another(
     import stat
 
     if not stat.S_ISREG(seen["mode"]) or seen["links"] != 1:
-        return "it is no regular file with one name"
+        return "it is not a regular file with one name"
     if seen["state"] != instruction.before:
         return "it was changed since the index was made"
     known = instruction.setting or ""

@@ -204,7 +204,7 @@ def begin(
             raise RefusedError(
                 f"{mine[0].name} of {mdt} was registered, or cleared records, after the scan began",
                 code="changelog-too-late",
-                hint="scan once more, with nobody following meanwhile, and follow that index",
+                hint="scan once more while no process follows, and follow that index",
             )
         mdts.append(FollowedMdt(mdt, mine[0].name, mine[0].index, users[mdt].index))
     if not mdts:

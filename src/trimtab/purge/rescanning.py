@@ -152,7 +152,7 @@ def _incomplete(why: str) -> ToolError:
     return ToolError(
         f"not everything could be looked at: {why}",
         code="rescan-incomplete",
-        hint="what was put right stays; the same command begins again",
+        hint="repairs so far are kept; the same command starts again",
     )
 
 

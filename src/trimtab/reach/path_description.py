@@ -561,7 +561,7 @@ def _note(mount: Mount) -> str | None:
                 else "it is read-only: it has no upper directory"
             )
         case "opaque" if mount.fs_type.startswith("fuse"):
-            return f"{mount.fs_type}: a user process serves it and hides what lies beneath"
+            return f"{mount.fs_type}: a user process serves it and hides the devices beneath"
         case "opaque" if mount.fs_type == "zfs":
             return "zfs manages its drives itself: see zpool status and zpool iostat"
         case "opaque":

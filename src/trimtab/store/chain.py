@@ -171,7 +171,7 @@ def line_value(adapter: TypeAdapter[Line], text: bytes, *, unreleased_hint: str)
             raise unreleased("the journal", unreleased_hint) from error
         reason = visible(str(error).splitlines()[0])
         raise DataError(
-            f"it is no line of a journal: {reason}", code="journal-malformed"
+            f"it is not a line of a journal: {reason}", code="journal-malformed"
         ) from error
     if _lacks(plain, adapter.dump_python(line, mode="json")):
         raise unreleased("the journal", unreleased_hint)
@@ -256,7 +256,7 @@ class ChainedFile:
         """
         if self._broken:
             raise UnreadableError(
-                f"{self._shown} could not be written before; open it anew",
+                f"an earlier write to {self._shown} failed; open it again",
                 code="journal-unwritable",
             )
         text, line_sum = linked(line, self.last_sum)
@@ -264,7 +264,7 @@ class ChainedFile:
         with system_errors(
             f"{self._shown} cannot be written",
             code="journal-unwritable",
-            hint="free space there and run again: it goes on where it was",
+            hint="free space there and run again: it continues where it stopped",
         ):
             if os.write(self._file, text) != len(text):
                 raise OSError(28, "only a part of a line could be written")
@@ -304,7 +304,7 @@ def opened_chain(path: Path, directory: int, *, owner: int = 0) -> Iterator[Chai
             state = os.fstat(file)
             if not stat.S_ISREG(state.st_mode) or state.st_uid != owner or state.st_mode & 0o022:
                 raise RefusedError(
-                    f"{shown} is not a file of user {owner} that nobody else can write to",
+                    f"{shown} is not a file of user {owner} that only this user can write to",
                     code="journal-untrusted",
                     hint=f"see who made it: ls -l {shown}",
                 )
@@ -350,7 +350,7 @@ def locked(
             ) from error
         except OSError as error:
             raise UnreadableError(
-                f"the lock of {shown} cannot be had: {error.strerror}", code="journal-unlocked"
+                f"{shown} cannot be locked: {error.strerror}", code="journal-unlocked"
             ) from error
         yield
 
@@ -447,7 +447,7 @@ class NumberedLines:
             system_errors(
                 f"{self._shown} cannot be written",
                 code="journal-unwritable",
-                hint="free space there and run again: it goes on where it was",
+                hint="free space there and run again: it continues where it stopped",
             ),
             self._part(text) as (part, inode),
         ):
@@ -552,5 +552,5 @@ def text_of(path: Path) -> bytes:
 
 def _name(number: int) -> str:
     if number >= 10**_DIGITS:
-        raise UnreadableError(f"line {number} is too many", code="journal-unwritable")
+        raise UnreadableError(f"line {number} is over the limit", code="journal-unwritable")
     return f"{number:0{_DIGITS}}"

@@ -353,8 +353,7 @@ def _refused(location: Location, noun: str, names: list[str], problem: str) -> U
     more = ", ..." if len(names) > _NAMED else ""
     text = f"{plural(len(names), noun, ',')} {problem} ({', '.join(names[:_NAMED])}{more})"
     return UnreadableError(
-        f"the store {location} has {text}: no answer is given that would rest on less or on wrong "
-        "values",
+        f"the store {location} has {text}: no answer is given from incomplete or wrong values",
         code="store-rows-damaged",
         hint=_NEXT,
     )

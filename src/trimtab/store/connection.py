@@ -90,7 +90,7 @@ class Connections:
             raise UnreadableError(
                 f"the store {self.location} was removed or replaced while it was open",
                 code="store-replaced",
-                hint="bring it back, or start again to make a new one",
+                hint="put it back, or start again to create a new one",
             )
         with store_errors(self.location), self._engine.connect() as connection:
             writer = connection.execution_options(**WRITES, trimtab_patient=patient)
@@ -229,7 +229,7 @@ def understood(noun: str) -> Iterator[None]:
         yield
     except ValueError as error:
         raise UnreadableError(
-            f"{noun} cannot be understood: {error}",
+            f"{noun} cannot be decoded: {error}",
             code="record-unreadable",
             hint="a newer Trimtab may have written it; everything else in the store is intact",
         ) from error

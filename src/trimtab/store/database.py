@@ -46,7 +46,7 @@ _OF_THE_SERVER = {"08", "28", "3D", "3F", "53", "57", "58", "XX"}
 _OF_THE_DATABASE = {"42501", "25006", "55P03"}
 _TAKEN_OF_SQLITE = {"SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY"}
 _TAKEN_OF_POSTGRESQL = "23505"
-_NOTHING_LOST = "what was kept before is whole"
+_NOTHING_LOST = "earlier data is intact"
 DAMAGED_HINT = (
     "keep the file as it is and restore a copy; `sqlite3 FILE .recover` saves what can be read"
 )
@@ -77,7 +77,7 @@ def store_errors(location: Location) -> Iterator[None]:
     except UnicodeDecodeError as error:
         # Python's own error: SQLite's message quotes a definition whose text is damaged.
         raise UnreadableError(
-            f"the store {location} is damaged: it holds text that is no UTF-8",
+            f"the store {location} is damaged: it has text that is not UTF-8",
             code="store-damaged",
             hint=DAMAGED_HINT,
         ) from error
@@ -147,7 +147,7 @@ def _sqlite(error: sqlite3.Error, location: Location) -> UnreadableError | None:
             code, problem = "store-disk-failing", "cannot be read or written: its disk fails"
             hint = _NOTHING_LOST
         case _ if str(error).startswith("Could not decode"):
-            code, problem, hint = "store-damaged", "holds text that is no UTF-8", DAMAGED_HINT
+            code, problem, hint = "store-damaged", "has text that is not UTF-8", DAMAGED_HINT
         case _:
             return None
     return UnreadableError(f"the store {location} {problem} ({error})", code=code, hint=hint)
@@ -292,7 +292,7 @@ def _refuse_other_files(path: Path) -> None:
     size_bytes = path.stat().st_size
     if size_bytes == 0:
         raise UnreadableError(
-            f"the store {path} is an empty file: something has cut it off, or only touched it",
+            f"the store {path} is an empty file: it was truncated, or only created",
             code="store-empty",
             hint="restore a copy, or remove it to start a new store",
         )
@@ -372,7 +372,7 @@ def _is_current(revision: str | None, location: Location, *, create: bool = True
         raise _nothing_there(location)
     if revision is not None and revision not in schema.REVISIONS:
         newer = is_digits(revision) and revision > schema.HEAD
-        why = "a newer Trimtab wrote it" if newer else "no Trimtab that this one knows of wrote it"
+        why = "a newer Trimtab wrote it" if newer else "no known version of Trimtab wrote it"
         raise UnreadableError(
             f"the store {location} has schema revision {revision!r}, this program knows up to "
             f"{schema.HEAD!r}: {why}; nothing in it was touched",
@@ -443,7 +443,7 @@ def _create_sqlite(path: Path) -> None:
     if log.exists() and log.stat().st_size:
         # SQLite would play this log into the new file and make rubbish of it.
         raise UnreadableError(
-            f"the store {path} is missing, but its write-ahead log {log} is there",
+            f"the store {path} is missing, but its write-ahead log {log} exists",
             code="store-missing-log-present",
             hint="put the store back beside its log, or move the log away to start a new store",
         )

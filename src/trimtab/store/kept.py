@@ -390,13 +390,13 @@ def compared_afresh(wanted: bool, tell: Callable[[str], object]) -> Iterator[Non
     values, differing = plural(comparison.values, "kept value", ","), comparison.differing
     if differing:
         tell(
-            f"judged from nothing: {len(differing)} of {values} differ ({', '.join(differing)}). "
-            "That is a defect of Trimtab; what was judged now is kept"
+            f"judged from scratch: {len(differing)} of {values} differ ({', '.join(differing)}). "
+            "That is a defect of Trimtab; the new values are kept"
         )
     elif not comparison.values:
-        tell("judged from nothing: nothing was kept that still holds")
+        tell("judged from scratch: no kept value is still valid")
     else:
-        tell(f"judged from nothing: {values} compared, all the same")
+        tell(f"judged from scratch: {values} compared, all equal")
 
 
 def is_afresh() -> bool:

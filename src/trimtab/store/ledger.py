@@ -63,9 +63,9 @@ class ActingRecords(Connections):
             held = connection.execute(select(schema.acting).where(table.site == number)).one()
             if held.holder and held.until > now and held.holder != holder and not gone(held.holder):
                 raise RefusedError(
-                    f"{site} is acted on by {held.holder} until {held.until.isoformat()}",
+                    f"{held.holder} has the right to act on {site} until {held.until.isoformat()}",
                     code="site-acted-on-elsewhere",
-                    hint="wait until it has ended; of a process that is gone the right lapses then",
+                    hint="wait until it has ended; the right of a process that is gone lapses then",
                 )
             connection.execute(
                 update(schema.acting).where(table.site == number).values(holder=holder, until=until)

@@ -174,8 +174,7 @@ def _refuse_one(path: Path, real: str, mounts: Sequence[Mount]) -> None:
     mount = find_mount(mounts, real)
     if mount is not None and (reason := why_not(mount.fs_type)):
         raise RefusedError(
-            f"the store {path} would lie on {mount.mount_point}, which is {mount.fs_type}, "
-            f"{reason}",
+            f"the store {path} would be on {mount.mount_point}, which is {mount.fs_type}, {reason}",
             code="store-on-shared-file-system",
             hint="put it on a disk of this host with --store or TRIMTAB_STORE; "
             "for several hosts use postgresql://",
@@ -299,7 +298,7 @@ def prepared(place: PurgePlace) -> PurgePlace:
     with system_errors(
         f"{visible(place.directory)} cannot be made",
         code="place-unwritable",
-        hint=f"set {VARIABLE} to a directory of root's",
+        hint=f"set {VARIABLE} to a directory owned by root",
     ):
         for directory in (place.directory, place.journals):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)

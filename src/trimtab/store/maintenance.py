@@ -106,8 +106,8 @@ class CopyRecords(Connections):
             lost = lost_rows(source)
             if lost["site"].damaged:
                 raise UnreadableError(
-                    f"the store {self.location} has a damaged row of a site, on which all that is "
-                    "kept of it rests",
+                    f"the store {self.location} has a damaged row of a site, on which all data of "
+                    "the site depends",
                     code="store-rows-damaged",
                     hint="restore a backup",
                 )

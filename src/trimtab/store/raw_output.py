@@ -257,7 +257,7 @@ def _decompressed(compressed: bytes, size_bytes: int) -> bytes | None:
 def _cannot(verb: str, file: Path, error: OSError) -> UnreadableError:
     hint = f"see who may {verb} in {file.parent}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        hint = f"free space for {file.parent}; what was kept before is whole"
+        hint = f"free space for {file.parent}; earlier data is intact"
     return UnreadableError(
         f"cannot {verb} the raw output {file}: {error.strerror}",
         code="raw-output-inaccessible",

@@ -437,7 +437,7 @@ class WatchRecords(SnapshotRecords):
                 lease = lease_of(connection, site)
                 since = lease and f"{process_text(lease.holder)} since {lease.taken_at.isoformat()}"
                 raise RefusedError(
-                    f"{site} is watched by {since or 'nobody: the lease was released'}",
+                    f"{site} is watched by {since or 'no process: the lease was released'}",
                     code="site-watched-elsewhere",
                     hint="this watch was held up for longer than its lease; start it again",
                 )

@@ -294,7 +294,7 @@ class Store(
             before = value_of(KeptSite, connection.execute(select(schema.site).where(this)).one())
             if identity is not None and before.identity not in (None, identity):
                 raise UsageError(
-                    f"site {name!r} is kept as {before.identity}; this is {identity}",
+                    f"site {name!r} is stored as {before.identity}; this is {identity}",
                     code="site-identity-differs",
                     hint="give this file system a name of its own with --site",
                 )

@@ -216,7 +216,7 @@ def planned_by(
     elif policy == "migrate":
         if index is None:
             raise UsageError(
-                "which files lie on a target is told by an index",
+                "the files on a target are listed by an index",
                 code="index-missing",
                 hint="make one: trimtab purge scan ROOT --index DIR; then name it with --index DIR",
             )

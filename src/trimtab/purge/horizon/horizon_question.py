@@ -202,9 +202,9 @@ def _require_pools(policy: Policy, answers: SiteSays) -> None:
     """Raise where a policy's pools are not what a site has, before an index is read for nothing."""
     if policy.target_pool and answers.why_no_pools is not None:
         raise UsageError(
-            f"which OSTs are in a pool is not known: {answers.why_no_pools}",
+            f"the OSTs of pools are unknown: {answers.why_no_pools}",
             code="pools-unknown",
-            hint="lfs pool_list says it on a client; or take target, of the whole",
+            hint="lfs pool_list shows them on a client; or use target, for the whole",
         )
     if answers.pools is not None and answers.osts is not None:
         pool_groups(policy.target_pool, answers.pools, answers.osts)
@@ -215,7 +215,7 @@ def _policy(question: HorizonQuestion, manifest: Manifest) -> Policy:
     if policy is None:
         if not question.names_target:
             raise UsageError(
-                "how full the file system may be is not said",
+                "the target fullness is missing",
                 code="target-missing",
                 hint="--target 70%, or --policy POLICY.toml",
             )
@@ -296,12 +296,12 @@ def _growth(
     try:
         points = use_over_time(answers.site, question.store_url or answers.store_url, until=now)
     except TrimtabError as error:
-        return None, (f"how use has grown is not known: {error.message}",)
+        return None, (f"past growth is unknown: {error.message}",)
     try:
         purged = () if question.place is None else freed_before(question.place.journals)
     except (TrimtabError, OSError) as error:
         said_why = getattr(error, "message", None) or str(error)
-        notes = (f"what purges took is not known, and growth may look too small: {said_why}",)
+        notes = (f"deletions by purges are unknown, growth may look too small: {said_why}",)
     return forecast_growth(points, ahead_s=policy.horizon_ahead_s, purged=purged), notes
 
 
@@ -311,7 +311,7 @@ def _of_sizes(manifest: Manifest, tally: Tally, bias: SizeBias | None) -> Iterat
         is_exact = manifest.sizes is not None and manifest.sizes.mode is SizesMode.EXACT
         if manifest.times is TimeTrust.MDS_ONLY and not is_exact:
             yield (
-                "sizes are those that the MDS had last been told, and can be far too small: "
+                "sizes are the last that the MDS received, and can be far too small: "
                 "scan with --sizes sampled"
             )
         return
@@ -319,10 +319,10 @@ def _of_sizes(manifest: Manifest, tally: Tally, bias: SizeBias | None) -> Iterat
     listed = tally.allocated_bytes
     low, high = (format_bytes(max(0, round(listed + end))) for end in (whole.low, whole.high))
     yield (
-        f"the index lists {format_bytes(listed)}; {plural(manifest.sizes.looked_at, 'file', ',')} "
-        "that were looked at exactly, drawn at random, say that it is "
-        f"{format_bytes(max(0, round(listed + whole.bytes)))} ({low} to {high}): horizon and "
-        "amounts of users are corrected by that"
+        f"the index lists {format_bytes(listed)}; exact sizes of a random sample of "
+        f"{plural(manifest.sizes.looked_at, 'file', ',')} give "
+        f"{format_bytes(max(0, round(listed + whole.bytes)))} ({low} to {high}): the horizon and "
+        "the amounts of users are corrected accordingly"
     )
     if manifest.sizes.unknown:
         yield (
@@ -333,7 +333,7 @@ def _of_sizes(manifest: Manifest, tally: Tally, bias: SizeBias | None) -> Iterat
 
 def _notes(manifest: Manifest, question: HorizonQuestion) -> Iterator[str]:
     for obstacle in manifest.obstacles:
-        yield f"nothing may be deleted by this index: {obstacle}"
+        yield f"nothing may be deleted with this index: {obstacle}"
     if question.site is None:
         yield (
             "no site is named: whether reads are recorded is not known, and they do not extend "
@@ -395,7 +395,7 @@ def replay_policy(
         raise RefusedError(
             f"nothing would have been deleted: {horizon.answer.needed.words(earlier.as_of_s)[0]}",
             code="nothing-needed",
-            hint="give the use of then with --used and --available, or a cut-off with --before",
+            hint="give usage at that time with --used and --available, or a cut-off with --before",
         )
     with tempfile.TemporaryDirectory(prefix="trimtab-replay-") as aside:
         candidates = Path(aside, "candidates.parquet")
@@ -424,5 +424,5 @@ def require_same(earlier: Manifest, later: Manifest) -> None:
         raise UsageError(
             "the two indexes are not of the same file system and root",
             code="indexes-differ",
-            hint="what became of a file is told by its identity there",
+            hint="files are followed by their identity in that file system",
         )

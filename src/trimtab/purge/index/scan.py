@@ -48,10 +48,10 @@ _FIRST_S: Final = 1.0
 _THREADS_OF_PART: Final = 4
 """Default threads of a worker; few, because there are many workers."""
 _LOOK_S: Final = 0.2
-_GOES_ON: Final = "what was scanned is kept: the same command goes on with the scan"
+_GOES_ON: Final = "what was scanned is kept: the same command continues the scan"
 _HANGS: Final = (
-    ". A call to the file system has not returned: it hangs, and this process is gone when it "
-    "answers, or when what hangs is unmounted (umount --force)"
+    ". A call to the file system has not returned: this process remains until the file system "
+    "answers or is unmounted (umount --force)"
 )
 
 
@@ -139,7 +139,7 @@ def scan_index(
     base = _base(root, top.file_system, options)
     _prepare(directory)
     with (
-        core_errors("the scan", hint="the same command goes on; or remove what it left"),
+        core_errors("the scan", hint="the same command continues; or remove what it left"),
         _errors_of(base),
     ):
         result = _scanned(root, directory, options, progress, base, lustre=lustre)
@@ -303,7 +303,7 @@ def _prepare(directory: Path) -> None:
         raise UsageError(
             f"there is an index in {visible(directory)} already",
             code="index-present",
-            hint="give --index a new directory; old indexes are what replays look back at",
+            hint="give --index a new directory; replays need old indexes",
         )
 
 
@@ -373,7 +373,7 @@ def _tells_layouts(shards: Sequence[Path]) -> bool:
 
 def _notes(result: ScanResult, *, no_layouts: bool) -> Iterator[str]:
     if no_layouts:
-        yield "no file says on which OSTs it lies: layouts are asked for on Lustre"
+        yield "no file has a layout, which lists its OSTs: layouts are read on Lustre only"
     if result.elsewhere:
         yield (f"{plural(result.elsewhere, 'mount', ',')} {ELSEWHERE}")
     if result.unread_count > len(result.unread):

@@ -50,7 +50,7 @@ _DIRECTORIES: Final = 2000
 """Maximum number of directories of one part."""
 _UNREAD: Final = 10_000
 """Maximum number of unreadable paths that are listed; more are only counted."""
-_HINT: Final = "the same command goes on with the scan"
+_HINT: Final = "the same command continues the scan"
 
 Way = tuple[Any, str] | None
 """A directory: its parent, and its escaped name; ``None``: the root."""
@@ -465,7 +465,7 @@ class _Spread:
                     f"the shard {visible(shard.name)} of a worker is not where it wrote it: "
                     f"{error.strerror}",
                     code="index-not-shared",
-                    hint="the index has to lie on storage that all workers share",
+                    hint="put the index on storage that all workers share",
                 ) from error
             shards.append({"name": name, "rows": rows})
         checkpoint["shards"].extend(shards)
@@ -489,7 +489,7 @@ class _Spread:
         known = done.number in self._frontier.handed_out
         if left is None or not known or done.counts.keys() != self._checkpoint["counts"].keys():
             raise ToolError(
-                f"a worker sent what is no outcome of part {done.number} of the scan",
+                f"a worker sent an invalid result of part {done.number} of the scan",
                 code="answer-malformed",
                 hint=ASK_WHOSE,
             )

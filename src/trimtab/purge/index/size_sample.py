@@ -269,7 +269,7 @@ class ExactCandidates:
         for count, why in (
             (self.gone, "gone since the scan"),
             (self.unknown, "size unknown: not all of their servers answered"),
-            (self.kept, "kept by their size or project of now"),
+            (self.kept, "kept by their current size or project"),
         ):
             if count:
                 yield f"Left out, {why}: {plural(count, 'file', ',')}."

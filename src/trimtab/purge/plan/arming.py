@@ -154,7 +154,7 @@ def require_approval(
         entry = known.forged[-1]
         raise RefusedError(
             f"the log book claims an approval of {name} ({visible(entry.source)}), which the "
-            "dashboard of this host did not sign as it stands: it was forged, altered, or copied "
+            "dashboard of this host did not sign in this form: it was forged, altered, or copied "
             "from another plan",
             code="approval-forged",
             hint="find out who can write the store",
@@ -379,7 +379,7 @@ def arm_plan(
     loaded, _ = plan_in(directory, place.key, owner=place.owner)
     if loaded.publication is None:
         raise RefusedError(
-            "the plan is not published: whoever arms it would arm what nobody has seen",
+            "the plan is not published: it would be armed before anyone has seen it",
             code="plan-unpublished",
             hint="trimtab purge notify PLAN",
         )

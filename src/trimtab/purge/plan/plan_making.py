@@ -116,13 +116,13 @@ def make_plan(
     before_s = published.cut_off_s
     if before_s is None:
         raise RefusedError(
-            f"nothing has to go: {published.words(horizon.rules.as_of_s)[0]}",
+            f"nothing must be deleted: {published.words(horizon.rules.as_of_s)[0]}",
             code="nothing-needed",
             hint="a plan is made where use is, or is forecast to be, over the target",
         )
     if not published.freed.files:
         raise RefusedError(
-            "nothing may go: no file is old enough under this policy",
+            "nothing may be deleted: no file is old enough under this policy",
             code="nothing-eligible",
             hint="trimtab purge horizon --index DIR --policy FILE shows why each is kept",
         )
@@ -159,7 +159,7 @@ def signing_key(place: PurgePlace) -> tuple[SigningKey, bool]:
 def _require_files(looked: ExactCandidates) -> None:
     if not looked.files:
         raise RefusedError(
-            f"nothing may go: {' '.join(looked.sentences)}",
+            f"nothing may be deleted: {' '.join(looked.sentences)}",
             code="nothing-eligible",
             hint="see whether all targets answer: trimtab targets SITE",
         )

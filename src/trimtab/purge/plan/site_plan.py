@@ -119,7 +119,7 @@ def site_plans(
             Message(
                 "approval-forged",
                 f"an entry of the log book claims an approval of {loaded.plan.id} "
-                f"({visible(entry.source)}) that this host did not sign as it stands",
+                f"({visible(entry.source)}) that this host did not sign in this form",
             )
             for entry in known.forged
         ]

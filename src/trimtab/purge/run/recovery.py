@@ -245,5 +245,5 @@ def leftovers_of_others(loaded: LoadedPlan, place: PurgePlace) -> tuple[str, ...
         files = files_aside(plan.file_system.root)
     except TrimtabError as error:
         hint = "" if error.hint is None else f" ({error.hint})"
-        return (f"what other plans left cannot be told: {error.message}{hint}",)
+        return (f"leftovers of other plans are unknown: {error.message}{hint}",)
     return leftovers(files, interrupted, plan.quarantine)

@@ -253,7 +253,7 @@ def shortfall(result: RunResult) -> Message | None:
     )
 
 
-GOES_ON: Final = "what was deleted is in the journal: the same command goes on with the rest"
+GOES_ON: Final = "deletions so far are in the journal: the same command continues with the rest"
 """State after an interruption of a run."""
 
 

@@ -108,5 +108,5 @@ def _log(
                     source=JOURNAL,
                 )
     except TrimtabError as error:
-        return f"the run stands in its journal and not in the site's log book: {error.message}"
+        return f"the run is in its journal, but not in the site's log book: {error.message}"
     return None

@@ -227,7 +227,7 @@ def notes_of(plan: DeletionPlan, result: RunResult) -> Iterator[str]:
     """Yield errors, what a power cut brought back, and where files wait that could not go back."""
     for number, count in sorted(result.errors.items(), key=lambda error: -error[1]):
         rows = plural(count, "row", ",")
-        yield f"{rows} could not be dealt with: {os.strerror(number)}"
+        yield f"{rows} could not be processed: {os.strerror(number)}"
     if result.unwatched:
         yield _UNWATCHED
     if result.undone_rows:

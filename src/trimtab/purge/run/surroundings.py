@@ -531,7 +531,7 @@ class AskedServers:
         try:
             return ask()
         except TrimtabError as error:
-            self._unknown[f"nobody could be asked about {subject}: {error.message}"] += 1
+            self._unknown[f"no server could be asked about {subject}: {error.message}"] += 1
             return None
 
 
@@ -571,7 +571,7 @@ def servers_of(
     if site is None:
         return AskedServers(
             why_nobody="no server of this Lustre was asked what it still destroys, nor for its "
-            "time: no site file is of it (trimtab init PATH writes one)"
+            "time: it has no site file (trimtab init PATH writes one)"
         )
     shown = visible(site.name)
     if not is_beneath(site, planned.root):
