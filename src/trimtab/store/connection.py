@@ -83,7 +83,7 @@ class Connections:
         Raises
         ------
         UnreadableError
-            SQLite's file is no longer where it was: what is written would go with the last
+            SQLite's file is no longer at its path: anything written would be lost with the last
             process that has it open.
         """
         if _identity(self.location) != self._file:
@@ -106,7 +106,7 @@ class Connections:
 
 
 def _identity(location: Location) -> tuple[int, int] | None:
-    """Return device and inode of SQLite's file; ``None`` for a server and for what is not there."""
+    """Return device and inode of SQLite's file; ``None`` for a server or a missing file."""
     if location.path is None:
         return None
     try:
@@ -210,7 +210,7 @@ def to_sample(row: Row[Any]) -> Sample:
 
 
 def to_output(row: Row[Any]) -> KeptOutput:
-    """Return what is known of a raw output without reading it."""
+    """Return the description of a raw output without reading its content."""
     require_row(schema.output, row._mapping, f"output {row.ordinal} of run number {row.run}")
     return value_of(KeptOutput, row, argv=tuple(row.argv))
 
@@ -264,10 +264,10 @@ def insert_runs(connection: Connection, runs: Sequence[Run]) -> None:
 
 
 def insert_imports(connection: Connection, imports: Sequence[ImportedRun]) -> list[str | None]:
-    """Insert runs that were read from files; return for each the id under which it was kept before.
+    """Insert runs that were read from files; return for each the id of its earlier import, if any.
 
-    What is kept already under the key of one stays as it is, but for a time that it lacked. One
-    question and three insertions serve all of them.
+    A run that is stored already under a key stays as it is, except for a time that it lacked. One
+    query and three insertions serve all of them.
     """
     sites = _site_numbers(connection, [entry.run for entry in imports])
     present = _imported_keys(connection, sites, [entry.key for entry in imports])
@@ -335,9 +335,9 @@ def _give_time(connection: Connection, identifier: str, run: Run) -> None:
 def _imported_keys(
     connection: Connection, sites: Mapping[str, int], keys: Sequence[str]
 ) -> dict[tuple[int, str, str], tuple[str, bool]]:
-    """Return site, kind and key of what was imported under one of these keys.
+    """Return site, kind and key of each import under one of these keys, with its run.
 
-    To its id, and whether it has no time.
+    The run is given by its id, and whether it has no time.
     """
     run = schema.run.c
     known: dict[tuple[int, str, str], tuple[str, bool]] = {}
@@ -404,7 +404,7 @@ def samples_of(
 
 
 def outputs_of(connection: Connection, number: int) -> tuple[KeptOutput, ...]:
-    """Return what is known of the raw outputs of a run, in their order."""
+    """Return the descriptions of the raw outputs of a run, in order."""
     output = schema.output.c
     query = select(schema.output).where(output.run == number).order_by(output.ordinal)
     return tuple(to_output(row) for row in connection.execute(query))

@@ -1,4 +1,4 @@
-"""Opens a store's database, and explains its errors: what is wrong, where, and the way out.
+"""Opens a store's database, and explains its errors: what is wrong, where, and what to do.
 
 It is created when missing, migrated when older, and refused when it is not ours. A SQLite store
 that is up to date costs one look at its revision. Everything else happens under a lock, since two
@@ -36,7 +36,7 @@ from trimtab.store.location import Answers, Location, refuse_exchangeable, refus
 from trimtab.store.raw_output import make_directories
 
 BUSY_TIMEOUT_S = 30.0
-"""How long one process waits for another that writes."""
+"""Maximum time that a process waits for another that writes."""
 
 _FULL_MARGIN_BYTES = 64 * 1024  # less than this and SQLite cannot even grow its log's index
 # PostgreSQL's codes (its manual, appendix A). Classes: connection, log-in, no such database or
@@ -102,7 +102,7 @@ def is_taken(error: IntegrityError) -> bool:
 
 
 def operating_system_error(error: OSError, location: Location) -> UnreadableError:
-    """Return what the operating system said about the store's file or directory."""
+    """Return the operating system's error about the store's file or directory."""
     path = location.path or location.raw
     place = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else str(path)
     hint = "name another with --store or TRIMTAB_STORE, or see who may write there"
@@ -505,7 +505,7 @@ def _remove_with_companions(path: Path) -> None:
 def _definitions(connection: sqlite3.Connection) -> int:
     """Return a checksum of the definitions of our tables and indexes, and of the revision.
 
-    It is SQLite's ``user_version``, so that a damaged definition is not taken for another question.
+    It is stored as SQLite's ``user_version``, so that a damaged definition is detected.
     """
     indexes = {index.name for table in schema.metadata.tables.values() for index in table.indexes}
     ours = {*schema.metadata.tables, *indexes, schema.VERSION_TABLE}
@@ -516,7 +516,7 @@ def _definitions(connection: sqlite3.Connection) -> int:
 
 
 def _upgrade(connection: Connection) -> None:
-    """Run what is missing of the revisions, in the transaction that is open."""
+    """Run the missing revisions, in the open transaction."""
     from alembic import command
     from alembic.config import Config
 

@@ -1,18 +1,18 @@
 """Values that the store keeps: sites, series, incidents, and results of a site's record.
 
-A result is worked out once, and read from the store until the record changes::
+A result is computed once, and read from the store until the record changes::
 
     remembered(noun, kind, rests_on, make)
        │ digest of what it rests on: sums of the rows, terms, sources of this program
        ├── as in the store ──> the stored value
        └── different ────────> make(), kept when all values of this look are made
 
-Each value names the rows that it rests on. A value that was made while they changed is not kept. A
-process that may not write to the store works out the same values, and so does one that finds a
+Each value names the rows that it depends on. A value that was made while they changed is not kept.
+A process that may not write to the store computes the same values, and so does one that finds a
 value of another version. Nothing of a short record is kept, because judging it is faster than
-reading what was kept. Drawings take longer, and are kept for every record.
+reading kept values. Drawings take longer, and are kept for every record.
 
-`afresh` works everything out from nothing, and reports what differs from the kept values.
+`afresh` computes everything from scratch, and reports differences from the kept values.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A value as bytes, and the digest of all that it was worked out of."""
+    """A value as bytes, and the digest of all that it was computed from."""
 
     basis: str
     document: bytes
@@ -248,14 +248,14 @@ class Derived:
 def value_of(kind: type[V], row: Any, /, **more: Any) -> V:
     """Return the value of a row: the fields that have the name of a column, and ``more``.
 
-    The row may be another value: what both name alike goes over.
+    The row may be another value: fields of the same name are copied.
     """
     names = (field.name for field in fields(kind) if field.name not in more)
     return kind(**{name: getattr(row, name) for name in names}, **more)
 
 
 class Keepable(Protocol):
-    """A value that a command works out and the dashboard shows: a horizon, a sweep of the twin."""
+    """A value that a command computes and the dashboard shows: a horizon, a sweep of the twin."""
 
     KEPT_AS: ClassVar[str]
 
@@ -279,7 +279,7 @@ class Results(Generic[ResultValue]):
     Attributes
     ----------
     unread
-        How many are left out, since another version kept them.
+        Number of results left out, since another version stored them.
     """
 
     held: tuple[KeptValue[ResultValue], ...] = ()
@@ -294,7 +294,7 @@ class Results(Generic[ResultValue]):
         return (Message("results-unread", text),)
 
     def chosen(self, id_: str) -> KeptValue[ResultValue] | None:
-        """Return the result of an id, the newest where none is named.
+        """Return the result with an id; the newest for an empty one.
 
         Raises
         ------
@@ -349,7 +349,7 @@ _SOURCES: Final = (
     "twin/whatif/*",
     "web/**/*",
 )
-"""Sources that decide what is worked out, and what pages of it are made."""
+"""Sources that determine the computed values and the pages made from them."""
 _FEW_RUNS: Final = 1000
 """A record with fewer runs is short."""
 _LEVEL: Final = 1
@@ -358,7 +358,7 @@ _LEVEL: Final = 1
 
 @dataclass(slots=True)
 class AfreshComparison:
-    """Kept values compared with those worked out from nothing: how many, and which differ."""
+    """Kept values compared with those computed from scratch: their number, and which differ."""
 
     values: int = 0
     differing: list[str] = field(default_factory=list)
@@ -370,7 +370,7 @@ _comparison: ContextVar[AfreshComparison | None] = ContextVar("comparison", defa
 
 @contextmanager
 def afresh() -> Iterator[AfreshComparison]:
-    """Work out from nothing what is asked for meanwhile; what was kept is compared with it."""
+    """Compute from scratch what is asked for in the block, and compare it with the kept values."""
     comparison = AfreshComparison()
     token = _comparison.set(comparison)
     try:
@@ -400,7 +400,7 @@ def compared_afresh(wanted: bool, tell: Callable[[str], object]) -> Iterator[Non
 
 
 def is_afresh() -> bool:
-    """Return whether everything is worked out from nothing now."""
+    """Return whether everything is currently computed from scratch."""
     return _comparison.get() is not None
 
 
@@ -515,7 +515,7 @@ class Keeping:
             comparison.differing.append(noun)
 
     def keep(self) -> None:
-        """Keep what was made, as far as what it rests on is as it was."""
+        """Keep the values that were made, as far as the rows that they depend on are unchanged."""
         if not self._made:
             return
         now = self.store.sums(self.site)
@@ -530,7 +530,7 @@ class Keeping:
 
 
 def is_long(sums: Sums) -> bool:
-    """Return whether a record is so long that what is worked out of it is kept."""
+    """Return whether a record is so long that values computed from it are kept."""
     return sum(count for count, _ in sums.runs.values()) >= _FEW_RUNS
 
 
@@ -568,5 +568,5 @@ def _digest(rests_on: object) -> str:
 
 
 def _version() -> str:
-    """Return the digest of the sources that decide what is worked out."""
+    """Return the digest of the sources that determine the computed values."""
     return source_digest(*_SOURCES)

@@ -38,14 +38,14 @@ class ActingRecords(Connections):
         until: datetime,
         gone: Callable[[str], bool],
     ) -> int:
-        """Take the right to act on a site, and return its token: higher than every one before.
+        """Take the right to act on a site, and return its token: higher than all earlier ones.
 
         Parameters
         ----------
         until
-            Aware; after that anybody may take it.
+            End of the right, aware; after that any process may take it.
         gone
-            Whether a process is known to be no more.
+            Whether a process is known to have ended.
 
         Raises
         ------
@@ -90,7 +90,7 @@ class ActingRecords(Connections):
             connection.execute(update(schema.acting).where(*this).values(holder=None, until=None))
 
     def put_action(self, action: Action) -> None:
-        """Keep an action, in place of what was kept under its id."""
+        """Store an action, in place of one with the same id."""
         reason = action.instruction.reason
         values = {
             **row_of(
@@ -181,14 +181,14 @@ def _to_action(row: Row[Any], site: str) -> Action:
 
 
 REMEMBERED: Final = timedelta(days=400)
-"""So far back goes the part of the ledger that decisions rest on."""
+"""Length of the part of the ledger that decisions are based on."""
 
 
 class AlertRecords(Connections):
     """The part of the store that alerting reads and writes."""
 
     def add_alert(self, alert: Alert) -> bool:
-        """Keep an alert and return whether it was new; one that is kept stays as it is."""
+        """Store an alert and return whether it was new; a stored one stays as it is."""
         row = row_of(
             alert,
             schema.alert,
@@ -202,7 +202,7 @@ class AlertRecords(Connections):
             return connection.execute(insertion).rowcount == 1
 
     def put_delivery(self, alert: str, delivery: Delivery) -> bool:
-        """Keep how far an alert has come on its way to one receiver; false: no such alert is kept.
+        """Store the state of delivery of an alert to one receiver; false: no such alert is stored.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Where a store and the files of purges lie: defaults, URLs and paths, and unsuitable file systems.
+"""Places of a store and of the files of purges: defaults, URLs, paths, unsuitable file systems.
 
 No database library is imported here: ``trimtab --help`` names the default.
 """
@@ -255,7 +255,7 @@ VARIABLE: Final = "TRIMTAB_PURGE"
 
 @dataclass(frozen=True, slots=True)
 class PurgePlace:
-    """A directory of root's, closed to everybody else.
+    """A directory of root that is closed to other users.
 
     It holds the signing key, the journals and the arming files of purges.
 
@@ -272,7 +272,7 @@ class PurgePlace:
 
     @property
     def key(self) -> Path:
-        """The file of the secret that plans are signed with."""
+        """The file with the secret key that signs plans."""
         return self.directory / "key"
 
     @property
@@ -282,7 +282,7 @@ class PurgePlace:
 
 
 def purge_place(path: str | os.PathLike[str] | None = None) -> PurgePlace:
-    """Return the place that is given, else that of ``$TRIMTAB_PURGE``, else the system's own."""
+    """Return the given place, else that of ``$TRIMTAB_PURGE``, else the system's default."""
     named = path or os.environ.get(VARIABLE)
     return PurgePlace(Path(os.path.abspath(named)) if named else DEFAULT)  # noqa: PTH100
 

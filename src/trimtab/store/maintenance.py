@@ -252,7 +252,7 @@ class StoreCheck:
 
 
 def check(connection: Connection, raw: RawDirectory, *, contents: bool) -> StoreCheck:
-    """Return what is damaged; it is only read."""
+    """Return the damage of a store, which is only read."""
     connection.execution_options(**UNCHECKED)
     database_problems: list[str] = []
 
@@ -278,7 +278,7 @@ def check(connection: Connection, raw: RawDirectory, *, contents: bool) -> Store
 
 
 def problems(connection: Connection, raw: RawDirectory, *, contents: bool) -> Iterator[str]:
-    """Yield what is wrong with the database and the raw outputs, in plain words."""
+    """Yield the problems of the database and the raw outputs as text."""
     for line in structure_problems(connection):
         yield Message("database-damaged", f"the database is damaged: {line}")
     if connection.dialect.name == "sqlite":

@@ -27,7 +27,7 @@ from trimtab.base.trusted_file import opened, synchronise, synchronise_file_syst
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
 YOUNG_S: Final = 3600.0
-"""How long after it was put content is safe from removal, whether a row names it or not."""
+"""Time for which new content is safe from removal, whether a row names it or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +84,13 @@ class RawDirectory:
         """Put contents, given by their sha256; all are on stable storage when this returns.
 
         Two ``syncfs`` serve all of them, where `put` waits for the device twice for each: seconds
-        instead of minutes for an archive. (Before Linux 5.8 it does not report failed writes;
-        what was imported can be imported again, and `Store.check` finds what is missing.)
+        instead of minutes for an archive. (Before Linux 5.8 it does not report failed writes; an
+        import can be repeated, and `Store.check` finds missing content.)
 
         Raises
         ------
         UnreadableError
-            One could not be written; those before it may have been.
+            A content could not be written; earlier ones may have been.
         """
         parts: list[tuple[Path, Path]] = []
         file = self.path
@@ -120,7 +120,7 @@ class RawDirectory:
         Raises
         ------
         UnreadableError
-            The file is missing, cannot be read or is not what was kept; its name is said.
+            The file, which the error names, is missing, unreadable or not what was stored.
         """
         if sha256 == EMPTY_SHA256:
             return b""
@@ -145,9 +145,9 @@ class RawDirectory:
         return content
 
     def remove(self, sha256: str) -> int | None:
-        """Remove content and return the bytes of its file; ``None`` where none was removed.
+        """Remove content and return the bytes of its file; ``None`` if nothing was removed.
 
-        What was put within `YOUNG_S` stays: the row that names it may be on its way.
+        Content younger than `YOUNG_S` stays: the row that names it may be on its way.
 
         Raises
         ------

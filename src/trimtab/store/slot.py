@@ -1,4 +1,4 @@
-"""Slots and leases: what was due and what came of it, and which process watches a site.
+"""Slots and leases: due items with their results, and the process that watches a site.
 
 A process is named by host, process id and start time. A store may be shared by machines with the
 same host name (clones, containers, ``localhost``), which cannot see one another's processes. So
@@ -42,7 +42,7 @@ from trimtab.store.kept import value_of
 from trimtab.store.snapshot_record import SnapshotRecords, insert_snapshots
 
 LEASE_S: Final = 1800.0
-"""A watch on another host that says nothing for so long is taken to be gone."""
+"""Time without a renewal after which a watch on another host is taken to have ended."""
 
 
 def lease_end(now: datetime) -> datetime:
@@ -53,7 +53,7 @@ def lease_end(now: datetime) -> datetime:
 _START_FIELD: Final = 22
 """``starttime`` in /proc/PID/stat, in clock ticks since boot (proc(5)); counted from 1."""
 _FIRST_NAMESPACE: Final = "pid:[4026531836]"
-"""That of the machine itself: ``PROC_PID_INIT_INO`` in Linux's include/linux/proc_ns.h."""
+"""Namespace of the machine itself: ``PROC_PID_INIT_INO`` in Linux's include/linux/proc_ns.h."""
 _MACHINE_CHARACTERS: Final = 16
 
 
@@ -145,22 +145,22 @@ class SlotState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One time at which an item of a site was due, with everything that came of it.
+    """One time at which an item of a site was due, with its results.
 
     Attributes
     ----------
     item
         ``probe:NAME`` or ``snapshot``.
     due_at
-        As the schedule says, without jitter.
+        Time by the schedule, without jitter.
     run
-        Id of the run; one that was missed has a run too, which says that nothing was measured.
+        Id of the run; a missed slot has a run too, which says that nothing was measured.
     before, after
         Ids of the snapshots around the probe; a snapshot that was due is ``after``.
     verdicts
-        On the run, with what was known then.
+        Verdicts on the run, as known at that time.
     detail
-        In words: why the state is what it is, what is missing.
+        Reason for the state, and missing parts, as text.
     holder
         The process that started it.
     """
@@ -251,10 +251,10 @@ class WatchState:
 
 
 def put_slot(connection: Connection, slot: Slot) -> bool:
-    """Return whether the slot was put in place of nothing, or of one that the holder had started.
+    """Store a slot if it is new or its holder had started it; return whether it was stored.
 
-    What has ended stays as it is, and so does what another process has started. A miss gives way
-    to what came of the slot after all, see `claim_slot_row`.
+    A slot that has ended stays as it is, and so does one that another process has started. A missed
+    slot is replaced by a later result, see `claim_slot_row`.
     """
     number = site_number(connection, slot.site)
     values = _row(slot, number)
@@ -276,8 +276,8 @@ def _changed(
 ) -> bool:
     """Return whether the slot met the condition, and was changed.
 
-    Asked and changed in one statement: a takeover by another host that comes in between waits for
-    it, or is seen by it, on PostgreSQL too.
+    Condition and change are one statement: a simultaneous takeover by another host waits for it, or
+    is seen by it, on PostgreSQL too.
     """
     change = update(schema.slot).where(*this, condition).values(values)
     if connection.execute(change).rowcount != 1:
@@ -298,10 +298,10 @@ def _may_be_put(slot: Slot) -> ColumnElement[bool]:
 
 
 def claim_slot_row(connection: Connection, slot: Slot) -> bool:
-    """Return whether the slot is now its holder's: there was none, or one that had not ended.
+    """Claim a slot that is new or has not ended for its holder; return whether that succeeded.
 
-    One that was missed is claimed as well, and the run that said so goes: a clock that was ahead
-    for a while has missed all slots up to there, and their time still comes.
+    A missed slot is claimed as well, and the run that records the miss is removed: a clock that was
+    ahead for a while has missed all slots up to that time, which are still to come.
     """
     number = site_number(connection, slot.site)
     this, values, state = _this(slot, number), _row(slot, number), schema.slot.c.state
@@ -452,19 +452,19 @@ class WatchRecords(SnapshotRecords):
         snapshots: Mapping[str, Snapshot] = _NOTHING,
         event: Event | None = None,
     ) -> bool:
-        """Keep how far a slot has come, with what came of it, and return whether it was kept.
+        """Store the state of a slot with its results, and return whether they were stored.
 
-        Everything is one transaction: all of it is kept, or nothing. Raw outputs are on stable
-        storage before it. With the state `SlotState.STARTED` a part is kept and the slot goes on.
-        What is kept under the id of the run, of a snapshot or of the event stays as it is. Where
-        the slot has ended before, or another process has started it, nothing is kept.
+        Everything is one transaction: all of it is stored, or nothing. Raw outputs are on stable
+        storage before it. With the state `SlotState.STARTED` a part is stored and the slot goes on.
+        A run, snapshot or event whose id is stored already stays as it is. If the slot has ended
+        before, or another process has started it, nothing is stored.
 
         Parameters
         ----------
         slot
             All its fields; ``holder`` as it was claimed.
         others
-            What was measured with the run.
+            Other runs, measured with this one.
         snapshots
             Id to snapshot.
         """
@@ -495,7 +495,7 @@ class WatchRecords(SnapshotRecords):
     ) -> tuple[Slot, ...]:
         """Return the slots of a site that were due within a stretch, the oldest first.
 
-        What only says from when on an item is watched (`SlotState.BEGUN`) is left out.
+        Marks of the time from which an item is watched (`SlotState.BEGUN`) are left out.
 
         Parameters
         ----------
@@ -526,9 +526,9 @@ class WatchRecords(SnapshotRecords):
         Parameters
         ----------
         until
-            Leaves out what was due after this time.
+            Leaves out slots due after this time.
         state
-            Only those that have come so far.
+            Only slots in this state.
         """
         table = schema.slot.c
         query = _of_site(site).where(table.item == item)
