@@ -400,7 +400,7 @@ _KINDS: Final = {
     "migrate": EventKind.NOTE,
 }
 _NAMED: Final = 3
-"""So many actions and settings are named: an explanation shows the beginning of an entry."""
+"""Actions and settings named in an entry, of which an explanation shows only the beginning."""
 _ID_SHOWN: Final = 13
 
 

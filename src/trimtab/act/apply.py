@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from trimtab.store.store import Store
 
 LEASE: Final = timedelta(minutes=10)
-"""The right to act is renewed before each instruction; of a process that hangs it lapses then."""
+"""Duration of the right to act, which is renewed before each instruction."""
 RIGHT_LOST: Final = "right-lost"
 GivesWay = Callable[[float], bool]
-"""Whether something that goes before is due within so many seconds."""
+"""Whether work of higher precedence is due within a number of seconds."""
 COUNTED_AFTER_S: Final = (0.5, 2.0, 5.0, 10.0)
-"""Pauses before the counters of discards are looked at again. On loop devices those of XFS moved
-at once, and had all of a trim 0.2 s later."""
+"""Pauses before the counters of discards are read again. On loop devices those of XFS moved at
+once, and had all of a trim 0.2 s later."""
 PERMANENT_BEFORE: Final = "permanent_before"
 
 
@@ -365,7 +365,7 @@ def _done(action: Action, surroundings: ActingSurroundings) -> _End:
 
 
 def _value_now(instruction: Instruction, driver: Driver) -> str | None:
-    """Return what a setting was left at: what is taken back later is known by it."""
+    """Return the value that a setting was left at, by which a later revert recognises it."""
     if instruction.setting is None:
         return None
     try:
@@ -408,7 +408,7 @@ def _set(action: Action, surroundings: ActingSurroundings) -> _End:
 
 
 def _set_permanently(action: Action, done: _End, surroundings: ActingSurroundings) -> _End:
-    """Set for every mount to come what was set now; where that fails, put the value back."""
+    """Set the new value for all future mounts too; if that fails, restore the old value."""
     driver, instruction = surroundings.driver, action.instruction
     target = instruction.target
     assert instruction.setting is not None
@@ -444,12 +444,12 @@ def _permanent_value(action: Action, surroundings: ActingSurroundings) -> str | 
 
 
 def _confirmed(end: _End, driver: Driver) -> _End:
-    """Let a change that was read back stay, where the servers put it back otherwise.
+    """Confirm a change that was read back, since the servers would revert it otherwise.
 
     Raises
     ------
     ToolError
-        They are going to put it back.
+        The servers are going to revert it.
     """
     if end.outcome is Outcome.DONE:
         why_not = driver.confirm()

@@ -37,12 +37,12 @@ BASELINE: Final = timedelta(hours=1)
 def observe(
     site: Site, driver: Driver, store: Store, now: datetime, long_ago: LongAgo | None = None
 ) -> SiteObserved:
-    """Return a site as it is now; everything that could not be observed is said in it.
+    """Return a site as it is now, with the reason for everything that could not be observed.
 
     Parameters
     ----------
     long_ago
-        What earlier visits of this process read of the ledger; ``None``: nothing.
+        Part of the ledger that earlier visits of this process read; ``None``: nothing.
     """
     snapshot = driver.snapshot(now)
     latest = store.latest_snapshot(site.name)
@@ -61,9 +61,9 @@ def observe(
 
 
 class LongAgo:
-    """Actions of long ago that still count, kept in memory between two visits.
+    """Old actions that still count, kept in memory between two visits.
 
-    Each visit reads those that have become old since the one before it; all of them are read at
+    Each visit reads those that have become old since the previous visit; all of them are read at
     first, and once a day, as another process may have settled one.
     """
 
@@ -75,12 +75,12 @@ class LongAgo:
     def before(
         self, store: Store, site: str, until: datetime, reverted: Collection[str] = frozenset()
     ) -> tuple[Action, ...]:
-        """Return what was set or closed before a time and may be in force.
+        """Return settings and closings from before a time that may still be in force.
 
         Parameters
         ----------
         reverted
-            Ids of actions that were taken back since.
+            Ids of actions that were reverted since.
         """
         known, first, end = self._until, self._from, until - timedelta(microseconds=1)
         if first is None or known is None or not known <= until < first + _READ_AGAIN:
@@ -94,7 +94,7 @@ class LongAgo:
 def ledger(
     store: Store, site: Site, now: datetime, long_ago: LongAgo | None = None
 ) -> tuple[Action, ...]:
-    """Return the actions that decisions may rest on: those of lately, and what may be in force."""
+    """Return the actions that decisions are based on: recent ones, and what may be in force."""
     since, policies = now - LEDGER, site.policies
     recent = list(store.actions(site.name, since=since, kinds=set(ActionKind) - REPEATED_S.keys()))
     reverted = {name for action in recent for name in action.instruction.reverts}

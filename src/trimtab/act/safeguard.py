@@ -1,9 +1,9 @@
 """Safeguards while a site is changed: a dead man's switch, paced trims, and checked moves of files.
 
-The dead man puts a value back when the process that wrote it dies before it has read the value
-again. Where the servers do that by themselves (`Driver.dead_man_s`), no child is needed. Elsewhere
-a child holds a pipe from this process. It gets a line before each write, and another when the value
-was read back. When the pipe ends in between, it writes the previous value.
+The dead man's switch restores a value when the process that wrote it dies before it has read the
+value back. If the servers do that by themselves (`Driver.dead_man_s`), no child is needed.
+Otherwise a child holds a pipe from this process. It gets a line before each write, and another when
+the value was read back. When the pipe ends in between, it writes the previous value.
 
 `Pacing` pauses between two steps of a trim while writes take longer than they did before it.
 """
@@ -90,9 +90,9 @@ def dead_man(driver: Driver) -> Iterator[DeadMan]:
 
 
 def put_back(driver: Driver, reading: int) -> bool:
-    """Read what is written until the pipe ends, then put back what was not read back.
+    """Read lines until the pipe ends, then restore the value that was not read back.
 
-    Returns whether a value was put back. A value that another has changed since stays.
+    Returns whether a value was restored. A value that another process has changed since stays.
     """
     pending: dict[str, str] = {}
     with os.fdopen(reading, "rb") as lines:
@@ -268,7 +268,7 @@ def _compared(path: str, target: str, before: dict[str, Any], driver: Driver) ->
 def _another(
     path: str, instruction: Instruction, seen: dict[str, Any], driver: Driver
 ) -> str | None:
-    """Return why what is at a path is not the file of the index, as it was then."""
+    """Return why a path does not have the file of the index, unchanged; ``None`` if it has."""
     import stat
 
     if not stat.S_ISREG(seen["mode"]) or seen["links"] != 1:
@@ -286,7 +286,7 @@ def _another(
 
 
 def _look(path: str) -> dict[str, Any] | Message:
-    """Return what a file is, with a checksum of parts of it; its time of access stays."""
+    """Return the attributes of a file and a checksum of parts of it; its access time stays."""
     argv = (sys.executable, "-I", "-S", "-c", _LOOK, path)
     result = execute(argv, timeout_s=LOOK_TIMEOUT_S)
     if result.problem is not None:

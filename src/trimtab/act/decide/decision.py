@@ -210,7 +210,7 @@ def planned_by(
     action: str | None,
     index: Callable[[], balance.MovableFiles] | None,
 ) -> Plan:
-    """Return what a policy makes of what was observed."""
+    """Return the plan that a policy makes from the observations."""
     if policy in CONTROLLERS:
         plan = decided(observed, policy, now)
     elif policy == "migrate":
