@@ -160,7 +160,7 @@ def _address(data: bytes, path: Path) -> str:
 
 @contextmanager
 def nothing_unpickled() -> Iterator[None]:
-    """Let no pickle do anything in this process, and Dask read only what is plain data.
+    """Let no pickle run code in this process, and let Dask read only plain data.
 
     Notes
     -----
@@ -181,7 +181,7 @@ def nothing_unpickled() -> Iterator[None]:
         for name, (dumps, *_) in readers.items():
             if name not in _READ:
                 register_serialization_family(name, dumps, _unread)
-        # It prints what others wrote; what matters of it becomes an error here.
+        # It prints text from others; whatever matters becomes an error here.
         logger.handlers = [logging.NullHandler()]
         yield
     finally:
@@ -197,24 +197,24 @@ def _hook() -> None:
 
 def _refuse_names(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "pickle.find_class" and _clients:
-        # Of this type, since Dask goes on where a traceback cannot be read for it.
+        # A TypeError, since Dask continues when it cannot read a traceback because of one.
         raise TypeError(f"a pickle asks for {arguments[0]}.{arguments[1]}: none is read here")
 
 
 def _unread(_header: Any, frames: Any) -> bytes:
-    """Return what Dask would have made an object of as the bytes that came."""
+    """Return the received bytes, of which Dask would have made an object."""
     return b"".join(frames)
 
 
 _TRIES: Final = 10
-"""Times that a question is sent whose workers died; Dask gives up on it after four of them."""
+"""Number of times that a question whose workers died is sent; Dask itself gives up after four."""
 _WORKERS_S: Final = 60.0
 """Longest wait for an answer of the scheduler, for its first worker, and for another once none is
 left."""
 _LOOK_S: Final = 5.0
 """Time without an ended task after which workers are counted."""
 _COUNT_S: Final = 0.2
-"""So long a count of workers is used: it is a round trip to the scheduler."""
+"""Time for which a count of workers is used, since it is a round trip to the scheduler."""
 _SHOWN: Final = 2000
 """Characters of an error of a worker that are shown."""
 
@@ -223,19 +223,19 @@ _SHOWN: Final = 2000
 def answering(
     processes: int | None, dask: str | None, *, most: int, hint: str
 ) -> Iterator[Together]:
-    """Yield what answers many questions at once: processes of this host, or workers of Dask.
+    """Yield a function that answers questions in parallel, by local processes or Dask workers.
 
     Parameters
     ----------
     processes
-        How many answer on this host; ``None``: one a processor.
+        Number of processes on this host; ``None``: one per processor.
     dask
-        Address or scheduler file of a Dask scheduler; ``local:4``: four processes of this host
-        answer, and ``local`` one a processor, without Dask; ``None``: as `processes` says.
+        Address or scheduler file of a Dask scheduler; ``local:4`` for four processes of this host
+        without Dask, ``local`` for one per processor; ``None``: as in `processes`.
     most
-        Questions there will be.
+        Maximum number of questions.
     hint
-        What to do where a worker is killed.
+        What to do if a worker is killed.
 
     Raises
     ------
@@ -397,7 +397,7 @@ class DaskWorkers:
                 yield task.number, answer[0]
                 self._hand_out(waiting)
         finally:
-            # A task that runs goes on to its end, and changes nothing.
+            # A running task continues to its end, and changes nothing.
             self._client.cancel(list(self._tasks), force=True)
 
     def _next_ended(self, waiting: Iterator[_Task]) -> Any:
@@ -470,9 +470,9 @@ class DaskWorkers:
         return (_read(task.question, data),)
 
     def _lost_with_workers(self, future: Any, task: _Task) -> None:
-        """Return where a task may be sent again; a task of this client never fails by itself.
+        """Return if a task may be sent again; a task of this client never fails by itself.
 
-        What Dask says of it is a pickle, which is not read: names in it are looked for.
+        Dask's error is a pickle, which is not read: it is searched for names.
         """
         why = repr(future.exception(timeout=_WORKERS_S))
         if "KilledWorker" in why:

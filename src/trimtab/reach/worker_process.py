@@ -27,8 +27,8 @@ from trimtab.base.error import ToolError
 Answer_co = TypeVar("Answer_co", covariant=True)
 _ONE_THREAD: Final = {"POLARS_MAX_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _NOTHING_KEPT: Final = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0"}
-"""To the allocator of frames (jemalloc's own documentation, TUNING): what is freed goes back to the
-system at once. By itself it keeps it until something else is allocated, hours later in a watch."""
+"""Setting of the allocator of frames (jemalloc's own documentation, TUNING): freed memory goes back
+to the system at once. By default it stays until the next allocation, hours later in a watch."""
 _OBJECTS: Final = 1_000_000
 
 
@@ -37,13 +37,13 @@ AHEAD: Final = 2
 
 
 def processors() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 @contextmanager
 def worker_pool(workers: int, *, hint: str) -> Iterator[ProcessPoolExecutor]:
-    """Yield a pool of processes; what was not begun when it is left is not begun any more.
+    """Yield a pool of processes; questions not begun when the block ends are dropped.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ possible."""
 
 
 def one_by_one(questions: Iterable[Question[Any]]) -> Iterator[Any]:
-    """Yield the answers, each worked out here when it is asked for."""
+    """Yield the answers, each computed in this process on demand."""
     return (question.answer() for question in questions)
 
 
@@ -134,14 +134,14 @@ class Workers(Protocol):
         Parameters
         ----------
         questions
-            Asked for more after each answer, also once it had none.
+            Iterator that is asked for more after each answer, also after it was empty.
         """
         ...
 
 
 @contextmanager
 def workers_here(processes: int, *, hint: str) -> Iterator[Workers]:
-    """Yield processes of this host that answer what this one goes on to ask.
+    """Yield processes of this host that answer further questions of this one.
 
     Raises
     ------
@@ -160,7 +160,7 @@ class _Pooled:
     threads: int
 
     def as_they_end(self, questions: Iterator[Question[Any]]) -> Iterator[Any]:
-        """Yield answers as `Workers` has it."""
+        """Yield answers as in `Workers`."""
         running: set[Future[Any]] = set()
         while True:
             room = AHEAD * self.threads - len(running)
@@ -173,10 +173,10 @@ class _Pooled:
 
 
 class _Crew:
-    """Workers that are given one question at a time, and this process, which takes what is left.
+    """Workers that are given one question at a time, and this process, which takes the rest.
 
-    A pool would hand a worker its next question before it is done with the one before, and what is
-    handed out cannot be taken back: this process would stand by while the worker does both.
+    A pool would hand a worker its next question before it is done with the previous one, and could
+    not take it back: this process would be idle while the worker does both.
     """
 
     def __init__(self, pool: ProcessPoolExecutor, workers: int) -> None:
@@ -186,7 +186,7 @@ class _Crew:
         self._lock = threading.Lock()
 
     def together(self, questions: Iterable[Question[Any]]) -> Iterator[Any]:
-        """Begin with the questions, and return what yields their answers in order."""
+        """Begin with the questions, and return an iterator over their answers in order."""
         requested: deque[_Asked] = deque()
         for question in questions:
             requested.append(_Asked(question))
@@ -246,9 +246,9 @@ def _answered(question: Question[Answer_co]) -> Answer_co:
 
 @contextmanager
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Let libraries that are loaded from now on find these variables.
+    """Set environment variables in the block, for libraries that are loaded in it.
 
-    In this process as well, where it has not loaded them.
+    They apply to this process as well, if it has not loaded the libraries yet.
     """
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
