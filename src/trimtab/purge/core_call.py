@@ -23,23 +23,23 @@ from trimtab.reach.bounded import ask_child
 
 @contextmanager
 def core_errors(doing: str, *, hint: str | None = None) -> Iterator[None]:
-    """Raise what the core raises as an error of Trimtab.
+    """Convert errors of the core into errors of Trimtab.
 
     Parameters
     ----------
     doing
-        What is done, as a noun: ``the scan``.
+        The work, as a noun: ``the scan``.
     hint
-        What to do next where a call to the system failed, or a file is damaged.
+        What to do next if a call to the system failed, or a file is damaged.
 
     Raises
     ------
     ToolError
         A call to the system failed.
     UsageError
-        A number or a path that cannot be.
+        A number or a path is impossible.
     DataError
-        A file is not what it should be.
+        A file is damaged.
     """
     try:
         yield
@@ -76,7 +76,7 @@ def require_answer(root: str, noun: str, *, deadline_s: float = ANSWER_DEADLINE_
     Parameters
     ----------
     noun
-        What would be begun: ``the scan``.
+        The work to begin, as a noun: ``the scan``.
 
     Raises
     ------
@@ -158,26 +158,26 @@ class ScanLimits:
 
     @property
     def are_shared(self) -> bool:
-        """Whether several processes have to share what is allowed."""
+        """Whether several processes have to share the limits."""
         return self.calls_per_s is not None or self.calls_per_mdt_s is not None
 
     def threads(self, chosen: int = 0) -> int:
-        """Return the threads that come close to the limit; 0 without one: as suits the machine.
+        """Return the number of threads that nearly reach the limit; 0: as suits the machine.
 
-        Never more than calls a second, whoever chose them: each would wait for longer, and a
-        scan that is stopped for all of them.
+        It is never more than calls per second, even if chosen: each thread would wait for longer,
+        and stopping a scan would wait for all of them.
         """
         if self.calls_per_s is None:
             return chosen
         return min(chosen, max(2, int(self.calls_per_s))) or _threads(self.calls_per_s)
 
     def for_core(self, threads: int, calls_a_name: int, share: float) -> CoreLimits:
-        """Return what holds for a process with so many threads that has a share of the calls.
+        """Return the limits of one process with a number of threads and a share of the calls.
 
         Parameters
         ----------
         calls_a_name
-            System calls that a name takes, about.
+            Approximate number of system calls for a name.
         """
         delay_s, each_mdt = 0.0, None
         if self.calls_per_s is not None:
@@ -188,7 +188,7 @@ class ScanLimits:
         return {"delay_s": delay_s, "latency_s_max": self.latency_s_max, "each_mdt": each_mdt}
 
     def stop_s(self, threads: int, calls_a_name: int, share: float) -> float:
-        """Return in what time such a process stops, unless the file system hangs."""
+        """Return within how many seconds such a process stops, unless the file system hangs."""
         core = self.for_core(threads, calls_a_name, share)
         turn_s = core["delay_s"]
         if core["each_mdt"] is not None:

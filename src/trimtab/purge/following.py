@@ -279,13 +279,13 @@ def alone(directory: Path) -> Iterator[None]:
 def follow_once(
     directory: Path, changelogs: LiveChangelogs, clock: Callable[[], datetime]
 ) -> Round:
-    """Return what one round brought; whoever calls holds the index `alone`.
+    """Do one round and return its result; the caller holds the index `alone`.
 
     Raises
     ------
     ToolError, DataError, UnreadableError
-        A changelog, the index or the file system cannot be read, or the index not be written. The
-        index is what it was, or has the whole round.
+        A changelog, the index or the file system cannot be read, or the index cannot be written.
+        The index is unchanged, or has the whole round.
     """
     manifest = load_manifest(directory)
     followed = manifest.followed

@@ -205,7 +205,7 @@ class ChangeSearch:
         self.unread: dict[bytes, int] = {}
 
     def rows(self) -> pl.DataFrame:
-        """Return a row for each name of what was looked at; ``parent`` is the directory's FID."""
+        """Return a row for each name of the files looked at; ``parent`` is the directory's FID."""
         return pl.concat(self._frames) if self._frames else pl.DataFrame(schema=columns())
 
     def beneath(self, directories: frozenset[bytes]) -> frozenset[bytes]:
@@ -239,9 +239,10 @@ class ChangeSearch:
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the rows that files have now, and those that the index has of them.
 
-        What the index lists under a name that another file has now was renamed or removed too,
-        whether or not its record was read: it is looked at as well. So is what it lists beneath a
-        directory that is gone: it was removed, or moved with a directory that has another FID.
+        A file that the index lists under a name that another file has now was renamed or removed
+        too, whether or not its record was read: it is looked at as well. So are files that it lists
+        beneath a directory that is gone: they were removed, or moved with a directory of another
+        FID.
         """
         now, before, todo = self._compared(set(files), migrated)
         for _ in range(_IN_THE_WAY_MAX):
@@ -326,7 +327,7 @@ def _is_one_of(values: Set[bytes]) -> pl.Expr:
 
 
 def _compare(delta: Delta, before: pl.DataFrame, now: pl.DataFrame) -> None:
-    """Add to a delta what is different now."""
+    """Add the differences between two sets of rows to a delta."""
     of_now = now.unique(_KEY, keep="any")
     both = before.with_row_index("at").join(of_now, on=_KEY, suffix=_NOW)
     alike = [pl.col(name).eq_missing(pl.col(name + _NOW)) for name in columns() if name not in _KEY]
@@ -368,7 +369,7 @@ def committed(
 ) -> Manifest:
     """Return the manifest of an index with changes, under a new identifier; see `commit`.
 
-    What was looked at too often in vain is not looked at again, and many small shards become one.
+    Files that could not be looked at too often are given up, and many small shards become one.
     """
     now_s = int(now.timestamp())
     after = commit(
@@ -385,7 +386,7 @@ def committed(
 
 
 def stale_by(followed: Followed, search: ChangeSearch, again: Again) -> tuple[str, ...]:
-    """Return why an index may be wrong after a search, what was known before included."""
+    """Return why an index may be wrong after a search, including earlier reasons."""
     return tuple(dict.fromkeys((*followed.stale, *_stale_reasons(search, again))))
 
 

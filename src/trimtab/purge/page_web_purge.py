@@ -249,7 +249,7 @@ def plans(desk: DeskOf, site: str) -> PlansPage:
 
 
 class Approval(WrittenEntry):
-    """That an admin approves the plan of a hash."""
+    """Approval of the plan with a hash by an admin."""
 
     sha256: str = Field(max_length=64)
 

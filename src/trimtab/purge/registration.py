@@ -240,7 +240,7 @@ def plan_registration(
 def carry_out_registration(
     where: str, store_url: str | None, mdts: Collection[str], *, registered: bool, expected: str
 ) -> RegistrationDocument:
-    """Do what was planned, one MDT after another, and read it back.
+    """Carry out the plan, one MDT after another, and read the result back.
 
     Parameters
     ----------

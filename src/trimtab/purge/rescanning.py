@@ -205,9 +205,9 @@ class _Work:
         return contents
 
     def _new(self, search: ChangeSearch) -> set[bytes]:
-        """Return the directories that were looked at and were not known, and know them.
+        """Return the directories looked at that were not known, and add them to the known ones.
 
-        What could not be looked at may be one: whoever lists it fails then, or finds what it holds.
+        A file that could not be looked at may be one: listing it fails then, or finds its contents.
         """
         rows = search.rows()
         directories = set(rows.filter(rows["type"] == "d")["id"].to_list())
@@ -216,7 +216,7 @@ class _Work:
         return new
 
     def _commit(self, files: Sequence[bytes]) -> ChangeSearch:
-        """Look at files and commit how their rows are; return the look."""
+        """Look at files and commit their current rows; return the search."""
         manifest = load_manifest(self._directory)
         followed = manifest.followed
         assert followed is not None
@@ -232,12 +232,12 @@ class _Work:
     def finish(
         self, fresh: Mapping[str, FollowedMdt], users: Mapping[str, ChangelogUsers]
     ) -> Manifest:
-        """Commit that nothing is missing, and from where on each MDT is followed."""
+        """Commit that nothing is missing, and the point from which each MDT is followed."""
         manifest = load_manifest(self._directory)
         followed = manifest.followed
         assert followed is not None
         mdts = tuple(
-            # Renames of meanwhile may have moved what was not listed yet to where it was already.
+            # Renames meanwhile may have moved unlisted files into directories listed before.
             replace(mdt, scanned=max(mdt.scanned, users[mdt.mdt].index))
             for mdt in (fresh.get(each.mdt, each) for each in followed.mdts)
         )

@@ -282,7 +282,7 @@ def choose(
 def _growth(
     question: HorizonQuestion, policy: Policy, answers: SiteSays, now: datetime
 ) -> tuple[Growth | None, tuple[str, ...]]:
-    """Return the forecast, and what is to be said of it."""
+    """Return the forecast, and notes on it."""
     if question.site is None:
         if question.ahead_s is None:
             return None, ()

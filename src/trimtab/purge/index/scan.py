@@ -57,26 +57,26 @@ _HANGS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ScanOptions:
-    """How a scan goes.
+    """Options of a scan.
 
     Attributes
     ----------
     threads
-        0: as many as suit the machine.
+        Number of threads; 0: as many as suit the machine.
     checkpoint_s
-        Between the moments from which a scan that is killed goes on.
+        Seconds between two checkpoints, from which a killed scan continues.
     project, layout
-        What is asked besides: it costs a call or two for each file.
+        Whether to read these too, at a call or two per file.
     sizes
-        How sizes are learned on Lustre; elsewhere they are exact whatever is asked for.
+        Source of sizes on Lustre; elsewhere they are always exact.
     limits
-        How much is asked of the file system at most.
+        Limits of the calls to the file system.
     base
         Directory of an earlier index of the same root: only directories that changed since are
         read. ``None``: all are.
     dask
-        Scheduler whose workers scan, as `trimtab.reach.dask_worker.answering` has it; the index
-        is on storage that they share.
+        Scheduler whose workers scan, as in `trimtab.reach.dask_worker.answering`; the index is on
+        storage that they share.
     """
 
     threads: int = 0
@@ -98,28 +98,28 @@ def scan_index(
     progress: Progress | None = None,
     look: Look | None = None,
 ) -> Manifest:
-    """Return the manifest of the index that a scan makes, or goes on making.
+    """Scan, or continue a scan, and return the manifest of the index.
 
     Parameters
     ----------
     root
         Absolute path without links.
     directory
-        Where the index is to be: not there yet, empty, or left by a scan that was stopped.
+        Directory of the index: new, empty, or left by a scan that was stopped.
     look
-        Looks at the files of a sample; ``None``: those of this host's Lustre.
+        Looks at the files of a sample; ``None``: through this host's Lustre.
 
     Raises
     ------
     UsageError
-        There is an index already, or another scan's beginnings; or no incremental scan can start
-        from the earlier index.
+        There is an index already, or the beginning of another scan; or no incremental scan can
+        start from the earlier index.
     ToolError
-        The root is not what can be scanned, or a call failed; `NoAnswer` where it hangs.
+        The root cannot be scanned, or a call failed; `NoAnswer` if it hangs.
     DataError
-        What an interrupted scan left is damaged.
+        The remains of an interrupted scan are damaged.
     Interrupted
-        A signal came: the same command goes on.
+        A signal came: the same command continues.
     """
     require_answer(root, "the scan")
     top = root_facts(root)

@@ -141,19 +141,19 @@ class PartDone:
 
 @dataclass(frozen=True, slots=True)
 class ScanPart:
-    """Directories to scan, by whoever has time.
+    """Directories to scan, by the first idle worker.
 
     Attributes
     ----------
     parts
         Directory in which each attempt makes its own.
     checkpoint
-        With these directories left to read, and no shards. Its device number is that of all rows:
-        each host may have its own.
+        Checkpoint with these directories left to read, and no shards. Its device number is used
+        for all rows, since each host may have its own.
     budget_s
-        After which it is stopped.
+        Time after which it is stopped.
     share
-        The part of the calls that it may make, where they are limited.
+        Share of the calls that it may make, where calls are limited.
     """
 
     number: int
@@ -215,7 +215,7 @@ def _pairs(lists: list[list[Any]]) -> tuple[tuple[Any, Any], ...]:
 
 @dataclass(frozen=True, slots=True)
 class SpreadProgress:
-    """How far a scan by workers is; see `trimtab._core.ScanProgress`."""
+    """Progress of a scan by workers; see `trimtab._core.ScanProgress`."""
 
     entries: int
     directories: int
@@ -294,24 +294,24 @@ class Frontier:
             self.waiting.setdefault(directory.mdt, []).append(directory)
 
     def done(self, number: int, left: list[Left]) -> None:
-        """Put what a part left in place of what it was given."""
+        """Replace the directories of a part by those that it left."""
         del self.handed_out[number]
         del self.shares[number]
         self.wait_for(left)
 
     def unread(self) -> list[Left]:
-        """Return what is left, handed out or not."""
+        """Return all unread directories, handed out or not."""
         lists = (*self.waiting.values(), *self.handed_out.values())
         return [directory for left in lists for directory in left]
 
 
 def counted(lists: Mapping[int, Sequence[Left]]) -> int:
-    """Return how many directories there are in all lists."""
+    """Return the number of directories in all lists."""
     return sum(map(len, lists.values()))
 
 
 def left_of(checkpoint: dict[str, Any]) -> list[Left]:
-    """Return what a checkpoint has left to read."""
+    """Return the unread directories of a checkpoint."""
     return left_in(checkpoint["directories"], checkpoint["left"], checkpoint.get("mdts"))
 
 
@@ -320,7 +320,7 @@ def left_in(
     left: Sequence[tuple[int, int]],
     mdts: Sequence[int] | None,
 ) -> list[Left]:
-    """Return what is left to read, from the lists of a checkpoint."""
+    """Return the unread directories from the lists of a checkpoint."""
     ways: list[Way] = []
     for place, (parent, name) in enumerate(directories):
         ways.append((ways[parent], name) if place else None)
@@ -385,12 +385,12 @@ def spread(
 ) -> None:
     """Work off the checkpoint of an index by the workers of a Dask scheduler.
 
-    Afterwards it is that of a scan that has ended. Where it is interrupted, it has what is done.
+    Afterwards it is the checkpoint of a finished scan; after an interruption it has the work done.
 
     Parameters
     ----------
     save_s
-        Between two checkpoints.
+        Seconds between two checkpoints.
 
     Raises
     ------
@@ -404,7 +404,7 @@ def spread(
 
 
 class _Spread:
-    """A scan that is under way: its checkpoint, and what is left."""
+    """A running scan: its checkpoint, and its unread directories."""
 
     def __init__(
         self,
@@ -481,7 +481,7 @@ class _Spread:
         shutil.rmtree(source, ignore_errors=True)
 
     def _believed(self, done: PartDone) -> list[Left]:
-        """Return what a part left to read; refuse what is no outcome of a part that is out."""
+        """Return the directories that a part left; refuse results of no part that is out."""
         try:
             left = left_in(done.directories, done.left, done.mdts)
         except (LookupError, ValueError):

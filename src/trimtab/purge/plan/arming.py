@@ -276,16 +276,16 @@ def _name(person: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PurgeArmDocument:
-    """Who armed a plan, and from when that counts; null: a second person is missing.
+    """The persons who armed a plan, and from when that counts; null: a second person is missing.
 
     Attributes
     ----------
     by
-        Whoever did so now.
+        Person who armed it now.
     everybody
-        All who did, the first first.
+        All who armed it, in order of time.
     arming
-        What the policy asks for.
+        Requirement of the policy.
     """
 
     loaded: LoadedPlan
@@ -306,7 +306,7 @@ class PurgeArmDocument:
 
     @property
     def people(self) -> int:
-        """How many people that are known did."""
+        """Number of known persons who armed it."""
         return len({armed.person for armed in self.everybody if armed.person is not None})
 
     @property

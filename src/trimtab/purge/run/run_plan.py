@@ -215,9 +215,9 @@ def _carried_out(
 
 
 def _quarantines(plan: DeletionPlan, run: str) -> list[str]:
-    """Return where one of several runs at once has files aside: as it deletes, and recovers.
+    """Return the quarantines of one of several simultaneous runs: for deleting and for recovery.
 
-    Each has its own, and who takes over from it knows which: it empties and removes what is in it.
+    Each run has its own. A run that takes over from another knows and empties them.
     """
     names = (f"{run} deletes", f"{run} recovers")
     return [f"{plan.quarantine}.{sha256(n.encode()).hexdigest()[:16]}" for n in names]

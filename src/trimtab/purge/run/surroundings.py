@@ -460,10 +460,10 @@ class AskedServers:
         return AskedSite(self.in_flight, self.clocks, self.keeps_deleted, self._drain.restart)
 
     def in_flight(self) -> int | None:
-        """Return how many of the objects that waited at the first look may still wait.
+        """Return the number of objects waiting at the first look that may still wait.
 
-        An MDS that falls silent while it has objects destroyed has not destroyed them: what was
-        known last holds.
+        An MDS that falls silent while it has objects destroyed may not have destroyed them: the
+        last known number is used.
         """
         space = self._ask_deleted_space("objects of deleted files are still being destroyed")
         if space is None or space.objects is None:
