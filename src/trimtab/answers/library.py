@@ -148,17 +148,17 @@ class SiteRecord:
     ) -> JudgedSite:
         """Return the verdicts, change points and slow targets of every series.
 
-        ``judgement.series`` has them, ``frames`` the runs that each rests on.
+        ``judgement.series`` has them, ``frames`` the runs behind each.
 
         Parameters
         ----------
         goal, window_s
-            COV, and seconds that it is judged over; the site file's, else 0.08 and 48 h.
+            COV, and the window in seconds; ``None``: the site file's, else 0.08 and 48 h.
 
         Raises
         ------
         UsageError
-            Nothing is kept of what is asked for.
+            Nothing is stored for this request.
         """
         terms = JudgeTerms(_written(since), _written(until), probe, metric, goal, window_s)
         return judge_site(self.store, self.place, terms)
@@ -176,7 +176,7 @@ class SiteRecord:
         Raises
         ------
         UsageError
-            Nothing is kept of that time.
+            Nothing is stored for that time.
         """
         from trimtab.probe.incident_search import explain_at
 
@@ -187,14 +187,14 @@ class SiteRecord:
 
 
 def open_site(site: str, *, store: str | os.PathLike[str] | None = None) -> SiteRecord:
-    """Return what is kept of a site.
+    """Return the stored record of a site.
 
     Parameters
     ----------
     site
-        A site file, its name, or a path or name under which `trimtab check` kept results.
+        A site file, its name, or a path or name under which `trimtab check` stored results.
     store
-        A file or URL; the site file's where ``None``, else the default.
+        A file or URL; ``None``: the site file's, else the default.
 
     Raises
     ------

@@ -89,7 +89,7 @@ def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
 
 
 def present_now(desk: Desk, site: str) -> Present:
-    """Return what goes on at a site now; journals as they were a moment ago."""
+    """Return the current activity at a site, with recently read journals."""
     from trimtab.answers.site_overview import present_of, purge_overview
     from trimtab.watch.watch_state import watch_state
 

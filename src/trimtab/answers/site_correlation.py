@@ -28,7 +28,7 @@ TOLERANCE: Final = timedelta(minutes=45)
 _AT_ONCE: Final = 168
 _FLAGS: Final = ("create_enabled", "degraded", "read_only", "failover_active")
 _NOT_HELD: Final = ("capacity_bytes", "inodes_total", "drive_percentage_used")
-"""They say nothing that fullness and free inodes do not, or only ever grow."""
+"""Left out because fullness and free inodes show the same, or because they only ever grow."""
 
 
 def correlate_site(

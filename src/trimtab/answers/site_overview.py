@@ -93,11 +93,11 @@ class Overview:
     Attributes
     ----------
     at
-        In the site's own time.
+        Time of the overview, by the site's clock.
     answer
         The headline: the worst current problem.
     troubles
-        Everything that is wrong now, worst first, each with its repair.
+        All current problems, worst first, each with its repair.
     last_run_at, snapshot_at
         The newest data; ``None`` if there is none.
     watched_by
@@ -166,7 +166,7 @@ class Present:
 
 
 def glance_of(store: Store, place: Place, status: Status, standing: SiteStanding) -> Glance:
-    """Return what the record of a site shows at one glance.
+    """Return the overview of a site's record.
 
     Parameters
     ----------
@@ -198,14 +198,14 @@ def glance_of(store: Store, place: Place, status: Status, standing: SiteStanding
 def present_of(
     store: Store, place: Place, now: datetime, watch: WatchState | None, purge: PurgeOverview
 ) -> Present:
-    """Return what goes on at a site.
+    """Return the current activity at a site.
 
     Parameters
     ----------
     now
-        By the site's own clock.
+        Time by the site's clock.
     watch
-        ``None``: the site has no file.
+        State of the watch; ``None``: the site has no file.
     purge
         See `purge_overview`.
     """

@@ -1,6 +1,6 @@
 """Finds the site that a person named, as a PATH or SITE, with the store and the driver it uses.
 
-Whatever might hang is asked within a deadline. A missing store is created only on request.
+Every call that might hang has a deadline. A missing store is created only on request.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 _AT_HAND: Final[dict[str, Store]] = {}
-"""Stores by URL that this process has open for whoever asks."""
+"""Open stores of this process by URL, for `borrowed`."""
 
 
 def nothing_kept(url: str | None) -> str | None:
@@ -75,7 +75,7 @@ def open_store(url: str | None, site: Site | None = None, *, create: bool = Fals
 
 @contextmanager
 def at_hand(store: Store) -> Iterator[None]:
-    """Let `borrowed` give this store to whoever asks for its URL."""
+    """Let `borrowed` return this store for its URL."""
     _AT_HAND[store.location.url] = store
     try:
         yield
@@ -84,10 +84,10 @@ def at_hand(store: Store) -> Iterator[None]:
 
 
 def borrowed(url: str) -> Store:
-    """Return a store that is not to be closed: one at hand, else opened and kept until the end.
+    """Return a store that must not be closed: one `at_hand`, else opened and kept until the end.
 
-    For questions that a worker process answers, one after another: to open a store takes longer
-    than many of them.
+    For questions that a worker process answers one after another, many of which take less time
+    than opening a store.
     """
     store = _AT_HAND.get(url)
     if store is None:
@@ -277,7 +277,7 @@ def file_here(name: str) -> str | None:
 
 
 def site_of_path(path: str) -> Site:
-    """Return a site made up for a path: what is known without a site file."""
+    """Return a site made from a path, with what is known without a site file."""
     from trimtab.reach.local_driver import LocalDriver
 
     description = LocalDriver(path).description
@@ -295,7 +295,7 @@ def site_of_path(path: str) -> Site:
 def site_with_path(
     path: str, *, drivers: Collection[str] = ("lustre",), file_system: str | None = None
 ) -> Site | None:
-    """Return the one site file of some drivers whose path has a path; of two nothing is believed.
+    """Return the site file whose path contains a path; ``None`` unless there is exactly one.
 
     A file that cannot be read, or is of another file system than the one named, is passed over.
     """
@@ -343,7 +343,7 @@ class SimulatedOpener(Opener, Protocol):
 
 @functools.cache
 def opener_of(driver: str) -> Opener:
-    """Return what opens a driver; what is not ours is an entry point of ``trimtab.drivers``.
+    """Return the opener of a driver; foreign ones are entry points of ``trimtab.drivers``.
 
     Raises
     ------

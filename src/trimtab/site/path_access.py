@@ -1,7 +1,7 @@
-"""How the file system of a site is reached from here: by this host, or as a client of the twin.
+"""Access to the file system of a site: by this host, or as a client of the twin.
 
-A probe is the same code either way. What it asks of the world around it goes through a `Reach`:
-what a path is, what a program prints, how its directory is made and removed.
+A probe is the same code either way. Its access to its surroundings goes through a `Reach`: the kind
+of a path, the output of a program, making and removing its directory.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _memory_bytes() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Directories:
-    """How a probe's directory is made, looked into and removed: with a deadline each.
+    """Functions that make, read and remove a probe's directory, each with a deadline.
 
     Attributes
     ----------
@@ -80,9 +80,9 @@ class Directories:
     remove
         `trimtab.reach.bounded.remove_probe_directory`.
     remove_tree
-        `trimtab.reach.bounded.remove_probe_tree`: of a command, which may leave anything.
+        `trimtab.reach.bounded.remove_probe_tree`: for a command, which may leave anything.
     find, read
-        `trimtab.reach.bounded.find_files` and `read_files`: what a command left.
+        `trimtab.reach.bounded.find_files` and `read_files`: for the files of a command.
     """
 
     make: Callable[[str, str], object] = bounded.make_directory
