@@ -297,7 +297,7 @@ def site_with_path(
 ) -> Site | None:
     """Return the site file whose path contains a path; ``None`` unless there is exactly one.
 
-    A file that cannot be read, or is of another file system than the one named, is passed over.
+    A file that cannot be read, or is of another driver or file system, is passed over.
     """
     sites = []
     for file in known_sites().values():
