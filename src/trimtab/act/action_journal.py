@@ -365,7 +365,7 @@ def journalled(lines: tuple[Line, ...], site: str) -> Journalled:
 
 
 def ended(action: Action, line: ActionEnd) -> Action:
-    """Return an action with what became of it."""
+    """Return an action with its outcome."""
     return replace(
         action,
         until=line.at,

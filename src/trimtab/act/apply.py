@@ -184,7 +184,7 @@ def _in_order(
     surroundings: ActingSurroundings,
     progress: Callable[[Action], None],
 ) -> list[Action]:
-    """Carry out one instruction after another, until something goes before or forbids the rest."""
+    """Carry out instructions in order, until other work has precedence or a result forbids more."""
     actions: list[Action] = []
     for instruction in instructions:
         if surroundings.stopping.is_set() or surroundings.gives_way(0.0):
@@ -217,10 +217,10 @@ def _at_once(
 
 
 def _with_effects(actions: list[Action], surroundings: ActingSurroundings) -> list[Action]:
-    """Return trims with what the counters of discards say of them, and keep it.
+    """Return trims with the evidence of the discard counters, and store it.
 
-    XFS has discards done after fstrim has ended (since Linux 6.7), and a device counts one that is
-    done: a counter that has not moved yet is looked at again.
+    XFS completes discards after fstrim has ended (since Linux 6.7), and a device counts completed
+    ones: a counter that has not moved yet is read again.
     """
     waiting = {action.id: action for action in actions if _has_trimmed(action)}
     effects: dict[str, str] = {}
@@ -267,7 +267,7 @@ def _effect(action: Action, after: Snapshot, surroundings: ActingSurroundings) -
 
 
 def _is_alarming(action: Action) -> bool:
-    """Return whether what came of an action forbids even what does not depend on it."""
+    """Return whether the outcome of an action forbids even independent instructions."""
     return action.instruction.kind is ActionKind.MIGRATE and action.outcome is Outcome.FAILED
 
 
@@ -302,7 +302,7 @@ def _keep_right(site: str, surroundings: ActingSurroundings) -> None:
 
 
 def _read_stage_again(actions: list[Action], surroundings: ActingSurroundings) -> list[Action]:
-    """Return the actions of a stage as their values are after all of it."""
+    """Return the actions of a stage with their values at its end."""
     written = [
         a for a in actions if a.instruction.kind is ActionKind.SET and a.outcome is Outcome.DONE
     ]
@@ -376,7 +376,7 @@ def _value_now(instruction: Instruction, driver: Driver) -> str | None:
 
 
 def _end_of(answer: object, read_back: str | None = None) -> _End:
-    """Return what a driver's answer or error says of a change."""
+    """Return the outcome of a change from a driver's answer or error."""
     outcome, reason = outcome_of(answer)
     return _End(outcome, read_back, str(reason) or None)
 

@@ -55,7 +55,7 @@ def changed(actions: Sequence[Action], names: Sequence[str]) -> tuple[str, ...]:
 def measure(
     site: Site, store: Store, driver: Driver, observed: SiteObserved, names: Sequence[str]
 ) -> None:
-    """Measure first targets as the policy says: by a survey of OSTs, by a probe of the site.
+    """Measure first targets by the policy's means: a survey of OSTs, a probe of the site.
 
     Raises
     ------

@@ -114,12 +114,12 @@ NOTHING: Final = WriteTimes(0, 0.0)
 
 
 class Pacing:
-    """The write latency of targets that are trimmed, against what it was.
+    """Pauses of trims by the write latency of their targets, compared with that before the trim.
 
     Parameters
     ----------
     sleep
-        Waits for that many seconds.
+        Waits for a number of seconds.
     """
 
     def __init__(self, driver: Driver, policy: TrimPolicy, sleep: Callable[[float], None]) -> None:
@@ -128,7 +128,7 @@ class Pacing:
         self._last: dict[str, WriteTimes] = {}
 
     def begin(self, target: str) -> None:
-        """Note how long writes take before the trim: of some seconds, else of all so far."""
+        """Note the latency of writes before the trim: over some seconds, else over all so far."""
         earlier = self._driver.write_times(target)
         if isinstance(earlier, NotAvailable):
             return
@@ -142,7 +142,7 @@ class Pacing:
             self._usual_s[target] = usual_s
 
     def wait(self, target: str) -> float:
-        """Pause where writes since the last step were too slow; return the seconds it took."""
+        """Pause if writes since the last step were too slow; return the length in seconds."""
         times = self._driver.write_times(target)
         before = self._last.get(target)
         if isinstance(times, NotAvailable):
@@ -158,7 +158,7 @@ class Pacing:
         return self._policy.pause_s
 
     def rest(self, seconds: float) -> None:
-        """Pause for so long."""
+        """Pause for a number of seconds."""
         if seconds:
             self._sleep(seconds)
 

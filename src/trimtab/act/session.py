@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ActingPlace:
-    """A site whose store is open, in the time that passes there.
+    """A site with its open store and its clock.
 
     Attributes
     ----------
@@ -74,12 +74,12 @@ class ActingPlace:
         return observe(self.site, driver, self.store, self.clock(), self.long_ago)
 
     def keep(self, snapshot: Snapshot) -> None:
-        """Keep what the site looks like after a change: an older one contradicts the ledger."""
+        """Store a snapshot taken after a change, since an older one contradicts the ledger."""
         self.store.add_snapshot(self.site.name, snapshot)
 
 
 def settle(place: ActingPlace, surroundings: ActingSurroundings) -> tuple[Action, ...]:
-    """Find out what became of actions of processes that were killed, and return these."""
+    """Determine the outcome of actions of killed processes, and return these actions."""
     journal, site = surroundings.journal, place.site.name
     settled = recover(journal, place.store, surroundings.driver, site, place.clock())
     # A process that was killed may not have written its last run there.

@@ -246,23 +246,23 @@ Look = Callable[[Sequence[AskedFile]], Sequence[Exact]]
 
 
 LOOK_DEADLINE_S: Final = 60.0
-"""For one file; once one was late, a sixth of it. A failover that goes well takes less."""
+"""Deadline of one file; a sixth of it once one was late. A successful failover takes less."""
 
 
 def look_on(
     root: str, *, lustre: bool, project: bool, threads: int = 0, deadline_s: float = LOOK_DEADLINE_S
 ) -> Look:
-    """Return what looks at files beneath a root of this host, by FID on Lustre.
+    """Return a function that looks at files beneath a root of this host, by FID on Lustre.
 
-    Raises what the core raises; `ToolError` where its process was killed.
+    It raises what the core raises, and `ToolError` if its process was killed.
 
     Notes
     -----
     A process that asks a lost OST for a size waits until the OST is back or deactivated; no signal
     ends that, and a process with such a thread does not end either. So a child asks. The core in it
-    waits for no file for ever (`crates/namespace/src/patience.rs`): a file whose servers are late
-    has ``ETIMEDOUT``. A child that has answered and cannot end is left behind, and ends once the
-    OST is back.
+    never waits for ever for a file (`crates/namespace/src/patience.rs`): a file whose servers are
+    late gets ``ETIMEDOUT``. A child that has answered and cannot end is left behind, and ends once
+    the OST is back.
     """
     from trimtab._core import glimpse
 

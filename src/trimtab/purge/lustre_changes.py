@@ -220,7 +220,7 @@ class ChangeSearch:
         return frozenset(below)
 
     def changes(self, files: frozenset[bytes], migrated: Mapping[bytes, bytes]) -> Delta:
-        """Return what changes in the index, now that files may have."""
+        """Return the changes of the index for files that may have changed."""
         delta = Delta()
         if not files:
             return delta
@@ -255,7 +255,7 @@ class ChangeSearch:
     def _compared(
         self, todo: set[bytes], migrated: Mapping[bytes, bytes]
     ) -> tuple[pl.DataFrame, pl.DataFrame, set[bytes]]:
-        """Look at files; return the rows of all, now and before, and what else to look at."""
+        """Look at files; return the rows of all, now and before, and further files to look at."""
         now = self._placed(self._look_up(todo))
         before = find(self._directory, self._manifest, self.looked, now)
         more = set(before["id"].to_list()) - self.looked
@@ -268,10 +268,10 @@ class ChangeSearch:
     def _doubtful(
         self, before: pl.DataFrame, now: pl.DataFrame, migrated: Mapping[bytes, bytes]
     ) -> set[bytes]:
-        """Return the paths in the index whose contents went somewhere unknown."""
+        """Return the paths of directories in the index whose contents moved to an unknown place."""
         placed = _paths(now)
         followed = {old for new, old in migrated.items() if new in placed}
-        # What was listed as a directory and is a stripe now has a successor.
+        # A directory in the index that is a stripe now has a successor.
         elsewhere = self._gone | self._stripes
         listed = _paths(before)
         count = Counter(listed.values())
@@ -475,7 +475,7 @@ class LiveChangelogs:
         return set(names), dict(failed)
 
     def list(self, directories: Sequence[bytes]) -> tuple[pl.DataFrame, Mapping[bytes, int]]:
-        """Return what directories hold, and those that could not be read; no file is looked at.
+        """Return the contents of directories, and those that could not be read; opens no file.
 
         Returns
         -------

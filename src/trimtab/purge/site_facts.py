@@ -44,9 +44,9 @@ _SEPARATOR: Final = re.compile(r"(?<!\\):+")
 _COPY_TIME_S: Final = 1_000_000_000
 
 Tables = Mapping[str, tuple[Mount, ...]]
-"""Mount tables by the directory of ``/proc`` whose root they are of."""
+"""Mount tables by the directory of a process in ``/proc`` whose root they describe."""
 RunHere = Callable[[list[str]], str | None]
-"""Runs a program on this host; what it printed, ``None``: it failed."""
+"""Runs a program on this host and returns its output; ``None``: it failed."""
 
 
 def mount_tables(proc: str = "/proc") -> Tables:
@@ -136,7 +136,7 @@ def _without_trace(
 
 
 def lower_layers(mount: Mount) -> tuple[str, ...]:
-    """Return the lower directories of an overlay; a relative one says nothing of where it is."""
+    """Return the lower directories of an overlay; the place of a relative one is unknown."""
     layers: list[str] = []
     for option in mount.super_options:
         word, _, value = option.partition("=")
@@ -196,7 +196,7 @@ _PREFIX: Final = f"{bounded.PROBE_PREFIX}canary-"
 _HERE: Final = "this host"
 
 RunOnClient = Callable[[str | None, list[str]], str | None]
-"""Runs a program on a client, ``None`` being this host; what it printed, ``None``: it failed."""
+"""Runs a program on a client (``None``: this host), returns its output; ``None``: it failed."""
 
 
 def read_recording(site: Site, driver: Driver, *, now_s: float) -> ReadRecording:
@@ -314,7 +314,7 @@ class SiteSays:
 
 
 def ask_site(where: str, root: str, *, now: datetime) -> SiteSays:
-    """Return what a site says of a root beneath it; a canary is read through every client.
+    """Return a site's facts about a root beneath it; a canary is read through every client.
 
     Raises
     ------

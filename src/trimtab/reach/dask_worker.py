@@ -259,7 +259,7 @@ def answering(
 
 @contextmanager
 def workers_of(dask: str, *, hint: str) -> Iterator[Workers]:
-    """Yield what answers questions to which others are added meanwhile.
+    """Yield workers that answer questions while more are added.
 
     Parameters and errors are those of `answering`.
     """
@@ -283,7 +283,7 @@ def _client(scheduler: str) -> Iterator[Any]:
         ) from error
 
     class Deaf(Client):
-        """A client that passes over what workers and the scheduler tell all clients."""
+        """A client that ignores messages of workers and the scheduler to all clients."""
 
         async def _handle_event(self, topic: str, event: object) -> None: ...
 

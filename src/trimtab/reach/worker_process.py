@@ -263,10 +263,10 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 def frames_for_months() -> None:
-    """Load what works on frames for a process that lives for months, if nothing has loaded it.
+    """Load the libraries of frames for a process that lives for months, unless they are loaded.
 
-    It would start a thread for each processor, each with memory of its own for good, and keep what
-    it has freed. Processes that this one starts are not concerned.
+    By default they start a thread for each processor, each permanently with memory of its own, and
+    keep freed memory. Processes that this one starts are not affected.
 
     Polars opens a few descriptors for its runtime once, and panics at every later call if there
     were none left: a process that serves others must have done this before.

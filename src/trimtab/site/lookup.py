@@ -153,12 +153,12 @@ def site_as_kept(stored: KeptSite) -> Site:
 
 
 def _as_typed(site: KeptSite) -> str:
-    """Return a site as a person names it: the path of one whose name was made up for it."""
+    """Return a site as a person names it: by its path if its name was derived from that."""
     return visible(site.path if site.path and ":/" in site.name else site.name)
 
 
 def site_of(store: Store, where: str) -> str:
-    """Return the name under which a PATH or SITE is kept.
+    """Return the name under which a PATH or SITE is stored.
 
     Raises
     ------
@@ -425,7 +425,7 @@ def clock_of(site: Site | None) -> Clock:
 
 
 def know_site(store: Store, site: Site) -> str | None:
-    """Name a site in the store, so that something can be kept under it; return its identity.
+    """Add a site to the store, so that data can be stored under it; return its identity.
 
     Raises
     ------
@@ -436,7 +436,7 @@ def know_site(store: Store, site: Site) -> str | None:
     try:
         identity = reach.open_path(site.path, reach.execute, reach.clock).description.identity
     except UsageError:
-        identity = None  # not mounted now: what the servers say can be kept all the same
+        identity = None  # not mounted now: answers of the servers can be stored nevertheless
     known = store.ensure_site(
         site.name,
         driver=site.driver,
@@ -448,7 +448,7 @@ def know_site(store: Store, site: Site) -> str | None:
 
 
 def kept_identity(store: Store, site: Site) -> str | None:
-    """Return the identity under which a site is kept, ``None`` where nothing is kept of it."""
+    """Return the identity under which a site is stored; ``None`` if nothing is."""
     return next((known.identity for known in store.sites() if known.name == site.name), None)
 
 
@@ -462,7 +462,7 @@ def where_of(site: Site) -> str:
 
 
 def identity_of(site: Site) -> str | None:
-    """Return the identity under which a site is kept in its own store, if there is one yet."""
+    """Return the identity under which a site is stored in its own store, if that exists."""
     try:
         with open_store(site.store.url) as store:
             return kept_identity(store, site)

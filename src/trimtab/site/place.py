@@ -1,4 +1,4 @@
-"""The place of a site in a store: the name that it is kept under, its log book, the open store."""
+"""The place of a site in a store: its name there, its log book, the open store."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ def planned_by(
 
 
 def narrowed(plan: Plan, observed: SiteObserved, targets: str) -> Plan:
-    """Return what a plan has for the targets that were named."""
+    """Return the part of a plan for the named targets."""
     names = _known(observed, unfold_targets(targets))
     return replace(
         plan,

@@ -138,7 +138,7 @@ shape(
 def ask_horizon(
     question: HorizonQuestion, *, now: datetime, measure: Measure = usage_now
 ) -> PurgeHorizonDocument:
-    """Return the horizon that a target asks for, and the whole curve beside it.
+    """Return the horizon of a target, with the whole curve.
 
     Raises
     ------

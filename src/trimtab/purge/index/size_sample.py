@@ -166,12 +166,12 @@ _HOUR_NS = _HOUR_S * 10**9
 
 
 def size_bias(directory: Path, manifest: Manifest, rules: RulesInForce) -> SizeBias | None:
-    """Return what the sample of an index says under the rules in force; ``None`` without one.
+    """Return the estimate from an index's sample under the rules in force; ``None`` without one.
 
     Raises
     ------
     DataError
-        The sample is not what the manifest says.
+        The sample does not match the manifest.
     """
     import hashlib
 
@@ -223,7 +223,7 @@ def size_bias(directory: Path, manifest: Manifest, rules: RulesInForce) -> SizeB
 
 
 def _eligible(sample: Path, rules: RulesInForce) -> pl.DataFrame:
-    """Return which files of a sample the rules let go, and when each was last used."""
+    """Return the files of a sample that the rules allow to be deleted, with their last use."""
     from trimtab._core import select
 
     with tempfile.TemporaryDirectory(prefix="trimtab-") as directory:

@@ -40,9 +40,9 @@ from trimtab.store.location import PurgePlace, prepared
 
 APPROVED: Final = "approved purge plan"
 APPROVAL_SOURCE: Final = "dashboard approval"
-"""No other entry of the log book has such a source: one that people write is of another."""
+"""Source of approvals in the log book; entries that people write have other sources."""
 CLOCKS: Final = timedelta(minutes=5)
-"""By how much the clocks of the dashboard's host and the plan's may differ."""
+"""Permitted difference between the clocks of the dashboard's host and the plan's."""
 _PURPOSE: Final = "purge approval"
 _DETAIL: Final = re.compile(
     rf"{APPROVED} (?P<plan>\S+) sha256 (?P<sha256>[0-9a-f]{{64}}) until (?P<expires>\S+)"

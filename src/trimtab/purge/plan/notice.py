@@ -510,9 +510,9 @@ def names_of(directory: Path, users: Sequence[str], *, place: PurgePlace) -> tup
 
 
 def set_room_aside(loaded: LoadedPlan, previous: LoadedPlan | None) -> str | None:
-    """Make what a plan's runs need of its file system, which may be full by then; return why not.
+    """Reserve space for a plan's runs on its file system, which may fill up; return why not.
 
-    What was set aside for the plan before goes: one reserve a root is enough.
+    The reserve of the previous plan is released: one per root is enough.
     """
     plan, policy = loaded.plan, loaded.policy
     if plan.file_system.kind == "lustre":

@@ -166,15 +166,15 @@ def _require_files(looked: ExactCandidates) -> None:
 
 
 def _held(question: HorizonQuestion, horizon: PurgeHorizonDocument) -> dict[int, int]:
-    """Return what each user holds, set right where a sample says that listed sizes are wrong."""
+    """Return the bytes of each user, corrected if a sample shows that listed sizes are wrong."""
     listed = held_by_users(question.directory, horizon.manifest, question.dask)
     return listed if horizon.bias is None else horizon.bias.held(listed)
 
 
 def held_by_users(directory: Path, manifest: Manifest, dask: str | None = None) -> dict[int, int]:
-    """Return what all files of each user take up, each counted once, by uid.
+    """Return the space of all files of each user, each file counted once, by uid.
 
-    Where blocks are not known their lengths stand for them, as in the rest of such an index.
+    If blocks are not known, lengths are used instead, as elsewhere for such an index.
     """
     import polars as pl
 

@@ -43,7 +43,7 @@ _LINE_MAX: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SitePlan:
-    """A plan with what became of it so far.
+    """A plan with its state so far.
 
     Attributes
     ----------

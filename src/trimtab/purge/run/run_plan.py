@@ -240,7 +240,7 @@ def notes_of(plan: DeletionPlan, result: RunResult) -> Iterator[str]:
 
 
 def _keep_room(loaded: LoadedPlan, policy: Policy, root: int | None, result: RunResult) -> None:
-    """Set aside again what a run used up, for the next of its plan; after the last it goes."""
+    """Set space aside again for the plan's next run; after the last one release it."""
     plan, throttle = loaded.plan, policy.throttle
     ended = result.reason not in (StopReason.REFUSED, StopReason.INTERRUPTED)
     used_room = result.apply and ended

@@ -417,32 +417,32 @@ def remover_of(
 
 
 def _old_enough_before_s(loaded: LoadedPlan, policy: Policy) -> int:
-    """Return what the plan's rules say, or earlier where the policy's minimum age has risen."""
+    """Return the limit of the plan's rules, or an earlier one if the policy's minimum age rose."""
     rules = loaded.plan.rules
     more_s = max(0, policy.minimum_age_s - loaded.policy.minimum_age_s)
     return rules.old_enough_before_s - more_s * (1 if rules.reads_count else 2)
 
 
 _NAMED: Final = 3
-"""Most OSTs that a sentence names."""
+"""Maximum number of OSTs named in a sentence."""
 
 Answer = TypeVar("Answer")
 
 
 @dataclass(slots=True)
 class AskedServers:
-    """The servers of a site, asked for what a run wants to know; what they say is remembered.
+    """The servers of a site, as queried by a run; answers are remembered.
 
-    Nothing here raises: a server that does not answer leaves something unknown, and a sentence.
+    Nothing here raises: a server that does not answer leaves a fact unknown, with a sentence.
 
     Attributes
     ----------
     file_system
         Lustre's name of it.
     servers
-        Who is asked, and how; ``None`` if no server is.
+        Servers to query, and how; ``None``: none.
     why_nobody
-        A sentence for people, if no server is asked.
+        Reason for people, if no server is queried.
     """
 
     file_system: str = ""
@@ -488,14 +488,14 @@ class AskedServers:
         return tuple(clocks)
 
     def keeps_deleted(self) -> str | None:
-        """Return which trash can would keep what a run deletes."""
+        """Return which trash can would keep deleted files."""
         space = self._ask_deleted_space("a trash can is on")
         if space is None or not space.trash_cans:
             return None
         return f"deleted files go into a trash can: {', '.join(space.trash_cans)}"
 
     def sentences(self) -> tuple[str, ...]:
-        """Return what a person should know of it, a sentence each."""
+        """Return notes for people, one sentence each."""
         if self.why_nobody is not None:
             return (self.why_nobody,)
         sentences = [
