@@ -1,4 +1,4 @@
-//! What hosts write: units at random, all alike or some of them hot, a part of them live.
+//! Writes of hosts: units at random, all alike or some of them hot, a part of them live.
 
 use crate::Drive;
 use crate::drive::below;
@@ -33,9 +33,9 @@ pub struct Workload {
 impl Workload {
     /// Returns a host of a drive with `logical` units, of which the part `live` holds data.
     ///
-    /// With `live` 1 every write goes over what is there. Under 1 each write is to a unit that
-    /// holds nothing, after one that holds something was given back: files come and go. With hot
-    /// units writes go over what is there, and the rest of the drive is never written.
+    /// With `live` 1 every write replaces existing data. Under 1 each write is to an empty unit,
+    /// after a unit with data was given back: files come and go. With hot units, writes replace
+    /// existing data, and the rest of the drive is never written.
     pub fn new(logical: u32, live: f64, hot: Option<Hot>, seed: u64) -> Result<Self, Error> {
         let is_part = live > 0.0 && live <= 1.0;
         require(is_part, "live", live, "it is a part of the drive, over 0 and up to 1")?;

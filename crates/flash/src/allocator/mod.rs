@@ -41,7 +41,7 @@ pub struct Extent {
     pub len: u32,
 }
 
-/// What is asked for.
+/// Request for an extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// Units, as the request was normalised.
@@ -58,7 +58,7 @@ pub struct Request {
     pub data: bool,
 }
 
-/// What the allocator did since it was made; criteria in the order of [`Family`].
+/// Counters since the allocator was created; criteria in the order of [`Family`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Requests that got something.
@@ -153,12 +153,12 @@ impl Allocator {
         self.groups.free()
     }
 
-    /// What it did since it was made.
+    /// Returns the counters since creation.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// What it was made with.
+    /// Returns the settings it was created with.
     pub fn settings(&self) -> Settings {
         self.settings
     }

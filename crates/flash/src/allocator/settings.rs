@@ -5,7 +5,7 @@ use crate::error::{Error, require};
 /// Criteria that a family has at most.
 pub const LOOPS: usize = 5;
 
-/// What a group has to have for a search to look into it, the strictest first.
+/// Requirement on a group before a search scans it, the strictest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Criterion {
     /// A buddy as large as the request, which is a power of two.
@@ -103,9 +103,9 @@ pub struct Settings {
     pub max_linear_groups: u32,
     /// Halvings by which a request may be cut down.
     pub max_trim_order: u32,
-    /// Units of a RAID stripe, to which requests of whole stripes are aligned; 0: there is none.
+    /// Units of a RAID stripe, to which requests of whole stripes are aligned; 0: no RAID.
     pub stripe: u32,
-    /// Groups of which the first holds the metadata of all and is left out by c0; 0: there are none.
+    /// Groups per flex group, the first of which holds the metadata and is skipped by c0; 0: none.
     pub flex_groups: u32,
     /// Places from which large requests go on, chosen by the file.
     pub stream_goals: u32,

@@ -31,7 +31,7 @@ pub struct Settings {
     /// Whether copies fill a superblock of their own. Mixed with new data, what is seldom rewritten
     /// is copied again and again with what is rewritten soon.
     pub separate: bool,
-    /// Of what the policy draws at random.
+    /// Seed of the policy's random draws.
     pub seed: u64,
 }
 
@@ -41,7 +41,7 @@ impl Default for Settings {
     }
 }
 
-/// What a drive did since it was made.
+/// Counters since the drive was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Units that the host wrote.
@@ -76,9 +76,9 @@ impl Frontier {
 pub struct Drive {
     geometry: Geometry,
     shift: u32,
-    /// Unit to the place where it lies.
+    /// Place of each unit.
     map: Cells,
-    /// Place to the unit that lies there and is valid.
+    /// Valid unit at each place.
     owner: Cells,
     /// Valid units of each superblock.
     valid: Cells,
@@ -138,7 +138,7 @@ impl Drive {
         self.geometry
     }
 
-    /// What it did since it was made.
+    /// Returns the counters since creation.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -176,7 +176,7 @@ impl Drive {
         Ok(true)
     }
 
-    /// Looks where a unit lies, so that it is near when it is written soon.
+    /// Reads where a unit is, so that the entry is cached for a write that follows soon.
     #[inline]
     pub(crate) fn glance(&self, unit: u32) -> u32 {
         self.map[unit as usize]

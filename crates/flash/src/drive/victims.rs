@@ -13,8 +13,8 @@ pub enum Policy {
     Greedy,
     /// The one that was filled first.
     Fifo,
-    /// Of [`SAMPLES`] drawn at random, the one with the most room for its copies times its age
-    /// (A. Kawaguchi et al., USENIX 1995): `(1 - u) / 2u * age`.
+    /// The one of [`SAMPLES`] drawn at random with the most room for its copies times its age (A.
+    /// Kawaguchi et al., USENIX 1995): `(1 - u) / 2u * age`.
     CostBenefit,
 }
 

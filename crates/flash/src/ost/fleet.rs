@@ -4,16 +4,16 @@ use super::{Ost, Settings};
 use crate::error::{Error, require};
 use rayon::prelude::*;
 
-/// What happens to one OST in a step of time; amounts are parts of its capacity.
+/// Changes of one OST in a time step, as parts of its capacity.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Step {
-    /// What users write.
+    /// Written by users.
     pub written: f64,
-    /// What users delete, files at random.
+    /// Deleted by users, files at random.
     pub deleted: f64,
-    /// What is purged, the oldest files first.
+    /// Purged, the oldest files first.
     pub purged: f64,
-    /// What a benchmark writes, and deletes when all is written.
+    /// Written by a benchmark, and deleted once all is written.
     pub burst: f64,
     /// In how many files.
     pub burst_files: u32,

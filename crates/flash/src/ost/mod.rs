@@ -326,7 +326,8 @@ impl Ost {
         len - left
     }
 
-    /// Takes up to so many units; where there are none, those as well that are freed but not free.
+    /// Takes up to `len` units; if none are free, ends the visit, which releases the units freed
+    /// during it, and retries.
     fn allocate(&mut self, len: u32, goal: Option<(u32, u32)>, stream: bool) -> Option<Extent> {
         let of_this = "lengths and goals are of this OST";
         let request = Request { goal, stream: stream.then_some(0), ..Request::of(len) };

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Resets {
     owed: f64,
-    /// Of this step, and not yet spread.
+    /// Resets of this step that are not yet spread.
     due: f64,
     per_unit: f64,
 }

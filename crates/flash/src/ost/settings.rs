@@ -1,4 +1,4 @@
-//! What an OST in miniature is like.
+//! Settings of a miniature OST.
 
 use super::{GROUP_UNITS, REQUEST_UNITS, Sizes};
 use crate::allocator::Family;
@@ -8,7 +8,7 @@ use crate::{Geometry, Policy, allocator, drive};
 /// Bits of the shortest request that c0 is for: half of the largest one, as of 1 MiB in blocks of 4 KiB.
 const ORDER2_BITS: u32 = REQUEST_UNITS.ilog2();
 
-/// Of one OST, or alike of all in a fleet.
+/// Settings of one OST, or of all OSTs in a fleet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// Block groups of [`GROUP_UNITS`] units.
@@ -113,7 +113,7 @@ impl Settings {
     }
 }
 
-/// What the allocator of a miniature OST is like.
+/// Returns the settings of a miniature OST's allocator.
 pub(crate) fn allocator(family: Family, enter: Option<[f64; 3]>) -> allocator::Settings {
     allocator::Settings {
         enter: family.thresholds().and(enter),

@@ -14,7 +14,7 @@ pub use ceilings::{Ceilings, Lanes, read_ceiling};
 
 use crate::error::{Error, require};
 
-/// What ZFS writes at least.
+/// Smallest write of ZFS.
 const SECTOR_BYTES: u64 = 4096;
 
 /// How drives become one target.
@@ -54,12 +54,12 @@ pub struct Piece {
     pub bytes: u64,
 }
 
-/// What an operation on one row does: reads first, and when they are all done, writes.
+/// Transfers of an operation on one row: all reads end before the writes begin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Of what is needed to compute parity.
+    /// Data needed to compute parity.
     pub reads: Vec<Piece>,
-    /// Of data and parity.
+    /// Data and parity.
     pub writes: Vec<Piece>,
 }
 
@@ -77,7 +77,7 @@ impl Raid {
         require(chunk, "chunk_bytes", self.chunk_bytes as f64, "a chunk has 4 KiB to 1 GiB")
     }
 
-    /// Drives that one row lies on.
+    /// Returns the number of drives that hold one row.
     pub fn width(&self) -> u64 {
         match self.kind {
             Kind::Raid10 => 2 * u64::from(self.data),
@@ -136,7 +136,7 @@ impl Raid {
         Plan { reads, writes }
     }
 
-    /// What must be read before parity can be computed: the less of two ways, if both are open.
+    /// Returns what must be read to compute parity: the smaller of two ways, if both are possible.
     fn old(
         &self,
         touched: &[Piece],

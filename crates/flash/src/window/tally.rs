@@ -1,4 +1,4 @@
-//! What is counted in a window, and the figures that come of it.
+//! Counts of a window, and the figures computed from them.
 
 /// Quantiles of how long something took, in seconds; each is a time that occurred.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,7 +22,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Returns the quantiles of times in nanoseconds; `None`: there are none.
+    /// Returns the quantiles of times in nanoseconds; `None` if there are no times.
     pub(super) fn of(mut times: Vec<u64>) -> Option<Self> {
         times.sort_unstable();
         let longest = *times.last()?;
@@ -65,18 +65,18 @@ pub struct Sampled {
     pub steps_below: u64,
 }
 
-/// What came out of a window.
+/// Results of a window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figures {
     /// Data written, without parity.
     pub write_bytes_per_s: f64,
     /// Data read by operations and other reads.
     pub read_bytes_per_s: f64,
-    /// What healthy drives that never collect would take.
+    /// Throughput of healthy drives that never collect.
     pub ceiling_bytes_per_s: f64,
-    /// Of operations that write, from when they were asked for; `None`: none ended.
+    /// Latencies of writing operations, measured from the request; `None`: none ended.
     pub writes: Option<Latencies>,
-    /// Of reads of either kind.
+    /// Latencies of both kinds of reads.
     pub reads: Option<Latencies>,
     /// Part of the writing operations with a piece that waited for collection.
     pub met: Option<f64>,
@@ -86,7 +86,7 @@ pub struct Figures {
     pub ended: u64,
     /// Operations that were under way at the end.
     pub outstanding: u64,
-    /// What the drives were seen doing.
+    /// Sampled states of the drives.
     pub sampled: Sampled,
 }
 
