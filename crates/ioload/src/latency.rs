@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Longest latency that is told apart from longer ones: one hour.
+/// Longest latency that is recorded; longer ones count as this: one hour.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 /// Three significant digits: a value is known to 0.1 %.
 const SIGNIFICANT_DIGITS: u8 = 3;

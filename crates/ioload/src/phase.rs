@@ -20,7 +20,7 @@ pub enum Clock {
     Realtime,
 }
 
-/// What a rank tells rank 0 about a phase.
+/// Report of a rank to rank 0 about a phase.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RankPhase {
     pub access: Access,
@@ -31,7 +31,7 @@ pub struct RankPhase {
     pub error: Option<ErrorReport>,
 }
 
-/// What a phase needs besides its settings and plans.
+/// Context of a phase besides its settings and plans.
 pub struct PhaseContext<'a> {
     pub rendezvous: &'a Rendezvous,
     pub control: &'a Control,

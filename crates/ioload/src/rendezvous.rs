@@ -287,16 +287,16 @@ impl Rendezvous {
                 .sum::<u64>()
     }
 
-    /// What the heartbeat tells the others about progress.
+    /// Sets the progress that the heartbeat reports to the other ranks.
     pub fn note_bytes(&self, bytes: u64) {
         if let Some(heartbeat) = &self.heartbeat {
             heartbeat.note_bytes(bytes);
         }
     }
 
-    /// Ends the heartbeat of a rank that met nobody, and removes what it left.
+    /// Ends the heartbeat of a rank that met no other, and removes its files.
     ///
-    /// Only rank 0 made the directory: what another rank found may belong to a run that is still going on.
+    /// Only rank 0 made the directory: files of another rank may belong to a run in progress.
     pub fn withdraw(&mut self) -> Result<()> {
         if self.rank == 0 {
             return self.close(true);
