@@ -82,7 +82,7 @@ impl Tree {
         }
     }
 
-    /// The MDT of a node: that of the group which it lies in.
+    /// The MDT of a node, which is that of its group.
     fn mdt(self, node: u64) -> u64 {
         let group = match node {
             ..GROUPS_FROM => 0,
@@ -214,7 +214,7 @@ fn serve(mut device: &File, tree: Tree, wait: Duration, count: &Count) {
         reply.extend(error.to_ne_bytes());
         reply.extend(unique.to_ne_bytes());
         reply.extend(body);
-        // Refused where nobody waits for it any more, as when it is being unmounted.
+        // Refused where no process waits for it any more, as during an unmount.
         let _ = device.write(&reply);
     }
 }

@@ -19,7 +19,7 @@ use crate::tally::{Source, parts};
 /// Threads by default: a local file system answers from memory, a parallel one from afar.
 const LUSTRE_THREADS: usize = 64;
 
-/// What to do about a file of the index that an interrupted scan has left damaged.
+/// Advice for an index file that an interrupted scan has left damaged.
 const HINT: &str = "remove the directory of the index and scan again";
 
 /// How far a scan is.
@@ -35,7 +35,7 @@ pub struct ScanProgress {
     elapsed_s: f64,
 }
 
-/// What a scan came to.
+/// Result of a scan.
 #[pyclass(module = "trimtab._core", frozen, get_all)]
 pub struct ScanResult {
     entries: u64,
