@@ -39,16 +39,16 @@ impl Candidates {
     }
 }
 
-/// What a plan says of rows without their names.
+/// Columns of rows of a plan, without their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
     /// The owner of each.
     pub uids: Vec<u32>,
-    /// What each takes up.
+    /// The allocated bytes of each.
     pub allocated_bytes: Vec<u64>,
 }
 
-/// What a plan says of so many rows, and of those that follow in the group of the last.
+/// Reads the columns of `count` rows of a plan, and of those that follow in the group of the last.
 ///
 /// Where the plan is signed by groups, these are in memory and verified until others are asked for.
 pub fn listed(plan: &Shard, first: u64, count: u64) -> Result<Listed> {

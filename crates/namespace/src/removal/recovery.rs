@@ -1,4 +1,5 @@
-//! What a run that was killed has left in quarantine: finished, put back, or shown to a person.
+//! Recovery of a quarantine after a run was killed: files are removed, put back, or shown to an
+//! operator.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +16,7 @@ use crate::entry::{Entry, ObjectId};
 
 #[derive(Debug, Default)]
 pub(super) struct Recovered {
-    /// One for each row whose file lay in quarantine.
+    /// One for each row whose file was in quarantine.
     pub(super) verdicts: Vec<Verdict>,
     /// The rows that had come into quarantine, whether they are still in it or not.
     pub(super) taken: HashSet<usize>,
@@ -27,8 +28,8 @@ pub(super) struct Recovered {
 
 /// Finds the rows whose files were left and ends what was begun with them.
 ///
-/// What is about to be ended is noted in `own` first: the run that was killed may not have come to
-/// that, and this one can be killed as well.
+/// Each step is noted in `own` first: the run that was killed may not have come to it, and this one
+/// can be killed as well.
 ///
 /// `numbers` are those of the job's rows in the plan.
 pub(super) fn recover(
@@ -131,7 +132,7 @@ fn end(
         Ok(parent) if parent.is_where(from, since_ns) => Some(parent),
         // It was emptied and removed: what was in it may go all the same.
         Err((Outcome::Gone, _)) => None,
-        // Another directory has the path by now: in there the file would be somebody else's.
+        // Another directory has the path by now: in there the file would be another user's.
         _ => {
             cell_of_ours.note_back(number);
             return strand();

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   the other host                          this one
-//!     makes its cells                         empties its cells: what lies there goes back
+//!     makes its cells                         empties its cells: their files go back
 //!     is it still my time?                    removes its cells
-//!     moves a file into a cell  ✗ ENOENT      only now: which of the rows are there?
+//!     moves a file into a cell  ✗ ENOENT      only now: which of the rows exist?
 //! ```
 //! A file is only ever removed in a cell. Once the cells are gone the other host removes nothing any
 //! more, wherever it was stopped and for however long: it has its cells before it asks whether its
@@ -30,7 +30,7 @@ const ROUNDS: usize = 1000;
 
 impl Removal {
     /// Puts back what another host has aside in these quarantines, sees that it removes nothing any
-    /// more, and says what became of its rows. As [`Removal::recover`], for a remover for which
+    /// more, and returns the outcomes of its rows. As [`Removal::recover`], for a remover for which
     /// nothing may go. What no row explains is stranded here, with its path.
     pub fn take_over(&mut self, first: u64, count: u64, names: &[Vec<u8>]) -> Result<Batch> {
         let began = Instant::now();
@@ -99,7 +99,7 @@ impl Removal {
                     recovered.verdicts.push(verdict);
                 }
             }
-            // What was taken by mistake goes to its note, and a person sees to it.
+            // Files taken by mistake are stranded beside a note, for an operator to decide.
             for file in cell.files.iter().filter(|file| !is_own(file)) {
                 let place = Place { directory: &cell.directory, name: file };
                 let Ok(stat) = place.stat() else { continue };

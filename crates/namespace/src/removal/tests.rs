@@ -1,4 +1,4 @@
-//! What happens in the gaps: between the look at a name and the taking of it, and after.
+//! Changes in the gaps: between the look at a name and the taking of it, and after.
 
 #[path = "tests/directories.rs"]
 mod directories;
@@ -106,7 +106,7 @@ impl World {
     }
 
     /// Settles the file, looks at `run/next`, does something, and has that replace the file in its
-    /// slot; returns what became of the file and of the next.
+    /// slot; returns the outcomes of the file and of the next.
     fn settle_next(&self, between: impl FnOnce(&Self)) -> (Outcome, Outcome) {
         fs::write(self.at("run/next"), "next").unwrap();
         self.with_worker(&[self.row(), self.row_of("next")], |mut worker, parent, root| {
@@ -329,7 +329,7 @@ fn a_name_that_is_gone_between_look_and_take_is_gone() {
     assert_eq!(world.settle(gone, nothing), Outcome::Gone);
 }
 
-/// What a run that was killed has left: the planned file in a cell of its own.
+/// Leftovers of a killed run: the planned file in a cell of its own.
 fn interrupted(world: &World, act: impl FnOnce(&World, &Path)) -> (Outcome, Vec<Vec<u8>>) {
     interrupted_before(world, LATER_S, act)
 }
@@ -347,7 +347,7 @@ fn interrupted_before(
     let left = quarantine.cell(&root, 0).unwrap();
     let parent = Parent::open(&root, &rows[0].parent).unwrap();
     left.take(&parent.descriptor, b"file", 3, false).unwrap();
-    // Killed while it found out whether renaming refuses to replace: nothing of anybody's.
+    // Killed while it found out whether renaming refuses to replace: no user's file.
     let probe = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CREATE;
     rustix::fs::openat(&left.directory, c"probe-1", probe, rustix::fs::Mode::RUSR).unwrap();
     let held = world.at(".q").join(String::from_utf8(left.name.clone()).unwrap()).join("03");

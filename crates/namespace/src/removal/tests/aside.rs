@@ -1,4 +1,4 @@
-//! What is taken aside and what replaces it there; what lies aside, listed and put back.
+//! Files taken aside and replaced there; files in quarantine, listed and put back.
 
 use super::*;
 
