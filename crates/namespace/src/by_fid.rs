@@ -8,9 +8,9 @@
 //! directory, and the name there. Paths follow from the FIDs of directories, so that no row is put
 //! under a directory that was renamed in between.
 //!
-//! A striped directory is kept in several, one an MDT, and `trusted.link` names one of these stripes. No
-//! client may look at a stripe: the path that the server tells of it leads to the directory, and is
-//! believed where the directory's own `trusted.lmv` lists the stripe.
+//! A striped directory is kept in several, one an MDT, and `trusted.link` names one of these
+//! stripes. No client may look at a stripe: the path that the server reports for it leads to the
+//! directory, and is believed where the directory's own `trusted.lmv` lists the stripe.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -32,7 +32,7 @@ use crate::rmfid::{ByFid, Fid, Mounted};
 use crate::walk::{Inspector, Wanted, attribute_of};
 use crate::work::on_threads;
 
-/// What is not written as rows.
+/// Objects that are not written as rows.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Looked {
     /// Which object the root is.
@@ -47,7 +47,7 @@ pub struct Looked {
     pub stripes: Vec<(ObjectId, ObjectId)>,
 }
 
-/// What Lustre answers to a question about a FID that names nothing any more.
+/// Lustre's answers to a question about a FID that no longer exists.
 ///
 /// `ENOENT` is the MDT's answer where it has no such object (`obf_lookup`, `mdt_getattr_name_lock`).
 /// `ESTALE` is that of `mdt_getattr` and of a client that has the inode still (`ll_intent_file_open`).
@@ -106,11 +106,11 @@ pub fn look_up(
     Ok(looked)
 }
 
-/// What lies in directories, and the directories that could not be read.
+/// Contents of directories, and the directories that could not be read.
 pub type Children = (Vec<ObjectId>, Vec<(ObjectId, Errno)>);
 
-/// Which files and directories lie in directories now; one that is gone holds nothing,
-/// nor does a file.
+/// Which files and directories are in directories now; one that is gone holds nothing, nor does a
+/// file.
 pub fn children(
     root: &Root,
     ids: Vec<ObjectId>,
@@ -130,7 +130,7 @@ pub fn children(
     Ok((found, failed))
 }
 
-/// What a FID names.
+/// Object that a FID names.
 enum Seen {
     /// A file or directory, and its names.
     File(Box<Entry>, Links),
@@ -167,7 +167,7 @@ impl Place {
         Ok(Self { inspector, fids, root, mounted: OnceLock::new() })
     }
 
-    /// What lies in a directory; what lies in a stripe is told by the directory it is a part of.
+    /// Contents of a directory; those of a stripe are read from the directory it is a part of.
     fn children(&self, id: ObjectId) -> Answer<Vec<ObjectId>> {
         match self.inside(id) {
             Err(Errno::PERM) => self.inside(self.directory_of(id)?),
@@ -222,7 +222,7 @@ impl Place {
         Ok((entry, links))
     }
 
-    /// What an error means: `EFAULT` that a stat explains is the stat's own.
+    /// Settles the meaning of an error: if a stat fails too, its error replaces `EFAULT`.
     fn settled(&self, id: ObjectId, errno: Errno) -> Errno {
         if errno != Errno::FAULT {
             return errno;
@@ -291,7 +291,7 @@ mod tests {
         set(c"trusted.lma", &lma(id)) && links.is_none_or(|links| set(c"trusted.link", links))
     }
 
-    /// What Lustre keeps in `trusted` attributes any file system keeps for root.
+    /// Lustre keeps these `trusted` attributes; other file systems keep them for root as well.
     #[test]
     fn every_name_of_a_file_is_a_row_and_what_has_none_is_gone() {
         let tree = tempfile::tempdir().unwrap();
@@ -375,7 +375,7 @@ mod tests {
         assert_eq!(place.striped_at(b"../a/wide", fid(12)), Err(Errno::INVAL));
         setxattr(&master, c"trusted.lmv", &listed[..60], XattrFlags::empty()).unwrap();
         assert_eq!(place.striped_at(b"a/wide", fid(12)), Err(Errno::BADMSG));
-        // Where no server tells a path, what may not be looked at stays an error.
+        // Where no server reports a path, an unreadable stripe stays an error.
         assert_eq!(place.directory_of(fid(12)), Err(Errno::PERM));
     }
 

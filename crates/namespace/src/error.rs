@@ -1,4 +1,4 @@
-//! What can go wrong in this crate, each with the place.
+//! Errors of this crate, each with its place.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub enum Error {
     Data {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with it.
         problem: String,
     },
     /// A signed file is not what was signed.
@@ -31,7 +31,7 @@ pub enum Error {
     Changed {
         /// The file.
         path: PathBuf,
-        /// What of it.
+        /// The part that differs.
         what: String,
     },
     /// Parquet could not be written or read.

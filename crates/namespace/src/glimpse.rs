@@ -1,4 +1,4 @@
-//! Files looked at exactly: what servers know of a size now, not what was last told to the MDS.
+//! Files looked at exactly: their size as servers know it now, not as last reported to the MDS.
 //!
 //! Lustre keeps a lazy size with the MDT's inode: mostly right once a file is closed, and of a file
 //! that was written shortly before often without its blocks. A walk takes what the MDS says, since a
@@ -32,20 +32,20 @@ pub struct Asked {
     pub name: Vec<u8>,
 }
 
-/// What is true of a file now.
+/// Exact attributes of a file, as of now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exact {
     /// Its length.
     pub size_bytes: u64,
-    /// What it takes up.
+    /// Allocated bytes.
     pub allocated_bytes: u64,
     /// Its project, where it was asked for.
     pub project: Option<u32>,
 }
 
-/// What can be asked for one file.
+/// Query for the exact attributes of one file.
 pub trait Look: Send + Sync + 'static {
-    /// What is true of it now; `ESTALE` where another file has its name.
+    /// Its attributes now; `ESTALE` where another file has its name.
     fn look(&self, asked: &Asked, project: bool) -> Answer<Exact>;
 }
 
@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    /// Of every fourth file a server is lost, and whoever asks waits for it.
+    /// Mock of a file system where a server of every fourth file is lost, so that its caller waits.
     struct Lost;
 
     impl Look for Lost {

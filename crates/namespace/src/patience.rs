@@ -1,8 +1,8 @@
 //! Calls that may never return, each made by a thread that is left behind when it is late.
 //!
 //! A Lustre client that asks an OST for a size waits until the OST is back or an administrator
-//! deactivates it, and no signal ends that. Whoever asks through here is told `ETIMEDOUT` instead;
-//! the call itself may still end, and changes nothing.
+//! deactivates it, and no signal ends that. A caller that asks through here gets `ETIMEDOUT`
+//! instead; the call itself may still end, and changes nothing.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -52,7 +52,7 @@ impl Patience {
         self.late.load(Relaxed)
     }
 
-    /// What a call answers, or `ETIMEDOUT`.
+    /// Makes a call and returns its answer, or `ETIMEDOUT`.
     pub fn call<T: Send + 'static>(
         &self,
         call: impl FnOnce() -> Answer<T> + Send + 'static,
@@ -63,7 +63,7 @@ impl Patience {
             _ => return Err(Errno::TIMEDOUT),
         };
         let (sender, receiver) = sync_channel(1);
-        // Nobody may listen any more.
+        // The receiver may have given up.
         hand_over(Box::new(move || drop(sender.send(call()))))?;
         match receiver.recv_timeout(deadline) {
             Ok(answer) => answer,

@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 use crate::error::{Error, Result};
 use crate::index::{Shard, Source};
 
-/// What is still to be done: the rest of the shard at hand, and the shards after it.
+/// Remaining work: the rest of the shard at hand, and the shards after it.
 ///
 /// A shard is opened when the one before has been handed out, so that ten thousand of them need neither
 /// descriptors nor memory at once.

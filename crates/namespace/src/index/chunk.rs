@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     /// `None` where nothing may be read but what is held.
     file: Option<File>,
     length: u64,
-    /// Where the bytes that are held begin, and they.
+    /// The bytes in memory, after the offset at which they begin.
     held: (u64, Bytes),
 }
 
@@ -38,7 +38,7 @@ impl Shared {
         Self { file: Some(file), length, held: (0, Bytes::new()) }
     }
 
-    /// A stretch of a file in memory: whatever lies elsewhere in the file cannot be read.
+    /// A stretch of a file in memory: the rest of the file cannot be read.
     pub(crate) fn of_memory(start: u64, bytes: Bytes, length: u64) -> Self {
         Self { file: None, length, held: (start, bytes) }
     }
@@ -123,11 +123,11 @@ impl ChunkReader for Shared {
     }
 }
 
-/// One page: its levels, how its values are packed, and they.
+/// One page: its levels, the encoding of its values, and the values.
 pub(crate) struct Data {
     /// Rows of a flat column; of a nested one, levels.
     pub(crate) count: usize,
-    /// Which values are there; `None` where all are.
+    /// Which values exist; `None` where all do.
     pub(crate) definition: Option<Hybrid>,
     /// Which values begin a row; `None` where all do.
     pub(crate) repetition: Option<Hybrid>,
@@ -135,9 +135,9 @@ pub(crate) struct Data {
     pub(crate) values: Bytes,
 }
 
-/// What comes next in a column.
+/// Next page of a column.
 pub(crate) enum Next {
-    /// The values that places stand for.
+    /// The values of the dictionary.
     Dictionary { values: Bytes, count: usize },
     /// Rows.
     Data(Data),
@@ -253,7 +253,7 @@ impl Pages {
     }
 }
 
-/// Takes off levels in front of which their length stands, as in pages of version 1.
+/// Takes off levels that follow their own length, as in pages of version 1.
 fn first_levels(
     values: &mut Bytes,
     highest: i16,
@@ -288,7 +288,7 @@ fn levels(
 fn told(broken: Broken) -> String {
     broken.into()
 }
-/// What a file says of itself.
+/// Reads the metadata of a Parquet file.
 pub(super) fn metadata(path: &Path, shared: &Shared) -> Result<ParquetMetaData> {
     ParquetMetaDataReader::new()
         .parse_and_finish(shared)

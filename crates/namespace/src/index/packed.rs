@@ -12,7 +12,7 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Values of one kind.
 pub(crate) trait Kind: Sized {
-    /// What unpacks the values of a page.
+    /// Unpacker of the values of a page.
     type Values;
     /// A value as it is handed out.
     type Item<'a>;
@@ -181,7 +181,7 @@ pub(crate) enum PackedStrings {
 }
 
 impl Strings {
-    /// Where the next string of a page lies; moves on behind it.
+    /// Range of the next string of a page; moves on behind it.
     fn next(&self, page: &[u8], at: &mut usize) -> Result<Range<usize>> {
         let length = match self.fixed {
             Some(length) => length,

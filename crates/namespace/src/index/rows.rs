@@ -21,7 +21,7 @@ pub struct Row {
     pub parent: Bytes,
     /// Its name there.
     pub name: Bytes,
-    /// What it stands for.
+    /// Its metadata.
     pub entry: Entry,
     /// The last use that the index states; in a list of candidates it is the one by the rules.
     pub last_use_s: Option<i64>,
@@ -99,7 +99,7 @@ impl Rows {
     }
 }
 
-/// What is wrong with a name, if it cannot be one.
+/// The problem with a name; `None` if it is valid.
 pub(crate) fn name_problem(name: &[u8]) -> Option<&'static str> {
     match name {
         b"" => Some("has no name"),
@@ -111,7 +111,7 @@ pub(crate) fn name_problem(name: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// What is wrong with the path of a directory, if it cannot be one.
+/// The problem with the path of a directory; `None` if it is valid.
 ///
 /// A path that can be written in two ways would slip past an exemption that is written in one.
 pub fn path_problem(parent: &[u8]) -> Option<&'static str> {
@@ -249,7 +249,7 @@ fn of_type(letter: &[u8]) -> FileType {
     }
 }
 
-/// Other tools write an empty string where there is none.
+/// Other tools write an empty string for a missing value.
 fn of_shared(bytes: &[u8]) -> Option<Arc<[u8]>> {
     (!bytes.is_empty()).then(|| bytes.into())
 }

@@ -14,7 +14,7 @@ use super::schema::{Location, Name, locate};
 use super::signed::{FilePart, Signed};
 use crate::error::{Error, Result};
 
-/// Where a shard lies, and which of its rows later shards replace.
+/// Location of a shard, and which of its rows later shards replace.
 pub trait Source: Sync {
     /// The Parquet file.
     fn path(&self) -> &Path;
@@ -100,7 +100,7 @@ impl Shard {
         Self::of(path, file, Vec::new())
     }
 
-    /// The same of a file whose parts are signed. What it says of itself is verified now, each group
+    /// The same of a file whose parts are signed. Its metadata are verified now, each group
     /// of rows when it is read; a group is decoded from the bytes that were verified.
     pub fn of_signed(path: &Path, file: File, parts: Vec<FilePart>) -> Result<Self> {
         let signed = Signed::new(path, file, parts)?;

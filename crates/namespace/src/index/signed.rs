@@ -24,10 +24,10 @@ use crate::error::{Error, Result};
 /// A SHA-256.
 pub type Hash = [u8; 32];
 
-/// What is read of a file at once while it is hashed.
+/// Bytes read of a file at once while it is hashed.
 const HASHED_BYTES: usize = 1 << 20;
 
-/// A stretch of a file: a group of rows, or what lies behind the last one.
+/// A stretch of a file: a group of rows, or the footer behind the last one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePart {
     /// How many rows; 0 of the last.
@@ -93,7 +93,7 @@ pub(super) struct Signed {
     held: Mutex<Held>,
 }
 
-/// What was verified and is in memory.
+/// Verified groups in memory.
 #[derive(Debug, Default)]
 struct Held {
     /// The groups that stay.
@@ -130,7 +130,7 @@ impl Signed {
         self.parts[..self.parts.len() - 1].iter().map(|part| part.rows)
     }
 
-    /// What lies behind the rows.
+    /// The footer behind the rows.
     pub(super) fn footer(&self) -> Result<Shared> {
         let number = self.parts.len() - 1;
         Ok(self.in_memory(number, self.verified(number)?))

@@ -31,18 +31,19 @@ pub use checkpoint::{CHECKPOINT, Checkpoint, Home, sync_directory};
 
 /// How often a scan looks whether it is to stop.
 const POLL: Duration = Duration::from_millis(50);
-/// What is between two checkpoints is at least this part of what the scan took so far: a scan of
-/// hours then has hundreds of shards, not hundreds of thousands, and loses as little to a kill.
+/// The time between two checkpoints is at least this part of the time that the scan took so far: a
+/// scan of hours then has hundreds of shards, not hundreds of thousands, and loses as little to a
+/// kill.
 const CHECKPOINT_PART: f64 = 0.05;
 /// Writing a row takes about a third of what reading one takes, so few sinks serve many workers;
 /// each holds a row group in memory.
 const SINKS_MAX: usize = 8;
 /// A file of the index that says that it is whole.
 const MANIFEST: &str = "manifest.json";
-/// What every shard of a scan begins with.
+/// Prefix of every shard of a scan.
 pub const SHARD_PREFIX: &str = "scan-";
 
-/// What to scan, where to, and how.
+/// Source, target and settings of a scan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The directory that the scan begins at.
@@ -54,7 +55,7 @@ pub struct Options {
     /// The time between checkpoints, at first.
     pub checkpoint_every: Duration,
     /// An earlier index of the same root: directories that did not change since are not read, and
-    /// the rows of what lies in them, directories excepted, are left to it.
+    /// the rows of their entries, directories excepted, are left to it.
     pub base: Option<BaseIndex>,
 }
 
@@ -77,18 +78,18 @@ struct Clock {
 /// How far a scan is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// What it has seen.
+    /// Counts so far.
     pub counts: Counts,
-    /// How many directories it knows of that nobody reads yet.
+    /// How many known directories are not yet being read.
     pub waiting: usize,
     /// How long it has taken, earlier runs included.
     pub elapsed_s: f64,
 }
 
-/// What a scan came to.
+/// Result of a scan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// What it saw.
+    /// Counts of the scan.
     pub counts: Counts,
     /// The first of the paths that it could not read; with any, the index is incomplete.
     pub unread: Vec<Unread>,
@@ -282,7 +283,7 @@ fn sink_count(threads: usize) -> usize {
 /// index would each remove what the other wrote.
 fn lock(index: &Path) -> Result<File> {
     use std::os::unix::fs::DirBuilderExt;
-    // Its names are everybody's file names: nobody else is to read them.
+    // It lists the names of every user's files: no other user may read them.
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(index);
     made.map_err(|error| Error::system("mkdir", index, error))?;
     let directory = File::open(index).map_err(|error| Error::system("open", index, error))?;

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-/// What is known of the files of a directory, from its path alone.
+/// Whether the files of a directory are exempt, from its path alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// All of them are exempt.

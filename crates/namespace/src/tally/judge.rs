@@ -50,7 +50,7 @@ impl Prepared {
 /// A stretch of rows and what the rules say of each.
 #[derive(Default)]
 pub(crate) struct Stretch {
-    /// Why each is kept, as [`Kept`] numbers it; 0 where it is eligible as far as its row tells.
+    /// Why each is kept, as [`Kept`] numbers it; 0 if it is eligible by its row alone.
     pub(crate) kept: Vec<u8>,
     /// The last use before it is clamped, or [`UNKNOWN`].
     pub(crate) last_use_s: Vec<i64>,
@@ -304,7 +304,7 @@ impl<'a> Judge<'a> {
                 let open = || group.column(Name::Id, Some([0; 16]));
                 let id = |(page, range): Piece<'_>| page[range].try_into().unwrap_or_default();
                 let id = self.ids.value(row_of_group, open, id)?;
-                // An identity that is not known is nobody's.
+                // An unknown identity belongs to no file.
                 stretch.objects.push((row, (id != [0; 16]).then_some((device, id))));
             }
         }

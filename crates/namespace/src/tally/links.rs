@@ -21,7 +21,7 @@ pub(crate) struct Look {
     pub(crate) allocated_bytes: u64,
     pub(crate) uid: u32,
     pub(crate) project: Option<u32>,
-    /// Where it lies; `None` where that was not asked or is not known.
+    /// The OSTs of its data; `None` where that was not asked or is not known.
     pub(crate) osts: Option<Box<[u32]>>,
 }
 
