@@ -3,12 +3,12 @@
 //!
 //! Each of them writes down what it begins and what is certain once it has ended ([`attack::log`]).
 //! In the end every name of every file is accounted for ([`attack::ledger`]): the deletion has
-//! removed the only name of files that were planned and that nobody was seen to have used, and
-//! nothing else.
+//! removed the only name of planned files that no process was seen to have used, and nothing else.
 //!
-//! `TRIMTAB_ATTACK_FILES` is the number of planned files, `TRIMTAB_ATTACK_KILLS` how often a deletion
-//! is killed, `TRIMTAB_ATTACK_LOST` how often one of two is lost, `TRIMTAB_ATTACK_PLACE` a directory to do it in, `TRIMTAB_ATTACK_REPORT` a file for
-//! the figures, `TRIMTAB_SEED` the seed (the commit without it).
+//! `TRIMTAB_ATTACK_FILES` is the number of planned files, `TRIMTAB_ATTACK_KILLS` how often a
+//! deletion is killed, `TRIMTAB_ATTACK_LOST` how often one of two is lost, `TRIMTAB_ATTACK_PLACE` a
+//! directory to do it in, `TRIMTAB_ATTACK_REPORT` a file for the figures, `TRIMTAB_SEED` the seed
+//! (the commit without it).
 
 mod attack;
 mod planned;
@@ -95,7 +95,7 @@ impl Told {
         outcomes
     }
 
-    /// Shows the figures, keeps them for whoever wants them, and holds them to what must be.
+    /// Prints the figures, writes them to the report, and checks them.
     fn check(&self) {
         let count = |fact| self.ledger.facts.get(fact).copied().unwrap_or(0);
         let facts: BTreeMap<_, _> =

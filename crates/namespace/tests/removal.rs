@@ -363,8 +363,8 @@ fn a_row_of_the_quarantine_itself_is_exempt() {
     assert!(world.at(".quarantine/stranded/7-0").exists());
 }
 
-/// A recovery that was killed after it had put a file back, before it could say so: what it had
-/// taken is noted, and the file is there with another ctime.
+/// A recovery that was killed after it had put a file back, before it could report so: the files
+/// that it had taken are noted, and this file is in its place with another ctime.
 #[test]
 fn what_a_recovery_put_back_before_it_was_killed_is_not_called_touched() {
     for noted in [true, false] {

@@ -156,8 +156,8 @@ fn wait_for_a_batch(world: &Path) {
     }
 }
 
-/// What a process does that is killed, if this is one: as `purge run`, it first puts back what an
-/// interrupted batch had taken aside, deleting nothing, and then does that batch again.
+/// Runs the process that is killed, if this is one: as `purge run`, it first puts back files that
+/// an interrupted batch had taken aside, deleting nothing, and then does that batch again.
 pub fn remove_if_asked() {
     let Some(plan) = std::env::var_os("TRIMTAB_REMOVER").map(PathBuf::from) else { return };
     let world = PathBuf::from(std::env::var_os("TRIMTAB_ATTACK_WORLD").unwrap());

@@ -19,7 +19,7 @@ use log::{Log, Seen, seen};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::fs::{linkat, openat, renameat_with, unlinkat};
 
-/// What each process does.
+/// Role of each process.
 pub const ROLES: [&str; 11] = [
     "toucher", "changer", "mender", "writer", "reader", "renamer", "linker", "saver", "replacer",
     "swapper", "sweeper",
@@ -60,7 +60,7 @@ pub fn planned_path(row: usize) -> String {
     }
 }
 
-/// Whether a planned file lies in the quarantine of another plan: it must never go.
+/// Whether a planned file is in the quarantine of another plan: it must never go.
 pub fn is_left_by_another_plan(row: usize) -> bool {
     row % 997 == 5
 }
@@ -71,7 +71,7 @@ pub fn name_in_directory(number: usize) -> String {
     format!("{directory}p{number}")
 }
 
-/// What one attacker knows.
+/// State of one attacker.
 pub struct Attacker {
     root: PathBuf,
     outside: PathBuf,
@@ -145,7 +145,7 @@ impl Attacker {
         self.root.join(planned_path(row))
     }
 
-    /// A name that nobody else uses, in a directory.
+    /// A name in a directory that no other process uses.
     fn own(&self, directory: &Path) -> Option<Own> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(CWD, directory, flags, Mode::empty()).ok()?;
@@ -170,8 +170,8 @@ impl Attacker {
     }
 }
 
-/// A name that one attacker alone uses. Its directory is held open, so that what it stands for can be
-/// told whatever is done to the path.
+/// A name that one attacker alone uses. Its directory is held open, so that its file can be
+/// identified whatever is done to the path.
 struct Own {
     directory: OwnedFd,
     name: String,

@@ -103,7 +103,7 @@ impl Drop for Attackers {
     }
 }
 
-/// What an attacker's process does, if this is one.
+/// Runs an attacker's process, if this is one.
 pub fn attack_if_asked() {
     let Ok(role) = std::env::var("TRIMTAB_ATTACKER") else { return };
     let number = |name: &str| std::env::var(name).unwrap().parse::<u64>().unwrap();

@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 /// A time after everything that a test does.
 pub const LATER_S: i64 = 4_000_000_000;
 
-/// What a name stands for now.
+/// The entry of a path as it is now.
 pub fn entry_of(path: &Path) -> Entry {
     let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     Entry::of_statx(&statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, mask).unwrap())
@@ -75,7 +75,7 @@ impl World {
         path
     }
 
-    /// A plan of everything that is there now.
+    /// A plan of all files that exist now.
     pub fn plan(&self) -> PathBuf {
         let files = files_below(&self.root());
         self.plan_of(files.iter().map(|(path, entry)| (path.as_path(), entry.clone())))

@@ -1,4 +1,4 @@
-//! Trees to walk, and the slow walk that the fast one is held against.
+//! Trees to walk, and the slow walk that the fast one is compared with.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::collections::BTreeMap;
@@ -26,7 +26,8 @@ impl Chance {
     }
 }
 
-/// What one name is, as the standard library says: inode, mode, links, size, blocks, owner, times.
+/// Attributes of one name, from the standard library: inode, mode, links, size, blocks, owner,
+/// times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
     pub inode: u64,
