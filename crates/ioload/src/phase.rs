@@ -115,7 +115,7 @@ fn first_error(outcomes: &mut [TaskOutcome], context: &PhaseContext) -> Option<E
     }
     let of_task = outcomes.iter_mut().find_map(|outcome| outcome.error.take());
     if matches!(of_task, Some(Error::Vanished(_) | Error::Io { .. })) {
-        // Another rank that failed removes shared files: then their absence is no news.
+        // Another rank that failed removes shared files: then their absence is no error.
         context.rendezvous.look_for_abort();
     }
     match (of_task, context.control.stop().and_then(crate::control::Stop::error)) {

@@ -125,7 +125,7 @@ impl Rendezvous {
         }
     }
 
-    /// The error of whoever stopped this run, if someone did.
+    /// The error that stopped this run, if it was stopped.
     fn check_stop(&self) -> Result<()> {
         match self.control.stop().and_then(|stop| stop.error()) {
             Some(error) => Err(error),
@@ -174,7 +174,8 @@ impl Rendezvous {
         Message { nonce: self.nonce, payload }
     }
 
-    /// Writes a message; a full disk is given time, because whoever filled it is about to remove its files.
+    /// Writes a message; a full disk is given time, since the rank that filled it will soon remove
+    /// its files.
     fn publish<T: Serialize>(&self, name: &str, message: &T) -> Result<()> {
         let path = self.dir.join(name);
         let bytes = serde_json::to_vec(message).map_err(|error| self.damaged(&path, &error))?;

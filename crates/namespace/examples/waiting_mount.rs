@@ -1,4 +1,4 @@
-//! A file system whose every answer takes a while: what many clients of a distant one wait for.
+//! A file system whose every answer takes a while, as that of a distant server does.
 //!
 //! `waiting_mount MILLISECONDS DIRECTORIES FILES [THREADS [MDTS]]` answers the requests of a FUSE connection, which is its
 //! standard input (`tests/support/waiting_fuse.py` mounts it), until it is unmounted. So many directories lie in
@@ -58,7 +58,7 @@ const MDTS_MAX: u64 = 64;
 struct Tree {
     directories: u64,
     files: u64,
-    /// None: it is no Lustre.
+    /// None: it is not a Lustre.
     mdts: u64,
 }
 

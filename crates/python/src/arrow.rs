@@ -58,7 +58,7 @@ struct ArrayOwned {
     children: Vec<*mut Array>,
 }
 
-// SAFETY: all that they point to belongs to them alone, and is freed by whoever drops them.
+// SAFETY: their pointers are not shared, and their last owner frees the memory.
 unsafe impl Send for Schema {}
 // SAFETY: the same.
 unsafe impl Send for Array {}
@@ -122,7 +122,7 @@ impl Schema {
 }
 
 impl Array {
-    /// Returns an array of buffers that lie in what is held.
+    /// Returns an array of buffers in memory that it owns.
     fn new(
         length: usize,
         nulls: usize,

@@ -51,7 +51,7 @@ fn opened(root: &Path, patience: &Patience) -> Result<Root, Error> {
     patience.call(move || Ok(Root::open(&path))).map_err(late)?
 }
 
-/// Which files and directories lie in directories now.
+/// Files and directories that are in directories now.
 #[pyfunction]
 #[pyo3(signature = (root, ids, *, threads = 0, deadline_s = 60.0))]
 pub fn children(

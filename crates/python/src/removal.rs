@@ -17,7 +17,7 @@ use pyo3::types::{IntoPyDict, PyBytes, PyDict};
 
 use crate::rules::{Rules, raised};
 
-/// Rows of a plan, each with the code of what became of it.
+/// Rows of a plan, each with the code of its outcome.
 type RowOutcomes = Vec<(u64, u8)>;
 
 /// The two kinds of deletion.

@@ -240,7 +240,7 @@ impl Drive {
         self.map[first as usize..(first + units) as usize].fill(NIL);
     }
 
-    /// Makes the places invalid where units lie that follow one another; returns how many there were.
+    /// Makes the places of consecutive units invalid; returns how many there were.
     fn forget_all(&mut self, first: u32, units: u32) -> u32 {
         let (mut superblock, mut gone, mut all) = (NIL, 0, 0);
         for unit in first..first + units {

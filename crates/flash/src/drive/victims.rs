@@ -9,7 +9,7 @@ const NIL: u32 = u32::MAX;
 /// How a drive picks the superblock to clean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// The one with the fewest valid units; of several the one that came to have so few last.
+    /// The one with the fewest valid units; of several the one that reached that number last.
     Greedy,
     /// The one that was filled first.
     Fifo,

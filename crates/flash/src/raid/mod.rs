@@ -97,7 +97,7 @@ impl Raid {
 
     /// Returns what writing the first `bytes` of a row does to its members.
     ///
-    /// `lost` says which members lie on drives that failed: they are neither read nor written, and
+    /// `lost` says which members are on drives that failed: they are neither read nor written, and
     /// what they held is computed from the others.
     pub fn write(&self, bytes: u64, lost: impl Fn(u32) -> bool) -> Plan {
         let bytes = bytes.min(self.row_bytes());
@@ -195,7 +195,7 @@ impl Raid {
         }
     }
 
-    /// Chunks of data that the first `bytes` of a row lie on.
+    /// Chunks of data that hold the first `bytes` of a row.
     fn touched(&self, bytes: u64) -> Vec<Piece> {
         let chunks = bytes.div_ceil(self.chunk_bytes);
         (0..chunks)

@@ -11,7 +11,7 @@ pub enum Stream {
     Collection = 1,
     /// Which reads of a drive meet what is busy.
     Reads = 2,
-    /// Where rows lie.
+    /// The drives of each row.
     Layout = 3,
     /// When operations come, and of which kind they are.
     Arrivals = 4,

@@ -6,7 +6,7 @@
 //!  episode       ▒▒▒▒██▒▒▒▒██▒▒▒▒██▒▒▒▒     slices of copies (▒), in between writes; then the erase
 //! ```
 //!
-//! The flash programs `write_bytes_per_s` in all, whoever they are for, so a drive that never rests
+//! The flash programs `write_bytes_per_s` in all, for host and copies, so a drive that never rests
 //! takes that over A from its host, however it divides its time. In an episode copies get the part
 //! `1 - (1 - urgency) / A` of it: at urgency 0 just what keeps the debt where it is, so that the
 //! episode never ends; at 1 all of it, so that the host waits for the whole superblock.

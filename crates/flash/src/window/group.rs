@@ -72,7 +72,7 @@ struct Queue {
     drive: Drive,
     throttle: Option<Throttle>,
     in_flight: u32,
-    /// Ends of the writes in flight, and whose they are.
+    /// Ends of the writes in flight, and their operations.
     ends: VecDeque<(u64, usize)>,
     /// Operations whose thread sleeps until this drive may be written.
     asleep: VecDeque<usize>,
