@@ -44,7 +44,7 @@ fn one_family(family: Family) -> Vec<String> {
 
 /// Time on a processor so far: other programs on the machine do not count.
 fn processor_nanoseconds() -> f64 {
-    let statistics = std::fs::read_to_string("/proc/self/schedstat").expect("Linux tells it");
+    let statistics = std::fs::read_to_string("/proc/self/schedstat").expect("Linux has this file");
     let first = statistics.split_whitespace().next().and_then(|number| number.parse().ok());
     first.expect("it is a number")
 }

@@ -38,7 +38,7 @@ impl Workload {
     /// existing data, and the rest of the drive is never written.
     pub fn new(logical: u32, live: f64, hot: Option<Hot>, seed: u64) -> Result<Self, Error> {
         let is_part = live > 0.0 && live <= 1.0;
-        require(is_part, "live", live, "it is a part of the drive, over 0 and up to 1")?;
+        require(is_part, "live", live, "must be a fraction of the drive, above 0 and at most 1")?;
         let units = part_of(logical, live).max(1);
         let hot = hot.map(|hot| split(units, hot)).transpose()?;
         let listed =
@@ -119,11 +119,11 @@ impl Workload {
 
 fn split(units: u32, hot: Hot) -> Result<(u32, u32), Error> {
     for (name, value) in [("hot part", hot.part), ("hot share", hot.share)] {
-        require(value > 0.0 && value < 1.0, name, value, "it is over 0 and under 1")?;
+        require(value > 0.0 && value < 1.0, name, value, "must be above 0 and below 1")?;
     }
     let part = part_of(units, hot.part);
     let both = part > 0 && part < units;
-    require(both, "hot part", hot.part, "one unit at least is hot, and one is not")?;
+    require(both, "hot part", hot.part, "at least one unit must be hot, and one not")?;
     Ok((part, part_of(u32::MAX, hot.share)))
 }
 

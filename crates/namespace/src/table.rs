@@ -85,7 +85,7 @@ pub fn rows<'a>(
         record.clear();
         let wrong = match parser.record(&mut record) {
             Step::Short => break,
-            Step::Wrong(damage) => Some(format!("no CSV: {damage}")),
+            Step::Wrong(damage) => Some(format!("not CSV: {damage}")),
             Step::Whole if record.is_empty() || record.len() == fields => None,
             Step::Whole => Some(format!("it has {} fields instead of {fields}", record.len())),
         };

@@ -123,7 +123,7 @@ impl Told {
         assert!(first.is_empty(), "{} (seed {}): {first:#?}", self.wrong.len(), self.seed);
         let deleted = outcomes.get("deleted").copied().unwrap_or(0);
         assert!(deleted > 0, "nothing was deleted: {outcomes:?}");
-        assert!(deleted < self.ended.len(), "nobody came in between: {outcomes:?}");
+        assert!(deleted < self.ended.len(), "no attacker came in between: {outcomes:?}");
         for role in ROLES {
             assert!(self.ledger.acts[role] > 0, "the {role} did nothing");
         }

@@ -400,10 +400,10 @@ fn a_place_that_others_can_reach_into_is_refused() {
         assert!(world.at("f").exists(), "{message}");
     };
     mode(&world.root(), 0o777).unwrap();
-    refused("anybody may write to the root");
+    refused("any user may write to the root");
     mode(&world.root(), 0o1777).unwrap();
     std::os::unix::fs::chown(world.root(), Some(1234), None).unwrap();
-    refused("the root is somebody else's");
+    refused("the root belongs to another user");
     std::os::unix::fs::chown(world.root(), Some(0), None).unwrap();
     assert_eq!(names(&world.delete(&plan)), ["deleted"]);
 }

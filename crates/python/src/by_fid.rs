@@ -92,7 +92,7 @@ pub fn look_up(
     let ids = identities(&ids)?;
     let name = out.file_name().and_then(|name| name.to_str());
     let (Some(directory), Some(name)) = (out.parent(), name) else {
-        return Err(PyValueError::new_err("out is no file's name"));
+        return Err(PyValueError::new_err("out is not a file name"));
     };
     let wanted = Wanted { project, layout, lustre: true, exact_sizes };
     let looked = py

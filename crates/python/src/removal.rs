@@ -239,7 +239,7 @@ impl Removal {
         let answer = py.detach(|| match self.0.lock() {
             Ok(mut way) => work(&mut way),
             Err(_) => {
-                let message = "an earlier batch broke off: make a new removal and recover";
+                let message = "an earlier batch failed: create a new removal and recover";
                 Err(namespace::Error::Refused(message.into()))
             }
         });
@@ -250,7 +250,7 @@ impl Removal {
 /// Opens again the file of a caller's descriptor.
 fn file_of(number: RawFd, path: &Path) -> namespace::Result<File> {
     if number < 0 {
-        return Err(namespace::Error::Usage(format!("{number} is no descriptor")));
+        return Err(namespace::Error::Usage(format!("{number} is not a descriptor")));
     }
     // SAFETY: it is used for this one call, which fails for a number that is not open.
     let again = unsafe { BorrowedFd::borrow_raw(number) }.try_clone_to_owned();
@@ -260,7 +260,7 @@ fn file_of(number: RawFd, path: &Path) -> namespace::Result<File> {
 /// Opens again the root of a caller's descriptor.
 fn root_of(number: RawFd, path: &Path) -> namespace::Result<Root> {
     if number < 0 {
-        return Err(namespace::Error::Usage(format!("{number} is no descriptor")));
+        return Err(namespace::Error::Usage(format!("{number} is not a descriptor")));
     }
     // SAFETY: it is used for this one call, which fails for a number that is not open.
     Root::again(unsafe { BorrowedFd::borrow_raw(number) }, path)

@@ -168,13 +168,13 @@ impl NamespaceScan {
 
     fn start(&self) -> PyResult<()> {
         if self.started.swap(true, Ordering::Relaxed) {
-            return Err(PyRuntimeError::new_err("a scan starts once; make another one"));
+            return Err(PyRuntimeError::new_err("a scan starts once; create another one"));
         }
         let (options, running) = (self.options.clone(), Arc::clone(&self.running));
         let thread = std::thread::Builder::new().name("scan".into()).spawn(move || {
             let work = || scan(&options, &running.control);
             let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-            let panicked = |_| Err(Error::data(&options.root, "the scan itself broke: a bug"));
+            let panicked = |_| Err(Error::data(&options.root, "the scan failed because of a bug"));
             let ended = caught.unwrap_or_else(panicked);
             *running.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(ended));
             running.end.notify_all();

@@ -138,15 +138,15 @@ impl Settings {
     /// Refuses what no such allocator has.
     pub(crate) fn check(&self, units: u32) -> Result<(), Error> {
         let has_thresholds = self.enter.is_none() || self.family.thresholds().is_some();
-        let only = "this family has none; only classic and optimize-scan can begin later";
+        let only = "this family has none; only classic and optimize-scan have thresholds";
         require(has_thresholds, "thresholds", 3.0, only)?;
         for part in self.enter.into_iter().flatten() {
             let is_part = (0.0..=1.0).contains(&part);
-            require(is_part, "threshold", part, "it is a part of the blocks, 0 to 1")?;
+            require(is_part, "threshold", part, "must be a fraction of the blocks, 0 to 1")?;
         }
         let fits = self.stripe <= units;
-        require(fits, "stripe", self.stripe, "it has no more units than a group")?;
+        require(fits, "stripe", self.stripe, "must not exceed the units of a group")?;
         let goals = (1..=1 << 16).contains(&self.stream_goals);
-        require(goals, "stream_goals", self.stream_goals, "there is one and more, up to 2^16")
+        require(goals, "stream_goals", self.stream_goals, "must be 1 to 2^16")
     }
 }

@@ -360,5 +360,5 @@ fn superblocks_of(geometry: Geometry, settings: Settings) -> u32 {
 }
 
 fn no_unit(unit: u32) -> Error {
-    Error::impossible("unit", unit, "it lies beyond the end of the drive")
+    Error::impossible("unit", unit, "it is beyond the end of the drive")
 }

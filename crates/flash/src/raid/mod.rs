@@ -68,11 +68,11 @@ impl Raid {
     pub fn check(&self) -> Result<(), Error> {
         let drives = (1..=1024).contains(&self.drives);
         require(drives, "drives", self.drives, "a group has 1 to 1,024 drives")?;
-        require(self.data > 0, "data", 0, "a stripe has one chunk of data at least")?;
+        require(self.data > 0, "data", 0, "a stripe has at least one chunk of data")?;
         let fits = self.width() <= u64::from(self.drives);
         require(fits, "drives", self.drives, "a stripe has each chunk on another drive")?;
         let parity = self.kind != Kind::Raid10 || self.parity == 0;
-        require(parity, "parity", self.parity, "mirrors have no parity: it is 0")?;
+        require(parity, "parity", self.parity, "mirrors have no parity: must be 0")?;
         let chunk = (SECTOR_BYTES..=1 << 30).contains(&self.chunk_bytes);
         require(chunk, "chunk_bytes", self.chunk_bytes as f64, "a chunk has 4 KiB to 1 GiB")
     }

@@ -117,11 +117,11 @@ impl Terms {
         self.check_load()?;
         let failed = f64::from(self.failed_drives);
         let bearable = self.failed_drives <= self.raid.losses();
-        require(bearable, "failed_drives", failed, "so many lose data")?;
+        require(bearable, "failed_drives", failed, "so many failures lose data")?;
         let suffices = self.raid.drives - self.failed_drives >= self.raid.data;
         require(suffices, "failed_drives", failed, "too few drives are left")?;
         if let Some((number, factor)) = self.slow_drive {
-            require(number < self.raid.drives, "slow_drive", number, "there is none of it")?;
+            require(number < self.raid.drives, "slow_drive", number, "no such drive in the group")?;
             over("slow_drive's factor", factor, 1.0)?;
         }
         within("rebuild_share", self.rebuild_share, 0.0, 0.99)
@@ -168,9 +168,9 @@ impl Terms {
 
 fn over(name: &'static str, value: f64, most: f64) -> Result<(), Error> {
     let holds = value > 0.0 && value <= most;
-    require(holds, name, value, "it is over 0, and of a size that exists")
+    require(holds, name, value, "must be above 0 and within the possible range")
 }
 
 fn within(name: &'static str, value: f64, least: f64, most: f64) -> Result<(), Error> {
-    require(value >= least && value <= most, name, value, "it is outside of what is possible")
+    require(value >= least && value <= most, name, value, "outside the possible range")
 }

@@ -44,7 +44,7 @@ impl Shared {
     }
 
     fn file(&self) -> std::io::Result<&File> {
-        let outside = || std::io::Error::other("lies outside its group of rows");
+        let outside = || std::io::Error::other("is outside its group of rows");
         self.file.as_ref().ok_or_else(outside)
     }
 
@@ -163,10 +163,10 @@ impl Pages {
         rows: usize,
     ) -> std::result::Result<Self, String> {
         let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
-        let number = |value: i64| u64::try_from(value).map_err(|_| "lies outside the file");
+        let number = |value: i64| u64::try_from(value).map_err(|_| "is outside the file");
         let (start, length) = (number(start)?, number(chunk.compressed_size())?);
         if start.checked_add(length).is_none_or(|end| end > shared.length) {
-            return Err("lies outside the file".into());
+            return Err("is outside the file".into());
         }
         let held = shared.holding(start, length).map_err(|error| error.to_string())?;
         let reader = SerializedPageReader::new(Arc::new(held), chunk, rows, None)
@@ -247,8 +247,10 @@ impl Pages {
         if data.count > LEVELS_MAX {
             return Err("has a page of too many values".into());
         }
-        self.promised =
-            self.promised.checked_sub(data.count as u64).ok_or("has more values than it says")?;
+        self.promised = self
+            .promised
+            .checked_sub(data.count as u64)
+            .ok_or("has more values than it declares")?;
         Ok(data)
     }
 }

@@ -78,7 +78,7 @@ impl Integers {
     fn refusal(&self, refused: Option<i64>) -> Result<()> {
         let Some(stored) = refused else { return Ok(()) };
         let shown = if self.signed { stored.to_string() } else { (stored as u64).to_string() };
-        Err(format!("holds {shown}, which it cannot"))
+        Err(format!("holds {shown}, which is out of range"))
     }
 
     #[inline]
@@ -206,7 +206,7 @@ fn lengths(values: Bytes, count: usize) -> Result<(Vec<usize>, Bytes)> {
     let mut delta = Delta::new(values)?;
     let left = delta.left();
     if left > count {
-        return Err("has more values than it says".into());
+        return Err("has more values than it declares".into());
     }
     let mut lengths = Vec::new();
     delta.read(left, &mut lengths, |length| usize::try_from(length).unwrap_or(usize::MAX))?;

@@ -103,7 +103,7 @@ impl Rows {
 pub(crate) fn name_problem(name: &[u8]) -> Option<&'static str> {
     match name {
         b"" => Some("has no name"),
-        b"." | b".." => Some("has a name that stands for a directory"),
+        b"." | b".." => Some("has a name that refers to a directory"),
         _ if name.iter().any(|byte| matches!(byte, b'/' | 0)) => {
             Some("has a slash or a NUL in its name")
         }

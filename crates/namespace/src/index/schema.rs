@@ -404,12 +404,12 @@ fn misfit(column: &ColumnDescriptor, name: Name) -> Option<String> {
         _ => false,
     };
     if !fits {
-        return Some(format!("holds {physical}, which it cannot"));
+        return Some(format!("holds {physical}, which is the wrong type"));
     }
     let (depth, parts) =
         (i16::from(name.column().kind == Kind::Smalls), column.path().parts().len());
     if column.max_rep_level() != depth || (depth == 0 && parts != 1) {
-        return Some("is nested otherwise than an index has it".into());
+        return Some("is nested differently than in an index".into());
     }
     unit(column, name)
 }
@@ -430,12 +430,12 @@ fn unit(column: &ColumnDescriptor, name: Name) -> Option<String> {
                 | ConvertedType::TIME_MICROS
                 | ConvertedType::DATE
                 | ConvertedType::DECIMAL => {
-                    Some(format!("holds {}, which it cannot", column.converted_type()))
+                    Some(format!("holds {}, which is the wrong type", column.converted_type()))
                 }
                 _ => None,
             }
         }
-        Some(other) => Some(format!("holds {other:?}, which it cannot")),
+        Some(other) => Some(format!("holds {other:?}, which is the wrong type")),
     }
 }
 

@@ -83,9 +83,10 @@ impl Shard {
         let shard = Self::opened(source.path(), superseded)?;
         let last = shard.0.superseded.last().copied();
         match (last, source.superseded()) {
-            (Some(last), Some(path)) if u64::from(last) >= shard.rows() => {
-                Err(Error::data(path, format!("names row {last} of {} rows", shard.rows())))
-            }
+            (Some(last), Some(path)) if u64::from(last) >= shard.rows() => Err(Error::data(
+                path,
+                format!("names row {last}, but the shard has {} rows", shard.rows()),
+            )),
             _ => Ok(shard),
         }
     }
@@ -151,7 +152,7 @@ impl Shard {
         if present == promised {
             return Ok(());
         }
-        Err(Error::data(self.path(), format!("says {promised} rows and has {present}")))
+        Err(Error::data(self.path(), format!("declares {promised} rows but has {present}")))
     }
 
     /// Where it is.
@@ -206,7 +207,7 @@ fn read_superseded(path: &Path) -> Result<Vec<u32>> {
     if bytes.len() % 4 == 0 && rows.is_sorted_by(|one, other| one < other) {
         return Ok(rows);
     }
-    Err(Error::data(path, "is no increasing list of row numbers"))
+    Err(Error::data(path, "is not an increasing list of row numbers"))
 }
 
 /// A group of rows of a shard.

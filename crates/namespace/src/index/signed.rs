@@ -110,7 +110,7 @@ impl Signed {
             starts.push(start.ok_or_else(|| Error::Usage("parts are too long".into()))?);
         }
         if parts.last().is_none_or(|last| last.rows != 0) {
-            return Err(Error::Usage("the last part is what lies behind the rows".into()));
+            return Err(Error::Usage("the last part must be the footer behind the rows".into()));
         }
         let length = file.metadata().map_err(|error| Error::system("fstat", path, error))?.len();
         let signed = Self { path: path.to_path_buf(), file, parts, starts, held: Mutex::default() };

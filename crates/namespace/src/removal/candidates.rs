@@ -32,7 +32,7 @@ impl Candidates {
         };
         let read = rows.read(length)?;
         if read.len() != length {
-            return Err(Error::data(self.shard.path(), "has fewer rows than it says"));
+            return Err(Error::data(self.shard.path(), "has fewer rows than it declares"));
         }
         self.held = Some((end, rows));
         Ok(read)
@@ -88,6 +88,8 @@ fn groups_of(plan: &Shard, rows: &Range<u64>) -> Range<usize> {
 fn end_of(plan: &Shard, first: u64, count: u64) -> Result<u64> {
     first.checked_add(count).filter(|end| *end <= plan.rows()).ok_or_else(|| {
         let rows = plan.rows();
-        Error::Usage(format!("{count} rows from {first} on were asked for, of {rows}"))
+        Error::Usage(format!(
+            "{count} rows from row {first} on were requested, but the plan has {rows}"
+        ))
     })
 }

@@ -36,7 +36,7 @@ impl Checks {
         let Settings { before_s, time_resolution_ns, threads, exact_sizes, listed_s, .. } =
             *settings;
         if threads == 0 || time_resolution_ns < 1 {
-            let problem = "threads and time_resolution_ns are 1 at least";
+            let problem = "threads and time_resolution_ns must be at least 1";
             return Err(Error::Usage(problem.into()));
         }
         let device = root.device();

@@ -518,7 +518,7 @@ fn private_directory(
         && stat.st_mode & 0o777 == 0o700
         && identity.is_beside(root.identity());
     if !private {
-        let message = "it is not a directory of ours alone (owner, mode 0700, same file system)";
+        let message = "must be a directory of this user alone (owner, mode 0700, same file system)";
         return Err(Error::Refused(format!("{}: {message}", path().display())));
     }
     if !take_any_project(&directory) {

@@ -71,7 +71,7 @@ impl Removal {
             contents.remove(&self.root, name);
         }
         let shown = self.root.path().join(crate::beneath::as_path(name));
-        Err(Error::Refused(format!("{}: files that nothing explains lie there", shown.display())))
+        Err(Error::Refused(format!("{}: contains files of unknown origin", shown.display())))
     }
 
     fn empty(

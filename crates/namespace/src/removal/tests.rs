@@ -317,7 +317,7 @@ fn a_file_that_was_open_since_its_lease_ran_out_is_put_back() {
     let began = std::time::Instant::now();
     // Opened after the time that a holder has, and closed again: no time of the file has moved.
     let outcome = world.settle(|_| drop(fs::File::open(path).unwrap()), nothing);
-    assert!(began.elapsed() >= std::time::Duration::from_millis(900), "nobody had to wait");
+    assert!(began.elapsed() >= std::time::Duration::from_millis(900), "no process had to wait");
     assert_eq!(outcome, Outcome::Open);
     assert_eq!(world.content("run/file").as_deref(), Some("planned"));
 }

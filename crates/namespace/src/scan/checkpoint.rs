@@ -191,7 +191,7 @@ impl Checkpoint {
             return Err(Error::data(path, problem));
         }
         if read.left().is_none() || read.unread().is_none() {
-            return Err(Error::data(path, "a path or an MDT in it is none"));
+            return Err(Error::data(path, "a path or an MDT in it is invalid"));
         }
         Ok(Some(read))
     }

@@ -311,7 +311,7 @@ fn begin_or_go_on(options: &Options, home: Home) -> Result<Checkpoint> {
     let base = options.base.as_ref().map(|base| base.id.clone());
     let Some(checkpoint) = Checkpoint::read(index)? else {
         if !names_of_shards(index)?.is_empty() {
-            return refused("holds shards and no checkpoint; scan into another directory");
+            return refused("holds shards but no checkpoint; scan into another directory");
         }
         let checkpoint = Checkpoint::begin(home, options.settings.wanted, base, now_ns());
         checkpoint.write(index)?;
@@ -321,10 +321,10 @@ fn begin_or_go_on(options: &Options, home: Home) -> Result<Checkpoint> {
         return refused("was begun from another root; scan into another directory");
     }
     if checkpoint.wanted != options.settings.wanted {
-        return refused("was begun with other things asked for; ask for the same");
+        return refused("was begun with other options; use the same");
     }
     if checkpoint.base != base {
-        return refused("was begun from another earlier index, or from none; start from the same");
+        return refused("was begun from another base index, or without one; use the same");
     }
     let listed = |name: &String| checkpoint.shards.iter().any(|shard| shard.name == *name);
     for shard in &checkpoint.shards {

@@ -130,7 +130,7 @@ fn linked_files(tally: Option<&Tally>, rules: &Rules, before_s: i64) -> Amount {
 
 fn place_of(out: &Path) -> Result<(&Path, &str)> {
     let name = out.file_name().and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| Error::Usage(format!("{} is no file's name", out.display())))?;
+    let name = name.ok_or_else(|| Error::Usage(format!("{} is not a file name", out.display())))?;
     let directory = out.parent().filter(|parent| !parent.as_os_str().is_empty());
     Ok((directory.unwrap_or(Path::new(".")), name))
 }

@@ -115,7 +115,7 @@ impl Tally {
     pub fn from_bytes(data: &[u8]) -> Result<Self> {
         let read = data.strip_prefix(MAGIC).map(postcard::take_from_bytes::<Self>);
         let Some(Ok((tally, []))) = read else {
-            return Err(Error::Usage("these bytes are no tally".into()));
+            return Err(Error::Usage("there is no tally in these bytes".into()));
         };
         tally.check()?;
         Ok(tally)

@@ -119,13 +119,16 @@ impl Settings {
     pub fn check(&self) -> Result<()> {
         if self.threads == 0 || self.threads > THREADS_MAX {
             let threads = self.threads;
-            return Err(Error::Usage(format!("threads: {threads} is not 1 to {THREADS_MAX}")));
+            return Err(Error::Usage(format!("threads must be 1 to {THREADS_MAX}, not {threads}")));
         }
         if self.each_mdt.threads == 0 {
-            return Err(Error::Usage("threads of an MDT: 0 is not 1 or more".into()));
+            return Err(Error::Usage("threads of an MDT must be at least 1".into()));
         }
         if self.buffer_bytes < BUFFER_BYTES_MIN {
-            return Err(Error::Usage(format!("buffers: {} bytes is too small", self.buffer_bytes)));
+            return Err(Error::Usage(format!(
+                "buffers of {} bytes are too small",
+                self.buffer_bytes
+            )));
         }
         Ok(())
     }

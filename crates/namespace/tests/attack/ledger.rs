@@ -172,7 +172,7 @@ pub fn complaints(
         }
     }
     for id in after.keys().filter(|id| !before.contains(id) && !ledger.made.contains(id)) {
-        wrong.push(format!("{id:?} was made by nobody"));
+        wrong.push(format!("{id:?} was made by no attacker"));
     }
     for id in ledger.lost.iter().filter(|id| !ledger.removed.contains(id)) {
         wrong.push(format!("{id:?} went while it was open or its directory away"));
