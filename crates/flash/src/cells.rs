@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// As many numbers as one owner has of a block.
+/// One owner's range of numbers in a block.
 #[derive(Debug)]
 pub(crate) struct Cells {
     first: NonNull<u32>,

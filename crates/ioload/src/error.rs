@@ -1,4 +1,4 @@
-//! Everything that can go wrong, with its kind in the report and its exit code.
+//! Errors, each with its kind in the report and its exit code.
 
 use serde::{Deserialize, Serialize};
 use std::io;

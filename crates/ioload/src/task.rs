@@ -92,9 +92,9 @@ pub struct TaskOutcome {
     pub bytes: u64,
     /// Whole transfers.
     pub transfers: u64,
-    /// Just before the open call.
+    /// Time just before the open call.
     pub opened_ns: Option<i64>,
-    /// Just after the close call.
+    /// Time just after the close call.
     pub closed_ns: Option<i64>,
     pub open_ns: Option<i64>,
     pub transfer_ns: Option<i64>,
@@ -299,7 +299,8 @@ impl<'a> Worker<'a> {
         past_deadline || (at_end_of_file && long_enough)
     }
 
-    /// One transfer; returns the time at its end. Making and comparing data is outside the latency.
+    /// Makes one transfer; returns the time at its end. Making and comparing data is outside the
+    /// latency.
     fn transfer(
         &mut self,
         file: &File,

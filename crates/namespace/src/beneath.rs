@@ -115,7 +115,7 @@ impl Root {
         self.identity
     }
 
-    /// From now on, does without `openat2`, as on a kernel that lacks it.
+    /// Disables `openat2` from now on, as on a kernel that lacks it.
     pub fn without_openat2(self) -> Self {
         self.by_component.store(true, Ordering::Relaxed);
         self

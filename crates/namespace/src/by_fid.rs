@@ -37,13 +37,13 @@ use crate::work::on_threads;
 pub struct Looked {
     /// Which object the root is.
     pub root: ObjectId,
-    /// They have no name any more.
+    /// Objects that have no name any more.
     pub gone: Vec<ObjectId>,
-    /// They could not be looked at, and why.
+    /// Objects that could not be looked at, and why.
     pub failed: Vec<(ObjectId, Errno)>,
-    /// They have more names than Lustre keeps with a file.
+    /// Objects with more names than Lustre keeps with a file.
     pub overflowed: Vec<ObjectId>,
-    /// They are stripes, each with the directory that it is a part of.
+    /// Stripes, each with the directory that it is a part of.
     pub stripes: Vec<(ObjectId, ObjectId)>,
 }
 
@@ -179,7 +179,8 @@ impl Place {
     fn inside(&self, id: ObjectId) -> Answer<Vec<ObjectId>> {
         let name = name_of(id)?;
         let listed = |flags| openat(&self.fids, &name, DIRECTORY | flags, Mode::empty());
-        // To list a directory must not move its time of access; of others' only root may say so.
+        // Listing a directory must not move its atime; for a directory of another user only root
+        // may ask so.
         let directory = match listed(OFlags::NOATIME) {
             Err(Errno::PERM) => listed(OFlags::empty()),
             answer => answer,

@@ -49,15 +49,15 @@ pub trait Look: Send + Sync + 'static {
     fn look(&self, asked: &Asked, project: bool) -> Answer<Exact>;
 }
 
-/// By its name, on any file system.
+/// Looks at a file by its name, on any file system.
 pub struct ByName {
     root: Root,
-    /// Found out where a project is first asked for: a question to the file system, which may hang.
+    /// Set when a project is first asked for: a question to the file system, which may hang.
     projects: OnceLock<Projects>,
 }
 
 impl ByName {
-    /// Beneath a root.
+    /// Creates the look at files beneath a root.
     pub fn new(root: Root) -> Self {
         Self { root, projects: OnceLock::new() }
     }
@@ -90,7 +90,7 @@ impl Look for ByName {
     }
 }
 
-/// By its identifier, on Lustre.
+/// Looks at a file by its identifier, on Lustre.
 pub struct OnLustre<F>(pub F);
 
 impl<F: ByFid + Send + 'static> Look for OnLustre<F> {

@@ -14,10 +14,10 @@ use rustix::io::Errno;
 
 use crate::beneath::Answer;
 
-/// How many threads are left behind at most; after that nothing is asked any more.
+/// How many threads are left behind at most; after that no call is made any more.
 const LATE_MAX: usize = 512;
-/// Once a call was late, the others are waited for so much shorter: what hangs once hangs for each
-/// file of a server.
+/// Divisor of the deadline once a call was late: a server that hangs once hangs for each of its
+/// files.
 const SHORTER: u32 = 6;
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -35,7 +35,7 @@ pub struct Patience {
 }
 
 impl Default for Patience {
-    /// More than a server that is busy takes, and than a failover that goes well.
+    /// A deadline longer than a busy server takes, and than a failover that goes well.
     fn default() -> Self {
         Self::new(Duration::from_secs(60))
     }

@@ -41,12 +41,12 @@ pub(crate) enum Projects {
     Lustre,
     /// By `file_getattr`, or by an open once the kernel was found not to have the call.
     Local { no_file_getattr: AtomicBool },
-    /// Nothing that can be asked is known to move no time.
+    /// No query is known that moves no time.
     Unknown,
 }
 
 impl Projects {
-    /// For the file system of a directory.
+    /// Returns the way for the file system of a directory.
     pub(crate) fn of(directory: BorrowedFd<'_>) -> Answer<Self> {
         Ok(match magic(directory)? {
             LUSTRE => Self::Lustre,

@@ -110,7 +110,7 @@ pub type Removed = std::result::Result<(), Errno>;
 /// State of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// As of now.
+    /// Its metadata now.
     pub entry: Entry,
     /// Whether it is immutable or append-only, as far as this version says so.
     pub fixed: bool,
@@ -215,7 +215,7 @@ pub struct Bounded<F> {
 }
 
 impl<F> Bounded<F> {
-    /// With patience for each stat.
+    /// Bounds the time of each stat.
     pub fn new(inner: F, patience: Patience) -> Self {
         Self { inner: Arc::new(inner), patience }
     }

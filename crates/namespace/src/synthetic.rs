@@ -74,7 +74,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// By how much files are larger than usual.
+    /// Returns the factor by which files are larger than usual.
     fn size_factor(&self) -> f64 {
         // 287 of 300 names are files, of which a tenth is small and a hundredth sparse; the mean of
         // 2 to the power of 12 + 10 (a + b), a and b even from 0 to 1, is an integral.

@@ -27,19 +27,19 @@ use attack::{ROLES, deletion, hosts, world};
 /// One attack at a time: two would share the processors, and fewer would come in between.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Not a test: what an attacker's process runs.
+/// Not a test: runs as an attacker's process.
 #[test]
 fn attacker() {
     world::attack_if_asked();
 }
 
-/// Not a test: what a process runs that deletes and is killed.
+/// Not a test: runs as the process that deletes and is killed.
 #[test]
 fn remover() {
     deletion::remove_if_asked();
 }
 
-/// Not a test: what a process runs that deletes beside another.
+/// Not a test: runs as the process that deletes beside another.
 #[test]
 fn host() {
     hosts::host_if_asked();
@@ -62,7 +62,7 @@ struct Told {
 enum By {
     One,
     Killed(usize),
-    /// By two at once, one of which is lost so many times.
+    /// By two processes at once, one of which is lost this many times.
     Two(usize),
 }
 

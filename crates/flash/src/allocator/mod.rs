@@ -52,7 +52,8 @@ pub struct Request {
     pub goal: Option<(u32, u32)>,
     /// Whether just that place is tried first, as for what follows a file's last extent.
     pub exact: bool,
-    /// For a large request, which place it goes on from: that where the last such one was served.
+    /// The stream goal of a large request: it goes on from where the last one of that goal was
+    /// served.
     pub stream: Option<u32>,
     /// Whether it is for a file's data; extent trees and directories are not.
     pub data: bool,

@@ -1,4 +1,4 @@
-//! One search as it goes on: which groups it looks into, and the best that it found.
+//! State of a search: which groups it looks into, and the best extent so far.
 
 use super::groups::Groups;
 use super::settings::{Criterion, Settings};

@@ -14,7 +14,7 @@ pub(crate) enum Criterion {
     Fast,
     /// The same for a request cut down, to no less than what was asked before it was normalised.
     Best,
-    /// As much free in all.
+    /// As many free units in total.
     Slow,
     /// Anything.
     Any,

@@ -60,7 +60,8 @@ impl Geometry {
         (usable * (1.0 - self.spare)).round() as u32
     }
 
-    /// By how many bits a superblock's number is shifted in a place: no division on the way.
+    /// Returns the bits by which a superblock's number is shifted in a place, which avoids a
+    /// division.
     pub(crate) fn shift(&self) -> u32 {
         self.units.next_power_of_two().trailing_zeros()
     }

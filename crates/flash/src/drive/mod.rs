@@ -85,7 +85,7 @@ pub struct Drive {
     /// How often each superblock was erased.
     wear: Cells,
     victims: Victims,
-    /// In the order in which they were erased, so that all wear alike.
+    /// Erased superblocks, in the order of their erasure, so that all wear alike.
     erased: VecDeque<u32>,
     /// The host's first. The second is for copies, or never opened.
     frontiers: [Frontier; 2],

@@ -73,7 +73,7 @@ pub(crate) struct Buckets {
     head: Box<[u32]>,
     next: Box<[u32]>,
     before: Box<[u32]>,
-    /// No list under it has a member.
+    /// Lower bound: no list below this number has a member.
     least: u32,
 }
 

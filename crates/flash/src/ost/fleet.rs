@@ -15,7 +15,7 @@ pub struct Step {
     pub purged: f64,
     /// Written by a benchmark, and deleted once all is written.
     pub burst: f64,
-    /// In how many files.
+    /// Number of files of the benchmark.
     pub burst_files: u32,
     /// How often the allocator is sent back to group 0.
     pub resets: f64,
@@ -84,7 +84,7 @@ impl Fleet {
         &self.settings
     }
 
-    /// One of them, to be changed.
+    /// Returns an OST for changes.
     pub fn ost_mut(&mut self, column: usize) -> Result<&mut Ost, Error> {
         let missing = Error::impossible("column", column as f64, "no such column");
         self.osts.get_mut(column).ok_or(missing)

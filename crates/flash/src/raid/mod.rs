@@ -168,7 +168,8 @@ impl Raid {
         }
     }
 
-    /// As many members as there are chunks of data, none of them lost: all the rest follows from them.
+    /// Returns as many members as there are chunks of data, none of them lost: the rest follows
+    /// from them.
     fn others(&self, bytes: u64, lost: &impl Fn(u32) -> bool) -> Vec<Piece> {
         (0..self.data + self.parity)
             .filter(|member| !lost(*member))

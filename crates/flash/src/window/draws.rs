@@ -32,7 +32,7 @@ impl Draws {
         Self(Xoshiro256PlusPlus::seed_from_u64(mixed))
     }
 
-    /// From 0 up to 1, without 1, in steps of 2^-53.
+    /// Returns a number from 0 up to 1, without 1, in steps of 2^-53.
     pub fn part(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -44,8 +44,8 @@ impl Draws {
 
     /// Exponential with mean 1.
     ///
-    /// By comparing only (J. von Neumann, "Various techniques used in connection with random digits",
-    /// 1951): a logarithm may differ in its last bit from one machine to the next.
+    /// It is drawn by comparing only (J. von Neumann, "Various techniques used in connection with
+    /// random digits", 1951): a logarithm may differ in its last bit from one machine to the next.
     pub fn exponential(&mut self) -> f64 {
         let mut whole = 0.0;
         loop {

@@ -44,22 +44,22 @@ impl Latencies {
     }
 }
 
-/// How often drives were seen in a state, of so many looks at each of them.
+/// How often drives were seen in a state, over all samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sampled {
-    /// Looks.
+    /// Samples of drives.
     pub looks: u64,
-    /// In an episode of collection.
+    /// Samples in an episode of collection.
     pub collecting: u64,
-    /// With a depth below the normal one.
+    /// Samples with a depth below the normal one.
     pub below: u64,
     /// The same, and not collecting.
     pub below_quiet: u64,
-    /// With a thread asleep until it may write.
+    /// Samples with a thread asleep until it may write.
     pub held: u64,
     /// The same, and not collecting.
     pub held_quiet: u64,
-    /// With nothing to do, and not collecting.
+    /// Samples with nothing to do, and not collecting.
     pub starved_quiet: u64,
     /// Sum of the steps to the right of normal.
     pub steps_below: u64,

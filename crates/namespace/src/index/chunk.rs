@@ -19,13 +19,13 @@ use crate::error::{Error, Result};
 /// A column of up to so many bytes is read at once, a larger one page by page.
 const AT_ONCE_BYTES: u64 = 16 << 20;
 
-/// More values than this no writer puts into one page.
+/// Limit on the values of a page; no writer puts more into one.
 const LEVELS_MAX: usize = 1 << 26;
 
 /// A file without a position of its own, so that threads do not move it for one another.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// `None` where nothing may be read but what is held.
+    /// `None` where only bytes in memory may be read.
     file: Option<File>,
     length: u64,
     /// The bytes in memory, after the offset at which they begin.

@@ -24,7 +24,7 @@ type Result<T> = std::result::Result<T, String>;
 
 /// How the values of the current page are packed.
 enum Packed<V> {
-    /// As places in the dictionary.
+    /// Places in the dictionary.
     Places(Hybrid),
     /// Otherwise.
     Values(V),
@@ -296,7 +296,7 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    /// As many rows without a list.
+    /// Returns `rows` rows without a list.
     pub(crate) fn unknown(rows: usize) -> Self {
         Self { ends: vec![0; rows], values: Vec::new(), known: vec![false; rows] }
     }

@@ -11,7 +11,7 @@ use super::writer::last_use_s;
 use crate::entry::{Entry, FileType, Layout, ObjectId};
 use crate::error::{Error, Result};
 
-/// One name of the index and what is known of it.
+/// One name of the index and its metadata.
 ///
 /// Where the source did not know the identity it is `ObjectId::Inode(0)`, which no file has; an
 /// unknown device is 0; where it did not know the number of names it is 1.
@@ -57,7 +57,7 @@ impl Shard {
 }
 
 impl Rows {
-    /// Up to `count` rows; fewer only at the end.
+    /// Reads up to `count` rows; fewer only at the end.
     pub fn read(&mut self, count: usize) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
         while rows.len() < count && self.fill()? {

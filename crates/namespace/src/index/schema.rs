@@ -99,12 +99,12 @@ pub(crate) enum Access {
 /// Whether a row may be without a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
-    /// No row is.
+    /// No row may be.
     Required,
     /// No row of a shard written by this crate is; in files of other tools this value replaces a
     /// null.
     StandIn(i64),
-    /// Any may be.
+    /// Any row may be.
     Nullable,
 }
 
@@ -172,13 +172,13 @@ impl Column {
         self
     }
 
-    /// For names that repeat: parents, owners.
+    /// Packs by a dictionary, for values that repeat: parents, owners.
     const fn dictionary(mut self) -> Self {
         self.packing = Packing::Dictionary;
         self
     }
 
-    /// For whole numbers that grow or are near one another.
+    /// Packs differences, for whole numbers that grow or are near one another.
     const fn differences(mut self) -> Self {
         self.packing = Packing::Differences;
         self

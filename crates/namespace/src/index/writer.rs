@@ -20,9 +20,9 @@ use crate::error::{Error, Result};
 /// How much a writer holds before it writes a group of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// So many rows at most.
+    /// Maximum number of rows.
     pub rows: usize,
-    /// About so many bytes at most; a path of 200 kB fills a group sooner than its rows do.
+    /// Approximate maximum of bytes; a path of 200 kB fills a group sooner than its rows do.
     pub bytes: usize,
 }
 
@@ -433,7 +433,7 @@ impl Group {
 /// A group of rows that is being written, column by column.
 struct Output<'a>(SerializedRowGroupWriter<'a, File>);
 
-/// So many values are made at a time where they are not held as the writer takes them.
+/// Number of values converted at a time where they are not held as the writer takes them.
 const PIECE: usize = 4096;
 
 impl Output<'_> {

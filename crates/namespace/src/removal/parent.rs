@@ -21,7 +21,7 @@ pub(super) struct Parent {
     path: Bytes,
     pub(super) descriptor: OwnedFd,
     pub(super) identity: Identity,
-    /// By what it is known again.
+    /// Its identity for later runs.
     pub(super) mark: Mark,
     /// Nothing can be taken out of it.
     pub(super) fixed: bool,

@@ -276,7 +276,7 @@ pub(super) struct Cell {
     ready: Option<Vec<u8>>,
     /// The rows that were taken; without it, an interruption leaves some of them merely `gone`.
     log: Option<File>,
-    /// From where the files of this round are taken.
+    /// Origins of the files of this round.
     origins: File,
     logged: u64,
     /// How far acts of other processes are reported here.
@@ -358,7 +358,7 @@ pub(super) struct Leftover {
     pub(super) since_ns: Option<i64>,
     /// The names of its files.
     pub(super) files: Vec<Vec<u8>>,
-    /// From where they were taken, as noted before they were.
+    /// Their origins, as noted before they were taken.
     pub(super) origins: Vec<Noted>,
 }
 
@@ -386,7 +386,7 @@ impl Leftover {
         rows
     }
 
-    /// From where the file was taken that has this name and inode in here.
+    /// The origin of the file that has this name and inode in here.
     pub(super) fn origin_of(&self, name: &[u8], inode: u64) -> Option<&Noted> {
         let here = || self.origins.iter().filter(|noted| noted.slot == name);
         // A slot may be noted twice: for the file that waits there and for the next one, which is

@@ -165,7 +165,7 @@ impl Watch {
             match usize::try_from(length) {
                 Ok(length) if length > 0 => {
                     self.note(&buffer[..length]);
-                    // There was room for more: there was no more.
+                    // The buffer had room left, so there are no more events.
                     if length + EVENT_BYTES_MAX <= buffer.len() {
                         return;
                     }

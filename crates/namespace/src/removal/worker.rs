@@ -111,7 +111,7 @@ pub(super) struct Worker<'a> {
     pub(super) left: HashMap<ObjectId, Entry>,
     pub(super) verdicts: Vec<Verdict>,
     watch: Option<Watch>,
-    /// By slot.
+    /// Files that passed their checks, by slot.
     passed: [Option<Passed>; ROUND],
 }
 

@@ -130,7 +130,7 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// One name of a file with several.
+    /// Counts one name of a file with several.
     fn linked(&mut self, judge: &Judge<'_>, stretch: &Stretch, row: usize) {
         let terms = self.terms;
         let last_use_s = stretch.last_use_s[row];

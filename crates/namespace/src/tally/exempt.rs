@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 pub(crate) enum Verdict {
     /// All of them are exempt.
     Exempt,
-    /// None is.
+    /// None of them is.
     Not,
     /// Some names are: those of this list.
     Names(u32),

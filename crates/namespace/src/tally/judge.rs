@@ -18,16 +18,16 @@ use crate::index::schema::Name;
 use crate::index::shard::Group;
 use crate::rules::{Counted, Kept, Rules};
 
-/// So many rows at a time: their columns stay in the processor's cache.
+/// Rows judged at a time: their columns stay in the processor's cache.
 pub(crate) const STRETCH: usize = 4096;
 
 /// Stands for a time that is not known; no file was used then.
 pub(crate) const UNKNOWN: i64 = i64::MIN;
 
-/// In the place of a reason: a later shard replaces the row, which counts for nothing.
+/// Mark in place of a reason: a later shard replaces the row, which does not count.
 pub(crate) const SUPERSEDED: u8 = u8::MAX;
 
-/// On a user or a project: it is exempt. The number itself has 32 bits.
+/// Flag on a user or a project that is exempt. The number itself has 32 bits.
 const EXEMPT: u64 = 1 << 32;
 
 /// Stands for "no project".

@@ -65,7 +65,7 @@ pub(crate) fn first(one: Option<Kept>, other: Option<Kept>) -> Option<Kept> {
 #[serde(into = "Vec<(Key, Linked)>", from = "Vec<(Key, Linked)>")]
 pub(crate) struct Links(HashMap<Key, Linked>);
 
-/// In the order of the keys.
+/// Lists the files in the order of their keys.
 impl From<Links> for Vec<(Key, Linked)> {
     fn from(links: Links) -> Self {
         let mut all: Self = links.0.into_iter().collect();

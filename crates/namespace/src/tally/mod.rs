@@ -106,7 +106,7 @@ impl Tally {
         self.check()
     }
 
-    /// Everything it knows; the same tally is always the same bytes.
+    /// Returns the tally as bytes; the same tally is always the same bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         postcard::to_extend(self, MAGIC.to_vec()).expect("a tally is plain values in memory")
     }

@@ -21,7 +21,7 @@ use crate::index::shard::{Group, Shard};
 /// Which index a scan starts from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseIndex {
-    /// By what it is known again, when a scan goes on.
+    /// Its identity, checked when a scan goes on.
     pub id: String,
     /// Its shards.
     pub parts: Vec<Part>,
@@ -89,7 +89,7 @@ impl Listing {
     }
 }
 
-/// Everything that is known of the directories of an earlier index.
+/// The directories of an earlier index.
 #[derive(Debug)]
 pub struct Base {
     listings: HashMap<Box<[u8]>, Listing>,
@@ -146,7 +146,7 @@ impl Base {
     }
 }
 
-/// So many rows at a time.
+/// Rows read at a time.
 const ROWS: usize = 4096;
 
 #[derive(Default)]

@@ -48,7 +48,7 @@ struct Window {
 }
 
 impl Gate {
-    /// For names that are so far apart at least, and calls that are late after `latest`.
+    /// Creates a gate with names at least `apart` from one another; calls are late after `latest`.
     pub fn new(apart: Duration, latest: Option<Duration>) -> Self {
         let began = Instant::now();
         Self {
@@ -114,7 +114,7 @@ pub struct Gates {
 }
 
 impl Gates {
-    /// So many gates, which those MDTs share that have the same number, divided by it.
+    /// Creates `count` gates; MDTs with the same number modulo `count` share one.
     pub fn new(count: usize, delay: Duration, apart: Duration, latest: Option<Duration>) -> Self {
         Self { delay, by_mdt: (0..count).map(|_| Gate::new(apart, latest)).collect() }
     }

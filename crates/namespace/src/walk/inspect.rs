@@ -37,7 +37,7 @@ pub struct Inspector {
     home: (u64, u64),
     /// The device number that entries of the root's device get.
     listed_device: u64,
-    /// For a question to every server of a file, one of which may be lost.
+    /// Bound on the time of a question to every server of a file, one of which may be lost.
     patience: Option<Patience>,
     projects: Projects,
     trusted_lov: AtomicBool,
@@ -200,7 +200,7 @@ fn whereabouts(stat: &Statx) -> (u64, u64) {
     (rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor), mount)
 }
 
-/// By the attribute of the server, or where it cannot be read, as by anybody but root, by the handle.
+/// Reads the FID from the server's attribute, or from the handle where only root may read that.
 /// The file is not opened: that could move its ctime (`project.rs`).
 fn fid(directory: BorrowedFd<'_>, name: &CStr) -> Result<ObjectId, Errno> {
     if let Ok(Some(bytes)) = attribute(&path_of(directory, name), c"trusted.lma") {

@@ -63,7 +63,7 @@ pub struct Settings {
     pub wanted: Wanted,
     /// How many directories may stay open.
     pub descriptors: usize,
-    /// By how much every call is held up: to limit calls, and to try here what happens far away.
+    /// Delay of every call: to limit calls, and to try out the latency of a distant server.
     pub delay: Option<Duration>,
     /// A call that takes longer is late; fewer are made while more than one in a hundred is, on a
     /// Lustre of the same MDT.
@@ -74,7 +74,7 @@ pub struct Settings {
     pub device: Option<u64>,
     /// Size of the buffer for one read of a directory.
     pub buffer_bytes: usize,
-    /// From how many waiting directories on a worker puts back the one that it reads.
+    /// Number of waiting directories from which on a worker puts back the one that it reads.
     pub queue_limit: usize,
 }
 

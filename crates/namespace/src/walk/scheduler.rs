@@ -54,9 +54,9 @@ impl Task {
 /// Directories that are left, and where each goes on.
 #[derive(Debug, Default)]
 pub struct Left {
-    /// With a cookie: to be read.
+    /// Directories to read, each from a cookie on.
     pub read: Vec<(Arc<Directory>, u64)>,
-    /// With a place in its listing: they hold the names that they did.
+    /// Directories whose names are unchanged, each from a place in its listing on.
     pub known: Vec<(Arc<Directory>, u64)>,
 }
 
@@ -84,9 +84,9 @@ pub enum Order {
     Own,
     /// That of the MDT at which fewest are at work.
     Mdts {
-        /// So many workers at most work at one.
+        /// Maximum number of workers at one MDT.
         workers_each: usize,
-        /// From so many tasks on the newest is next.
+        /// Number of tasks from which on the newest is next.
         queue_limit: usize,
     },
 }

@@ -26,10 +26,10 @@ use crate::removal::{QUARANTINE_PREFIX, is_quarantine};
 const SHARE_MIN: usize = 16;
 /// Names that are looked at before others may come first, or a pause, take about so long.
 const AT_ONCE: Duration = Duration::from_secs(1);
-/// So many are looked at before it is known how long one takes, where calls are held up: two
+/// Names that are looked at before their time is known, where calls are delayed: two
 /// workers may share them.
 const FIRST_AT_ONCE: usize = 2;
-/// So many directories of a listing are looked at before others may come first.
+/// Directories of a listing that are looked at before others may come first.
 const KNOWN_AT_ONCE: usize = 1024;
 /// How often an open is tried again when the system has no descriptor to give, and after how long.
 const DESCRIPTOR_RETRIES: u32 = 100;

@@ -228,7 +228,7 @@ impl Attacker {
         let path = self.any();
         let Some(own) = self.own_somewhere(&path).filter(|own| own.link(&path)) else { return };
         let linked = own.seen().unwrap();
-        // It may have been a symbolic link that stood there for a moment.
+        // It may have been a symbolic link that was there for a moment.
         if !linked.is_file {
             return;
         }

@@ -17,7 +17,7 @@ pub struct Ledger {
     pub facts: HashMap<Fact, usize>,
     /// How many acts each role completed.
     pub acts: BTreeMap<&'static str, u64>,
-    /// By whom, and when it was certain for the last time.
+    /// The attacker that used each file, and when that was last certain.
     used: HashMap<Identity, (&'static str, u64)>,
     /// When it was certain for the first time.
     moved: HashMap<Identity, u64>,

@@ -100,7 +100,7 @@ impl Attacker {
         }
     }
 
-    /// One act of its role.
+    /// Performs one act of its role.
     pub fn act(&mut self) {
         self.number += 1;
         self.log.intend();
@@ -152,12 +152,12 @@ impl Attacker {
         Some(Own { directory, name: format!("{}-{}", self.role, self.number) })
     }
 
-    /// One beside a file.
+    /// A name of its own beside a file.
     fn own_beside(&self, path: &Path) -> Option<Own> {
         self.own(path.parent()?)
     }
 
-    /// One beside a file, in another directory, or outside of the root.
+    /// A name of its own beside a file, in another directory, or outside of the root.
     fn own_somewhere(&mut self, path: &Path) -> Option<Own> {
         match self.random.below(3) {
             0 => self.own_beside(path),

@@ -51,7 +51,7 @@ impl World {
         Self::within(&std::env::temp_dir())
     }
 
-    /// In a directory of another file system than the usual one.
+    /// Creates it in a directory of another file system than the usual one.
     pub fn within(place: &Path) -> Self {
         let world =
             Self { directory: tempfile::tempdir_in(place).unwrap(), plans: Default::default() };

@@ -23,7 +23,7 @@ fn one_goes_whose_directory_was_removed_and_made_again() {
     assert_eq!(world.settle(nothing, again), Outcome::Deleted);
 }
 
-/// In the place that it was moved to the file was not the planned one.
+/// The planned file is not the one in the place that its directory was moved to.
 #[test]
 fn none_goes_whose_directory_was_moved_away_and_then_removed() {
     for (from, to) in [
