@@ -1,7 +1,7 @@
 //! How long one request to the block allocator takes, by family and fullness.
 //!
 //! Groups of 2,048 units whose files come and go; requests are for 16 units, as a write of 1 MiB in
-//! units of 64 KiB. The time is that of a request and of what is given back for it.
+//! units of 64 KiB. The time is that of a request and of the units given back for it.
 
 use flash::allocator::{Allocator, Extent, Family, Request, Settings};
 use rand_core::{RngCore, SeedableRng};

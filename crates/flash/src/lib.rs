@@ -1,4 +1,4 @@
-//! The physics of flash, for the twin: what a drive writes for each unit that it is given.
+//! The physics of flash, for the twin: the writes of a drive for each unit that it is given.
 //!
 //! ```text
 //!  workload ──units──▶ Drive ──▶ counts: host writes, copies, erases, trimmed

@@ -158,7 +158,7 @@ fn small_writes_take_the_shorter_of_two_ways() {
     // The chunk itself is lost: its parity is computed from the others.
     assert_eq!(members(&plan(4096, &[0]).reads), [1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(members(&plan(4096, &[0]).writes), [8, 9]);
-    // With another one lost as well, from what is left of data and parity.
+    // With another one lost as well, from the remaining data and parity.
     assert_eq!(members(&plan(4096, &[0, 3]).reads), [1, 2, 4, 5, 6, 7, 8, 9]);
     assert_eq!(members(&plan(4096, &[9]).reads), [0, 8]);
 }

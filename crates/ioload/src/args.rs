@@ -1,4 +1,4 @@
-//! The command line: what was typed, checked, in base units.
+//! The command line: the arguments, checked, in base units.
 
 use crate::error::{Error, Result};
 use crate::launcher::{self, Rank};

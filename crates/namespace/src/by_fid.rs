@@ -1,4 +1,5 @@
-//! Files of a Lustre looked at by their identifiers: what a scan would list of each, under every name.
+//! Files of a Lustre looked at by their identifiers: the rows that a scan would list of each, under
+//! every name.
 //!
 //! ```text
 //!   FIDs ──▶ .lustre/fid/[FID]: statx and trusted.link ──▶ rows, one a name
@@ -380,7 +381,8 @@ mod tests {
         assert_eq!(place.directory_of(fid(12)), Err(Errno::PERM));
     }
 
-    /// An open says EFAULT of what is gone, and of what it was asked in the wrong place.
+    /// An open answers EFAULT for an object that is gone, and for one that it was asked in the
+    /// wrong place.
     #[test]
     fn a_bad_address_is_settled_by_a_stat() {
         let tree = tempfile::tempdir().unwrap();

@@ -68,7 +68,7 @@ impl Column {
         Self { name: name.to_owned(), values, known: Vec::new() }
     }
 
-    /// Returns whether views point to all of what they are of.
+    /// Returns whether 32-bit offsets of views reach all of their block.
     #[must_use]
     pub fn is_within_reach(&self) -> bool {
         match &self.values {

@@ -118,7 +118,7 @@ impl ObjectId {
     }
 }
 
-/// The times of a file, in nanoseconds since 1970; what a source lacks is `None`.
+/// The times of a file, in nanoseconds since 1970; a time that the source lacks is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Times {
     /// Last read, as far as clients record it.

@@ -26,7 +26,7 @@ pub enum Error {
         /// The problem with it.
         problem: String,
     },
-    /// A signed file is not what was signed.
+    /// A signed file differs from its signature.
     #[error("{}: {what} is not what was signed: it was changed, or damaged", path.display())]
     Changed {
         /// The file.
@@ -48,7 +48,7 @@ pub enum Error {
     /// A safety rule refuses the request: it would put other files at risk.
     #[error("{0}")]
     Refused(String),
-    /// Stopped on request; what was done so far is retained.
+    /// Stopped on request; the work so far is retained.
     #[error("stopped")]
     Stopped,
 }

@@ -1,4 +1,4 @@
-//! Lustre's calls about a file by its identifier: what it is, where it is, and its removal.
+//! Lustre's calls on a file by its identifier: its state, its paths, and its removal.
 //!
 //! The numbers and layouts are those of `lustre/include/uapi/linux/lustre/lustre_user.h`
 //! (`struct lu_fid`, `struct fid_array`, `OBD_MAX_FIDS_IN_ARRAY`, `struct getinfo_fid2path`,

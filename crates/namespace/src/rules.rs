@@ -102,7 +102,7 @@ pub struct Rules {
     pub counted: Counted,
     /// When the metadata were taken: no time is believed to be later.
     pub as_of_s: i64,
-    /// Only what was last used before this is old enough, whatever the horizon.
+    /// Only files last used before this are old enough, whatever the horizon.
     pub old_enough_before_s: i64,
     /// Files of fewer bytes stay.
     pub minimum_size_bytes: u64,
@@ -130,7 +130,7 @@ pub enum Kept {
     ProjectUnknown = 6,
     /// It has other names.
     OtherLinks = 7,
-    /// It is smaller than what is worth deleting.
+    /// It is smaller than the minimum size for deletion.
     TooSmall = 8,
     /// A time that counts is not known.
     TimeUnknown = 9,

@@ -37,12 +37,12 @@ impl Attributes {
     }
 }
 
-/// To which project an inode belongs, for quotas.
+/// Project of an inode, for quotas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Project {
     /// Its number; 0 where none was given.
     pub(crate) number: u32,
-    /// Whether what is made in the directory belongs to it too.
+    /// Whether new entries of the directory belong to it too.
     pub(crate) inherited: bool,
 }
 

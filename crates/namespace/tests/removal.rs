@@ -1,4 +1,4 @@
-//! Deletion by identity on a real file system: what goes, what is kept and why.
+//! Deletion by identity on a real file system: which files go, which are kept and why.
 
 mod planned;
 
@@ -220,7 +220,7 @@ fn other_names_keep_a_file_unless_the_policy_lets_it_go() {
     let linked = Rules { linked: true, ..rules() };
     let allocated = entry_of(&path).allocated_bytes;
     let mut removal = world.removal_by(&plan, linked.clone(), settings());
-    // Two batches: what the first one did to the file must not keep its last name.
+    // Two batches: the first one's change of the file must not keep its last name.
     let (first, second) = (removal.delete(0, 2).unwrap(), removal.delete(2, 1).unwrap());
     assert_eq!((names(&first), names(&second)), (vec!["deleted"; 2], vec!["deleted"]));
     assert_eq!((first.freed_bytes, second.freed_bytes), (0, allocated));

@@ -18,7 +18,8 @@ type Failed = Vec<(Vec<u8>, i32)>;
 /// Stripes, each with its directory.
 type Stripes = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// The root, what is gone, what failed with its error number, what has too many names, stripes.
+/// The root, objects that are gone, failed ones with error numbers, those with too many names,
+/// stripes.
 type Answer = (Vec<u8>, Vec<Vec<u8>>, Failed, Vec<Vec<u8>>, Stripes);
 
 /// Error numbers of a FID that names nothing any more.

@@ -97,7 +97,7 @@ impl RecordReader {
         }
     }
 
-    /// Hands over what the records since the last time became.
+    /// Returns the result of the records since the last call.
     fn take(&mut self, py: Python<'_>) -> PyResult<Py<RecordBatch>> {
         let Batch { columns, rows, records, vanished, refused } = match &mut self.list {
             List::Plain(records) => records.take(),

@@ -1,4 +1,4 @@
-//! The groups of a file system: what is free in each, kept up to date with every request.
+//! The groups of a file system: the free units of each, kept up to date with every request.
 
 use super::bitmap::{self, Run};
 

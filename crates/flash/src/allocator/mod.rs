@@ -1,4 +1,5 @@
-//! The block allocator of ldiskfs and ext4: which blocks a request gets, and what was looked at for it.
+//! The block allocator of ldiskfs and ext4: which blocks a request gets, and how many groups it
+//! searched.
 //!
 //! ```text
 //!  goal ── free there? ──▶ taken
@@ -285,7 +286,7 @@ impl Allocator {
             && order <= self.groups.top()
     }
 
-    /// Takes the beginning of what was found.
+    /// Takes the beginning of the extent that was found.
     fn take(&mut self, stretch: Extent, len: u32, request: &Request) -> Extent {
         let extent = Extent { len: stretch.len.min(len), ..stretch };
         let before = self.groups.summary(extent.group);
@@ -300,7 +301,7 @@ impl Allocator {
         extent
     }
 
-    /// Brings the lists up to date with what a group has.
+    /// Updates the lists for the free units of a group.
     fn list(&mut self, group: u32, before: Summary) {
         if self.settings.family == Family::Classic {
             return;

@@ -119,7 +119,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns what a family does by itself, on flash.
+    /// Returns the default settings of a family, on flash.
     pub fn of(family: Family) -> Self {
         Self {
             family,
@@ -135,7 +135,7 @@ impl Settings {
         }
     }
 
-    /// Refuses what no such allocator has.
+    /// Refuses settings that no such allocator has.
     pub(crate) fn check(&self, units: u32) -> Result<(), Error> {
         let has_thresholds = self.enter.is_none() || self.family.thresholds().is_some();
         let only = "this family has none; only classic and optimize-scan have thresholds";

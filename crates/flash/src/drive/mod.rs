@@ -182,13 +182,13 @@ impl Drive {
         self.map[unit as usize]
     }
 
-    /// Has a unit's place brought near, for who writes it soon.
+    /// Prefetches a unit's place, for a write that follows soon.
     #[inline]
     pub(crate) fn expect_write(&self, unit: u32) {
         fetch(&self.map, unit as usize);
     }
 
-    /// Has what is at a unit's place brought near; the place itself is.
+    /// Prefetches the entries at a unit's place; the place itself is cached already.
     #[inline]
     pub(crate) fn expect_overwrite(&self, unit: u32) {
         let place = self.map[unit as usize] as usize;
@@ -301,7 +301,7 @@ impl Drive {
         }
     }
 
-    /// Copies what is valid in one superblock and erases it.
+    /// Copies the valid units of one superblock and erases it.
     fn collect(&mut self) {
         let victim = self
             .victims

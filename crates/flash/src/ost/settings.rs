@@ -25,7 +25,7 @@ pub struct Settings {
     pub family: Family,
     /// Free parts under which its search begins at c1, c2, c3; of families that have thresholds.
     pub enter: Option<[f64; 3]>,
-    /// Whether what is deleted is trimmed at once.
+    /// Whether deleted units are trimmed at once.
     pub discard: bool,
     /// Median size of users' files, in units.
     pub size_median_units: f64,

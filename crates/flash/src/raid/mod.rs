@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  row of 8 + 2    d0 d1 d2 d3 d4 d5 d6 d7  P Q     whole row: 10 writes, no reads
-//!  4 KiB of it      ▪                       ▪ ▪     3 reads of what is old, then 3 writes
+//!  4 KiB of it      ▪                       ▪ ▪     3 reads of old data, then 3 writes
 //! ```
 //!
 //! A *row* is one stripe: `data` chunks and what protects them, on as many different drives. A

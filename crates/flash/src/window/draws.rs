@@ -3,13 +3,13 @@
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Who draws.
+/// Stream of draws.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Stream {
     /// How large the episodes of a drive are, and where in one it begins.
     Collection = 1,
-    /// Which reads of a drive meet what is busy.
+    /// Which reads of a drive meet a busy part of it.
     Reads = 2,
     /// The drives of each row.
     Layout = 3,

@@ -296,7 +296,7 @@ impl Delta {
         Ok(())
     }
 
-    /// The bytes behind what it holds; only to be asked once everything was read.
+    /// The bytes behind its values; call it only once all values were read.
     pub(crate) fn rest(self) -> Bytes {
         // Stretches of the last block that hold no value have a width and no bytes.
         self.data.slice(self.at.min(self.data.len())..)

@@ -66,7 +66,7 @@ impl Shared {
     fn holding(&self, start: u64, length: u64) -> std::io::Result<Self> {
         let file = self.file.as_ref().map(File::try_clone).transpose()?;
         let held = if length <= AT_ONCE_BYTES || file.is_none() {
-            // At most what the constant says, or in memory already.
+            // At most the limit of the constant, or in memory already.
             self.at(start, length as usize)?
         } else {
             Bytes::new()

@@ -201,7 +201,7 @@ fn take(page: &[u8], at: &mut usize, length: usize) -> Result<Range<usize>> {
     Ok(range)
 }
 
-/// Reads lengths that are packed in front of what they measure.
+/// Reads lengths that are packed in front of their strings.
 fn lengths(values: Bytes, count: usize) -> Result<(Vec<usize>, Bytes)> {
     let mut delta = Delta::new(values)?;
     let left = delta.left();

@@ -184,7 +184,8 @@ impl Column {
         self
     }
 
-    /// Comparing every value costs a scan a tenth of its writing: only what a query cuts by.
+    /// Comparing every value costs a scan a tenth of its writing: only for columns that queries
+    /// filter by.
     const fn statistics(mut self) -> Self {
         self.statistics = true;
         self

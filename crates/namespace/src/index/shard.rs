@@ -67,12 +67,12 @@ struct Open {
 enum Content {
     /// Read where and when they are needed.
     File(Shared),
-    /// Read a group of rows at a time, and believed only if they are what was signed.
+    /// Read a group of rows at a time, and believed only if they match the signature.
     Signed(Signed),
 }
 
 impl Shard {
-    /// Opens a file and reads what it says of itself.
+    /// Opens a file and reads its metadata.
     pub fn open(path: &Path) -> Result<Self> {
         Self::opened(path, Vec::new())
     }

@@ -160,7 +160,7 @@ impl Signed {
         Shared::of_memory(self.starts[number], bytes, self.length())
     }
 
-    /// Reads a part, and returns it if it is what was signed.
+    /// Reads a part, and returns it if it matches the signature.
     fn verified(&self, number: usize) -> Result<Bytes> {
         let part = &self.parts[number];
         let length = usize::try_from(part.bytes)

@@ -105,7 +105,7 @@ impl ShardWriter {
         self.written + self.group.rows() as u64
     }
 
-    /// Writes what is held, makes the file durable and gives it its name.
+    /// Writes the rows in memory, makes the file durable and gives it its name.
     pub fn finish(mut self) -> Result<Finished> {
         self.end(true)
     }

@@ -176,7 +176,7 @@ impl Reader {
         }
     }
 
-    /// Whether what has a value has the shape too.
+    /// Whether a text with a value has the shape too.
     pub(super) fn is_exact(self) -> bool {
         matches!(self, Self::Birth(_) | Self::Stripes)
     }

@@ -89,7 +89,7 @@ impl Joining {
         }
     }
 
-    /// Returns what the records since the last time became.
+    /// Returns the result of the records since the last call.
     pub fn take(&mut self) -> Batch {
         self.records.take()
     }

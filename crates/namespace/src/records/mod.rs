@@ -182,7 +182,7 @@ impl Records {
         }
     }
 
-    /// Returns what the records since the last time became.
+    /// Returns the result of the records since the last call.
     pub fn take(&mut self) -> Batch {
         let rows = self.placing.rows();
         let columns = std::mem::replace(&mut self.columns, columns_of(&self.layout));

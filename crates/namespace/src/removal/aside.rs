@@ -183,7 +183,7 @@ impl Contents {
             }
             let mut cell = match Leftover::open(&descriptor, cell) {
                 Ok(cell) => cell,
-                // Only directories have what was taken from users; a run may end meanwhile.
+                // Only directories hold users' files; a run may end meanwhile.
                 Err(Errno::NOTDIR | Errno::NOENT | Errno::LOOP) => continue,
                 Err(errno) => return Err(errno),
             };
@@ -207,7 +207,7 @@ impl Contents {
         }
     }
 
-    /// Removes what is empty of it.
+    /// Removes its empty directories.
     pub(super) fn remove(&self, root: &Root, name: &[u8]) {
         for cell in &self.cells {
             if cell.name == STRANDED {

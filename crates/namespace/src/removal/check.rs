@@ -18,7 +18,7 @@ pub(super) struct Checks {
     /// Objects that its exempt paths lead to; files by FID have their paths as directories list
     /// them.
     pub(super) exempted: Exempted,
-    /// The cut-off: only what was last used before it goes.
+    /// The cut-off: only files last used before it go.
     pub(super) before_s: i64,
     /// How finely the source of the index knew the times.
     pub(super) time_resolution_ns: i64,
@@ -112,7 +112,8 @@ impl Checks {
         Ok(())
     }
 
-    /// Whether the rules let go what is at a path now, and it was last used before the cut-off.
+    /// Whether the rules let the present file at a path go, and it was last used before the
+    /// cut-off.
     pub(super) fn is_eligible(
         &self,
         parent: &[u8],

@@ -96,13 +96,13 @@ const UNIT_ROWS: usize = 1024;
 /// How files are deleted.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The cut-off: only what was last used before this goes.
+    /// The cut-off: only files last used before this go.
     pub before_s: i64,
     /// The name of the directory beneath the root where files are looked at for the last time.
     pub quarantine: Vec<u8>,
     /// How finely the source of the index knew the times: 1 for `statx`, 10^9 for whole seconds.
     pub time_resolution_ns: i64,
-    /// Whether the plan has sizes as they were: lazy ones say nothing of what was done to a file.
+    /// Whether the plan has actual sizes: lazy ones do not show changes of a file.
     pub exact_sizes: bool,
     /// Threads at work.
     pub threads: usize,
@@ -125,7 +125,8 @@ pub struct Removal {
     /// again if this run is killed before the outcomes are in its journal: they go when the next
     /// batch comes.
     ended: Vec<Leftover>,
-    /// Whether what others do to a file is reported once it was looked at; known with the quarantine.
+    /// Whether acts of others on a file are reported after the look at it; known with the
+    /// quarantine.
     watches: Option<bool>,
     /// How files with several names were left that a batch has taken a name from.
     left: HashMap<ObjectId, Entry>,
@@ -265,7 +266,7 @@ impl Removal {
         Batch::new(first, rows.len(), verdicts, recovered.unexplained, began.elapsed())
     }
 
-    /// Removes what is empty of cells that an earlier run has left between two batches.
+    /// Removes empty cells that an earlier run has left between two batches.
     fn forget(&mut self) -> Result<()> {
         let left = self.leftovers()?;
         if let Some((quarantine, _)) = &self.quarantine {
@@ -386,7 +387,7 @@ fn remove_cells(quarantine: &Quarantine, ended: Vec<Leftover>) {
     ended.iter().for_each(|cell| quarantine.remove_cell(&cell.directory, &cell.name));
 }
 
-/// Removes what is empty of a quarantine.
+/// Removes the empty directories of a quarantine.
 fn leave(root: &Root, quarantine: Quarantine, cells: &[Cell]) {
     cells.iter().for_each(|cell| quarantine.end_cell(cell));
     quarantine.remove(root);

@@ -33,7 +33,7 @@ pub enum Outcome {
     Immutable = 12,
     /// Path, owner, group or project are exempt now.
     Exempt = 13,
-    /// It is smaller than what is worth deleting.
+    /// It is smaller than the minimum size for deletion.
     TooSmall = 14,
     /// Unchanged since the plan, and still used since the cut-off or younger than the minimum age: the
     /// policy in force is stricter, or counts other times.

@@ -5,7 +5,7 @@
 //!       cell-PID-TIME-N/        one for each thread of one run
 //!           00 .. 31            files that are being looked at
 //!           taken               the rows that came this far, for a run that was interrupted
-//!           origins             what is taken from where in this round, noted before it is
+//!           origins             the origin of each file of this round, noted before it is taken
 //!       ready-N/                cells that were made when the plan was published: the disk may be full
 //!       reserve/                inodes and blocks that are given back when it is
 //!       stranded/               files that could not be put back, each beside a note of where it
@@ -219,7 +219,7 @@ impl Quarantine {
         self.remove_cell(&cell.directory, &cell.name);
     }
 
-    /// Removes a cell that is empty; what is in one that is not stays.
+    /// Removes a cell if it is empty.
     pub(super) fn remove_cell(&self, directory: &OwnedFd, name: &[u8]) {
         let rest = names(directory).unwrap_or_default();
         if rest.iter().all(|name| is_own(name)) {
@@ -316,7 +316,7 @@ impl Cell {
     /// Notes from where each slot is about to be filled: what a run that is killed leaves can be
     /// put back without its plan, and also what it took by mistake.
     pub(super) fn intend<'a>(&self, slots: impl Iterator<Item = (usize, Origin<'a>)>) {
-        // Without the note, the plan says it of what is planned.
+        // Without the note, the plan has the origin of planned files.
         let _ = self.origins.write_all_at(&origin::encode(slots), 0);
     }
 

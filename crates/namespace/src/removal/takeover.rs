@@ -8,9 +8,9 @@
 //! ```
 //! A file is only ever removed in a cell. Once the cells are gone the other host removes nothing any
 //! more, wherever it was stopped and for however long: it has its cells before it asks whether its
-//! time is over ([`super::until`]), so who asks too late stops, and who asked in time has no cell. So
-//! the rows are counted once nothing can change them. No lock and no clock is needed for that, but a
-//! directory that goes only when it is empty.
+//! time is over ([`super::until`]), so a host that asks too late stops, and one that asked in time
+//! has no cell. So the rows are counted once nothing can change them. No lock and no clock is
+//! needed for that, but a directory that goes only when it is empty.
 
 use std::time::Instant;
 
@@ -31,7 +31,7 @@ const ROUNDS: usize = 1000;
 impl Removal {
     /// Puts back what another host has aside in these quarantines, sees that it removes nothing any
     /// more, and returns the outcomes of its rows. As [`Removal::recover`], for a remover for which
-    /// nothing may go. What no row explains is stranded here, with its path.
+    /// nothing may go. A file that no row explains is stranded here, with its path.
     pub fn take_over(&mut self, first: u64, count: u64, names: &[Vec<u8>]) -> Result<Batch> {
         let began = Instant::now();
         let rows = self.read(first, count)?;

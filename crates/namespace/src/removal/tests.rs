@@ -240,7 +240,7 @@ fn a_round_looks_again_whether_the_directory_is_in_place() {
 #[test]
 fn a_file_that_is_changed_between_look_and_take_is_put_back() {
     let write = |world: &World| {
-        // Through a name that no lease is about: what is left of a write when it is seen.
+        // Through a name without a lease: the trace of a write when it is seen.
         let path = world.at("run/file");
         rustix::fs::utimensat(CWD, path, &epoch(), AtFlags::empty()).unwrap();
     };

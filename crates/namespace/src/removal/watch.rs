@@ -46,7 +46,7 @@ pub(super) enum Reach {
 }
 
 impl Reach {
-    /// Finds out with a file of ours, whose mode is set to what it is.
+    /// Finds out with a file of ours, whose mode is set to its present value.
     pub(super) fn find(file: impl AsFd) -> Self {
         let Some(mut watch) = Watch::new(Self::File) else { return Self::Nothing };
         let mode = fstat(&file).map(|stat| Mode::from_raw_mode(stat.st_mode));

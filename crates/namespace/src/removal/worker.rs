@@ -357,7 +357,7 @@ impl<'a> Worker<'a> {
             watch: self.watch.as_mut().zip(looked.opened.as_ref()),
         };
         let allowed = match whereabouts {
-            // A directory that was removed was empty: what had been in it is here.
+            // A directory that was removed was empty: its file is here.
             Whereabouts::InPlace | Whereabouts::Removed => {
                 present.map_err(Refusal::from).and_then(|present| {
                     self.job.allow_name(looked.row, looked.stat.stx_nlink)?;

@@ -131,7 +131,7 @@ impl Control {
     }
 }
 
-/// Scans into Parquet shards, or goes on with what the checkpoint in the index says.
+/// Scans into Parquet shards, or goes on from the checkpoint in the index.
 pub fn scan(options: &Options, control: &Control) -> Result<Summary> {
     scan_into(options, control, shards::ShardSink::new)
 }
@@ -143,7 +143,7 @@ pub fn scan_into<S: Sink>(
     sink: impl Fn(&Path, Arc<AtomicU64>) -> S,
 ) -> Result<Summary> {
     let root = Root::open(&options.root)?;
-    // Before anything is written: what is refused leaves no index behind that was begun.
+    // Before anything is written: a refusal leaves no index behind that was begun.
     options.settings.check_on(&root)?;
     let base = options.base.as_ref().map(Base::read).transpose()?;
     let _lock = lock(&options.index)?;
@@ -243,7 +243,7 @@ impl<S: Sink> Running<'_, S> {
         }
     }
 
-    /// Makes all rows so far durable, then writes down what is left.
+    /// Makes all rows so far durable, then writes down the remaining work.
     fn keep(&mut self, left: &Left, end: bool) -> Result<()> {
         let flushed = on_threads(self.sinks, |sink| {
             sink.lock().unwrap_or_else(PoisonError::into_inner).flush()
@@ -280,7 +280,7 @@ fn sink_count(threads: usize) -> usize {
 }
 
 /// Makes the directory of the index, and holds it as long as the answer lives: two scans into one
-/// index would each remove what the other wrote.
+/// index would each remove the other's shards.
 fn lock(index: &Path) -> Result<File> {
     use std::os::unix::fs::DirBuilderExt;
     // It lists the names of every user's files: no other user may read them.
@@ -301,7 +301,7 @@ fn home(root: &Root, device: Option<u64>) -> Result<Home> {
     Ok(Home { device, file_system: system.f_fsid, inode: stat.st_ino })
 }
 
-/// The checkpoint in the index, with what it does not list removed; or a new one.
+/// The checkpoint in the index, after shards that it does not list are removed; or a new one.
 fn begin_or_go_on(options: &Options, home: Home) -> Result<Checkpoint> {
     let index = &options.index;
     let refused = |why: &str| Err(Error::Usage(format!("{}: {why}", index.display())));
@@ -342,7 +342,7 @@ fn begin_or_go_on(options: &Options, home: Home) -> Result<Checkpoint> {
     Ok(checkpoint)
 }
 
-/// Shards of scans in an index, and what is left of unfinished ones.
+/// Shards of scans in an index, and parts of unfinished ones.
 fn names_of_shards(index: &Path) -> Result<Vec<String>> {
     let failed = |error| Error::system("read", index, error);
     let mut names = Vec::new();

@@ -92,7 +92,7 @@ impl Runs {
         Ok(Self { directory, next: AtomicUsize::new(0) })
     }
 
-    /// Writes what is held as one run.
+    /// Writes the rows in memory as one run.
     pub(super) fn spill(&self, held: &mut Sorted) -> Result<()> {
         let mut rows = held.take().into_iter();
         self.write(&mut || Ok(rows.next()))
@@ -129,7 +129,7 @@ impl Runs {
         self.merge(Vec::new())
     }
 
-    /// Merges all runs with what is still held.
+    /// Merges all runs with the rows still in memory.
     pub(super) fn merge(&self, held: Vec<Sorted>) -> Result<Merged> {
         let mut first = 0;
         while self.next.load(Order::Relaxed) - first > AT_ONCE {

@@ -33,7 +33,7 @@ const EXEMPT: u64 = 1 << 32;
 /// Stands for "no project".
 const NO_PROJECT: u64 = 1 << 33;
 
-/// The rules with their exemptions laid out for many questions, and what is asked besides.
+/// The rules with their exemptions laid out for many questions, and further options.
 pub(crate) struct Prepared {
     pub(crate) rules: Rules,
     pub(crate) options: Options,
@@ -47,7 +47,7 @@ impl Prepared {
     }
 }
 
-/// A stretch of rows and what the rules say of each.
+/// A stretch of rows and the verdict of the rules on each.
 #[derive(Default)]
 pub(crate) struct Stretch {
     /// Why each is kept, as [`Kept`] numbers it; 0 if it is eligible by its row alone.
@@ -86,7 +86,7 @@ impl Stretch {
     }
 }
 
-/// Gives a reason to the rows of which a column holds what is kept.
+/// Gives a reason to the rows whose value in a column is kept.
 ///
 /// Without a branch, so that the processor looks at many rows at once.
 fn mark<T: Copy>(kept: &mut [u8], reason: Kept, column: &[T], is_kept: impl Fn(T) -> bool) {

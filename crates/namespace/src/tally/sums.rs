@@ -125,7 +125,7 @@ impl Sums {
         self.add_placed(look.osts.as_deref(), look.allocated_bytes, last_use_s, terms);
     }
 
-    /// Splits what a file takes up evenly over its OSTs, the rest to the first.
+    /// Splits a file's allocated bytes evenly over its OSTs, the rest to the first.
     pub(crate) fn add_placed(
         &mut self,
         osts: Option<&[u32]>,

@@ -108,7 +108,7 @@ impl Directory {
         path
     }
 
-    /// The same, over what a buffer held.
+    /// The same, over the previous contents of a buffer.
     pub fn write_path(&self, path: &mut Vec<u8>) {
         path.clear();
         path.resize(self.path_length, b'/');

@@ -133,7 +133,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The same, and what a file system cannot tell of what is wanted.
+    /// The same, and refuses attributes that the file system cannot provide.
     pub fn check_on(&self, root: &Root) -> Result<()> {
         self.check()?;
         Inspector::new(root.descriptor(), self.wanted).map(drop)
@@ -178,7 +178,7 @@ pub(crate) struct Walk<'a, S> {
 }
 
 impl<'a, S: Sink> Walk<'a, S> {
-    /// Prepares a walk; nothing is read but what the root itself says.
+    /// Prepares a walk; only the root itself is read.
     pub fn new(
         root: &'a Root,
         settings: &'a Settings,

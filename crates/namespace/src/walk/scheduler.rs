@@ -93,7 +93,7 @@ pub enum Order {
 
 #[derive(Default)]
 struct Deque {
-    /// Each with a number: what was pushed later has a higher one.
+    /// Tasks, each with a number: one that was pushed later has a higher one.
     tasks: Mutex<VecDeque<(u64, Task)>>,
     queued: AtomicUsize,
     /// How many workers are at a task of it.
@@ -206,7 +206,7 @@ impl Scheduler {
         self.quiet.notify_all();
     }
 
-    /// Ends it when what this returns is dropped: a thread that panics would otherwise leave the
+    /// Ends it when the returned guard is dropped: a thread that panics would otherwise leave the
     /// others waiting for ever.
     pub fn end_at_last(&self) -> AtLast<'_> {
         AtLast(self)
@@ -319,7 +319,7 @@ impl Scheduler {
                 others.into_iter().find_map(|at| self.take_from(worker, at, VecDeque::pop_front))
             });
         };
-        // Another worker may be first at what is found.
+        // Another worker may take the task first.
         while let Some(mdt) = self.next_mdt(worker, workers_each, queue_limit) {
             if let Some(task) = self.take_from(worker, mdt, VecDeque::pop_back) {
                 return Some(task);

@@ -171,7 +171,7 @@ pub fn remove_if_asked() {
     if let Some(count) = open_batch {
         let mut restorer = open(&world, &plan, BEFORE_ALL_TIMES_S, by_component);
         let batch = restorer.recover(first, count).unwrap();
-        // Before what the one that was killed noted goes with its cells.
+        // Before the notes of the killed process go with its cells.
         note(&mut journal, &format!("recovered {first} {}", codes(&batch.outcomes)));
     }
     let mut removal = open(&world, &plan, settings().before_s, by_component);

@@ -142,7 +142,7 @@ fn end(mut host: Host) {
     assert!(host.child.wait().unwrap().success(), "{} failed", host.name);
 }
 
-/// Takes over what a lost host has open, and then lets it go on; says whether it had anything.
+/// Takes over the open batches of a lost host, and then lets it go on; returns whether it had any.
 fn lose(scene: &Scene, all: &[(usize, usize)], mut host: Host, is_killed: bool) -> bool {
     let world = scene.directory();
     // Longer than the lease, as every host waits before it takes over.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, StatxFlags, statx};
 
-/// Inode and birth: what no later file shares.
+/// Inode and birth, which no later file shares.
 pub type Identity = (u64, i64);
 
 /// The object behind a name or a descriptor.

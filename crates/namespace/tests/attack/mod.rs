@@ -187,7 +187,7 @@ impl Own {
         renameat_with(CWD, path, &self.directory, &self.name, flags).is_ok()
     }
 
-    /// Moves what has this name to a path.
+    /// Moves the file with this name to a path.
     fn give(&self, path: &Path) -> bool {
         let flags = RenameFlags::NOREPLACE;
         renameat_with(&self.directory, &self.name, CWD, path, flags).is_ok()

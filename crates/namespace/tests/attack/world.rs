@@ -16,7 +16,7 @@ use super::{
 };
 use crate::planned::{World, entry_of};
 
-/// A tree, the plan of what is to go in it, and who everything is.
+/// A tree, the plan of the files to delete in it, and the identities of all its files.
 pub struct Scene {
     pub world: World,
     pub plan: PathBuf,

@@ -1,4 +1,4 @@
-//! Real trees, plans of what is in them, and the usual way to delete it.
+//! Real trees, plans of their files, and the usual way to delete them.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 

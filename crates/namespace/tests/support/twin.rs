@@ -57,7 +57,7 @@ fn latest(rules: &Rules, entry: &Entry) -> Option<i64> {
     Rules { as_of_s: i64::MAX, ..rules.clone() }.last_use_s(&entry.times)
 }
 
-/// The regular files of an index: rows with one name each, others by what they are.
+/// The regular files of an index: rows with one name each, others by their identity.
 pub fn files<'a>(rows: &'a [Row], rules: &Rules) -> Vec<File<'a>> {
     let mut objects: HashMap<(u64, [u8; 16]), Vec<&Row>> = HashMap::new();
     let mut files: Vec<(Vec<&Row>, bool)> = Vec::new();

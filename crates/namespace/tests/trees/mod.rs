@@ -66,7 +66,7 @@ impl Known {
     }
 }
 
-/// Every name beneath a root and what it is: one directory after the other, one path at a time.
+/// Every name beneath a root and its attributes: one directory after the other, one path at a time.
 pub fn slow_walk(root: &Path) -> BTreeMap<Vec<u8>, Known> {
     let mut names = BTreeMap::new();
     let mut left = vec![root.to_path_buf()];

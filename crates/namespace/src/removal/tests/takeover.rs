@@ -90,7 +90,7 @@ fn whoever_is_taken_over_removes_nothing_from_then_on() {
         let (found, _) = stopped_before(step, &world);
         (found, world.content("run/file").is_some(), world.waits())
     };
-    // The other host's count is what holds, whatever the first one does later.
+    // The other host's count holds, whatever the first one does later.
     assert_eq!(found(0), (Outcome::TooYoung, true, 0));
     // The first host is about to take it, and has it open.
     assert_eq!(found(1), (Outcome::Open, true, 0));
