@@ -81,11 +81,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--directory", type=Path, help="Where stores are made, and left.")
-    parser.add_argument("--case", action="append", choices=list(CASES), help="Only these.")
+    parser.add_argument(
+        "--case", action="append", choices=list(CASES), help="Only these; others stay as they were."
+    )
     parser.add_argument("--postgresql", metavar="URL", help="Of an empty database.")
     parser.add_argument("--no-write", action="store_true", help="Leave the committed result.")
     asked = parser.parse_args()
-    cases: dict[str, Any] = {}
+    kept = json.loads(RESULT.read_text())["cases"] if asked.case and RESULT.exists() else {}
+    cases: dict[str, Any] = kept
     with tempfile.TemporaryDirectory() as temporary:
         directory = asked.directory or Path(temporary)
         for name in asked.case or CASES:
