@@ -17,10 +17,12 @@ from tests.explain.contexts import hours, plain_context, plain_incident
 from trimtab.base.error import Message
 from trimtab.base.incident import NAMED, Evidence, IncidentState, Route, Shape
 from trimtab.base.series import SeriesKey
-from trimtab.explain.causes import TABLE, target_space
+from trimtab.explain.causes import TABLE, open_targets
 from trimtab.explain.context import Cause
 from trimtab.explain.contrast import Sign
-from trimtab.explain.explanation import conclude, confidence, explain, rank, ranked_for, weigh
+from trimtab.explain.explanation import conclude, confidence, explain, rank, ranked_for
+from trimtab.explain.sight import View
+from trimtab.explain.weighing import weigh
 
 
 def cause(name: str, *, prior: float = 0.05, brings_about: tuple[str, ...] = ()) -> Cause:
@@ -28,7 +30,7 @@ def cause(name: str, *, prior: float = 0.05, brings_about: tuple[str, ...] = ())
 
 
 def piece(weight: float, route: Route = Route.TIME, **more: Any) -> Evidence:
-    return Sign("seen", route).weighed("seen", weight, **more)
+    return Sign("seen", route, view=View.PROBE).weighed("seen", weight, **more)
 
 
 def test_pieces_of_one_route_count_less_and_less() -> None:
@@ -138,7 +140,7 @@ def test_every_cause_is_told_of_exactly_once(evidence: list[list[Evidence]]) -> 
 
 def unassessed(reason: Message) -> list[Cause]:
     """Return two causes, the likelier of which lacks what it takes."""
-    evidence = (Sign("x", Route.TIME).not_available(reason),)
+    evidence = (Sign("x", Route.TIME, view=View.PROBE).not_available(reason),)
     return [Cause("a", "the first cause", 0.1, lambda _: evidence, "look at SITE"), cause("b")]
 
 
@@ -177,10 +179,12 @@ def test_what_is_advised_fits_what_the_site_has(
 
 
 def test_closed_targets_are_opened_only_where_some_are_closed() -> None:
-    sentences = dict(target_space.FEW_TARGETS_OPEN.measurement_where)
-    assert target_space.FEW_TARGETS_OPEN.deciding([]) not in sentences.values()
-    closed = Sign("closed-now", Route.EXPECTED, "closed").weighed("3 of 8 are closed", 1.0)
-    assert target_space.FEW_TARGETS_OPEN.deciding([closed]) == sentences["closed-now"]
+    sentences = dict(open_targets.FEW_TARGETS_OPEN.measurement_where)
+    assert open_targets.FEW_TARGETS_OPEN.deciding([]) not in sentences.values()
+    closed = Sign("closed-now", Route.EXPECTED, "closed", view=View.TARGETS).weighed(
+        "3 of 8 are closed", 1.0
+    )
+    assert open_targets.FEW_TARGETS_OPEN.deciding([closed]) == sentences["closed-now"]
 
 
 def test_the_two_likeliest_are_held_against_each_other() -> None:
@@ -211,7 +215,7 @@ def test_circumstances_without_a_sign_of_the_mechanism_name_no_cause() -> None:
     of_loops = replace(cause("loops"), signs=("loops",))
     circumstances = [piece(0.6), piece(0.9, Route.RUNS), piece(-0.3, Route.LOG)]
     assert weigh(of_loops, circumstances).evidence_weight == pytest.approx(-0.3)
-    sign = Sign("loops", Route.TIME).weighed("loops", 0.5)
+    sign = Sign("loops", Route.TIME, view=View.TARGETS).weighed("loops", 0.5)
     assert weigh(of_loops, [*circumstances, sign]).evidence_weight > 1
     # A standing condition has no beginning: what misses its expectation is listed.
     assert weigh(of_loops, circumstances, has_beginning=False).evidence_weight > 0.5
@@ -282,6 +286,8 @@ def test_a_slow_run_among_other_signs_is_not_a_single_one() -> None:
 
 def test_what_is_in_force_is_not_advised() -> None:
     loops = next(each for each in TABLE if each.id == "allocator-loops")
-    skipped = Sign("thresholds-in-force", Route.EXPECTED).weighed("c1 25, c2 25, c3 5", -0.6)
+    skipped = Sign("thresholds-in-force", Route.EXPECTED, view=View.SETTINGS).weighed(
+        "c1 25, c2 25, c3 5", -0.6
+    )
     assert "Raise mb_c2" in loops.deciding([])
     assert "Raise mb_c2" not in loops.deciding([skipped])

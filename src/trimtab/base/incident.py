@@ -82,6 +82,17 @@ class Found(StrEnum):
     NOT_AVAILABLE = "not_available"
 
 
+class Against(StrEnum):
+    """The way in which a piece of evidence contradicts a cause."""
+
+    ABSENT = "absent"
+    """What the cause would change is as ever: counts only if the look sees where the cause acts."""
+    RIVAL = "rival"
+    """Something that the cause cannot change did change, beyond chance and enough for the loss."""
+    CONDITION = "condition"
+    """A condition without which the cause cannot act does not hold."""
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """One piece of evidence.
@@ -110,6 +121,13 @@ class Evidence:
     throughout
         The condition held in the good hours as well as in the bad ones. It neither supports nor
         excludes the cause of this incident, but may be a standing condition.
+    sees
+        Layers at which a cause would make this look different (`trimtab.explain.sight`); empty if
+        not stated.
+    against
+        How it contradicts the cause; ``None``: not stated, and its weight counts as it is.
+    quantity
+        Name of the quantity that ``value`` states, shared by all pieces that state it.
 
     Raises
     ------
@@ -129,6 +147,9 @@ class Evidence:
     source: str | None = None
     reason: Message | None = None
     throughout: bool = False
+    sees: tuple[str, ...] = ()
+    against: Against | None = None
+    quantity: str = ""
 
     def __post_init__(self) -> None:
         if (self.found is Found.NOT_AVAILABLE) != (self.reason is not None):
@@ -296,6 +317,11 @@ class Incident:
     level_now
         For the last incident of a series that is below its level: its current level. An ended
         incident has one if its series did not recover.
+    onset
+        The interval within which it began, aware UTC; ``None``: at ``at``, as far as known.
+    margin
+        First and last run of everything that belongs to it, aware UTC, if it reaches beyond the bad
+        hours from ``at`` to ``until``; ``None``: it does not.
     """
 
     id: str
@@ -319,6 +345,8 @@ class Incident:
     stages: tuple[Stage, ...] = ()
     recurs: Recurrence | None = None
     level_now: LevelNow | None = None
+    onset: tuple[datetime, datetime] | None = None
+    margin: tuple[datetime, datetime] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,13 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from trimtab.base.event import Event
+from trimtab.base.failure import Failure
 from trimtab.base.incident import Evidence, Found, Incident, Recurrence, Shape
 from trimtab.base.run import RunStatus
 from trimtab.base.series import SeriesKey
 from trimtab.base.site import SiteLimits
 from trimtab.base.site_hardware import Hardware
+from trimtab.explain.sight import EVERYWHERE, Layer, within_sight
 from trimtab.judge.spread import usual_gap_s
 
 T = TypeVar("T")
@@ -84,6 +86,12 @@ class RunFact:
         Bytes moved by the run itself, if known.
     nodes, tasks
         Number of client nodes and of tasks, if known.
+    failure
+        Why it failed, by the class of the error in ``problem``; ``None`` if it did not, or if the
+        text names no known error.
+    place
+        What it ran in, besides its nodes: ``partition``, ``launcher``, ``tool version`` ... to its
+        name.
     """
 
     id: str
@@ -102,6 +110,8 @@ class RunFact:
     bytes_read: float | None = None
     nodes: int | None = None
     tasks: int | None = None
+    failure: Failure | None = None
+    place: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,6 +480,16 @@ def _chosen(times: Sequence[datetime], most: int) -> list[datetime]:
 
 
 Assess = Callable[[Context], tuple[Evidence, ...]]
+ActsOn = Callable[[Context], frozenset[Layer]]
+
+
+def always_at(*layers: Layer) -> ActsOn:
+    """Return the declaration of a cause that acts at the same layers in every incident."""
+    of_cause = frozenset(layers)
+    return lambda _: of_cause
+
+
+_ANYWHERE: Final = always_at(*EVERYWHERE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,7 +505,10 @@ class Cause:
     prior
         Odds, before looking at any evidence, that an incident has this cause.
     assess
-        Every piece of evidence that was looked for, found or not. Pure; raises nothing.
+        Every piece of evidence that was looked for, found or not. Pure; raises nothing. Callers
+        take `evidence`, which knows what each piece can see.
+    acts_on
+        Layers at which it may act in an incident.
     signs
         Codes of the evidence specific to this mechanism. If none of it supports the cause,
         circumstances (shape, season, metric) alone do not make it a candidate.
@@ -513,6 +536,12 @@ class Cause:
     mitigation: bool = False
     slows_metadata: bool = True
     measurement_where: tuple[tuple[str, str], ...] = ()
+    acts_on: ActsOn = _ANYWHERE
+
+    def evidence(self, context: Context) -> tuple[Evidence, ...]:
+        """Return every piece of evidence; what cannot see where it acts does not contradict it."""
+        layers = self.acts_on(context)
+        return tuple(within_sight(piece, layers) for piece in self.assess(context))
 
     def deciding(self, evidence: Iterable[Evidence]) -> str:
         """Return the decisive measurement, given the evidence found."""

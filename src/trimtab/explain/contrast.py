@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Final, Literal, TypedDict, Unpack
@@ -32,9 +32,10 @@ import polars as pl
 
 from trimtab.base.error import Message
 from trimtab.base.event import Event
-from trimtab.base.incident import Evidence, Found, Route
+from trimtab.base.incident import Against, Evidence, Found, Route
 from trimtab.base.units import format_value
 from trimtab.explain.context import SURVEYS, Context, RunFact, once
+from trimtab.explain.sight import SEES, View
 from trimtab.explain.telemetry_frame import marked
 
 _SLOW_LEAST: Final = 0.1
@@ -195,6 +196,11 @@ def on_servers(context: Context) -> bool:
     return not kinds or ON_SERVERS in kinds
 
 
+def survey_view(context: Context) -> View:
+    """Return the instrument of the surveys of the bad hours; if unknown, the one that sees less."""
+    return View.SURVEY_ON_SERVERS if on_servers(context) else View.SURVEY_OF_CLIENTS
+
+
 Worse = Literal["higher", "lower"]
 Over = Literal["max", "min", "mean", "median", "sum"]
 
@@ -244,6 +250,8 @@ class Contrast:
         Whether the condition was present in the good hours as well.
     reason
         Why the contrast could not be made; ``None`` if it could.
+    statistic
+        Statistic of the bad hours that ``value`` is, as text: "at most"; empty if not stated.
     """
 
     route: Route
@@ -253,6 +261,7 @@ class Contrast:
     at: datetime | None = None
     throughout: bool = False
     reason: Message | None = None
+    statistic: str = ""
 
     def is_alike(self, unit: str | None = None) -> bool:
         """Return whether both figures print the same."""
@@ -285,6 +294,9 @@ class _Details(TypedDict, total=False):
     at: datetime | None
     source: str | None
     throughout: bool
+    sees: tuple[str, ...]
+    against: Against | None
+    quantity: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +311,8 @@ class Sign:
         What is compared, or was not available: "useless loops per request".
     source, unit
         Telemetry name behind it, and the unit of its figures.
+    view
+        The instrument by which it is observed, which determines what it can see.
     """
 
     code: str
@@ -306,6 +320,7 @@ class Sign:
     subject: str = ""
     source: str | None = None
     unit: str | None = None
+    view: View = field(kw_only=True)
 
     def weighed(
         self, text: str, weight: float, by: RunFact | Event | None = None, *,
@@ -325,7 +340,8 @@ class Sign:
         capped = max(-MOST, min(MOST, weight)) if math.isfinite(weight) else 0.0
         capped = 0.0 if abs(capped) < LEAST else round(capped, 3)
         outcome = Found.FOR if capped > 0 else Found.AGAINST if capped < 0 else Found.NEUTRAL
-        details = {"source": self.source, "unit": self.unit, **details}
+        sees = tuple(sorted(SEES[self.view]))
+        details = {"source": self.source, "unit": self.unit, "sees": sees, **details}
         if by is not None:
             details["at"] = by.at
             details["source"] = f"{'event' if isinstance(by, Event) else 'run'} {by.id}"

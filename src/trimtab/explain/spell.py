@@ -273,6 +273,10 @@ class Spell:
         Runs that failed or did not start: nothing was measured.
     moved
         Names of the series that show it, if several together do.
+    onset
+        The interval within which it began; ``None``: at ``at``, as far as known.
+    margin
+        First and last run of everything that belongs to it; ``None``: those of ``at`` and ``last``.
     """
 
     shape: Shape
@@ -294,6 +298,8 @@ class Spell:
     is_broken: bool = False
     moved: tuple[str, ...] = ()
     recurs: Recurrence | None = None
+    onset: tuple[datetime, datetime] | None = None
+    margin: tuple[datetime, datetime] | None = None
 
     def is_same(self, other: Spell) -> bool:
         """Return whether two spells of a kind overlap in time and, if recurring, in hours."""
@@ -392,3 +398,28 @@ def grouped(
         else:
             groups.append([item])
     return groups
+
+
+def core_of(low: Any) -> tuple[int, int]:
+    """Return the stretch with the most low entries, each other one subtracting one.
+
+    Parameters
+    ----------
+    low
+        Booleans in order of time, shape (n,).
+
+    Returns
+    -------
+    tuple[int, int]
+        Its first entry, and the one after its last.
+
+    Examples
+    --------
+    >>> core_of([True, False, False, True, True, False, True])
+    (3, 5)
+    """
+    total = np.concatenate([[0], np.cumsum(np.where(low, 1, -1))])
+    least = np.minimum.accumulate(total)
+    end = int(np.argmax(total - least))
+    begin = int(np.flatnonzero(total[: end + 1] == least[end])[-1])
+    return begin, end

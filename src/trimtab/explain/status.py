@@ -211,6 +211,10 @@ class IncidentStatus:
         The series in which it is most visible; ``None`` if no series shows it.
     level_now
         As `trimtab.base.incident.Incident.level_now`.
+    series
+        Id of that series, as `trimtab.base.series.SeriesKey.id`; ``None`` if unknown.
+    name
+        Display name of that series, distinct within its site; empty: probe and metric.
     """
 
     site: str
@@ -225,6 +229,8 @@ class IncidentStatus:
     probe: str | None = None
     metric: str | None = None
     level_now: LevelNow | None = None
+    series: str | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,4 +192,6 @@ def _as_kept(explanation: Explanation) -> IncidentStatus:
         confidence=None if named is None else named.confidence,
         probe=None if incident.key is None else incident.key.probe,
         metric=None if incident.key is None else incident.key.metric,
+        series=None,
+        name="",
     )

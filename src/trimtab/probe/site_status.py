@@ -307,6 +307,8 @@ def incident_status(incident: KeptIncident) -> IncidentStatus:
         probe=as_text(document.get("probe")),
         metric=as_text(document.get("metric")),
         level_now=_level_of(as_dict(document.get("level_now"))),
+        series=None,
+        name="",
     )
 
 

@@ -35,9 +35,9 @@ from tests.explain.causes.contexts import (
 from trimtab.base.event import EventKind
 from trimtab.base.incident import Found, Route
 from trimtab.base.site import SiteLimits
+from trimtab.explain.causes.open_targets import FEW_TARGETS_OPEN as FEW_OPEN
 from trimtab.explain.causes.target_service import ARRAY_DEGRADED as ARRAY
 from trimtab.explain.causes.target_service import FAILOVER
-from trimtab.explain.causes.target_space import FEW_TARGETS_OPEN as FEW_OPEN
 from trimtab.explain.causes.target_space import TARGET_FILLING as FILLING
 from trimtab.explain.causes.target_space import TARGETS_OVER_LIMIT as OVER_LIMIT
 from trimtab.explain.causes.writeback_throttling import WRITEBACK_THROTTLING as WBT

@@ -16,6 +16,7 @@ from trimtab.explain.causes import (
     configuration_change,
     garbage_collection,
     network,
+    open_targets,
     target_service,
     target_space,
     trim_overdue,
@@ -27,7 +28,7 @@ from trimtab.explain.context import Cause
 STORAGE: Final[tuple[Cause, ...]] = (
     target_space.TARGETS_OVER_LIMIT,
     target_space.TARGET_FILLING,
-    target_space.FEW_TARGETS_OPEN,
+    open_targets.FEW_TARGETS_OPEN,
     target_service.TARGET_SILENT,
     target_service.FAILOVER,
     target_service.ARRAY_DEGRADED,

@@ -19,27 +19,37 @@ from trimtab.base.units import format_percent
 from trimtab.explain.causes.evidence import (
     UNSEEN,
     commonest,
-    cpu_share_of_allocator,
-    cpu_up,
     flags,
-    per_request,
     settings,
     targets_of,
     timing,
     writes_and_reads,
 )
+from trimtab.explain.causes.server_load import cpu_share_of_allocator, cpu_up, per_request
 from trimtab.explain.causes.trim_history import recovery_evidence
 from trimtab.explain.context import Cause, Context
 from trimtab.explain.contrast import Sign, between_targets, breadth, expected, in_time
 from trimtab.explain.finding_table import RATE_LIMIT
+from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import OSTS, Observations, observe
 
 _SOURCE: Final = "allocator_useless_loops_total, allocator_requests_total"
 _LOOPS: Final = "useless loops per request"
-_IN_TIME: Final = Sign("loops-in-time", Route.TIME, _LOOPS, source=_SOURCE)
-_BETWEEN: Final = Sign("loops-between-targets", Route.TARGETS, _LOOPS, source=_SOURCE)
-_OVER_LIMIT: Final = Sign("loops-over-limit", Route.EXPECTED, _LOOPS, source=_SOURCE)
-_CPU: Final = Sign("server-cpu", Route.TIME, "server CPU", source="server_cpu_fraction", unit="1")
+_IN_TIME: Final = Sign("loops-in-time", Route.TIME, _LOOPS, source=_SOURCE, view=View.TARGETS)
+_BETWEEN: Final = Sign(
+    "loops-between-targets", Route.TARGETS, _LOOPS, source=_SOURCE, view=View.TARGETS
+)
+_OVER_LIMIT: Final = Sign(
+    "loops-over-limit", Route.EXPECTED, _LOOPS, source=_SOURCE, view=View.TARGETS
+)
+_CPU: Final = Sign(
+    "server-cpu",
+    Route.TIME,
+    "server CPU",
+    source="server_cpu_fraction",
+    unit="1",
+    view=View.SERVERS,
+)
 _TIMES: Final = 2.0
 _CPU_SHARE: Final = 0.1
 """Telling share of the CPU in the allocator. 24 useless loops per 1,000 requests on a 133 TB OST
@@ -83,7 +93,7 @@ def _loops(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     limit = expected(worst, RATE_LIMIT, over=0.6, under=-1.2, scale=RATE_LIMIT / 2)
     return (
         _IN_TIME.of(time, targets=names),
-        timing(context, over_limit, f"{_LOOPS} over {RATE_LIMIT:g}"),
+        timing(context, over_limit, f"{_LOOPS} over {RATE_LIMIT:g}", view=View.TARGETS),
         _BETWEEN.of(slow, targets=names),
         _OVER_LIMIT.of(limit, f"{_LOOPS} of the worst target", targets=names),
     )
@@ -91,7 +101,13 @@ def _loops(context: Context, seen: Observations) -> tuple[Evidence, ...]:
 
 def _groups(seen: Observations) -> Evidence:
     source = "allocator_groups_considered_total"
-    sign = Sign("groups-searched", Route.TIME, "block groups searched per request", source=source)
+    sign = Sign(
+        "groups-searched",
+        Route.TIME,
+        "block groups searched per request",
+        source=source,
+        view=View.TARGETS,
+    )
     contrast = in_time(per_request(seen, source), ratio=_TIMES, by=1.0, absent=-0.2)
     return sign.of(contrast, why_not=seen.why_not(source, kinds=OSTS))
 
@@ -107,7 +123,14 @@ def _cpu_of_slow(context: Context, seen: Observations) -> Evidence:
 
 def _profile(context: Context) -> Evidence:
     subject = "share of CPU samples in ldiskfs_mb_* and ext4_mb_*"
-    sign = Sign("allocator-cpu-share", Route.EXPECTED, subject, source="CPU profile", unit="1")
+    sign = Sign(
+        "allocator-cpu-share",
+        Route.EXPECTED,
+        subject,
+        source="CPU profile",
+        unit="1",
+        view=View.SERVERS,
+    )
     share, usual = (cpu_share_of_allocator(context, bad=side) for side in (True, False))
     if share is None:
         return sign.missing("no-cpu-profile", "no CPU profile of the bad hours", source=None)
@@ -121,7 +144,13 @@ def _profile(context: Context) -> Evidence:
 
 def _thresholds(context: Context, seen: Observations) -> Evidence:
     subject = "thresholds of the allocator's loops"
-    sign = Sign("thresholds", Route.EXPECTED, subject, source="ldiskfs/*/mb_c1_threshold")
+    sign = Sign(
+        "thresholds",
+        Route.EXPECTED,
+        subject,
+        source="ldiskfs/*/mb_c1_threshold",
+        view=View.SETTINGS,
+    )
     family = seen.texts("allocator_family", kinds=OSTS).filter("bad")
     values = _threshold_values(context)
     if not values:
@@ -159,7 +188,7 @@ def _threshold_values(context: Context) -> dict[str, int]:
 
 
 def _full(seen: Observations) -> Evidence:
-    sign = Sign("fullest-target", Route.EXPECTED, "the fullest target", unit="1")
+    sign = Sign("fullest-target", Route.EXPECTED, "the fullest target", unit="1", view=View.TARGETS)
     bad = seen.fullness().filter("bad")
     if bad.is_empty():
         return sign.not_available(seen.why_not("used_bytes", kinds=OSTS), source="used_bytes")

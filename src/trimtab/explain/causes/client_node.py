@@ -20,6 +20,7 @@ from trimtab.base.run import RunStatus
 from trimtab.explain.causes.evidence import UNSEEN, levels, of_incident, of_series, value_of
 from trimtab.explain.context import Cause, Context, RunFact
 from trimtab.explain.contrast import Sign
+from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import CLIENTS, observe
 
 _SHARE_OF_LOSS: Final = 0.5
@@ -58,7 +59,9 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _by_node(context: Context) -> tuple[Evidence, str | None]:
-    sign = Sign("slow-with-node", Route.RUNS, "slow runs with one node and without it")
+    sign = Sign(
+        "slow-with-node", Route.RUNS, "slow runs with one node and without it", view=View.NODES
+    )
     if context.incident.key is None:
         return sign.missing("no-series", "the incident belongs to no series of runs"), None
     runs = _since(context)
@@ -107,7 +110,13 @@ def _before(context: Context, node: str | None) -> Evidence:
 
     Normal earlier runs say nothing: those with every other node were normal, too.
     """
-    sign = Sign("node-slow-earlier", Route.TIME, "runs with the node before the incident", unit="1")
+    sign = Sign(
+        "node-slow-earlier",
+        Route.TIME,
+        "runs with the node before the incident",
+        unit="1",
+        view=View.NODES,
+    )
     if node is None:
         return sign.missing("no-node-suspected", "no single node separates slow runs from others")
     runs = [
@@ -227,7 +236,9 @@ def _alone(context: Context) -> Evidence:
         for run in context.runs
         if key is not None and run.probe != key.probe and context.is_bad(run.at)
     }
-    sign = Sign("moved-alone", Route.RUNS, "other probes on other nodes", unit="series")
+    sign = Sign(
+        "moved-alone", Route.RUNS, "other probes on other nodes", unit="series", view=View.PROBE
+    )
     if not others:
         return sign.missing("no-other-probe", "no other probe ran in the bad hours")
     # The fate of other probes concerns the whole system, not one node.
@@ -240,7 +251,9 @@ def _alone(context: Context) -> Evidence:
 def _answered(context: Context) -> Evidence:
     seen = observe(context)
     subject = "CPU of client nodes"
-    sign = Sign("clients-answered", Route.TARGETS, subject, source="server_cpu_fraction")
+    sign = Sign(
+        "clients-answered", Route.TARGETS, subject, source="server_cpu_fraction", view=View.NODES
+    )
     readings = seen.values("server_cpu_fraction", kinds=CLIENTS)
     if readings.is_empty():
         return sign.not_available(seen.why_not("server_cpu_fraction", kinds=CLIENTS))

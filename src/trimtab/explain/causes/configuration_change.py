@@ -37,7 +37,8 @@ from trimtab.explain.causes.evidence import (
     with_circumstance,
 )
 from trimtab.explain.context import Cause, Context
-from trimtab.explain.contrast import Sign, breadth, on_servers
+from trimtab.explain.contrast import Sign, breadth, on_servers, survey_view
+from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import OSTS, SettingChange, observe
 
 KINDS: Final = (EventKind.CONFIG_CHANGE, EventKind.CAPACITY_ADDED)
@@ -168,7 +169,7 @@ def _down_before(context: Context, at: datetime) -> bool:
 
 
 def _logged(context: Context, event: Event | None, weight: float) -> Evidence:
-    sign = Sign("change-logged", Route.LOG, "a change in the log book")
+    sign = Sign("change-logged", Route.LOG, "a change in the log book", view=View.LOG)
     begun = context.incident.at
     if event is None:
         if not context.events and not context.log_entries:
@@ -211,7 +212,10 @@ def _set(
     logged: float,
 ) -> Evidence:
     sign = Sign(
-        "setting-changed", Route.EXPECTED, "settings in snapshots before and after the onset"
+        "setting-changed",
+        Route.EXPECTED,
+        "settings in snapshots before and after the onset",
+        view=View.SETTINGS,
     )
     known = _times_of_settings(context)
     begun = context.incident.at
@@ -254,7 +258,11 @@ def _set(
 def _targets_added(context: Context, *, logged: float) -> Evidence:
     """Return whether the bad hours have targets that the good ones did not: added capacity."""
     sign = Sign(
-        "targets-added", Route.TIME, "targets missing in the good hours", source="capacity_bytes"
+        "targets-added",
+        Route.TIME,
+        "targets missing in the good hours",
+        source="capacity_bytes",
+        view=View.TARGETS,
     )
     seen = observe(context).values("capacity_bytes", kinds=OSTS)
     good = set(seen.filter(~pl.col("bad"))["target"].to_list())
@@ -302,7 +310,7 @@ def _times_of_settings(context: Context) -> list[datetime]:
 
 def _shape(context: Context) -> Evidence:
     """Return whether it is a lasting step, as a change would make."""
-    sign = Sign("shape-of-change", Route.RUNS)
+    sign = Sign("shape-of-change", Route.RUNS, view=View.PROBE)
     incident = context.incident
     match incident.shape:
         case Shape.STEP:
@@ -320,7 +328,13 @@ def _shape(context: Context) -> Evidence:
 
 
 def _alike(context: Context, event: Event | None, settings: Sequence[SettingChange]) -> Evidence:
-    sign = Sign("targets-alike", Route.TARGETS, "whether all targets changed equally", unit="1")
+    sign = Sign(
+        "targets-alike",
+        Route.TARGETS,
+        "whether all targets changed equally",
+        unit="1",
+        view=survey_view(context),
+    )
     extent = breadth(context)
     changed = set(event.targets) if event is not None else set()
     for change in settings:
@@ -352,7 +366,7 @@ def _taken_back(
     context: Context, near: Sequence[SettingChange], changes: Sequence[SettingChange]
 ) -> Evidence:
     """Return whether the level recovered with a reversal of the change or without one."""
-    sign = Sign("recovered-unchanged", Route.TIME)
+    sign = Sign("recovered-unchanged", Route.TIME, view=View.SETTINGS)
     until = context.incident.until
     if until is None:
         return sign.weighed("the incident is open", 0.0, code="incident-open")
@@ -385,7 +399,7 @@ def _taken_back(
 
 def _as_large(context: Context, event: Event | None, settings: Sequence[SettingChange]) -> Evidence:
     """Return whether the effect is as large as that known for such a change."""
-    sign = Sign("known-effect", Route.EXPECTED, source="S1, VI", unit="1")
+    sign = Sign("known-effect", Route.EXPECTED, source="S1, VI", unit="1", view=View.PROBE)
     incident = context.incident
     words = " ".join(
         [*(change.name for change in settings), event.detail if event is not None else ""]

@@ -1,12 +1,9 @@
-"""Evidence shared by several causes: runs, onset, log book, counters, surveys and CPU profiles.
+"""Evidence shared by several causes: runs, onset, log book, counters and surveys.
 
 Priors: NERSC counts 13 bad days in three months [S1, VII]: 5 unexplained, 4 to 7 from an overfull
 file system (1 target filling, 3 few targets open), 1 silent target, 1 name resolution. A cause seen
 k times has odds of about k to 13. The others were never seen or had been cured before: half an
 event each, the same for all for want of better data.
-
-The block allocator's counters are ``mb_alloc_stats`` and ``mb_stats``. The driver has already
-corrected the names of the loops [S8, LU-17744]; loops are summed here, so names do not matter.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
-from statistics import fmean, median
+from statistics import median
 from typing import Final
 
 import numpy as np
@@ -29,8 +26,9 @@ from trimtab.base.incident import Evidence, Found, Route, Shape
 from trimtab.base.run import METRIC_UNITS, RunStatus
 from trimtab.base.units import enumerated, format_duration, format_percent
 from trimtab.explain.context import SETTINGS, SURVEYS, Context, RunFact, once
-from trimtab.explain.contrast import Contrast, Sign, in_time, presence
-from trimtab.explain.telemetry_frame import OSTS, SERVERS, Observations, marked
+from trimtab.explain.contrast import Sign, presence
+from trimtab.explain.sight import View
+from trimtab.explain.telemetry_frame import OSTS, marked
 from trimtab.judge.array import scatter
 from trimtab.judge.spread import usual_gap_s
 
@@ -147,7 +145,9 @@ def writes_and_reads(context: Context) -> Evidence:
     Full targets, garbage collection, throttling and the allocator only affected writes
     [S2; S1, IV.B; S4: ETH wrote 9.5 of 36 GB/s and read 38 of 45].
     """
-    sign = Sign("writes-and-reads", Route.RUNS, "writes compared with reads", unit="1")
+    sign = Sign(
+        "writes-and-reads", Route.RUNS, "writes compared with reads", unit="1", view=View.PROBE
+    )
     writes, reads = _of_one_probe(context)
     if writes is None or reads is None:
         lacking = "writes" if writes is None else "reads"
@@ -168,7 +168,7 @@ def writes_and_reads(context: Context) -> Evidence:
 
 def latency_tail(context: Context) -> Evidence:
     """Return whether the slowest writes became much slower while the median ones did not."""
-    sign = Sign("latency-tail", Route.RUNS, "tail latency of writes", unit="1")
+    sign = Sign("latency-tail", Route.RUNS, "tail latency of writes", unit="1", view=View.PROBE)
     sides = [
         [run.tails for run, is_bad in _sides(context) if is_bad == side] for side in (True, False)
     ]
@@ -301,7 +301,7 @@ SLACK: Final = ONSET_LEAST
 """A condition that begins this close to the first bad run began with it."""
 _KEPT_FROM: Final = 4
 _PROGRAMS: Final = frozenset({"act", "journal", "policy", "probe", "trimtab", "twin", "watch"})
-LOG: Final = Sign("event-not-logged", Route.LOG)
+LOG: Final = Sign("event-not-logged", Route.LOG, view=View.LOG)
 _BEFORE: Final = timedelta(hours=24)
 """How long before the first bad run a log book entry is still relevant."""
 _ALWAYS: Final = 0.9
@@ -336,7 +336,7 @@ def with_circumstance(evidence: Sequence[Evidence], circumstance: Evidence) -> t
     return (*evidence, circumstance)
 
 
-def timing(context: Context, frame: pl.DataFrame, condition: str) -> Evidence:
+def timing(context: Context, frame: pl.DataFrame, condition: str, *, view: View) -> Evidence:
     """Return whether a condition began with the incident and lasted as long.
 
     Parameters
@@ -345,13 +345,15 @@ def timing(context: Context, frame: pl.DataFrame, condition: str) -> Evidence:
         ``at``, ``value``, ``bad``; the condition holds when any value at a time is over 0.5.
     condition
         As text: "a server with two targets' load".
+    view
+        The instrument that shows it.
 
     Notes
     -----
     A condition that began after the first bad run did not cause the incident; one that ended
     earlier did not sustain it. Drifts and spread have no sharp onset.
     """
-    sign = Sign("onset", Route.TIME)
+    sign = Sign("onset", Route.TIME, view=view)
     if context.incident.shape in {Shape.DRIFT, Shape.UNSTEADY}:
         text = f"{condition}: the incident began gradually, so the onset decides nothing"
         return sign.weighed(text, 0.0, code="onset-gradual")
@@ -422,7 +424,7 @@ def disks(context: Context) -> Evidence | None:
     values = rotational["value"].drop_nulls()
     if values.is_empty() or not values.str.starts_with("1").all():
         return None
-    sign = Sign("targets-on-disks", Route.EXPECTED, source="queue/rotational")
+    sign = Sign("targets-on-disks", Route.EXPECTED, source="queue/rotational", view=View.SETTINGS)
     return sign.weighed("the targets are on disks, which need no trim and collect no garbage", -2.0)
 
 
@@ -552,49 +554,9 @@ def in_place(
     """
     subject = with_names(sign.subject, names)
     present = sign.of(presence(frame, absent=absent), subject, targets=names)
-    return present, timing(context, frame, subject)
+    return present, timing(context, frame, subject, view=sign.view)
 
 
 def _step(times: list[datetime]) -> timedelta:
     steps = sorted(later - earlier for earlier, later in pairwise(times))
     return steps[len(steps) // 2] if steps else timedelta()
-
-
-_PREFIXES: Final = ("ldiskfs_mb_", "ext4_mb_")
-_REQUESTS_LEAST: Final = 1.0
-"""Requests per second below which loops per request mean nothing: an idle target."""
-
-
-def cpu_up(seen: Observations, *, absent: float) -> Contrast:
-    """Return whether the servers' CPUs were busier in the bad hours."""
-    of_servers = seen.values("server_cpu_fraction", kinds=SERVERS)
-    if not of_servers.filter("bad").height:
-        of_servers = seen.values("server_cpu_fraction", kinds=OSTS)
-    busiest = in_time(of_servers, over="max", ratio=1.15, by=0.05, absent=absent)
-    mean = in_time(of_servers, over="mean", ratio=1.15, by=0.05, absent=absent)
-    return mean if mean.weight > busiest.weight else busiest
-
-
-def cpu_share_of_allocator(context: Context, *, bad: bool = True) -> float | None:
-    """Return the mean share of CPU samples in the block allocator, in profiles of one side.
-
-    A profile without a time counts as bad hours: profiles are taken to investigate an incident.
-    """
-    within = context.is_bad if bad else context.is_good
-    shares = [
-        sum(share for function, share in profile.shares.items() if function.startswith(_PREFIXES))
-        for profile in context.profiles
-        if profile.shares and (bad if profile.at is None else within(profile.at))
-    ]
-    return min(1.0, fmean(shares)) if shares else None
-
-
-def per_request(seen: Observations, name: str) -> pl.DataFrame:
-    """Return a counter of the allocator per request for each target and time, with ``bad``."""
-    requests = seen.rates("allocator_requests_total", kinds=OSTS)
-    counted = seen.rates(name, kinds=OSTS)
-    both = counted.join(
-        requests.select("at", "target", requests=pl.col("value")), on=["at", "target"]
-    )
-    busy = both.filter(pl.col("requests") >= _REQUESTS_LEAST)
-    return busy.with_columns(value=pl.col("value") / pl.col("requests")).drop("requests")

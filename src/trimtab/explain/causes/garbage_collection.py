@@ -16,25 +16,31 @@ from trimtab.base.incident import Evidence, Route
 from trimtab.base.units import format_percent
 from trimtab.explain.causes.evidence import (
     UNSEEN,
-    cpu_share_of_allocator,
-    cpu_up,
     disks,
     latency_tail,
-    per_request,
     writes_and_reads,
 )
+from trimtab.explain.causes.server_load import cpu_share_of_allocator, cpu_up, per_request
 from trimtab.explain.causes.trim_history import recovery_evidence
 from trimtab.explain.context import Cause, Context
 from trimtab.explain.contrast import Sign, between_targets, breadth, expected, in_time
 from trimtab.explain.drive_finding import AMPLIFICATION_LIMIT
+from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import OSTS, Observations, observe
 
 _AMPLIFICATION: Final = "drive_write_amplification"
 _WRITTEN: Final = "write amplification of the drives"
 _IN_TIME: Final = Sign(
-    "amplification-in-time", Route.TIME, _WRITTEN, source=_AMPLIFICATION, unit="B/B"
+    "amplification-in-time",
+    Route.TIME,
+    _WRITTEN,
+    source=_AMPLIFICATION,
+    unit="B/B",
+    view=View.DRIVES,
 )
-_BETWEEN: Final = Sign("amplification-between-targets", Route.TARGETS, _WRITTEN, unit="B/B")
+_BETWEEN: Final = Sign(
+    "amplification-between-targets", Route.TARGETS, _WRITTEN, unit="B/B", view=View.DRIVES
+)
 _LIFELONG: Final = 0.001
 """Per snapshot interval. An hour is one ten-thousandth of a drive's life."""
 _MORE: Final = 1.1
@@ -100,6 +106,7 @@ def _full(seen: Observations) -> Evidence:
         "fullness of the median target",
         source="used_bytes, available_bytes",
         unit="1",
+        view=View.TARGETS,
     )
     bad = seen.fullness().filter("bad")
     if bad.is_empty():
@@ -112,7 +119,14 @@ def _full(seen: Observations) -> Evidence:
 
 def _no_cpu(seen: Observations) -> Evidence:
     """Return whether the servers' CPUs were unchanged: garbage collection uses none of it."""
-    sign = Sign("server-cpu", Route.EXPECTED, "server CPU", source="server_cpu_fraction", unit="1")
+    sign = Sign(
+        "server-cpu",
+        Route.EXPECTED,
+        "server CPU",
+        source="server_cpu_fraction",
+        unit="1",
+        view=View.SERVERS,
+    )
     contrast = cpu_up(seen, absent=0.0)
     if contrast.reason is not None:
         return sign.of(
@@ -128,10 +142,18 @@ def _no_loops(context: Context, seen: Observations) -> Evidence:
     """Return whether the block allocator explains it as well: profile first, then counters."""
     share = cpu_share_of_allocator(context)
     subject = "useless loops of the block allocator per request"
-    sign = Sign("loops-in-time", Route.EXPECTED, subject, source="allocator_useless_loops_total")
+    sign = Sign(
+        "loops-in-time",
+        Route.EXPECTED,
+        subject,
+        source="allocator_useless_loops_total",
+        view=View.TARGETS,
+    )
     if share is not None and share >= 0.1:
         text = f"{format_percent(share, 0)} of the server's samples are in the block allocator"
-        profile = Sign("allocator-cpu-share", Route.EXPECTED, source="CPU profile", unit="1")
+        profile = Sign(
+            "allocator-cpu-share", Route.EXPECTED, source="CPU profile", unit="1", view=View.SERVERS
+        )
         return profile.weighed(text, -0.5, value=share, reference=0.1)
     loops = per_request(seen, "allocator_useless_loops_total")
     contrast = in_time(loops, ratio=2.0, by=0.01, absent=0.0)

@@ -11,6 +11,7 @@ from typing import Final
 import polars as pl
 
 from trimtab.base.error import Message
+from trimtab.base.failure import DATA_ERRORS
 from trimtab.base.incident import Evidence, Route, Shape
 from trimtab.base.snapshot import CONNECTED, INACTIVE
 from trimtab.base.units import format_percent
@@ -28,7 +29,9 @@ from trimtab.explain.contrast import (
     left_of,
     on_servers,
     presence,
+    survey_view,
 )
+from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import CLIENTS, SERVERS, TARGETS, observe
 
 SELFTEST: Final = "lnet-selftest"
@@ -91,7 +94,9 @@ def assess_network(context: Context) -> tuple[Evidence, ...]:
 
 def _selftest(context: Context) -> Evidence:
     subject = "LNet selftest relative to its usual rates"
-    sign = Sign("selftest-in-time", Route.TIME, subject, source=SELFTEST, unit="1")
+    sign = Sign(
+        "selftest-in-time", Route.TIME, subject, source=SELFTEST, unit="1", view=View.SELFTEST
+    )
     frame = _relative(context)
     if frame.is_empty():
         return sign.missing("no-selftest", "LNet selftest did not run in these hours", source=None)
@@ -165,7 +170,14 @@ def _relative(context: Context) -> pl.DataFrame:
 
 def _selftest_of_line_rate(context: Context) -> Evidence:
     subject = "LNet selftest relative to the line rate"
-    sign = Sign("selftest-of-line-rate", Route.EXPECTED, subject, source=SELFTEST, unit="1")
+    sign = Sign(
+        "selftest-of-line-rate",
+        Route.EXPECTED,
+        subject,
+        source=SELFTEST,
+        unit="1",
+        view=View.SELFTEST,
+    )
     figure = context.hardware.network
     if figure is None or figure.value <= 0:
         return sign.not_available(_NO_RATE, source=None)
@@ -192,7 +204,7 @@ def _selftest_of_line_rate(context: Context) -> Evidence:
 
 def _clients_against_servers(context: Context) -> Evidence:
     subject = "clients compared with a survey on the servers"
-    sign = Sign("clients-against-servers", Route.TARGETS, subject)
+    sign = Sign("clients-against-servers", Route.TARGETS, subject, view=survey_view(context))
     extent = breadth(context)
     if not extent.surveyed:
         return sign.not_available(extent.reason)
@@ -224,7 +236,14 @@ def _clients_against_servers(context: Context) -> Evidence:
 
 def _connections(context: Context) -> Evidence:
     subject = "broken connections on several servers"
-    sign = Sign("connections-broken", Route.TIME, subject, source="import_state", unit="1")
+    sign = Sign(
+        "connections-broken",
+        Route.TIME,
+        subject,
+        source="import_state",
+        unit="1",
+        view=View.CONNECTIONS,
+    )
     seen = observe(context)
     states = seen.texts("import_state", kinds=TARGETS)
     if states.is_empty():
@@ -261,7 +280,9 @@ def _errors(context: Context) -> Evidence:
     """
     source = "network_errors_total"
     subject = "LNet errors and dropped messages of a server"
-    sign = Sign("errors-in-time", Route.TIME, subject, source=source, unit="an hour")
+    sign = Sign(
+        "errors-in-time", Route.TIME, subject, source=source, unit="an hour", view=View.LINKS
+    )
     seen = observe(context)
     rates = seen.rates(source, kinds=SERVERS)
     if rates.filter("bad").is_empty():
@@ -277,7 +298,12 @@ def _errors(context: Context) -> Evidence:
 def _saturated(context: Context) -> Evidence:
     subject = "load of a server's network relative to its line rate"
     sign = Sign(
-        "network-saturated", Route.EXPECTED, subject, source="network_bytes_total", unit="1"
+        "network-saturated",
+        Route.EXPECTED,
+        subject,
+        source="network_bytes_total",
+        unit="1",
+        view=View.LINKS,
     )
     figure = context.hardware.network
     if figure is None or figure.value <= 0:
@@ -298,7 +324,7 @@ def _saturated(context: Context) -> Evidence:
 
 def _logged(context: Context) -> Evidence:
     """Return whether the log book has network maintenance or trouble."""
-    sign = Sign("network-logged", Route.LOG)
+    sign = Sign("network-logged", Route.LOG, view=View.LOG)
     begun = context.incident.at
     entries = context.entries(
         lambda event: (
@@ -350,12 +376,6 @@ _NONE: Final = -2.0
 _OF_RUNS: Final = 2.0
 _LOGGED_CHECKSUMS: Final = 1.5
 _MESSAGE: Final = re.compile(r"bad[ -](?:write |read )?checksum|checksum (?:error|mismatch)", re.I)
-_WRONG_DATA: Final = re.compile(
-    r"not what was written|incorrect data|data (?:mismatch|corruption)"
-    r"|verify(?:ing)? (?:failed|bad)|verification (?:failed|error)",
-    re.I,
-)
-"""Wording in stored runs for the code ``data-corrupt`` of `trimtab.formats`."""
 _OFF: Final = frozenset({"0", "off", "false", "n"})
 
 
@@ -377,7 +397,9 @@ def assess_bad_checksums(context: Context) -> tuple[Evidence, ...]:
 
 
 def _counted(context: Context) -> Evidence:
-    sign = Sign("checksums-counted", Route.EXPECTED, _WHAT, source=_NAME, unit="errors")
+    sign = Sign(
+        "checksums-counted", Route.EXPECTED, _WHAT, source=_NAME, unit="errors", view=View.LINKS
+    )
     seen = observe(context)
     values = seen.labelled(_NAME, kinds=_KINDS)
     bad = values.filter("bad")
@@ -413,6 +435,7 @@ def _in_time(context: Context) -> Evidence:
         f"{_WHAT} in bad and good hours",
         source=_NAME,
         unit="errors",
+        view=View.LINKS,
     )
     for is_bad, hours in ((True, "bad"), (False, "good")):
         times = values.filter(bad=is_bad)["at"].n_unique()
@@ -446,7 +469,7 @@ def _growth(values: pl.DataFrame, *, bad: bool) -> dict[str, tuple[float, dateti
 
 def _in_log(context: Context) -> Evidence:
     """Return whether the log book contains such a message."""
-    sign = Sign("checksums-logged", Route.LOG)
+    sign = Sign("checksums-logged", Route.LOG, view=View.LOG)
     subject = f"a message about {_WHAT} in the log book"
     messages = context.entries(
         lambda event: _MESSAGE.search(event.detail) and context.is_bad(event.at)
@@ -461,7 +484,7 @@ def _in_log(context: Context) -> Evidence:
 def _read_back(context: Context) -> Evidence:
     runs = [run for run in context.runs if context.is_bad(run.at)]
     subject = "runs that read back wrong data"
-    sign = Sign("data-verified", Route.RUNS, subject, unit="runs")
+    sign = Sign("data-verified", Route.RUNS, subject, unit="runs", view=View.PROBE)
     if not runs:
         return sign.not_available(NO_BAD_RUNS)
     wrong = [run for run in runs if _wrong_data(run)]
@@ -474,13 +497,17 @@ def _read_back(context: Context) -> Evidence:
 
 def _wrong_data(run: RunFact) -> bool:
     texts = (run.problem, *run.disbelieved)
-    return any(says(text, ("data-corrupt",), _WRONG_DATA) for text in texts)
+    return any(says(text, ("data-corrupt",), DATA_ERRORS) for text in texts)
 
 
 def _checked(context: Context) -> Evidence:
     """Return whether transfers were checked at all: without checksums nothing is counted."""
     sign = Sign(
-        "checksums-enabled", Route.EXPECTED, "whether transfers carry checksums", source="checksums"
+        "checksums-enabled",
+        Route.EXPECTED,
+        "whether transfers carry checksums",
+        source="checksums",
+        view=View.SETTINGS,
     )
     if context.incident.shape is Shape.INTEGRITY:
         return sign.weighed(

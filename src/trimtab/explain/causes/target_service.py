@@ -28,7 +28,8 @@ from trimtab.explain.causes.evidence import (
     with_names,
 )
 from trimtab.explain.context import Cause, Context
-from trimtab.explain.contrast import Sign, between_targets, breadth, expected, presence
+from trimtab.explain.contrast import Sign, between_targets, breadth, expected, presence, survey_view
+from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import OSTS, Observations, observe
 
 _NOTHING: Final = 0.1
@@ -64,7 +65,13 @@ def assess_target_silent(context: Context) -> tuple[Evidence, ...]:
 
 
 def _surveyed(context: Context) -> Evidence:
-    sign = Sign("survey-silent", Route.TARGETS, "a target near zero in a survey", unit="1")
+    sign = Sign(
+        "survey-silent",
+        Route.TARGETS,
+        "a target near zero in a survey",
+        unit="1",
+        view=survey_view(context),
+    )
     rows = surveyed(context)
     if rows is None:
         return sign.missing("no-survey", "no surveys of single targets")
@@ -109,7 +116,7 @@ def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     Leaves out targets that accept no new files: they serve little for that reason.
     """
     subject = "a target without traffic while others are busy"
-    sign = Sign("idle-while-busy", Route.TARGETS, subject, unit="1")
+    sign = Sign("idle-while-busy", Route.TARGETS, subject, unit="1", view=View.TRAFFIC)
     rates = seen.rates("client_bytes_written_total", kinds=OSTS)
     source = "client_bytes_written_total"
     if not rates.filter("bad").height:
@@ -137,13 +144,20 @@ def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     subject = with_names(subject, names)
     return (
         sign.of(contrast, subject=subject, targets=names, source=source),
-        timing(context, idle, subject),
+        timing(context, idle, subject, view=View.TRAFFIC),
     )
 
 
 def _connection(seen: Observations) -> Evidence:
     subject = "lost connection to a target"
-    sign = Sign("connection-lost", Route.TIME, subject, source="import_state", unit="1")
+    sign = Sign(
+        "connection-lost",
+        Route.TIME,
+        subject,
+        source="import_state",
+        unit="1",
+        view=View.CONNECTIONS,
+    )
     states = seen.texts("import_state", kinds=OSTS)
     if states.filter("bad").is_empty():
         return sign.not_available(seen.why_not("import_state", kinds=OSTS))
@@ -156,7 +170,7 @@ def _connection(seen: Observations) -> Evidence:
 
 def _in_snapshots(seen: Observations) -> Evidence:
     subject = "a target missing from the snapshots of the bad hours"
-    sign = Sign("snapshot-missing", Route.TIME, subject, source="used_bytes")
+    sign = Sign("snapshot-missing", Route.TIME, subject, source="used_bytes", view=View.TARGETS)
     used = seen.values("used_bytes", kinds=OSTS)
     bad, good = (set(used.filter(bad=side)["target"]) for side in (True, False))
     if not bad or not good:
@@ -176,7 +190,14 @@ def _in_snapshots(seen: Observations) -> Evidence:
 def _errors(seen: Observations) -> Evidence:
     """Return whether a target reported errors: then it failed, but not silently."""
     subject = "file system errors or a read-only target"
-    sign = Sign("errors-reported", Route.TIME, subject, source="errors_total, read_only", unit="1")
+    sign = Sign(
+        "errors-reported",
+        Route.TIME,
+        subject,
+        source="errors_total, read_only",
+        unit="1",
+        view=View.TARGETS,
+    )
     counted = grown(seen.values("errors_total", kinds=OSTS))
     read_only = flags(seen.values("read_only", kinds=OSTS), pl.col("value") > 0.5)
     parts = [frame.select("at", "target", "value", "bad") for frame in (counted, read_only)]
@@ -193,7 +214,7 @@ def _errors(seen: Observations) -> Evidence:
 
 def _runs(context: Context) -> Evidence:
     """Return whether runs hang or crawl: the last close waits for the silent target."""
-    sign = Sign("runs-unfinished", Route.RUNS, "runs that time out", unit="1")
+    sign = Sign("runs-unfinished", Route.RUNS, "runs that time out", unit="1", view=View.PROBE)
     bad, good = (of_incident(context, bad=side) for side in (True, False))
     share = unfinished_share(bad)
     if share is None:
@@ -244,13 +265,16 @@ TARGET_SILENT: Final = Cause(
 
 _AWAY: Final = Sign(
     "away-from-home", Route.TIME, "targets served away from home",
-    source="failover_active, server", unit="1",
+    source="failover_active, server", unit="1", view=View.SERVERS,
 )  # fmt: skip
 _BUSIEST: Final = Sign(
     "server-doubled", Route.EXPECTED,
     "targets of the busiest server, as a multiple of the median", source="server",
+    view=View.SERVERS,
 )  # fmt: skip
-_SLOW: Final = Sign("slow-on-doubled", Route.TARGETS, "slow targets on doubled servers")
+_SLOW: Final = Sign(
+    "slow-on-doubled", Route.TARGETS, "slow targets on doubled servers", view=View.SURVEY_ON_SERVERS
+)
 _DOUBLED: Final = 1.5
 """Multiple of the median server's number of targets. Servers take over for each other in pairs."""
 
@@ -358,10 +382,18 @@ FAILOVER: Final = Cause(
 
 
 _DEGRADED_IN_TIME: Final = Sign(
-    "degraded-in-time", Route.TIME, "degraded arrays", source="degraded", unit="1"
+    "degraded-in-time",
+    Route.TIME,
+    "degraded arrays",
+    source="degraded",
+    unit="1",
+    view=View.DRIVES,
 )
 _DEGRADED_BETWEEN: Final = Sign(
-    "degraded-between-targets", Route.TARGETS, "degraded arrays among slow and fast targets"
+    "degraded-between-targets",
+    Route.TARGETS,
+    "degraded arrays among slow and fast targets",
+    view=View.DRIVES,
 )
 
 
@@ -384,9 +416,12 @@ def assess_array_degraded(context: Context) -> tuple[Evidence, ...]:
     apart = between_targets(degraded, around, by=0.5, present_from=0.5, absent=-0.8)
     return (
         *in_place(context, degraded, _DEGRADED_IN_TIME, names, absent=-1.5),
-        Sign("degraded-expected", Route.EXPECTED, "degraded arrays (expected: none)").of(
-            number, source="degraded", targets=names
-        ),
+        Sign(
+            "degraded-expected",
+            Route.EXPECTED,
+            "degraded arrays (expected: none)",
+            view=View.DRIVES,
+        ).of(number, source="degraded", targets=names),
         _DEGRADED_BETWEEN.of(apart, unit="1", source="degraded", targets=names),
         _only_it(names, around.slow, degraded),
         rebuild,
@@ -396,7 +431,7 @@ def assess_array_degraded(context: Context) -> tuple[Evidence, ...]:
 
 def _only_it(names: tuple[str, ...], slow: tuple[str, ...], degraded: pl.DataFrame) -> Evidence:
     """Return whether some slow targets have intact arrays, so that this does not explain them."""
-    sign = Sign("slow-targets-whole", Route.TARGETS)
+    sign = Sign("slow-targets-whole", Route.TARGETS, view=View.DRIVES)
     subject = "slow targets with intact arrays"
     if not slow or not names:
         return sign.weighed(f"{subject}: no slow target or no degraded array", 0.0)
@@ -411,7 +446,7 @@ def _only_it(names: tuple[str, ...], slow: tuple[str, ...], degraded: pl.DataFra
 def _media_errors(seen: Observations) -> Evidence:
     """Return whether drives counted media errors: such a drive is about to leave its array."""
     subject = "media errors of drives"
-    sign = Sign("media-errors", Route.TIME, subject, unit="1")
+    sign = Sign("media-errors", Route.TIME, subject, unit="1", view=View.DRIVES)
     source = "drive_media_errors_total"
     # Summed over a target's drives: thousands of single drives would cost more.
     errors = grown(seen.values(source))

@@ -24,6 +24,7 @@ from trimtab.base.units import format_percent
 from trimtab.explain.causes.evidence import of_incident, settings, surveyed, value_of
 from trimtab.explain.context import Context, once
 from trimtab.explain.contrast import Sign
+from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import Observations
 
 _NEAR: Final = timedelta(hours=24)
@@ -207,7 +208,7 @@ def recovery_evidence(context: Context, *, speaks_for: bool) -> Evidence:
     recovered = recovery(context)
     # A successful trim is a before/after comparison; a trim without effect shows no onset.
     route = Route.TIME if speaks_for else Route.LOG
-    sign = Sign("trim-recovery", route, "recovery after a trim", unit="1")
+    sign = Sign("trim-recovery", route, "recovery after a trim", unit="1", view=View.PROBE)
     if isinstance(recovered, Message):
         return sign.not_available(recovered)
     of = "the trim" if len(recovered.shares) == 1 else f"{len(recovered.shares)} trims, the last"

@@ -41,6 +41,7 @@ from trimtab.explain.causes.trim_history import (
 )
 from trimtab.explain.context import Cause, Context
 from trimtab.explain.contrast import Sign, breadth
+from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import OSTS, Observations, observe
 
 UNDONE: Final = 0.5
@@ -190,12 +191,19 @@ _INTERVALS: Final = 2
 """Fewest intervals between trims for a usual interval."""
 _WRITTEN: Final = "bytes written since the last trim, in target sizes"
 _SOURCE: Final = "bytes_written_total, trims in the log book, last_trim_at, bytes_discarded_total"
-_DOSE: Final = Sign("trim-dose", Route.EXPECTED, _WRITTEN, source=_SOURCE)
+_DOSE: Final = Sign("trim-dose", Route.EXPECTED, _WRITTEN, source=_SOURCE, view=View.DRIVES)
 _IN_TIME: Final = Sign(
-    "trim-dose-in-time", Route.TIME, f"{_WRITTEN}, bad hours against good", source=_SOURCE
+    "trim-dose-in-time",
+    Route.TIME,
+    f"{_WRITTEN}, bad hours against good",
+    source=_SOURCE,
+    view=View.DRIVES,
 )
 _BETWEEN: Final = Sign(
-    "trim-dose-between-targets", Route.TARGETS, f"{_WRITTEN}, slow targets against fast"
+    "trim-dose-between-targets",
+    Route.TARGETS,
+    f"{_WRITTEN}, slow targets against fast",
+    view=View.DRIVES,
 )
 
 
@@ -308,6 +316,7 @@ def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evid
         "missed trims",
         source="trims in the log book, last_trim_at",
         unit="s",
+        view=View.DRIVES,
     )
     events = [event for event in trims(context) if event.end <= _end(context)]
     names = sorted(
@@ -399,7 +408,9 @@ def _shown_wait(
 def _continuous(context: Context) -> Evidence:
     """Return whether ldiskfs discards as files are deleted: then no trim is overdue."""
     subject = "mount option for online discard"
-    sign = Sign("trims-by-mount-option", Route.EXPECTED, subject, source="mount/options")
+    sign = Sign(
+        "trims-by-mount-option", Route.EXPECTED, subject, source="mount/options", view=View.SETTINGS
+    )
     options = mount_trims(context)
     if options is None:
         return sign.missing("name-missing", "no snapshot contains the mount options")
@@ -412,7 +423,7 @@ def _continuous(context: Context) -> Evidence:
 
 def _shape(context: Context, *, known: bool) -> Evidence:
     """Return whether the level fell gradually, as the pool of erased blocks drains."""
-    sign = Sign("shape-of-decline", Route.RUNS)
+    sign = Sign("shape-of-decline", Route.RUNS, view=View.PROBE)
     shape = context.incident.shape
     if not known or shape is Shape.MOMENT:
         return sign.weighed("the pool of erased blocks drains over days", 0.0)

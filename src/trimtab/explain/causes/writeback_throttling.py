@@ -26,14 +26,17 @@ from trimtab.explain.causes.evidence import (
 )
 from trimtab.explain.context import Cause, Context
 from trimtab.explain.contrast import Sign, between_targets, breadth
+from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import Observations, observe
 
 _SOURCE: Final = "wbt_latency_s"
 _THROTTLED: Final = "targets whose devices are throttled"
-_IN_TIME: Final = Sign("throttled-in-time", Route.TIME, _THROTTLED, source=_SOURCE, unit="1")
+_IN_TIME: Final = Sign(
+    "throttled-in-time", Route.TIME, _THROTTLED, source=_SOURCE, unit="1", view=View.TARGETS
+)
 _BETWEEN: Final = Sign(
     "throttled-between-targets", Route.TARGETS, f"{_THROTTLED} among slow and fast",
-    source=_SOURCE, unit="1",
+    source=_SOURCE, unit="1", view=View.TARGETS,
 )  # fmt: skip
 _LOSS: Final = 0.35
 """Losses far above the tenth gained by turning it off are not its doing alone: NERSC's slow OSTs
@@ -73,7 +76,7 @@ def _latency(context: Context, seen: Observations) -> pl.DataFrame:
 
 def _on_flash(context: Context, latency: pl.DataFrame) -> Evidence:
     """Return whether flash is throttled: on disks, throttling does what it is designed for."""
-    sign = Sign("throttled-flash", Route.EXPECTED, source=_SOURCE, unit="s")
+    sign = Sign("throttled-flash", Route.EXPECTED, source=_SOURCE, unit="s", view=View.TARGETS)
     subject = "whether the throttled devices are flash"
     bad = latency.filter(pl.col("bad") & (pl.col("value") > 0))
     if bad.is_empty():
@@ -95,6 +98,7 @@ def _as_large(context: Context) -> Evidence:
         Route.EXPECTED,
         "size of the loss compared with known throttling",
         unit="1",
+        view=View.PROBE,
     )
     if effect is None:
         return sign.missing("effect-unknown", "the size of the loss is unknown")
